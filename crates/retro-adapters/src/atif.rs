@@ -1,7 +1,7 @@
-//! Parser for ATIF documents as agent harnesses write them.
+//! Parser for ATIF documents, which agent harnesses write.
 //!
-//! The format has no fields for workflow, outcome and task, so all three are options. Without the option, the
-//! workflow is the agent's name and the outcome is `extra.outcome`, or unknown. A task may be in `extra.task`.
+//! The format has no fields for workflow, outcome and task. The workflow is taken from the options, or else from the
+//! agent's name. The outcome and the task are taken from `extra.outcome` and `extra.task`, or else from the options.
 
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
@@ -47,7 +47,7 @@ struct StepTime {
     timestamp: Option<String>,
 }
 
-/// Parses one document, which holds one run.
+/// Parses one document, which describes one run.
 pub(crate) fn parse_document(
     document: &Value,
     options: &ImportOptions,
@@ -89,7 +89,8 @@ pub(crate) fn parse_document(
 }
 
 impl AtifHeader {
-    /// Returns the first and the last time of an entry. Times without an offset are ambiguous and ignored.
+    /// Returns the first and the last timestamp of the entries. Timestamps without an offset are ambiguous and are
+    /// ignored. Both are `None` when the first is later than the last.
     fn time_range(&self) -> (Option<Timestamp>, Option<Timestamp>) {
         let mut times = self.steps.iter().filter_map(|step| step.timestamp.as_deref()?.parse().ok());
         let first: Option<Timestamp> = times.next();

@@ -1,4 +1,4 @@
-//! Builder for the ATIF document of a run.
+//! Builds the ATIF document of a run.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ pub(crate) struct AtifDocument {
     pub(crate) steps: Vec<Entry>,
 }
 
-/// One entry of `steps`.
+/// One entry of the document's `steps`.
 #[derive(Serialize, Default)]
 pub(crate) struct Entry {
     step_id: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
     observation: Observation,
 }
 
-/// One tool call.
+/// A tool call in an entry.
 #[derive(Serialize)]
 pub(crate) struct Call {
     pub(crate) tool_call_id: String,
@@ -47,14 +47,14 @@ impl Observation {
 }
 
 impl AtifDocument {
-    /// Creates the document of an agent. An unknown version is written as `unknown`, since the format requires
-    /// one.
+    /// Creates the document of an agent. A missing version is written as `unknown`, since the format requires a
+    /// version.
     pub(crate) fn new(name: &str, version: Option<&str>, model: Option<&str>) -> Self {
         let agent = json!({"name": name, "version": version.unwrap_or("unknown"), "model_name": model});
         Self { schema_version: "ATIF-v1.7", agent, steps: Vec::new() }
     }
 
-    /// Adds an entry of `system`, `user` or `agent`. The message is a text or an array of parts.
+    /// Adds an entry whose source is `system`, `user` or `agent`. The message is a text or an array of parts.
     pub(crate) fn add_entry(&mut self, source: &'static str, message: impl Into<Value>) -> &mut Entry {
         let step_id = self.steps.len() + 1;
         self.steps.push(Entry { step_id, source, message: message.into(), ..Entry::default() });
@@ -67,7 +67,7 @@ impl AtifDocument {
 }
 
 impl Entry {
-    /// Adds an observation: the result of a call, or one without a call.
+    /// Adds an observation to the entry: the result of a tool call, or an observation that belongs to no call.
     pub(crate) fn add_result(&mut self, call: Option<&str>, content: &str, is_error: Option<bool>) {
         let mut result = json!({"content": content});
         if let Some(call) = call {

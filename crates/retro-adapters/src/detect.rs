@@ -1,20 +1,22 @@
-//! Format detection. A format that is recognized but not supported yet is rejected by name, never guessed at.
+//! Detects the format of a file. A format that is recognized but not supported yet is rejected by its name and never
+//! guessed at.
 
 use retro_core::dead_letter::{Code, Rejection};
 use serde_json::Value;
 
 use crate::file_content::Content;
 
-/// A supported format.
+/// A file format that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// CloudEvents of type `dev.retrospect.run.completed.v1`: one, an array of them, or one per line.
+    /// CloudEvents of type `dev.retrospect.run.completed.v1`: a single event, an array of events, or one event per
+    /// line.
     CloudEvents,
-    /// ATIF documents: a single one, or one per line.
+    /// ATIF documents: a single document, or one document per line.
     Atif,
     /// A SWE-agent trajectory (`.traj`).
     SweAgent,
-    /// tau2 simulation results: a results file with its simulations, or one simulation.
+    /// tau2 simulation results: a results file with its simulations, or a single simulation.
     Tau2,
 }
 
@@ -30,11 +32,11 @@ impl Format {
     }
 }
 
-/// Maximum number of documents of a file that are inspected: some transcripts begin with a few lines of a
-/// different kind.
+/// Maximum number of documents of a file that are inspected. More than one is needed, because some transcripts begin
+/// with a few lines of a different kind.
 const DOCUMENTS_INSPECTED_MAX: usize = 10;
 
-/// Formats that are recognized but not supported yet, by keys that occur together only in them.
+/// Formats that are recognized but not supported yet, each with keys that occur together only in this format.
 const UNSUPPORTED: [(&str, &[&str]); 20] = [
     ("Claude Code web export", &["loglines"]),
     ("Claude Code transcript", &["type", "sessionId"]),
@@ -58,7 +60,7 @@ const UNSUPPORTED: [(&str, &[&str]); 20] = [
     ("chat messages", &["messages"]),
 ];
 
-/// Detects the format of parsed content.
+/// Detects the format of a parsed file. Fails with `type_unknown` if the format is not recognized or not supported yet.
 pub(crate) fn detect_content(content: &Content, file_name: &str) -> Result<Format, Rejection> {
     let documents = content.list_documents();
     let looked_at = || documents.iter().take(DOCUMENTS_INSPECTED_MAX).map(|(_, document)| *document);

@@ -1,5 +1,5 @@
-//! Parses the bytes of a file into JSON documents: compressed or not, one document, an array of events, or
-//! one per line.
+//! Parses the bytes of a file into JSON documents. The file may be compressed with Zstandard. It contains one document,
+//! an array of events, or one document per line.
 
 use std::io::Read as _;
 
@@ -8,25 +8,24 @@ use retro_core::dead_letter::{Code, Rejection};
 use retro_core::json::{JsonBounds, JsonDocument, VALUES_MAX};
 use serde_json::Value;
 
-/// Maximum size of a file after decompression, in bytes: the results of a benchmark with several hundred
-/// runs.
+/// Maximum size of a file after decompression, in bytes. Benchmark results with several hundred runs fit.
 pub const FILE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// Maximum number of values and keys of a file: as many per byte as in the largest event.
+/// Maximum number of values and keys of a file. The ratio to the maximum size is the same as for the largest event.
 const FILE_VALUES_MAX: usize = 8 * VALUES_MAX;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The documents of a file.
+/// The parsed documents of a file.
 pub(crate) enum Content {
-    /// The file is one document, or one array.
+    /// The file is one document or one array.
     Single(Value),
-    /// One document per line, with its line number from 1.
+    /// The file has one document per line; each is stored with its line number, from 1.
     Lines(Vec<(usize, Value)>),
 }
 
 impl Content {
-    /// Lists the documents with their locations.
+    /// Lists the documents of the file with their locations.
     pub(crate) fn list_documents(&self) -> Vec<(String, &Value)> {
         match self {
             Self::Single(Value::Array(items)) => {
@@ -38,7 +37,7 @@ impl Content {
     }
 }
 
-/// Decompresses and parses a file.
+/// Decompresses and parses a file. Fails when the file is too large or contains invalid JSON.
 pub(crate) fn parse_file(bytes: &[u8]) -> Result<Content, Rejection> {
     let bytes = decompress(bytes)?;
     match parse_document(&bytes) {
@@ -70,8 +69,8 @@ fn parse_lines(bytes: &Bytes) -> Option<Result<Content, Rejection>> {
     Some(documents.collect::<Result<_, _>>().map(Content::Lines))
 }
 
-/// Decompresses Zstandard, recognized by its first bytes, but never past the limit: a small file may decompress
-/// without end.
+/// Decompresses a file that begins with the magic number of Zstandard. Stops at the size limit, because a small
+/// compressed file may decompress to any size.
 fn decompress(bytes: &[u8]) -> Result<Bytes, Rejection> {
     if !bytes.starts_with(&ZSTD_MAGIC) {
         return Ok(Bytes::copy_from_slice(bytes));

@@ -18,35 +18,35 @@ pub use file_content::FILE_BYTES_MAX;
 
 use file_content::Content;
 
-/// Facts that a file may lack and the caller supplies.
+/// Facts that the caller supplies because a file may lack them.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// Workflow of runs whose format does not name a workflow. It also overrides a name derived from an
-    /// environment, a domain or an agent. CloudEvents keep their own.
+    /// Workflow for runs whose format does not name a workflow. It also overrides a name derived from an environment, a
+    /// domain or an agent. CloudEvents keep their own workflow.
     pub workflow: Option<Workflow>,
-    /// Outcome of runs whose file does not name an outcome. Without it their outcome is unknown, and they
-    /// do not serve as evidence.
+    /// Outcome for runs whose file does not state an outcome. With `None`, their outcome is unknown, and they are not
+    /// used as evidence.
     pub outcome: Option<RunOutcome>,
-    /// Task of runs whose file does not name a task, at most [`TASK_BYTES_MAX`] bytes. Does not apply to
-    /// CloudEvents.
+    /// Task for runs whose file does not name a task, at most [`TASK_BYTES_MAX`] bytes. Does not apply to CloudEvents.
     pub task: Option<String>,
 }
 
-/// Longest name of a task, in bytes.
+/// Maximum length of a task name, in bytes.
 pub const TASK_BYTES_MAX: usize = retro_events::field::SHORT_TEXT_BYTES_MAX;
 
 /// A run imported from a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedRun {
-    /// Location in the file, such as `line 3` or `simulations[2]`; empty if the run is the complete file.
+    /// Location of the run in the file, such as `line 3` or `simulations[2]`; empty if the file describes only this
+    /// run.
     pub location: String,
-    /// The `run.completed` event, with its trajectory inside.
+    /// The `run.completed` event, including the run's trajectory.
     pub event: RunEvent,
 }
 
-/// Parses every run of a file, in order. The file name helps if the content alone does not identify the format.
-/// A file is imported completely or rejected: with `type_unknown` if its format is not supported, else with the
-/// path of the first field that does not fit.
+/// Parses all runs of a file, in order. The file name is used if the content alone does not identify the format. Either
+/// all runs are imported or the file is rejected. The rejection has the code `type_unknown` if the format is not
+/// supported; otherwise it contains the path of the first invalid field.
 pub fn import_file(
     bytes: &[u8],
     file_name: &str,
@@ -57,13 +57,12 @@ pub fn import_file(
     import_content(format, &content, options)
 }
 
-/// Detects the format of a file. Fails with `type_unknown` if the format is not recognized, or recognized but
-/// not supported yet.
+/// Detects the format of a file. Fails with `type_unknown` if the format is not recognized or not supported yet.
 pub fn detect_format(bytes: &[u8], file_name: &str) -> Result<Format, Rejection> {
     detect::detect_content(&file_content::parse_file(bytes)?, file_name)
 }
 
-/// Parses every run of a file in this format.
+/// Parses all runs of a file that has the given format.
 pub fn import_file_as(
     format: Format,
     bytes: &[u8],
@@ -107,7 +106,7 @@ fn join_locations(outer: &str, inner: &str) -> String {
     }
 }
 
-/// Parses a run id. Fails at `path` if it is not a valid name.
+/// Parses a run id. Fails with the given `path` if the text is not a valid name.
 fn parse_run_id(path: &str, text: String) -> Result<RunId, Rejection> {
     RunId::new(text).map_err(|error| name_rejection(path, &error))
 }
@@ -123,7 +122,7 @@ fn choose_workflow(
     }
 }
 
-/// Returns the task of a run; the task in the file takes precedence.
+/// Returns the task of a run. A task in the file takes precedence over the option.
 fn choose_task(options: &ImportOptions, own: Option<String>) -> Option<String> {
     own.or_else(|| options.task.clone())
 }

@@ -1,9 +1,9 @@
-//! SWE-agent trajectories (`.traj`), from the early ones with fenced commands to those with function calls.
+//! Parser for SWE-agent trajectories (`.traj`), both the early ones with fenced commands and those with function calls.
 //!
-//! `trajectory` holds the agent's thoughts, actions and observations; `history` its prompts; `info` how the
-//! run ended. The demonstration at the start of some histories comes from another run and is skipped. The
-//! tool of an action is the first word of its command if that is one of SWE-agent's own commands, and `bash`
-//! otherwise, so that all variants of a file give the same result.
+//! `trajectory` contains the agent's thoughts, actions and observations, `history` contains its prompts, and `info`
+//! says how the run ended. The demonstration at the start of some histories comes from another run and is skipped. The
+//! tool of an action is the first word of its command if that is one of SWE-agent's own commands, and `bash` otherwise,
+//! so that all variants of a file give the same result.
 
 use retro_core::canonical::content_hash;
 use retro_core::dead_letter::{Code, Rejection};
@@ -17,9 +17,9 @@ use crate::atif_document::{AtifDocument, Call};
 use crate::{ImportOptions, ImportedRun, choose_task, choose_workflow, parse_run_id};
 
 const SOURCE: &str = "retro-emit/swe-agent";
-/// Tool for every command that is not one of SWE-agent's own.
+/// Tool name for every command that is not one of SWE-agent's own.
 const SHELL: &str = "bash";
-/// SWE-agent's own commands, including those of the CTF challenges.
+/// Names of SWE-agent's own commands, including those of the CTF challenges.
 const SWE_AGENT_COMMANDS: [&str; 22] = [
     "open",
     "goto",
@@ -89,7 +89,7 @@ struct ModelStats {
     instance_cost: Option<f64>,
 }
 
-/// Parses one trajectory, which holds one run.
+/// Parses one trajectory, which describes one run.
 pub(crate) fn parse_document(
     document: &Value,
     options: &ImportOptions,
@@ -183,8 +183,9 @@ fn tool_name(command: &str) -> &str {
 }
 
 impl Info {
-    /// Derives the outcome. `submitted` with a submission is a success, but a submission forced by a limit is
-    /// not. Without an exit status the file does not say how the run ended.
+    /// Derives the outcome from the exit status. `submitted` with a submission is a success; a submission that was
+    /// forced by a limit is a failure. Without an exit status, the file does not say how the run ended, so the outcome
+    /// is taken from the options.
     fn decide_outcome(&self, options: &ImportOptions) -> RunOutcome {
         let submitted = self.submission.as_deref().is_some_and(|text| !text.trim().is_empty());
         match self.exit_status.as_deref().unwrap_or_default() {
@@ -201,7 +202,8 @@ impl Info {
 }
 
 impl ModelStats {
-    /// Returns the usage. Replayed runs write zeros for values that were not measured.
+    /// Returns the usage; `None` if nothing was measured. Zeros are ignored, because replayed runs write them for
+    /// values that were not measured.
     fn to_usage(&self) -> Option<Usage> {
         let usage = Usage {
             input_tokens: self.tokens_sent.filter(|tokens| *tokens > 0),
@@ -212,7 +214,7 @@ impl ModelStats {
     }
 }
 
-/// Configuration of the run, stored by newer versions as an object or as its JSON text.
+/// Replay configuration of the run, which newer versions store as an object or as JSON text.
 struct ReplayConfig(Value);
 
 impl ReplayConfig {

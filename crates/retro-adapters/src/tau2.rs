@@ -1,7 +1,7 @@
-//! tau2 simulation results: a results file with all its simulations, or one simulation of a results folder.
+//! Parser for tau2 simulation results: a results file with all its simulations, or one simulation of a results folder.
 //!
-//! The reward is used only for the outcome, and only the name of a task is read. Tasks, checks and reviews,
-//! which contain the expected answers, are never read. Times have no offset and are taken as UTC.
+//! The reward is used only for the outcome. Only the name of a task is read: the descriptions of tasks, the checks and
+//! the reviews contain the expected answers and are never read. Times without an offset are interpreted as UTC.
 
 mod messages;
 
@@ -59,7 +59,7 @@ struct RewardInfo {
     reward: f64,
 }
 
-/// Parses a results file, with one run per simulation, or a single simulation.
+/// Parses a results file, which gives one run per simulation, or a single simulation.
 pub(crate) fn parse_document(
     document: &Value,
     options: &ImportOptions,
@@ -120,7 +120,7 @@ fn parse_simulation(
 }
 
 impl Simulation {
-    /// Returns the name of the task; depending on the tau2 version it is a string or a number.
+    /// Returns the name of the task, which is a string or a number depending on the tau2 version.
     fn task_name(&self) -> Option<String> {
         match self.task_id.as_ref()? {
             Value::String(name) => Some(name.clone()),
@@ -129,8 +129,8 @@ impl Simulation {
         }
     }
 
-    /// Derives the outcome from the termination reason first, then from the reward, because an aborted run
-    /// was never judged.
+    /// Derives the outcome from the termination reason. The reward decides only if the run ended normally, because an
+    /// aborted run was never judged.
     fn decide_outcome(&self, options: &ImportOptions) -> RunOutcome {
         let reward = self.reward_info.as_ref().map(|info| info.reward);
         match self.termination_reason.as_str() {
@@ -148,7 +148,7 @@ impl Simulation {
         }
     }
 
-    /// Returns the agent's usage; the tokens of the simulated user are not counted.
+    /// Returns the agent's token usage and cost, without those of the simulated user.
     fn agent_usage(&self) -> Option<Usage> {
         let usages = || {
             let messages = self.messages.iter().flatten().filter(|message| message.role == "assistant");

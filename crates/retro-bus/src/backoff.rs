@@ -1,11 +1,11 @@
-//! Waits between attempts within one process. Does not cover the redelivery of messages: the broker
-//! redelivers, and attempts are counted in the database.
+//! Computes the waits between attempts within one process. The redelivery of messages is not covered: messages are
+//! redelivered by the broker, and their attempts are counted in the database.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
-/// Endless sequence of waits that double from the first up to the longest, with jitter.
+/// Endless sequence of waits that double from the first wait up to the longest, with jitter.
 #[derive(Debug)]
 pub struct Backoff {
     builder: ExponentialBuilder,
@@ -14,7 +14,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Creates waits between `first` and about twice `longest`, since jitter adds up to the same amount again.
+    /// Creates a sequence of waits from `first` up to about twice `longest`, because jitter can double a wait.
     pub fn new(first: Duration, longest: Duration) -> Self {
         let builder = ExponentialBuilder::new()
             .with_min_delay(first)
@@ -24,7 +24,7 @@ impl Backoff {
         Self { builder, waits: builder.build(), wait_max: longest }
     }
 
-    /// Returns the next wait.
+    /// Returns the next wait of the sequence.
     pub fn next_wait(&mut self) -> Duration {
         self.waits.next().unwrap_or(self.wait_max)
     }
@@ -35,7 +35,8 @@ impl Backoff {
     }
 }
 
-/// Returns the wait after `attempts` failures: `first`, doubled each time, at most `longest`.
+/// Returns the wait after `attempts` failures. It is `first` after the first failure, doubles with each further
+/// failure, and is at most `longest`.
 pub fn exponential_wait(first: Duration, attempts: u32, longest: Duration) -> Duration {
     // 2^16 times `first` is beyond any `longest`, and a larger shift would overflow.
     let factor = 1u32 << attempts.saturating_sub(1).min(16);

@@ -1,4 +1,4 @@
-//! The connection to the broker.
+//! Connects to the broker and describes its errors.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,26 +12,27 @@ use crate::backoff;
 use crate::permission_violations::PermissionViolations;
 use crate::topology::{StreamSizes, TopologyMode};
 
-/// Interval of pings to the server. With the client's default of one minute, a hang would be noticed only
-/// after three minutes.
+/// Interval at which the client pings the server. With the client's default of one minute, a connection that hangs
+/// would be noticed only after three minutes.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// Longest wait for an answer. With `sync_interval: always` a publish costs one fsync, which is milliseconds.
+/// Longest wait for the broker's answer. A publication takes only milliseconds: with `sync_interval: always` it costs
+/// one fsync.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const RECONNECT_WAIT_MIN: Duration = Duration::from_millis(50);
-/// Maximum wait between attempts to reconnect. A supervised broker is back within a second, so waiting much
-/// longer only delays reconnecting.
+/// Longest wait between attempts to reconnect. A supervised broker is back within a second, so a much longer wait would
+/// only delay the connection.
 const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Address of the broker and limits of its streams.
+/// Address of the broker and the size limits of its streams.
 #[derive(Debug, Clone)]
 pub struct BusConfig {
-    /// One or more `nats://[user:password@]host:port`, separated by commas.
+    /// One or more addresses `nats://[user:password@]host:port`, separated by commas.
     pub url: String,
-    /// Name of this connection in the broker's list of connections.
+    /// Name under which this connection appears in the broker's list of connections.
     pub name: String,
     /// Size limits of the streams.
     pub sizes: StreamSizes,
-    /// Selects whether this process creates streams and consumers or expects them to exist.
+    /// Says whether this process creates streams and consumers or expects them to exist.
     pub topology_mode: TopologyMode,
 }
 
@@ -47,34 +48,34 @@ impl BusConfig {
     }
 }
 
-/// A failure of a request to the broker.
+/// Reason why a request to the broker failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
-    /// The address cannot be parsed.
+    /// The address of the broker cannot be parsed.
     #[error("the broker's address cannot be parsed: {0}")]
     Address(String),
     /// The broker is unreachable or did not answer in time; the same call may succeed later.
     #[error("the broker did not do it: {action}: {reason}")]
     Unavailable {
-        /// Request that failed.
+        /// The request that failed.
         action: String,
-        /// Cause, as the broker or the client reports it.
+        /// Cause of the failure, as reported by the broker or the client.
         reason: String,
     },
-    /// The broker's permissions forbid it; an operator has to act.
+    /// The broker's permissions forbid the request; an operator has to act.
     #[error(
         "the broker denies the user {user} permission to publish to {subject}; deploy/nats lists all permissions"
     )]
     Refused {
-        /// User of the connection.
+        /// User name with which the connection logged in.
         user: String,
-        /// Subject that was refused; for a request, the subject of the request.
+        /// Subject to which the user may not publish. For a request, it is the subject to which the request was sent.
         subject: String,
     },
     /// A stream or consumer does not exist, and this process may not create it.
     #[error("the broker has no {0}; `retro migrate` creates it")]
     Missing(String),
-    /// A stream or consumer belongs to another database; an operator has to decide.
+    /// A stream or consumer belongs to another database; an operator has to decide which database uses it.
     #[error(
         "{name} at the broker belongs to the database {theirs}, but this process uses the database {ours}: each would \
          count only a part of the events. Give this process the other database, or a broker of its own. If this database \
@@ -83,9 +84,9 @@ pub enum BusError {
     OtherDatabase {
         /// Name of the stream or consumer.
         name: String,
-        /// Database identity in its metadata.
+        /// Database identity in the metadata of the stream or consumer.
         theirs: String,
-        /// Identity of this process's database.
+        /// Identity of the database that this process uses.
         ours: String,
     },
     /// A stream or consumer exists with settings that cannot be changed; an operator has to act.
@@ -93,7 +94,7 @@ pub enum BusError {
     Unusable {
         /// Name of the stream or consumer.
         name: String,
-        /// Problem and remedy.
+        /// Description of the problem and its remedy.
         problem: String,
     },
 }
@@ -104,23 +105,23 @@ impl BusError {
     }
 }
 
-/// A connection to the broker that reconnects automatically. Clones share it.
+/// A connection to the broker that reconnects automatically. All clones use the same connection.
 #[derive(Debug, Clone)]
 pub struct Bus {
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
     pub(crate) sizes: StreamSizes,
     pub(crate) topology_mode: TopologyMode,
-    /// Identity of the database in which the effects of messages are stored, once it is known.
+    /// Identity of the database in which the effects of messages are stored; empty until it is known.
     pub(crate) database: Arc<OnceLock<String>>,
-    /// User name of this connection.
+    /// User name with which this connection logs in.
     pub(crate) user: String,
     pub(crate) violations: PermissionViolations,
 }
 
 impl Bus {
-    /// Starts to connect in the background and returns immediately, even while the broker is unreachable.
-    /// Fails only when the address cannot be parsed.
+    /// Starts connecting in the background and returns immediately, even while the broker is unreachable. Fails only
+    /// when the address cannot be parsed.
     pub async fn connect(config: BusConfig) -> Result<Self, BusError> {
         let addresses = parse_addresses(&config.url)?;
         let login = addresses.iter().find_map(Login::from_address);
@@ -166,12 +167,12 @@ impl Bus {
         self.client.connection_state() == State::Connected
     }
 
-    /// Returns whether the broker rejected the credentials at the last attempt to connect.
+    /// Returns whether the broker rejected the credentials at the latest attempt to connect.
     pub fn is_login_refused(&self) -> bool {
         self.violations.is_login_refused()
     }
 
-    /// Returns why the connection is down, as a sentence; `None` if it is up.
+    /// Returns a sentence that says why the connection is down; `None` if it is up.
     pub fn connection_problem(&self) -> Option<String> {
         if self.is_connected() {
             return None;
@@ -193,14 +194,15 @@ impl Bus {
     }
 }
 
-/// Credentials for the broker.
+/// User name and password for the broker.
 struct Login {
     user: String,
     password: String,
 }
 
 impl Login {
-    /// Reads user and password from an address. The client itself ignores them there.
+    /// Reads user and password from an address; `None` if it contains none. The client itself ignores credentials in an
+    /// address.
     fn from_address(address: &ServerAddr) -> Option<Self> {
         let user = percent_decode(address.username()?);
         Some(Self { user, password: percent_decode(address.password().unwrap_or_default()) })
@@ -217,7 +219,7 @@ fn connect_options(login: Option<Login>) -> ConnectOptions {
     }
 }
 
-/// Decodes percent-encoded text of an address. Invalid escapes are left unchanged.
+/// Decodes percent-encoded text in an address. Invalid escapes are left unchanged.
 fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

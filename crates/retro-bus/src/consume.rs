@@ -1,37 +1,37 @@
-//! The loop around every consumer: pulls messages, runs the handler, acknowledges.
+//! Runs a consumer: pulls messages, calls the handler, and acknowledges the messages.
 //!
-//! **The need.** A consumer decides and commits; this module handles everything that can go wrong around
-//! that. No message may be acknowledged before its effects or its dead letter are stored, and none may be
-//! dropped. A message that makes its handler panic, or kills the whole process, must neither stop the stream
-//! nor affect its neighbours.
+//! **The need.** A consumer decides what a message means and commits the effects; this module handles everything else
+//! that can go wrong. No message may be acknowledged before its effects or its dead letter are stored, and none may be
+//! dropped. A message that makes its handler panic, or kills the whole process, must neither stop the stream nor affect
+//! other messages.
 //!
-//! **The design.** Messages delivered for the first time go to the handler as one batch, in a separate task,
-//! since one transaction for many is what makes it fast. A message that was delivered before is handled
-//! *alone*, and its attempt is counted in the database *before* the handler runs, so a message that kills the
-//! process is recognised as a suspect. A batch whose handler panicked is taken apart the same way, so that
-//! only the culprit keeps failing. After [`ATTEMPTS_MAX`] attempts it becomes a dead letter. The first
-//! delivery is an attempt that is not counted in the database. The common case therefore costs nothing, and
-//! the count in the database is one too low. The count of a handled message is deleted, because the message
-//! may be redelivered each time its acknowledgement is lost. A message that is a dead letter is only
-//! acknowledged when it is redelivered. Handling it again would begin with a fresh count, and a message that
-//! kills the process would do so again.
+//! **The design.** Messages delivered for the first time go to the handler as one batch, since one transaction for many
+//! messages is fast. The handler runs in a separate task. A message that was delivered before is handled *alone*, and
+//! its attempt is counted in the database *before* the handler runs, so a message that kills the process is recognized
+//! as a suspect. If the handler panics on a batch, its messages are handled alone in the same way, so that only the
+//! message that causes the panic fails again. After [`ATTEMPTS_MAX`] attempts that message becomes a dead letter. The
+//! first delivery is an attempt that is not counted in the database. The common case therefore costs nothing, and the
+//! count in the database is one too low. The count of a handled message is deleted, because the message may be
+//! redelivered each time its acknowledgement is lost. A message that is a dead letter is only acknowledged when it is
+//! redelivered. Handling it again would start a new count of its attempts, and a message that kills the process would
+//! do so again.
 //!
-//! A handler that takes too long is cancelled, which counts as an attempt. If it cannot be cancelled because it
-//! never yields, the [`Watchdog`] ends the process. A handler that aborts or exhausts memory does the same; the
-//! message is redelivered to a new process.
+//! A handler that takes too long is cancelled, which counts as an attempt. If it cannot be cancelled because it never
+//! yields, the [`Watchdog`] ends the process. A handler that aborts or exhausts memory ends the process, too. In both
+//! cases the message is redelivered to a new process.
 //!
-//! Acknowledgements are sent after the commit; the last one of a batch is confirmed by the broker. Even a
-//! confirmed one is only a hint: after a crash of the broker some messages are redelivered, and the inbox
-//! recognizes them.
+//! Acknowledgements are sent after the commit; the last one of a batch is confirmed by the broker. Even a confirmed
+//! acknowledgement may be lost: after a crash of the broker some messages are redelivered, and the inbox recognizes
+//! them.
 //!
-//! **Accepted races.** A message that was prefetched when the process died was never handled, but counts as
-//! delivered once: it is handled alone later, with one attempt fewer. Only this process knows that a message
-//! was snoozed (which costs no attempt); after a restart it costs one attempt. A late acknowledgement may
-//! remove a message that another process is handling again: both commit through the inbox, so nothing is
-//! lost.
+//! **Accepted races.** A message that was prefetched when the process died was never handled, but counts as delivered
+//! once: it is handled alone later, with one attempt fewer. Only this process knows that a message was snoozed (which
+//! costs no attempt); after a restart it costs one attempt. A late acknowledgement may remove a message that another
+//! process is handling again. Both processes commit through the inbox, so nothing is lost.
 //!
-//! **Rejected.** `max_deliver` and the broker's advisories, instead of counting in the database: an advisory is
-//! a message that can be lost, and it does not contain the payload.
+//! **Rejected.** Attempts could be limited by `max_deliver` and the broker's advisories and not counted in the
+//! database. But an advisory is a message that can be lost, and it does not contain the payload of the message that
+//! failed.
 
 mod acknowledge;
 pub(crate) mod direct_get;
@@ -57,47 +57,49 @@ use crate::{Bus, BusError, topology};
 use acknowledge::PendingAcks;
 use pull::{Incoming, PullEvent, PullSubscription};
 
-/// Maximum number of attempts at a message. Temporary problems are snoozed and cost no attempt, so five
-/// failures are not a coincidence.
+/// Maximum number of attempts to handle a message. A message that is snoozed for a temporary problem does not use up an
+/// attempt, so five failures are not a coincidence.
 pub const ATTEMPTS_MAX: u32 = 5;
-/// Maximum number of unacknowledged messages of a consumer, deferred ones included: several batches, and
-/// capacity for deferred messages without stopping the others.
+/// Maximum number of unacknowledged messages of a consumer, including deferred ones. There is space for several batches
+/// and for deferred messages, so that these do not stop the other messages.
 const ACK_PENDING_MAX: u32 = 4096;
-/// Longest time a message may stay unacknowledged: far longer than handling takes, and short enough to wait for
-/// after a crash.
+/// Longest time that a message may stay unacknowledged before it is redelivered. It is far longer than handling takes,
+/// and short enough to wait for after a crash.
 pub const ACK_WAIT: Duration = Duration::from_secs(30);
-/// Longest time that a handler may run. Its work takes milliseconds; this limit frees a stage that hangs.
+/// Longest time that a handler may run. A handler normally takes milliseconds; this limit ends one that hangs.
 const HANDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Wait after the first failure for which the handler gave no delay (a panic); doubled each time.
+/// Wait after the first failure for which the handler gave no delay, such as a panic. It doubles with each failure.
 const RETRY_WAIT_MIN: Duration = Duration::from_secs(1);
-/// Longest wait at shutdown for the broker to receive the last acknowledgements. They are hints; the inbox
-/// decides.
+/// Longest wait at shutdown for the broker to receive the last acknowledgements. A lost acknowledgement is harmless,
+/// because the inbox recognizes a redelivered message.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-/// Value of the metric label for the messaging system.
+/// Value of the metric label that names the messaging system.
 pub(crate) const MESSAGING_SYSTEM: &str = "nats";
 
-/// The messages that a consumer receives, and its limits.
+/// The messages that a consumer receives, and the limits for handling them.
 #[derive(Debug, Clone)]
 pub struct Subscription {
-    /// Stream to read; see [`topology`].
+    /// Name of the stream to read; see [`topology`].
     pub stream: String,
-    /// Fault label for the acknowledgement of one of its messages.
+    /// Fault label for the acknowledgement of a message of this subscription.
     pub ack_label: Label,
-    /// Subjects of the stream, or patterns.
+    /// Subjects of the stream to read, which may contain wildcards.
     pub subjects: Vec<String>,
-    /// Maximum number of messages handed to the consumer at once.
+    /// Maximum number of messages passed to the handler at once.
     pub batch_max: usize,
-    /// Attempts at a message before it becomes a dead letter.
+    /// Number of failed attempts after which a message becomes a dead letter.
     pub attempts_max: u32,
-    /// Wait after the first failure for which the handler gave no delay; doubled each time, at most a minute.
+    /// Wait after the first failure for which the handler gave no delay. It doubles with each failure, up to one
+    /// minute.
     pub retry_wait_min: Duration,
-    /// Maximum number of unacknowledged messages at the broker.
+    /// Maximum number of messages that are delivered but not acknowledged. The broker delivers no more until some are
+    /// acknowledged.
     pub ack_pending_max: u32,
     /// Time that the broker waits for an acknowledgement or a progress report before it redelivers a message.
     pub ack_wait: Duration,
     /// Longest time that the handler may run. After that it is cancelled, which counts as an attempt.
     pub handle_timeout: Duration,
-    /// Ends the process if a handler cannot be cancelled.
+    /// Watchdog that ends the process if a handler cannot be cancelled.
     pub watchdog: Watchdog,
 }
 
@@ -126,7 +128,7 @@ impl Subscription {
     }
 }
 
-/// Runs a consumer until `stop` is cancelled, then handles what it has already requested, so that nothing is left
+/// Runs a consumer until `stop` is cancelled, then handles the messages that it has already requested, so that none has
 /// to be redelivered. Creates missing streams and the durable consumer, or waits for them (see
 /// [`topology::TopologyMode`]), and recovers automatically from any failure of the broker or the database.
 pub async fn run_consumer(
@@ -173,30 +175,30 @@ enum SubscriptionEnd {
     Unresponsive,
 }
 
-/// A consumer with the connection and the stores it works on.
+/// A consumer with its connection and its stores.
 struct Worker {
     bus: Bus,
     consumer: Arc<dyn Consumer>,
     subscription: Subscription,
     store: Arc<dyn DeliveryStore>,
-    /// Positions in the stream that were deferred without using up an attempt. Bounded by the number of
+    /// Stream positions of messages that were deferred without using up an attempt. There are at most as many as
     /// messages that may be pending.
     deferred: Mutex<HashMap<u64, Deferral>>,
 }
 
-/// Handling of a deferred message when it is redelivered. Deferring does not use up an attempt.
+/// How a deferred message is handled when it is redelivered. Deferring does not use up an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deferral {
-    /// The message is handled together with others, as if delivered for the first time, because its handler
-    /// returned an outcome.
+    /// The message is handled in a batch, as if delivered for the first time, because its handler returned an outcome
+    /// and so did not crash.
     Snoozed,
-    /// The message is handled alone, like any redelivered message, because its handler may not survive it.
+    /// The message is handled alone, like any redelivered message, because it may crash its handler.
     Suspect,
 }
 
 impl Worker {
-    /// Subscribes and handles batches. Returns when stopped or when the broker is unresponsive; fails when the
-    /// subscription breaks.
+    /// Subscribes and handles batches. Returns when the consumer is stopped or the broker is unresponsive. Fails when
+    /// the subscription breaks.
     async fn consume_batches(
         &self,
         stop: &CancellationToken,
@@ -223,7 +225,7 @@ impl Worker {
         }
     }
 
-    /// Handles a batch completely: every message of it is acknowledged, deferred or dead-lettered.
+    /// Handles a batch until each of its messages is acknowledged, deferred or dead-lettered.
     async fn handle_batch(&self, batch: Vec<Incoming>) {
         self.record_batch_metrics(&batch);
         let (fresh, suspects): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! Consumer lag: the number and age of unacknowledged messages.
+//! Measures consumer lag: the number and age of unacknowledged messages.
 
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::RawMessageErrorKind;
@@ -8,18 +8,18 @@ use retro_events::{DurableConsumer, subject};
 
 use crate::{Bus, BusError, topology};
 
-/// Number and age of the messages that a consumer has not acknowledged.
+/// Number of messages that a consumer has not acknowledged, and the age of the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsumerLag {
-    /// Messages that the consumer has not acknowledged: not yet sent to it, or sent and pending.
+    /// Number of messages that the consumer has not acknowledged, whether or not they were delivered to it.
     pub messages: u64,
-    /// When the broker stored the oldest of them; `None` if there are none.
+    /// Time when the broker stored the oldest unacknowledged message. `None` if there is no such message.
     pub oldest: Option<Timestamp>,
 }
 
 impl Bus {
-    /// Measures how far a role's consumer is behind. Asks the broker one small question, and a second one only
-    /// if there is a backlog; the role's own user may ask both. Fails when the stream or the consumer does not
+    /// Measures how far the consumer of a role is behind. Sends the broker one small request, and a second one only if
+    /// there is a backlog. The role's own user has permission for both. Fails when the stream or the consumer does not
     /// exist.
     pub async fn measure_lag(&self, durable: DurableConsumer) -> Result<ConsumerLag, BusError> {
         let DurableConsumer { name, stream, prefix, .. } = durable;
@@ -49,8 +49,8 @@ impl Bus {
         }
     }
 
-    /// Counts the messages that a durable consumer has not acknowledged: not yet sent to it, or sent and
-    /// pending. Fails when the stream or the consumer does not exist.
+    /// Counts the messages that a durable consumer has not acknowledged, whether or not they were delivered to it.
+    /// Fails when the stream or the consumer does not exist.
     pub async fn count_unacknowledged(&self, stream: &str, consumer: &str) -> Result<u64, BusError> {
         let ask = format!("backlog of {consumer}");
         let stream =

@@ -1,10 +1,10 @@
-//! Publishes events to the intake stream and the GitHub stream for a caller who waits for the result: one
-//! message with its acknowledgement, or an atomic batch, for which the broker stores all messages or none.
-//! Neither carries a message id, because the inbox deduplicates.
+//! Publishes events to the intake stream and the GitHub stream for a caller who waits for the result. An event is
+//! published alone, or in an atomic batch, of which the broker stores all messages or none. The messages carry no
+//! message id, because the inbox deduplicates them.
 //!
-//! The first message of a batch is acknowledged before the others are sent. A full stream or a missing
-//! permission is then reported as such, and not as the broken batch it would cause. A failure before the commit
-//! leaves nothing behind: the broker discards an open batch ten seconds after its last message.
+//! The first message of a batch is acknowledged before the others are sent. So a full stream or a missing permission is
+//! reported as the cause, and not the broken batch that would result from it. After a failure before the commit nothing
+//! is stored: the broker discards an open batch ten seconds after its last message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +24,11 @@ use tokio::sync::Semaphore;
 use crate::Bus;
 use crate::publish::insert_trace_headers;
 
-/// Maximum number of open batches of one process. The broker allows 50 per stream for all processes together.
+/// Maximum number of open batches of one process. The broker allows 50 open batches per stream for all processes
+/// together.
 const OPEN_BATCHES_MAX: usize = 12;
-/// Longest wait for one acknowledgement. It costs one fsync, which is milliseconds, and a client is waiting.
+/// Longest wait for one acknowledgement. An acknowledgement costs one fsync, which takes milliseconds, and a client is
+/// waiting for it.
 const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Publishes to the intake and GitHub streams and waits for the broker's acknowledgement.
@@ -37,13 +39,13 @@ pub struct NatsIntakePublisher {
 }
 
 impl NatsIntakePublisher {
-    /// Creates a publisher over a connection.
+    /// Creates a publisher that uses the given connection.
     pub fn new(bus: Bus) -> Self {
         Self { bus, batch_slots: Arc::new(Semaphore::new(OPEN_BATCHES_MAX)) }
     }
 
-    /// Fails unless connected. A client that is not connected would buffer the message and send it later,
-    /// after the caller had already received an error.
+    /// Fails unless the client is connected. A client that is not connected would buffer the message and send it after
+    /// the caller has already received an error.
     fn check_connected(&self) -> Result<(), IntakeError> {
         match self.bus.is_connected() {
             true => Ok(()),
@@ -94,7 +96,7 @@ impl GithubPublisher for NatsIntakePublisher {
     }
 }
 
-/// An atomic batch that is being sent.
+/// An atomic batch whose messages are being sent.
 struct AtomicBatch<'a> {
     bus: &'a Bus,
     id: String,
@@ -175,8 +177,8 @@ async fn request_ack(
     })
 }
 
-/// Turns an unknown outcome into "not stored": the broker discards an uncommitted batch, even if its messages
-/// arrived.
+/// Turns an unknown outcome of a batch into "not stored", because the broker discards an uncommitted batch even if its
+/// messages arrived.
 fn not_stored_error(error: IntakeError) -> IntakeError {
     match error {
         IntakeError::Unconfirmed(reason) => IntakeError::Unavailable(reason),

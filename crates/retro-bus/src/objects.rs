@@ -1,8 +1,8 @@
-//! Bodies that are too large for a message, in the broker's object store. A body is named
-//! `<encoded tenant>/<sha256>`; the name is derived from its content, so storing it again is harmless. Code
-//! that accepts a reference from outside has to compare its prefix with the tenant of the subject
-//! (`retro_events::subject::body_owner`). This module rejects a name that does not have this form or does not
-//! match the hash.
+//! Stores bodies that are too large for a message in the broker's object store. A body is named `<encoded
+//! tenant>/<sha256>`; the name is derived from its content, so storing it again is harmless. Code that accepts the name
+//! of a body from outside has to compare its prefix with the tenant of the subject
+//! (`retro_events::subject::body_owner`). This module rejects a name that does not have this form or does not match the
+//! hash.
 
 use std::time::Duration;
 
@@ -21,19 +21,19 @@ use crate::Bus;
 use crate::step::put_object;
 use crate::topology::{BODIES, BODIES_BUCKET};
 
-/// Largest body, in bytes; the same limit as at the gateway and in `retro emit`.
+/// Maximum size of a body, in bytes. The gateway and `retro emit` have the same limit.
 pub const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Longest time to fetch or store one body, all chunks together.
+/// Longest time to fetch or store one body with all its chunks.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The broker's object store of run bodies.
+/// Object store at the broker that contains run bodies.
 #[derive(Debug, Clone)]
 pub struct BodyStore {
     bus: Bus,
 }
 
 impl BodyStore {
-    /// Creates a store over a connection.
+    /// Creates a store that uses the given connection.
     pub const fn new(bus: Bus) -> Self {
         Self { bus }
     }
@@ -58,8 +58,8 @@ impl BodyStore {
         Ok(())
     }
 
-    /// Reads chunk by chunk with the broker's direct get, not with the client's reader, which waits forever
-    /// for a missing chunk.
+    /// Reads a body chunk by chunk with the broker's direct get. The client's own reader would wait forever for a
+    /// missing chunk.
     async fn fetch_chunks(&self, object: &ObjectRef) -> Result<Vec<u8>, ObjectError> {
         let bucket = self.open_bucket().await?;
         let info = match bucket.info(&object.name).await {

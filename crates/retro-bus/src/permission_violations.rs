@@ -1,5 +1,5 @@
-//! Requests that the broker's permissions refuse. The server reports a violation in a separate message and
-//! never answers the request; without this module a missing permission would look like a slow broker.
+//! Detects requests that the broker's permissions forbid. The server reports a violation in a separate message and
+//! never answers the request, so without this module a missing permission would look like a slow broker.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use tokio::sync::watch;
 
 use crate::{Bus, BusError};
 
-/// Maximum number of refused subjects to remember; one process asks about fewer. Beyond it the list is cleared,
-/// and the next refused request times out.
+/// Maximum number of refused subjects to remember; one process sends requests to fewer subjects. When the limit is
+/// reached, the list is cleared, and a request whose refusal was removed times out.
 const SUBJECTS_MAX: usize = 256;
 
-/// Subjects that the broker refused on this connection.
+/// Subjects to which the broker refused messages on this connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PermissionViolations {
     subjects: Arc<watch::Sender<BTreeSet<String>>>,
@@ -23,7 +23,8 @@ pub(crate) struct PermissionViolations {
 }
 
 impl PermissionViolations {
-    /// Records a violation. A new connection may have other permissions, so it clears the list.
+    /// Records a violation that the client reports. An event about a new connection clears the list, because its
+    /// permissions may be different.
     pub(crate) fn record_event(&self, event: &Event) {
         match event {
             Event::Connected => {
@@ -46,7 +47,7 @@ impl PermissionViolations {
         }
     }
 
-    /// Returns whether the last attempt to connect was refused for its credentials.
+    /// Returns whether the broker rejected the credentials at the latest attempt to connect.
     pub(crate) fn is_login_refused(&self) -> bool {
         self.login_refused.load(Ordering::Relaxed)
     }
@@ -62,8 +63,8 @@ impl PermissionViolations {
 }
 
 impl Bus {
-    /// Sends a JetStream API request, such as `STREAM.INFO` about one stream, and fails immediately if
-    /// permissions refuse it.
+    /// Sends a request to the JetStream API, such as `STREAM.INFO` about one stream. Fails immediately if the
+    /// permissions forbid it.
     pub(crate) async fn request_jetstream<T>(
         &self,
         verb: &str,
@@ -75,9 +76,9 @@ impl Bus {
         self.unless_refused(&subject, asked).await
     }
 
-    /// Waits for the answer to a message sent to `subject`, and fails as soon as the broker refuses that
-    /// subject. The sender has to call [`PermissionViolations::forget_subject`] first, because permissions may
-    /// have been granted since an earlier refusal.
+    /// Waits for the answer to a message sent to `subject`, and fails as soon as the broker refuses messages to that
+    /// subject. The sender has to call [`PermissionViolations::forget_subject`] first, because permissions may have
+    /// been granted since an earlier refusal.
     pub(crate) async fn unless_refused<T>(
         &self,
         subject: &str,
@@ -95,7 +96,7 @@ impl Bus {
     }
 }
 
-/// Parses the subject from `Permissions Violation for Publish to "subject"`, as the server writes it.
+/// Parses the subject from the server's error text, `Permissions Violation for Publish to "subject"`.
 fn parse_refused_subject(text: &str) -> Option<&str> {
     let (_, after) = text.split_once("Permissions Violation for ")?;
     after.split('"').nth(1)

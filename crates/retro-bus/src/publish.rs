@@ -1,4 +1,4 @@
-//! Publishing: internal messages from the outbox, events of emitters, and replays of dead letters.
+//! Publishes internal messages from the outbox, events of emitters, and replays of dead letters.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,21 +23,21 @@ use crate::backoff::Backoff;
 use crate::step::PendingPublish;
 use crate::{Bus, topology};
 
-/// Maximum number of publications waiting for their acknowledgement. Beyond 5,000 the client deadlocks; 256
-/// already keep the broker's disk busy, which does one fsync each.
+/// Maximum number of publications that wait for their acknowledgement. With more than 5,000 the client deadlocks. 256
+/// already keep the broker's disk busy, because the broker does one fsync for each.
 const IN_FLIGHT_MAX: usize = 256;
-/// Maximum number of repeated publications of one event before emitting fails: enough for a broker that is
+/// Maximum number of times that one event is published again before emitting fails. It is enough for a broker that is
 /// unreachable for about half a minute.
 const REPUBLISH_MAX: u32 = 6;
 
-/// Publishes internal messages under their ids, so that the broker drops those it already has.
+/// Publishes internal messages with their ids, so that the broker drops those that it already has.
 #[derive(Debug, Clone)]
 pub struct OutboxPublisher {
     bus: Bus,
 }
 
 impl OutboxPublisher {
-    /// Creates a publisher over a connection.
+    /// Creates a publisher that uses the given connection.
     pub fn new(bus: Bus) -> Self {
         Self { bus }
     }
@@ -85,7 +85,7 @@ impl OutboxPublisher {
         }
     }
 
-    /// Returns the error to report. Recreates missing streams first, so that the next attempt can succeed.
+    /// Returns the error to report. If the stream is missing, recreates it first, so that the next attempt can succeed.
     async fn handle_publish_error(&self, subject: String, error: &NatsError) -> PublishError {
         if error.kind() == PublishErrorKind::StreamNotFound
             && let Err(problem) = topology::prepare_streams(&self.bus).await
@@ -96,7 +96,7 @@ impl OutboxPublisher {
     }
 }
 
-/// Adds the trace headers, so that the receiver of the message continues the trace.
+/// Adds the trace headers to a message, so that its receiver continues the trace.
 pub(crate) fn insert_trace_headers(headers: &mut HeaderMap, trace: Option<&TraceContext>) {
     let Some(trace) = trace else { return };
     headers.insert("traceparent", trace.traceparent());
@@ -105,23 +105,23 @@ pub(crate) fn insert_trace_headers(headers: &mut HeaderMap, trace: Option<&Trace
     }
 }
 
-/// An event as it is sent to the broker.
+/// An event in the form in which it is sent to the broker.
 #[derive(Debug, Clone)]
 pub struct OutgoingEvent {
-    /// Subject to publish to.
+    /// Subject to which the event is published.
     pub subject: String,
-    /// Header names and values: `Content-Type` and, in binary mode, the `ce-` attributes.
+    /// Names and values of the headers: `Content-Type` and, in binary mode, the `ce-` attributes.
     pub headers: Vec<(String, String)>,
-    /// Payload of the message.
+    /// Payload of the event's message.
     pub payload: Bytes,
 }
 
-/// Publishes events in order, with many in flight, and confirms for each that the broker has it. An event whose
-/// outcome is unknown is published again; its identity prevents it from being counted twice.
+/// Publishes events in order, with many in flight, and confirms for each event that the broker has it. An event whose
+/// outcome is unknown is published again; because of its identity it is not counted twice.
 pub struct EventPublisher {
     bus: Bus,
-    /// Polled together, so that after a crash of the broker all lost acknowledgements time out together and
-    /// not one by one.
+    /// Publications that wait for their acknowledgement. They are polled together, so that after a crash of the broker
+    /// all lost acknowledgements time out at once and not one after the other.
     unconfirmed: FuturesOrdered<BoxFuture<'static, (PreparedEvent, Result<PublishAck, PublishFailure>)>>,
     acknowledged: usize,
 }
@@ -139,13 +139,13 @@ impl std::fmt::Debug for EventPublisher {
 /// Reason why an event was not acknowledged.
 #[derive(Debug)]
 enum PublishFailure {
-    /// The event may have been lost on the way.
+    /// The event may have been lost before the broker stored it.
     Lost(NatsError),
-    /// Publishing it again cannot succeed.
+    /// The event was refused; publishing it again cannot succeed.
     Refused(String),
 }
 
-/// An event with validated headers, kept until the broker has it.
+/// An event with validated headers, kept until the broker has acknowledged it.
 #[derive(Debug)]
 struct PreparedEvent {
     subject: String,
@@ -153,14 +153,13 @@ struct PreparedEvent {
 }
 
 impl EventPublisher {
-    /// Creates a publisher over a connection.
+    /// Creates a publisher that uses the given connection.
     pub fn new(bus: Bus) -> Self {
         Self { bus, unconfirmed: FuturesOrdered::new(), acknowledged: 0 }
     }
 
-    /// Publishes an event. Waits while too many earlier events are unacknowledged. Returns how many events
-    /// the broker has acknowledged so far. Fails when an event is refused, or not acknowledged after several
-    /// attempts.
+    /// Publishes an event. Waits while too many earlier events are unacknowledged. Returns how many events the broker
+    /// has acknowledged so far. Fails when an event is refused, or is not acknowledged after several attempts.
     pub async fn publish_event(&mut self, event: OutgoingEvent) -> Result<usize, PublishError> {
         let event = PreparedEvent::try_from(event)?;
         if self.unconfirmed.len() == IN_FLIGHT_MAX {
@@ -184,7 +183,7 @@ impl EventPublisher {
         Ok(self.acknowledged)
     }
 
-    /// Waits until the broker has acknowledged every event, and returns how many there were.
+    /// Waits until the broker has acknowledged every event, and returns the number of events.
     pub async fn confirm_all(&mut self) -> Result<usize, PublishError> {
         while !self.unconfirmed.is_empty() {
             self.confirm_oldest().await?;
@@ -205,27 +204,27 @@ impl EventPublisher {
 /// Reason why a replay was not published.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayPublishError {
-    /// Outcome unknown; publishing it again under its id is harmless.
+    /// The outcome is unknown; publishing the replay again under its id is harmless.
     #[error("{0}")]
     Unavailable(PublishError),
-    /// Refused; publishing it again cannot succeed.
+    /// The replay was refused; publishing it again cannot succeed.
     #[error("{0}")]
     Refused(PublishError),
 }
 
-/// Publishes replays of dead letters: the original bytes and headers, under the id of the replay.
+/// Publishes replays of dead letters with the original bytes and headers, under the id of the replay.
 #[derive(Debug, Clone)]
 pub struct ReplayPublisher {
     bus: Bus,
 }
 
 impl ReplayPublisher {
-    /// Creates a publisher over a connection.
+    /// Creates a publisher that uses the given connection.
     pub fn new(bus: Bus) -> Self {
         Self { bus }
     }
 
-    /// Publishes a replay, and returns when the broker has it on disk.
+    /// Publishes a replay and returns when the broker has stored it on disk.
     pub async fn publish_replay(&self, sending: &OutgoingReplay) -> Result<(), ReplayPublishError> {
         let OutgoingReplay { id, subject, headers, payload } = sending.clone();
         let event = OutgoingEvent { subject: subject.clone(), headers, payload: payload.into() };

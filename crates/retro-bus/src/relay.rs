@@ -1,8 +1,8 @@
-//! The outbox relay: publishes the messages that transactions wrote to the outbox, at least once and under a
-//! stable id.
+//! The outbox relay, which publishes the messages that transactions wrote to the outbox. It publishes each message at
+//! least once and under a stable id.
 //!
-//! It publishes, waits for the acknowledgement, then marks the row as sent. A crash in between publishes it
-//! again under the same id: the broker drops the copy within its duplicate window, and after that every
+//! It publishes a message, waits for the acknowledgement, then marks the row as sent. After a crash in between, the
+//! message is published again under the same id. Within its deduplication window the broker drops the copy; later every
 //! consumer recognizes it. For the same reason several relays may run concurrently.
 
 use std::sync::Arc;
@@ -21,10 +21,11 @@ use tracing::{debug, warn};
 use crate::backoff::Backoff;
 use crate::consume::MESSAGING_SYSTEM;
 
-/// Longest wait of a message when nobody notifies the relay, as in a fleet, where other processes write it. A
-/// run passes about a dozen such steps. A poll that finds nothing is one index read.
+/// Longest time that a message waits if nobody notifies the relay. In a fleet other processes write the messages and
+/// cannot notify it. A run causes about a dozen messages one after another. A poll that finds nothing costs one index
+/// read.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Batch size: the number of messages that the publisher keeps in flight.
+/// Maximum number of messages in a batch, the same number that the publisher keeps in flight.
 const BATCH_MAX: u32 = 256;
 
 /// Publishes the outbox's messages until `stop` is cancelled. Callers notify `wake` after a transaction that wrote
@@ -62,7 +63,7 @@ pub async fn run_relay(
     }
 }
 
-/// Publishes one batch and returns its size.
+/// Publishes one batch and returns the number of its messages.
 async fn relay_batch(store: &dyn OutboxStore, publisher: &dyn Publisher) -> Result<usize, String> {
     let mut messages = store.list_unsent_messages(BATCH_MAX).await.map_err(|error| error.to_string())?;
     if messages.is_empty() {
@@ -82,7 +83,8 @@ async fn relay_batch(store: &dyn OutboxStore, publisher: &dyn Publisher) -> Resu
     Ok(ids.len())
 }
 
-/// Starts a send span for each message, which its receiver continues. The spans end when the result is dropped.
+/// Starts a span for sending each message; the receiver of the message continues its trace. The spans end when the
+/// result is dropped.
 fn start_send_spans(messages: &mut [Message]) -> Vec<Span> {
     let mut works = Vec::new();
     for message in messages {

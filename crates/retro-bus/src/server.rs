@@ -1,35 +1,35 @@
 //! The supervised nats-server behind `retro up`.
 //!
-//! **The need.** One command starts everything, and the broker has to run as long as this process does. It is
-//! restarted when it dies or hangs, on the same port and store, since clients reconnect to the address they
-//! know. It must end when this process ends, even after SIGKILL; otherwise the next start would find its port
-//! taken and its store in use.
+//! **The need.** One command starts everything, and the broker has to run as long as this process does. When the broker
+//! dies or hangs, it is restarted on the same port and store, since clients reconnect to the same address. It must end
+//! when this process ends, even after SIGKILL. Otherwise its port and its store would still be in use at the next
+//! start.
 //!
-//! **The design.** `sh` starts a watcher in the background and then *becomes* the server (`exec`), as the
-//! leader of its own process group. The watcher blocks reading a pipe whose other end only this process holds.
-//! However this process ends, the kernel closes that end, and the watcher kills the server. The pid cannot
-//! belong to another process by then: it is the id of the group, and the kernel does not reuse it while the
-//! watcher is in the group. The separate group also keeps a Ctrl-C in the terminal away from the server, so
-//! that consumers can still acknowledge their messages.
+//! **The design.** `sh` starts a watcher in the background and then *becomes* the server (`exec`), as the leader of its
+//! own process group. The watcher blocks while it reads a pipe whose other end is open only in this process. However
+//! this process ends, the kernel closes its end of the pipe, and the watcher kills the server. The pid cannot belong to
+//! another process by then: it is the id of the group, and the kernel does not reuse it while the watcher is in the
+//! group. The separate group also keeps a Ctrl-C in the terminal away from the server, so that consumers can still
+//! acknowledge their messages.
 //!
-//! The server's output file is its lock: an exclusive `flock` that the server inherits and holds until it is
-//! really gone. No second server can start on the same store, not even while the first one is dying.
+//! The server's output file is its lock: the server inherits an exclusive `flock` and keeps it until its process has
+//! ended. So no second server can start on the same store, not even while the first one is ending.
 //!
-//! **Who may connect.** Loopback is open to everybody on the machine, so the server accepts only clients with
-//! the credential in its folder, which only the folder's owner can read (`credential.rs`). Its monitoring port
-//! shows anyone its health and the names of its streams, but no messages.
+//! **Who may connect.** Loopback is open to everybody on the machine, so the server accepts only clients with the
+//! credential in its folder, which only the folder's owner can read (`credential.rs`). On its monitoring port everybody
+//! can read its health and the names of its streams, but no messages.
 //!
-//! **A full disk.** The server stops writing to the stream it could not write to, keeps answering, and does
-//! not resume automatically when there is space again. It has to be restarted then, and not earlier.
+//! **A full disk.** When a write to a stream fails, the server stops writing to that stream but keeps answering. It
+//! does not resume automatically when there is space again, so it has to be restarted then, and not earlier.
 //!
 //! **Rejected.** `PR_SET_PDEATHSIG` follows the *thread* that started the child, not the process, so an idle
 //! worker thread of the runtime that retires takes the broker down with it. It exists on Linux only, and it has
 //! to be set between `fork` and `exec`, which takes `unsafe` or a hidden mode of our own `main`. The pipe needs
 //! none of that.
 //!
-//! **Accepted races.** A free port is chosen by binding it for a moment; another process may take it before the
-//! server does. The start then fails and is retried with another port. A configured port stays; the monitoring
-//! port is always chosen.
+//! **Accepted races.** A free port is chosen by binding it for a moment; another process may take it before the server
+//! does. The start then fails and is retried with another port. A configured port is kept; the monitoring port is
+//! always chosen this way.
 
 mod binary;
 mod child;
@@ -51,28 +51,29 @@ use tokio_util::sync::CancellationToken;
 use child::Installation;
 pub use supervise::ServerState;
 
-/// Longest time for a server to become healthy: after a crash it reads its store again.
+/// Longest time for a server to become healthy. After a crash the server reads its whole store first.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum number of attempts to start. Another process may take the chosen port before the server binds it,
-/// but not this often.
+/// Maximum number of attempts to start the server. Another process may take the chosen port before the server binds it,
+/// but hardly this often.
 const PORT_ATTEMPTS: u32 = 3;
 
 /// Configuration of the supervised server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// The binary. If `None`, the first one found of `RETRO_NATS_SERVER`, `PATH`, and `.tools/bin` in any
-    /// folder above the executable or the current directory.
+    /// Path of the binary. If `None`, the first binary found is used: from `RETRO_NATS_SERVER`, from `PATH`, or from
+    /// `.tools/bin` in any folder above the executable or the current directory.
     pub binary: Option<PathBuf>,
-    /// The server's own folder, accessible to its owner only: store, configuration, credential, log and lock.
+    /// The server's own folder, which only its owner can access. It contains the store, configuration, credential, log
+    /// and lock.
     pub data_dir: PathBuf,
-    /// Port on the loopback interface; `None` chooses a free one.
+    /// Port on the loopback interface; with `None` a free port is chosen.
     pub port: Option<u16>,
 }
 
-/// A failure to find or start the server.
+/// Reason why the server could not be found or started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// No binary was found in these places.
+    /// No binary was found; contains the places that were searched.
     #[error(
         "no nats-server was found (searched {0}): run .ci/install-tools, put nats-server 2.14.1 or newer into PATH, \
          name one in RETRO_NATS_SERVER, or set NATS_URL to a broker that runs already"
@@ -86,35 +87,35 @@ pub enum ServerError {
         /// Version of the binary.
         found: String,
     },
-    /// The binary does not report a version.
+    /// The binary does not report a version as a nats-server does.
     #[error("{path} does not answer like a nats-server: {problem}")]
     NotAServer {
         /// Path of the binary.
         path: PathBuf,
-        /// Observed behaviour.
+        /// Reason for the rejection, such as a timeout, an error at start, or the unexpected output.
         problem: String,
     },
-    /// Another process runs a server on this store.
+    /// Another process already runs a server on the store in this folder.
     #[error("a nats-server already uses {0}; stop it, or choose another data folder")]
     InUse(PathBuf),
-    /// The credential file holds no valid credential.
+    /// The credential file does not contain a valid credential.
     #[error(
         "{0} holds no credential for the broker: 32 to 256 letters, digits, `-` or `_` on one line; delete it, and the next \
          start generates one"
     )]
     Credential(PathBuf),
-    /// The server was started and did not become healthy.
+    /// The server was started but did not become healthy in time.
     #[error("nats-server did not become healthy: {problem}; its log is {log}")]
     Unhealthy {
-        /// Last problem observed.
+        /// The last problem that was observed.
         problem: String,
-        /// Log file of the server.
+        /// Path of the server's log file.
         log: PathBuf,
     },
-    /// A file or process could not be created.
+    /// An operation on a file or process failed.
     #[error("could not {action}: {source}")]
     Io {
-        /// Action that failed.
+        /// The action that failed.
         action: String,
         /// Cause of the failure.
         source: std::io::Error,
@@ -128,7 +129,7 @@ impl ServerError {
     }
 }
 
-/// A nats-server that runs as long as this value lives, and never longer than this process.
+/// A nats-server that runs until this value is dropped, and never longer than this process.
 pub struct NatsServer {
     address: String,
     url: String,
@@ -138,15 +139,15 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Returns the binary that [`NatsServer::start`] would use, and its version. Fails when no binary is
-    /// found or it is too old.
+    /// Returns the binary that [`NatsServer::start`] would use, and its version. Fails when no binary is found, or when
+    /// the binary is too old or not a nats-server.
     pub async fn find_usable(configured: Option<&Path>) -> Result<(PathBuf, String), ServerError> {
         let path = binary::find_binary(configured)?;
         let version = binary::check_version(&path).await?;
         Ok((path, version))
     }
 
-    /// Starts a server and returns when it is healthy. From then on it is supervised and restarted when it
+    /// Starts a server and returns when it is healthy. From then on the server is supervised and restarted when it
     /// dies.
     pub async fn start(config: ServerConfig) -> Result<Self, ServerError> {
         let (binary, _) = Self::find_usable(config.binary.as_deref()).await?;
@@ -171,8 +172,8 @@ impl NatsServer {
         Ok(Self { address, url, state, stop, supervisor: Some(supervisor) })
     }
 
-    /// Returns the URL that clients connect to. It contains the credential and must not be logged. It stays the
-    /// same across restarts.
+    /// Returns the URL that clients connect to. The URL contains the credential and must not be logged. It stays the
+    /// same when the server is restarted.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -182,7 +183,7 @@ impl NatsServer {
         &self.address
     }
 
-    /// Returns the process id, unless the server is being restarted at this moment.
+    /// Returns the server's process id; `None` while the server is being restarted.
     pub fn pid(&self) -> Option<u32> {
         match *self.state.borrow() {
             ServerState::Healthy { pid } | ServerState::WriteBlocked { pid, .. } => Some(pid),
@@ -190,7 +191,7 @@ impl NatsServer {
         }
     }
 
-    /// Returns a receiver of the server's state, to wait for changes.
+    /// Returns a receiver that observes changes of the server's state.
     pub fn subscribe_state(&self) -> watch::Receiver<ServerState> {
         self.state.clone()
     }
@@ -202,7 +203,7 @@ impl NatsServer {
         let _ = state.wait_for(|state| matches!(state, ServerState::Healthy { .. })).await;
     }
 
-    /// Asks the server to shut down, waits a bounded time, then kills it.
+    /// Asks the server to shut down, waits for a limited time, then kills it.
     pub async fn shut_down(mut self) {
         self.stop.cancel();
         if let Some(supervisor) = self.supervisor.take() {
@@ -212,14 +213,14 @@ impl NatsServer {
 }
 
 impl fmt::Debug for NatsServer {
-    /// Leaves out the URL, which contains the credential.
+    /// Formats the server without its URL, which contains the credential.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NatsServer").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
 impl Drop for NatsServer {
-    /// Kills the server. The supervisor is aborted first, so that it does not start another one.
+    /// Kills the server. The supervisor is aborted first, so that it does not restart the server.
     fn drop(&mut self) {
         let Some(supervisor) = &self.supervisor else { return };
         supervisor.abort();

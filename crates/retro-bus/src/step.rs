@@ -1,5 +1,5 @@
-//! Every call that changes something at the broker, each under its fault label. No other module may publish,
-//! create or store there; `xtask tidy` looks for such calls elsewhere.
+//! Contains every call that changes something at the broker, each with its fault label. No other module may publish,
+//! create or store anything at the broker; `xtask tidy` reports such calls elsewhere.
 
 use async_nats::client::{PublishError as TellError, RequestError};
 use async_nats::header::HeaderMap;
@@ -23,7 +23,7 @@ pub(crate) struct PendingPublish {
 }
 
 impl PendingPublish {
-    /// Waits until the broker has stored it.
+    /// Waits until the broker has stored the message.
     pub(crate) async fn wait_for_ack(self) -> Result<PublishAck, PublishError> {
         let ack = self.ack.await?;
         cross_point(self.label, Side::After);
@@ -44,8 +44,8 @@ impl Bus {
         Ok(PendingPublish { label, ack })
     }
 
-    /// Sends a message and waits for the reply: a publication to a stream, or an acknowledgement that is to be
-    /// confirmed.
+    /// Sends a message and waits for the reply. The message is a publication to a stream, or an acknowledgement that
+    /// the broker has to confirm.
     pub(crate) async fn request_answer(
         &self,
         label: Label,
@@ -55,7 +55,7 @@ impl Bus {
         run_step(label, self.client.send_request(subject, request)).await
     }
 
-    /// Queues an acknowledgement (or nak) in the client, which sends it.
+    /// Queues an acknowledgement or negative acknowledgement in the client, which sends it.
     pub(crate) async fn send_reply(
         &self,
         label: Label,
@@ -65,8 +65,8 @@ impl Bus {
         run_step(label, self.client.publish(reply, answer)).await
     }
 
-    /// Queues a message of a batch in the client, which sends it. Only the last message of a batch is
-    /// acknowledged.
+    /// Queues a message of an atomic batch in the client, which sends it. Only the first and the last message of a
+    /// batch are acknowledged.
     pub(crate) async fn publish_core(
         &self,
         label: Label,
@@ -77,12 +77,12 @@ impl Bus {
         run_step(label, self.client.publish_with_headers(subject, headers, payload)).await
     }
 
-    /// Tells the broker that a message is still in progress, which restarts its ack wait.
+    /// Tells the broker that a message is still being handled, which restarts the time for its acknowledgement.
     pub(crate) async fn report_progress(&self, reply: Subject) -> Result<(), TellError> {
         self.client.publish(reply, Bytes::from_static(b"+WPI")).await
     }
 
-    /// Requests messages of a consumer; they arrive at `inbox`.
+    /// Requests messages of a consumer; they are sent to the subject `inbox`.
     pub(crate) async fn request_messages(
         &self,
         ask: Subject,

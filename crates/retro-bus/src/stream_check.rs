@@ -1,31 +1,30 @@
-//! Periodic check that the broker's streams are still the ones that were there before.
+//! Checks periodically that the broker's streams have not been replaced since the last check.
 //!
-//! **The need.** A broker may lose messages that it acknowledged: its disk is replaced, its data is deleted, an
-//! older backup is restored. The streams are then created again, empty, and nothing else would notice. Work
-//! that is due according to the database must be announced again, and events that an engine was promised and
-//! nobody counted must be reported.
+//! **The need.** A broker may lose messages that it acknowledged, because its disk is replaced, its data is deleted, or
+//! an older backup is restored. The streams are then created again without messages, and nothing else would detect
+//! that. Work that is due according to the database must be announced again, and acknowledged events that nobody
+//! counted must be reported.
 //!
-//! **The design.** Three facts identify a stream: when the broker created it, its last position, which never
-//! decreases, and the time at which the message at that position was stored, which never changes. If any of
-//! them differs, it is another stream. The database then lets the outbox resend what the previous stream had,
-//! forgets the attempts at its positions (positions are assigned anew), and records a loss for every message
-//! that was there at the last check and was neither handled nor given up. Messages that wait from one check
-//! to the next are recorded by name, so that a loss can be reported by name. This covers the messages from
-//! outside: finished runs and GitHub events. In a stream with several consumers, a message waits until the
-//! slowest one has acknowledged it.
+//! **The design.** Three facts identify a stream: when the broker created it, its last position, which never decreases,
+//! and the time at which the message at that position was stored, which never changes. If any of them differs, it is
+//! another stream. The database then makes the outbox resend the messages of the previous stream and deletes the
+//! attempts at its positions, because positions are assigned anew. It records a loss for every message that was there
+//! at the last check and was neither handled nor dead-lettered. Messages that are still waiting at the next check are
+//! recorded by name, so that a loss can be reported by name. This covers the messages from outside: finished runs and
+//! GitHub events. In a stream with several consumers, a message waits until the slowest one has acknowledged it.
 //!
-//! **No alarm without proof.** Several processes check, and each may be delayed between the broker's answer and
-//! the transaction that stores it (the database restarts, the process is suspended). So a check first reads
-//! what the database knows, then asks the broker, and is judged against what it read. If another process has
-//! stored something since, the check is stale and is discarded (`retro_core::stream::judge_observation`). One
-//! check only raises a suspicion; a second one, begun after the first was stored, confirms or clears it. The
-//! same holds for names, which are stored once a second check has recognized the stream they were read from,
-//! and for messages missing at the front of a stream.
+//! **No alarm without proof.** Several processes check the streams. Each may be delayed between the broker's answer and
+//! the transaction that stores it, for example because the database restarts or the process is suspended. So a check
+//! first reads the stored state from the database, then queries the broker, and compares the two. If another process
+//! has stored something since, the check is stale and is discarded (`retro_core::stream::judge_observation`). A single
+//! check only raises a suspicion; a second one, which begins after the first was stored, confirms or clears it. The
+//! same holds for names, which are stored once a second check has recognized the stream from which they were read, and
+//! for messages that are missing at the front of a stream.
 //!
-//! **Limits.** Events that arrived after the last check and were lost before the next one, unhandled, are
-//! known to their emitters only. Emitting them again, or redelivering them at GitHub, is harmless. To know
-//! them here, every event would have to be written to the database before it is acknowledged, and intake
-//! would stop whenever the database is unreachable.
+//! **Limits.** Events that arrived after the last check and were lost before they were handled are known only to their
+//! emitters. Emitting them again, or redelivering them at GitHub, is harmless. To detect them here, every event would
+//! have to be written to the database before it is acknowledged, and intake would stop whenever the database is
+//! unreachable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,22 +43,23 @@ use crate::consume::direct_get;
 use crate::topology::{self, ANNOUNCEMENTS, BODIES, GITHUB, INTAKE, WORK};
 use crate::{Bus, BusError};
 
-/// Maximum number of losses to log by name; the database has all of them.
+/// Maximum number of losses to log by name; the database contains all of them.
 const LOSSES_LOGGED_MAX: usize = 20;
-/// Maximum number of waiting events recorded by name in one check.
+/// Maximum number of waiting events to record by name in one check.
 const NAMED_PER_CHECK: u64 = 1000;
-/// Maximum number of waiting events known by name. Of a longer queue only the positions are reported.
+/// Maximum number of waiting events that are known by name. Of the other events in a longer queue only the positions
+/// are reported.
 const NAMED_MESSAGES_MAX: u64 = 10_000;
-/// Maximum number of attempts at a check that turns out stale. More processes than this rarely overtake each
-/// other in a row, and the next pass follows anyway.
+/// Maximum number of attempts at a check that other processes make stale. It is rare that a check is overtaken this
+/// many times in a row, and the next pass follows anyway.
 const CHECK_ATTEMPTS_MAX: usize = 3;
-/// Wait before a suspicion is checked again. Not zero, so that the broker is observed at another moment.
+/// Wait before a suspicion is checked again. It is not zero, so that the broker is observed at a different time.
 const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 /// Reason why a stream could not be checked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamCheckError {
-    /// The broker could not be asked.
+    /// The broker could not be queried.
     #[error(transparent)]
     Broker(#[from] BusError),
     /// The database could not be read or written.
@@ -70,8 +70,8 @@ pub(crate) enum StreamCheckError {
     Consumer(String),
 }
 
-/// Checks all streams every `pause` until `stop` is cancelled, and records waiting messages from outside by name.
-/// Any number of processes may run this.
+/// Checks all streams every `pause` until `stop` is cancelled. Also records by name the messages from outside that are
+/// waiting. Any number of processes may run this.
 pub async fn watch_streams(bus: Bus, store: Arc<dyn BrokerStore>, pause: Duration, stop: CancellationToken) {
     let mut watch =
         StreamWatcher { bus, store, external_streams: [INTAKE, GITHUB].map(ExternalStream::for_stream) };
@@ -107,8 +107,8 @@ struct StreamWatcher {
     external_streams: [ExternalStream; 2],
 }
 
-/// Returns the identity of a waiting message: its event, and the consumers that still have to handle it.
-/// `takers` are the consumers of its stream.
+/// Returns the identity of a waiting message: its event, and the consumers that still have to handle it. `takers` are
+/// the names of the consumers of the stream.
 fn to_waiting_message(one: &Delivery, takers: &[&str]) -> WaitingMessage {
     let (event, readers) = match subject::parse_github(&one.subject) {
         Ok((_, kind)) => (
@@ -120,12 +120,12 @@ fn to_waiting_message(one: &Delivery, takers: &[&str]) -> WaitingMessage {
     WaitingMessage { subject: one.subject.clone(), event, readers }
 }
 
-/// A stream of messages from outside. Until a message is handled, only the broker has it.
+/// A stream of messages from outside, which only the broker has until they are handled.
 struct ExternalStream {
     stream: &'static str,
-    /// Consumers of the stream. A message is handled when each of them has acknowledged it.
+    /// Consumers of the stream. A message is handled when all of them have acknowledged it.
     consumers: Vec<Role>,
-    /// Last position at the previous check; anything above it has just arrived.
+    /// Last position at the previous check; messages above this position have just arrived.
     last_checked: u64,
 }
 
@@ -183,7 +183,7 @@ async fn check_external_stream(
     Ok(seen.check)
 }
 
-/// Records the names of messages that were there at the previous check and still wait.
+/// Records the names of messages that existed at the previous check and are still waiting.
 async fn record_waiting_messages(
     bus: &Bus,
     store: &dyn BrokerStore,
@@ -211,8 +211,7 @@ async fn record_waiting_messages(
     Ok(store.record_waiting_messages(stream, number, &named).await?)
 }
 
-/// Returns the position up to which a consumer has acknowledged without a gap; 0 if the consumer does not
-/// exist.
+/// Returns the position up to which a consumer has acknowledged every message; 0 if the consumer does not exist.
 async fn load_ack_floor(bus: &Bus, consumer: &str, stream: &str) -> Result<u64, BusError> {
     match topology::load_consumer(bus, consumer, stream).await {
         Ok(found) => Ok(found.cached_info().ack_floor.stream_sequence),
@@ -223,16 +222,16 @@ async fn load_ack_floor(bus: &Bus, consumer: &str, stream: &str) -> Result<u64, 
 
 /// Result of checking one stream.
 pub(crate) struct CheckedStream {
-    /// Verdict on the stream.
+    /// Result of comparing the stream with its stored state.
     pub(crate) check: StreamCheck,
-    /// Last position of the stream.
+    /// Position of the last message in the stream.
     pub(crate) last: u64,
-    /// Position up to which each of its consumers has acknowledged everything.
+    /// Position up to which every consumer of the stream has acknowledged all messages.
     pub(crate) handled: u64,
 }
 
-/// Checks one stream. `takers` are the consumers that have to handle its messages; without any, nothing is lost
-/// with it. Fails when the broker or the database cannot be asked.
+/// Checks one stream. `consumers` are the consumers that have to handle its messages; if there are none, no losses are
+/// recorded. Fails when the broker or the database cannot be queried.
 pub(crate) async fn check_stream(
     bus: &Bus,
     store: &dyn BrokerStore,
@@ -303,8 +302,9 @@ async fn check_stream_once(
     Ok(CheckedStream { check: store.record_observation(&sight, &held, feed).await?, last, handled })
 }
 
-/// Reads the waiting messages of a stream that may have replaced another: they were not lost with the old
-/// one. Beyond the first [`NAMED_PER_CHECK`], messages are reported as lost until they are handled.
+/// Reads the waiting messages of a stream that may have replaced another one, because these messages were not lost with
+/// the old stream. At most [`NAMED_PER_CHECK`] messages are read; later ones are reported as lost until they are
+/// handled.
 async fn read_waiting_messages(
     bus: &Bus,
     stream: &str,
@@ -336,7 +336,7 @@ async fn read_stream_state(bus: &Bus, stream: &str) -> Result<StreamState, BusEr
     Ok(StreamState { created_at: made.to_string(), first, last })
 }
 
-/// Returns when the broker stored the message at the last known position, and the message at the current end.
+/// Returns when the broker stored two messages: the one at the last known position, and the one at the current end.
 async fn read_anchors(
     bus: &Bus,
     stream: &str,
@@ -352,7 +352,7 @@ async fn read_anchors(
     Ok((before, now))
 }
 
-/// Returns when the broker stored the message at a position; `None` if there is no message.
+/// Returns when the broker stored the message at a position; `None` if there is no message or its time is unknown.
 async fn read_anchor(
     bus: &Bus,
     stream: &str,

@@ -1,14 +1,14 @@
-//! The required streams and durable consumers, and how they are provisioned: get, compare, create or update.
-//! Settings that an operator added (replicas, placement, compression) are kept.
+//! Defines the required streams and durable consumers, and provisions them: get, compare, create or update. Settings
+//! that an operator added (replicas, placement, compression) are kept.
 //!
-//! A single process provisions them as it starts ([`TopologyMode::Provision`]). In a fleet only one user of the
-//! broker may do so: `retro migrate` provisions them, and every role only verifies that they exist
-//! ([`TopologyMode::Verify`]). A role that could create a consumer could make the broker push any message of
-//! the stream to any subject, past its own permissions.
+//! A single process provisions them as it starts ([`TopologyMode::Provision`]). In a fleet only one user of the broker
+//! may do so: `retro migrate` provisions them, and every role only verifies that they exist ([`TopologyMode::Verify`]).
+//! A role that could create a consumer could bypass its own permissions and make the broker push any message of the
+//! stream to any subject.
 //!
-//! Retention is by limits, never by work queue or interest: with those the broker forgets the dedupe id of a
-//! consumed message when it restarts. A full stream rejects new messages; the default would silently drop the
-//! oldest.
+//! Retention is by limits, never by work queue or interest. With the latter two, a broker that restarts forgets the
+//! deduplication ids of consumed messages. A full stream rejects new messages; with the default it would silently drop
+//! the oldest.
 
 mod database;
 mod provision;
@@ -27,15 +27,15 @@ use self::database::Ownership;
 use crate::{Bus, BusError, Subscription};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Maximum age of messages: two weeks, so that a stage may be down over a holiday without losing messages.
+/// Maximum age of messages: two weeks, so that no messages are lost if a stage is down over a holiday.
 const MESSAGES_AGE_MAX: Duration = Duration::from_secs(14 * 24 * 60 * 60);
-/// Maximum age of bodies. A body must outlive the message that refers to it, and the window in which its run
-/// waits.
+/// Maximum age of bodies. A body must be kept longer than the message that refers to it, and as long as its run waits
+/// for its window to fill.
 const BODIES_AGE_MAX: Duration = DAY.saturating_mul(60);
-/// Deduplication window at intake, the shortest that the server accepts. The broker's deduplication ignores
-/// tenant and subject, so at intake only the inbox deduplicates.
+/// Deduplication window of the intake stream, the shortest that the server accepts. The broker's deduplication ignores
+/// tenant and subject, so incoming events are deduplicated only by the inbox.
 const INTAKE_DEDUPE_WINDOW: Duration = Duration::from_millis(100);
-/// Deduplication window of internal messages: longer than a relay retries one message, and shorter than sent
+/// Deduplication window of internal messages. It is longer than the relay retries a message, and shorter than sent
 /// outbox rows are kept.
 const INTERNAL_DEDUPE_WINDOW: Duration = Duration::from_secs(20 * 60);
 
@@ -44,21 +44,21 @@ const MIB: u64 = 1024 * 1024;
 /// Maximum size of each stream, in bytes. The server reserves this much of its storage limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamSizes {
-    /// Events of engines, kept two weeks.
+    /// Size of the stream of engines' events, which are kept for two weeks.
     pub intake_bytes: u64,
-    /// GitHub events, kept two weeks.
+    /// Size of the stream of GitHub events, which are kept for two weeks.
     pub github_bytes: u64,
-    /// Wake-ups between internal stages.
+    /// Size of the stream of wake-ups between internal stages.
     pub work_bytes: u64,
-    /// Announcements of changes, reports and dead letters.
+    /// Size of the stream that announces changes, reports and dead letters.
     pub announcements_bytes: u64,
-    /// Run bodies stored by reference.
+    /// Size of the object store of run bodies that are stored by reference.
     pub bodies_bytes: u64,
 }
 
 impl Default for StreamSizes {
-    /// Fits a small disk: about 30,000 events of the largest inline size, as much again in bodies, and 100,000
-    /// GitHub comments of 2 KB.
+    /// Returns sizes that fit a small disk. There is space for about 30,000 events of the largest inline size, for the
+    /// same amount of bodies, and for 100,000 GitHub comments of 2 KB.
     fn default() -> Self {
         Self {
             intake_bytes: 2048 * MIB,
@@ -70,23 +70,24 @@ impl Default for StreamSizes {
     }
 }
 
-/// Selects whether a process provisions streams and consumers or only verifies them.
+/// Says whether a process provisions streams and consumers or only verifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopologyMode {
-    /// Creates and updates them.
+    /// The process creates and updates streams and consumers.
     Provision,
-    /// Expects them to exist: another process provisions them, and this one has no permission to.
+    /// The process expects streams and consumers to exist. Another process provisions them, and this one has no
+    /// permission to do so.
     Verify,
 }
 
-/// Creates or updates every stream and the durable consumer of every role. Idempotent. `ack_wait` is how long
-/// the broker waits for an acknowledgement. Fails with [`BusError::Refused`] when the broker's user lacks the
-/// permission, and with [`BusError::OtherDatabase`] when they belong to another database.
+/// Creates or updates every stream and the durable consumer of every role. Idempotent. `ack_wait` is how long the
+/// broker waits for an acknowledgement. Fails with [`BusError::Refused`] when the broker's user lacks the permission,
+/// and with [`BusError::OtherDatabase`] when a stream or consumer belongs to another database.
 pub async fn ensure_topology(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
     provision_all(bus, ack_wait, Ownership::Respected).await
 }
 
-/// Like [`ensure_topology`], but also takes over streams and consumers of another database. Processes that
+/// Does the same as [`ensure_topology`], but also takes over streams and consumers of another database. Processes that
 /// still use the other database stop at their next check.
 pub async fn take_over(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
     provision_all(bus, ack_wait, Ownership::TakenOver).await
@@ -101,8 +102,8 @@ async fn provision_all(bus: &Bus, ack_wait: Duration, ownership: Ownership) -> R
     Ok(())
 }
 
-/// Checks for everything that roles need at the broker. Returns an error for each thing that is missing or
-/// unusable, each a sentence with the remedy. Changes nothing.
+/// Checks everything that the roles need at the broker, and changes nothing. Returns one error, with its remedy, for
+/// each stream or consumer that is missing or unusable.
 pub async fn find_problems(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
     verify::find_problems(bus, roles).await
 }
@@ -115,8 +116,8 @@ pub(crate) async fn prepare_streams(bus: &Bus) -> Result<(), BusError> {
     }
 }
 
-/// Returns the durable consumer of a subscription, and creates or updates it first if this process provisions
-/// consumers. Fails when it does not exist or cannot be used.
+/// Returns the durable consumer of a subscription. If this process provisions consumers, the consumer is created or
+/// updated first. Fails when it does not exist or cannot be used.
 pub(crate) async fn prepare_consumer(
     bus: &Bus,
     name: &str,
@@ -130,7 +131,7 @@ pub(crate) async fn prepare_consumer(
     }
 }
 
-/// Returns a durable consumer and creates nothing. Fails with [`BusError::Missing`] when it does not exist.
+/// Returns a durable consumer without creating it. Fails with [`BusError::Missing`] when it does not exist.
 pub(crate) async fn load_consumer(
     bus: &Bus,
     name: &str,
@@ -185,7 +186,7 @@ fn stream_configs(sizes: &StreamSizes) -> [Config; 5] {
     ]
 }
 
-/// Returns the subjects of an object store's bucket, as every NATS client lays them out.
+/// Returns the subjects of an object store's bucket, in the layout that all NATS clients use.
 fn body_subjects() -> Vec<String> {
     vec![format!("$O.{BODIES_BUCKET}.C.>"), format!("$O.{BODIES_BUCKET}.M.>")]
 }

@@ -1,4 +1,4 @@
-//! Emitted events, and their identity as it is read from broker messages.
+//! Defines emitted events, and reads their identity from broker messages.
 //!
 //! The checker has its own parser, so that it does not share a parsing bug with the program.
 
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// An emitted event.
+/// An event that a test emitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Tenant that owns the event.
     pub tenant: String,
-    /// Workflow that the event was sent to.
+    /// Workflow to which the event was sent.
     pub workflow: String,
-    /// Parsed content; `None` when the payload cannot be parsed and must end as a dead letter.
+    /// Identity and content of the event. `None` when the payload cannot be parsed and must become a dead letter.
     pub said: Option<ParsedEvent>,
-    /// SHA-256 of the payload, hex.
+    /// SHA-256 of the payload in lower-case hex.
     pub payload_sha256: String,
 }
 
 /// Identity and content hash of a parsed event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParsedEvent {
-    /// CloudEvents source.
+    /// `source` attribute of the CloudEvent.
     pub source: String,
-    /// CloudEvents id.
+    /// `id` attribute of the CloudEvent.
     pub id: String,
-    /// Run id.
+    /// Id of the run that the event reports.
     pub run: String,
-    /// SHA-256 of `data` as canonical JSON, hex.
+    /// SHA-256 of `data` as canonical JSON, in lower-case hex.
     pub content_sha256: String,
 }
 
-/// Identity of an event: tenant, source, id.
+/// Identity of an event: its tenant, source and id.
 pub(crate) type Identity<'a> = (&'a str, &'a str, &'a str);
 
 impl Event {
@@ -77,7 +77,7 @@ fn parse_event(event: &Value) -> Option<ParsedEvent> {
     })
 }
 
-/// Reads source and id of a message in binary or structured mode.
+/// Reads the source and the id of an event from a message in binary or structured mode.
 pub(crate) fn parse_source_and_id(headers: &[(String, String)], payload: &[u8]) -> Option<(String, String)> {
     let header = |wanted: &str| {
         let found = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
@@ -90,7 +90,7 @@ pub(crate) fn parse_source_and_id(headers: &[(String, String)], payload: &[u8]) 
     Some((event["source"].as_str()?.to_owned(), event["id"].as_str()?.to_owned()))
 }
 
-/// Reads the tenant from a subject: the second-to-last token, percent-decoded with `=` for `%`.
+/// Reads the tenant from a subject. The tenant is the second-to-last token, percent-encoded with `=` for `%`.
 pub(crate) fn parse_tenant(subject: &str) -> Option<String> {
     let token = subject.rsplit('.').nth(1)?;
     let mut bytes = Vec::with_capacity(token.len());
@@ -159,7 +159,7 @@ fn write_separated<T>(
     out.push(close);
 }
 
-/// Returns the SHA-256 in lower-case hex.
+/// Returns the SHA-256 of bytes in lower-case hex.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");

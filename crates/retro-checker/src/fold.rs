@@ -1,15 +1,15 @@
-//! Folds a memory from its changes over plain JSON. Written from the manual, independently of the program's
-//! own fold.
+//! Folds the changes of a memory, as plain JSON, into the memory. It was written from the manual, independently of the
+//! program's own fold.
 
 use serde_json::{Value, json};
 
-/// Maximum number of evidence entries of a memory; the oldest are dropped.
+/// Maximum number of evidence entries that a memory keeps; the oldest are dropped.
 const EVIDENCE_MAX: usize = 8;
-/// Maximum number of contradictions of a memory; the oldest are dropped.
+/// Maximum number of contradictions that a memory keeps; the oldest are dropped.
 const CONTRADICTIONS_MAX: usize = 16;
 
-/// Applies a change and returns the new memory; `None` when there is no memory after it. Fails with a
-/// sentence when the change is not allowed.
+/// Applies a change and returns the new memory; `None` when the change leaves no memory. Fails with a sentence when the
+/// change is not allowed.
 pub(crate) fn fold_change(memory: Option<Value>, change: &Value) -> Result<Option<Value>, String> {
     let effect = &change["effect"];
     let kind = effect["change"].as_str().ok_or("the change has no kind")?;
@@ -51,7 +51,7 @@ fn create_memory(change: &Value, effect: &Value) -> Value {
     memory
 }
 
-/// Checks that the memory's status allows a change of this kind, and that a weight change adds up.
+/// Checks that the memory's status allows a change of this kind, and that the numbers of a weight change add up.
 fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
     let status = memory["status"].as_str().unwrap_or_default();
     let allowed: &[&str] = match status {
@@ -133,7 +133,7 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
     }
 }
 
-/// Rank of a reviewer's standing, lowest first; `None` for evidence from a run.
+/// Returns the rank of a reviewer's standing, from 0 for the lowest. Returns `None` for evidence from a run.
 fn authority_rank(standing: &Value) -> Option<usize> {
     let order = ["bot", "outsider", "contributor", "insider"];
     order.iter().position(|known| standing == known)
@@ -143,7 +143,7 @@ fn reset_counts(memory: &mut Value) {
     (memory["cue_not_met"], memory["contradicted_by"]) = (json!(0), json!([]));
 }
 
-/// Appends to a list and drops the oldest entries beyond `max`.
+/// Appends an item to a list and drops the oldest items beyond `max`.
 fn push_bounded(list: &mut Value, item: Value, max: usize) {
     if let Some(list) = list.as_array_mut() {
         list.push(item);

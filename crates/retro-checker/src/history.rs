@@ -1,7 +1,7 @@
-//! The history of a test: one JSON-lines file with the start and the outcome of every operation.
+//! Writes and reads the history of a test, a JSON-lines file with the start and the outcome of every operation.
 //!
-//! Lines are in the order in which the test's clients observed them. An operation that never ended has an
-//! unknown outcome: it may have happened or not.
+//! Lines are in the order in which the test's clients observed them. An operation that never ended has an unknown
+//! outcome, because it may have happened or not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -15,70 +15,70 @@ use serde::{Deserialize, Serialize};
 use crate::event::Event;
 use crate::{CheckError, error_at};
 
-/// An operation of a client, or a fault injected into a process.
+/// An operation that a client performed, or a fault that was injected into a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "snake_case")]
 pub enum Operation {
-    /// Events were emitted. The outcome `ok` means that the program or its broker holds all of them.
+    /// Events were emitted. The outcome `ok` means that the program or its broker has stored all of them.
     Emit {
-        /// Transport: `nats` or `http`.
+        /// Transport of the events: `nats` or `http`.
         road: String,
         /// The emitted events.
         events: Vec<Event>,
     },
-    /// An agent requested its context.
+    /// An agent requested context for a run.
     Context {
-        /// Workflow of the request.
+        /// Workflow that the request named.
         workflow: String,
     },
-    /// An agent opened a memory.
+    /// An agent opened a memory to read it.
     Read {
-        /// Memory id.
+        /// Id of the memory.
         memory: String,
     },
     /// An operator replayed a dead letter.
     Replay {
-        /// Dead-letter id.
+        /// Id of the dead letter.
         letter: String,
     },
     /// An operator discarded a dead letter.
     Discard {
-        /// Dead-letter id.
+        /// Id of the dead letter.
         letter: String,
     },
     /// An operator cancelled a retrospective.
     Cancel {
-        /// Retrospective id.
+        /// Id of the retrospective.
         retrospective: String,
     },
-    /// A process was started.
+    /// A process of the program was started.
     Start {
-        /// Name of the process.
+        /// Name of the started process.
         target: String,
     },
     /// A process was killed, or exited at an injected crash point.
     Kill {
-        /// Name of the process.
+        /// Name of the killed process.
         target: String,
-        /// Fault kind: `crash`, `sigkill`, …
+        /// Kind of fault, such as `crash` or `sigkill`.
         fault: String,
     },
-    /// A fault was injected. Ends once the fault is in effect.
+    /// A fault was injected. The operation ends once the fault is in effect.
     Fault {
-        /// Fault kind: `broker_kill`, `stop`, `line_cut`, … After [`BROKER_WIPED`], events that the broker
-        /// lost are excused.
+        /// Kind of fault, such as `broker_kill`, `stop` or `line_cut`. After [`BROKER_WIPED`], events that the broker
+        /// lost are not violations.
         fault: String,
-        /// Details of this injection.
+        /// Details of the injected fault.
         detail: String,
     },
     /// An injected fault was repaired.
     Mend {
-        /// Fault kind.
+        /// Kind of the repaired fault.
         fault: String,
     },
 }
 
-/// Fault kind after which the broker has lost its data.
+/// Kind of the fault that deletes the broker's data.
 pub const BROKER_WIPED: &str = "broker_wiped";
 
 /// Outcome of an operation.
@@ -87,19 +87,19 @@ pub const BROKER_WIPED: &str = "broker_wiped";
 pub enum OperationOutcome {
     /// The operation succeeded.
     Ok,
-    /// The operation certainly did not happen.
+    /// The operation certainly had no effect.
     Failed {
-        /// Reason of the failure.
+        /// Reason why the operation failed.
         reason: String,
     },
-    /// The operation may have happened or not.
+    /// The operation may have had an effect or not.
     Unknown {
         /// Reason why the outcome is unknown.
         reason: String,
     },
 }
 
-/// One line of the file.
+/// One line of the history file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 enum Line {
@@ -111,7 +111,7 @@ enum Line {
         operation: Operation,
     },
     Ended {
-        /// `order` of the line that started the operation.
+        /// The `order` of the line that started the operation.
         of: u64,
         at_ms: u64,
         #[serde(flatten)]
@@ -122,15 +122,15 @@ enum Line {
 /// An operation with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedOperation {
-    /// Client that performed the operation.
+    /// Name of the client that performed the operation.
     pub client: String,
-    /// The operation.
+    /// What the client did, with its arguments.
     pub operation: Operation,
     /// Outcome of the operation.
     pub end: OperationOutcome,
-    /// Start, in milliseconds since the file was created.
+    /// Time when the operation started, in milliseconds since the file was created.
     pub begun_ms: u64,
-    /// End, in milliseconds since the file was created; `None` when the operation never ended.
+    /// Time when the operation ended, in milliseconds since the file was created; `None` when it never ended.
     pub ended_ms: Option<u64>,
 }
 
@@ -142,8 +142,8 @@ pub struct History {
 }
 
 impl History {
-    /// Reads a history file. Ignores a truncated last line; fails with path and line number for any other
-    /// line that cannot be parsed.
+    /// Reads a history file. Ignores an incomplete last line. Fails with path and line number when any other line
+    /// cannot be parsed.
     pub fn read_file(path: &Path) -> Result<Self, CheckError> {
         let text = std::fs::read_to_string(path).map_err(error_at(path.display()))?;
         // A killed test may leave a truncated last line.
@@ -175,12 +175,12 @@ impl History {
         Ok(Self { operations })
     }
 
-    /// Returns the events that were acknowledged.
+    /// Returns the emitted events that were acknowledged.
     pub fn acknowledged_events(&self) -> impl Iterator<Item = &Event> {
         self.emitted_events(|end| *end == OperationOutcome::Ok)
     }
 
-    /// Returns the events that the program may hold: all except those that certainly failed.
+    /// Returns the emitted events that the program may have received, which are all except those that certainly failed.
     pub fn possible_events(&self) -> impl Iterator<Item = &Event> {
         self.emitted_events(|end| !matches!(end, OperationOutcome::Failed { .. }))
     }
@@ -193,7 +193,7 @@ impl History {
         })
     }
 
-    /// Returns the events that were acknowledged before the broker was last wiped.
+    /// Returns the events that were acknowledged before the broker's data was last wiped; none if it never was.
     pub fn acknowledged_before_wipe(&self) -> impl Iterator<Item = &Event> {
         let wiped = |done: &RecordedOperation| matches!(&done.operation, Operation::Fault { fault, .. } if fault == BROKER_WIPED);
         let until = self.operations.iter().rposition(wiped).unwrap_or(0);
@@ -204,7 +204,7 @@ impl History {
         })
     }
 
-    /// Counts the injected faults by kind.
+    /// Returns the number of injected faults of each kind, including killed processes.
     pub fn faults_by_kind(&self) -> BTreeMap<&str, u64> {
         let mut kinds = BTreeMap::new();
         for done in self.operations.iter().filter(|done| done.end == OperationOutcome::Ok) {
@@ -215,7 +215,7 @@ impl History {
         kinds
     }
 
-    /// Counts the process deaths.
+    /// Returns how many times a process was killed or crashed.
     pub fn count_deaths(&self) -> u64 {
         let died = |done: &&RecordedOperation| {
             done.end == OperationOutcome::Ok && matches!(done.operation, Operation::Kill { .. })
@@ -224,7 +224,7 @@ impl History {
     }
 }
 
-/// Writes a history while the test runs. Clones write to the same file.
+/// Writes the history while the test runs. All clones write to the same file.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     file: Arc<Mutex<HistoryFile>>,
@@ -237,7 +237,7 @@ struct HistoryFile {
     next_order: u64,
 }
 
-/// A started operation. Dropping it without an outcome leaves the outcome unknown.
+/// An operation that has started. If it is dropped without an outcome, its outcome stays unknown.
 #[derive(Debug)]
 #[must_use = "an operation without an end has an unknown outcome"]
 pub struct PendingOperation {
@@ -246,7 +246,7 @@ pub struct PendingOperation {
 }
 
 impl Recorder {
-    /// Creates the file. Fails when it exists, because histories are append-only.
+    /// Creates the history file. Fails when the file exists, because histories are never overwritten.
     pub fn create(path: &Path) -> Result<Self, CheckError> {
         let file = File::create_new(path).map_err(error_at(path.display()))?;
         Ok(Self { file: Arc::new(Mutex::new(HistoryFile { file, next_order: 1 })), begun: Instant::now() })
@@ -263,7 +263,7 @@ impl Recorder {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Writes one line under the next order number and returns that number.
+    /// Writes one line with the next order number and returns that number.
     fn write_line(&self, line: impl FnOnce(u64) -> Line) -> u64 {
         // Numbered and written under one lock, so that the lines are in the order of their numbers.
         let mut written = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -282,12 +282,12 @@ impl PendingOperation {
         self.finish(OperationOutcome::Ok);
     }
 
-    /// Records that the operation certainly did not happen.
+    /// Records that the operation certainly had no effect.
     pub fn finish_failed(self, reason: impl Into<String>) {
         self.finish(OperationOutcome::Failed { reason: reason.into() });
     }
 
-    /// Records that the outcome is not known.
+    /// Records that the outcome of the operation is unknown.
     pub fn finish_unknown(self, reason: impl Into<String>) {
         self.finish(OperationOutcome::Unknown { reason: reason.into() });
     }

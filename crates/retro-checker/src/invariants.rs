@@ -1,4 +1,4 @@
-//! The invariants, each with a name and a sentence, and the check of a history and its states against them.
+//! Defines the invariants, each with a name and a sentence, and checks a history and its states against them.
 
 mod dead_letters;
 mod events;
@@ -64,14 +64,14 @@ invariants! {
     Progress = "progress", "A test in which nothing happened does not pass.";
 }
 
-/// A violated invariant.
+/// A place at which an invariant is violated.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// The invariant that does not hold.
+    /// Invariant that is violated.
     pub invariant: Invariant,
-    /// Location: table and key, or stream and sequence.
+    /// Where it was found: table and key, or stream and sequence.
     pub place: String,
-    /// Description of the problem.
+    /// Description of how the invariant is violated.
     pub problem: String,
 }
 
@@ -82,19 +82,20 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Result of a check.
+/// Result of checking a history and its states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Violations; empty when every invariant holds.
+    /// Violations that were found; empty when every invariant holds.
     pub violations: Vec<Violation>,
-    /// Acknowledged events that were lost with the broker's data. Empty unless the history contains a wipe.
+    /// Acknowledged events that were lost with the broker's data. Empty unless the history contains a wipe of the
+    /// broker.
     pub lost_with_broker: Vec<String>,
     /// Amount of work that the program did.
     pub progress: Progress,
 }
 
 impl CheckReport {
-    /// Returns the violated invariants without duplicates.
+    /// Returns the invariants that are violated, each once.
     pub fn broken_invariants(&self) -> BTreeSet<Invariant> {
         self.violations.iter().map(|violation| violation.invariant).collect()
     }

@@ -20,17 +20,17 @@ pub use state::{
     JournalEntry, Memory, OutboxRow, Replay, Retrospective, Run, State, StoredMessage, Stream, Workflow,
 };
 
-/// A source that could not be read. `place` is a file with its line, a table, or a stream.
+/// Reason why a source could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct CheckError {
-    /// File and line, table, or stream.
+    /// Where the failure occurred: a file with its line, a table, or a stream.
     pub place: String,
     /// Description of the problem.
     pub problem: String,
 }
 
-/// Adds the location to an error.
+/// Returns a function that adds this location to an error.
 pub(crate) fn error_at<E: fmt::Display>(place: impl fmt::Display) -> impl FnOnce(E) -> CheckError {
     move |error| CheckError { place: place.to_string(), problem: error.to_string() }
 }

@@ -8,7 +8,7 @@ use crate::CheckError;
 use crate::state::State;
 use database::Database;
 
-/// Database and broker from which states are read. Opened once and read several times.
+/// Database and broker from which states are read. It is opened once and can be read several times.
 #[derive(Debug)]
 pub struct StateSource {
     database: Database,
@@ -16,14 +16,14 @@ pub struct StateSource {
 }
 
 impl StateSource {
-    /// Opens a database by `sqlite:<file>` or `postgres://…`, and optionally a broker. Without a broker,
-    /// broker invariants are not checked.
+    /// Opens a database, given as `sqlite:<file>` or `postgres://…`, and optionally a broker. Without a broker, the
+    /// invariants about it are not checked.
     pub async fn open(database_url: &str, nats_url: Option<&str>) -> Result<Self, CheckError> {
         let database = Database::open(database_url).await?;
         Ok(Self { database, nats_url: nats_url.map(str::to_owned) })
     }
 
-    /// Reads the current state. Fails with the table or stream that could not be read.
+    /// Reads the current state. The error names the table or stream that could not be read.
     pub async fn read_state(&self) -> Result<State, CheckError> {
         let mut state = self.read_database_only().await?;
         if let Some(url) = &self.nats_url {
@@ -36,7 +36,7 @@ impl StateSource {
         Ok(state)
     }
 
-    /// Reads only the database, since the broker may be down.
+    /// Reads only the database, for use while the broker may be down.
     pub async fn read_database_only(&self) -> Result<State, CheckError> {
         self.database.read_state().await
     }

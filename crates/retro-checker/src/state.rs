@@ -1,39 +1,39 @@
-//! Contents of database and broker at one moment, as plain rows.
+//! Contents of the database and the broker at one moment, as plain rows.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Contents of database and broker.
+/// Contents of the database and the broker.
 ///
-/// The broker is read before the database. So the effects of every acknowledged message are in the database,
-/// or are permanently missing.
+/// The broker is read before the database. So the effects of every acknowledged message are in the database or are
+/// permanently missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct State {
-    /// Contents of the broker.
+    /// Contents of the broker's streams.
     pub broker: Broker,
     /// Rows of `workflows`.
     pub workflows: Vec<Workflow>,
-    /// Handled events whose details are kept.
+    /// Handled events whose identity is still stored.
     pub inbox: Vec<InboxRow>,
-    /// Number of handled events for which only a digest is kept.
+    /// Number of handled events of which only a digest is still stored.
     pub digests: u64,
     /// Rows of `runs`.
     pub runs: Vec<Run>,
-    /// Automatic and manual retrospectives.
+    /// Rows of `retrospectives`, both automatic and manual ones.
     pub retrospectives: Vec<Retrospective>,
     /// Rows of `investigations`.
     pub investigations: Vec<Investigation>,
-    /// Journalled stages of investigations.
+    /// Stages of investigations that were written to the journal.
     pub journal: Vec<JournalEntry>,
-    /// Changes by the writer, in order.
+    /// Changes of memories made by the writer, in order.
     pub changes: Vec<Change>,
-    /// Memories as stored.
+    /// Rows of `memories`.
     pub memories: Vec<Memory>,
     /// Tenant and memory of each tombstone.
     pub tombstones: Vec<(String, String)>,
-    /// Messages that the program sends.
+    /// Rows of `outbox`: messages that the program sends or has sent.
     pub outbox: Vec<OutboxRow>,
-    /// Attempts at messages.
+    /// Rows of `attempts`: counted attempts to handle messages.
     pub attempts: Vec<Attempt>,
     /// Rows of `dead_letters`.
     pub letters: Vec<DeadLetter>,
@@ -41,7 +41,7 @@ pub struct State {
     pub acts: Vec<AuditEntry>,
     /// Rows of `letter_acts`: operator actions on dead letters.
     pub deeds: Vec<DeadLetterAuditEntry>,
-    /// Replays of dead letters.
+    /// Rows of `replays`: replays of dead letters.
     pub replays: Vec<Replay>,
 }
 
@@ -50,21 +50,21 @@ pub struct State {
 pub struct Workflow {
     /// Tenant that owns the row.
     pub tenant: String,
-    /// Workflow name.
+    /// Name of the workflow.
     pub workflow: String,
-    /// Number of stored runs.
+    /// Number of stored runs of the workflow.
     pub recorded: u64,
-    /// Last ordinal assigned.
+    /// Last ordinal that was assigned to a run.
     pub counted: u64,
-    /// Last ordinal claimed.
+    /// Last ordinal that a retrospective has claimed.
     pub claimed: u64,
-    /// Last epoch used.
+    /// Epoch of the last retrospective.
     pub epoch: i64,
-    /// True while a retrospective is open.
+    /// True while a retrospective of the workflow is open.
     pub open: bool,
-    /// Number of handled events.
+    /// Number of events of the workflow that were handled.
     pub events: u64,
-    /// True while no retrospective opens, after a failed one.
+    /// True while the workflow is paused and opens no retrospective, because one failed or was cancelled.
     pub paused: bool,
 }
 
@@ -75,11 +75,11 @@ pub struct InboxRow {
     pub consumer: String,
     /// Tenant that owns the row.
     pub tenant: String,
-    /// CloudEvents source.
+    /// `source` attribute of the CloudEvent.
     pub source: String,
-    /// CloudEvents id.
+    /// `id` attribute of the CloudEvent.
     pub event_id: String,
-    /// SHA-256 of the event's data.
+    /// SHA-256 of the event's data in canonical JSON.
     pub content_hash: String,
 }
 
@@ -90,11 +90,11 @@ pub struct Run {
     pub tenant: String,
     /// Workflow of the run.
     pub workflow: String,
-    /// Run id given by the emitter.
+    /// Id that the emitter gave the run.
     pub run_id: String,
-    /// Number in order of arrival.
+    /// Number of the run among all stored runs, in order of arrival.
     pub number: u64,
-    /// Number among the counted runs; `None` when the run is not counted.
+    /// Number of the run among the counted runs; `None` when the run is not counted.
     pub ordinal: Option<u64>,
 }
 
@@ -103,23 +103,23 @@ pub struct Run {
 pub struct Retrospective {
     /// Tenant that owns the row.
     pub tenant: String,
-    /// Retrospective id.
+    /// Id of the retrospective.
     pub id: String,
     /// Workflow of the retrospective.
     pub workflow: String,
     /// Epoch, from 1; negative for a manual retrospective.
     pub epoch: i64,
-    /// First ordinal of the window.
+    /// Ordinal of the first run in the window.
     pub first_ordinal: u64,
-    /// Last ordinal of the window.
+    /// Ordinal of the last run in the window.
     pub last_ordinal: u64,
-    /// Moment at which the policy is evaluated.
+    /// Time at which the policy is evaluated.
     pub as_of: String,
-    /// State: `due`, `investigating`, `settling`, `closed`, `failed` or `cancelled`.
+    /// State of the retrospective: `due`, `investigating`, `settling`, `closed`, `failed` or `cancelled`.
     pub state: String,
-    /// Seed, order and size of the sample; `None` until it is drawn.
+    /// Seed, order and size of the sample; `None` until the sample is drawn.
     pub sample: Option<String>,
-    /// True when a person requested it.
+    /// True when a person requested the retrospective.
     pub manual: bool,
 }
 
@@ -128,21 +128,21 @@ pub struct Retrospective {
 pub struct Investigation {
     /// Tenant that owns the row.
     pub tenant: String,
-    /// Retrospective id.
+    /// Id of the retrospective.
     pub retrospective: String,
-    /// Position in the sequence.
+    /// Number of the investigation within its retrospective.
     pub number: u64,
-    /// Investigated run.
+    /// Id of the investigated run.
     pub run_id: String,
-    /// Current fencing token.
+    /// Fencing token of the latest claim.
     pub token: u64,
-    /// Fencing token of the claim that ended it; `None` while it is open.
+    /// Fencing token of the claim that ended the investigation; `None` while it has not ended.
     pub ended_token: Option<u64>,
-    /// Number of claims, without released ones.
+    /// Number of times that the investigation was claimed, without claims that were released.
     pub attempts: u64,
-    /// True when it has ended.
+    /// True when the investigation has ended.
     pub ended: bool,
-    /// Stored result.
+    /// Stored result of the investigation; `None` until it has ended.
     pub result: Option<String>,
 }
 
@@ -151,11 +151,11 @@ pub struct Investigation {
 pub struct JournalEntry {
     /// Tenant that owns the row.
     pub tenant: String,
-    /// Retrospective id.
+    /// Id of the retrospective.
     pub retrospective: String,
-    /// Position of the investigation in the sequence.
+    /// Number of the investigation within its retrospective.
     pub number: u64,
-    /// Stage: `briefed` or `answered`.
+    /// Stage that was reached: `briefed` or `answered`.
     pub stage: String,
     /// Fencing token of the claim that wrote the entry.
     pub token: u64,
@@ -164,23 +164,23 @@ pub struct JournalEntry {
 /// A row of `changes`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Global sequence number.
+    /// Number of the change in the order of all changes.
     pub sequence: u64,
     /// Tenant that owns the row.
     pub tenant: String,
-    /// Change id.
+    /// Id of the change.
     pub id: String,
-    /// Workflow of the memory.
+    /// Workflow that the memory belongs to.
     pub workflow: String,
-    /// Memory id.
+    /// Id of the changed memory.
     pub memory: String,
-    /// Kind of change.
+    /// Kind of the change, such as `promoted` or `reweighted`.
     pub kind: String,
-    /// Kind of cause.
+    /// Kind of the object that caused the change.
     pub cause: String,
-    /// Id of the cause.
+    /// Id of the object that caused the change.
     pub cause_id: String,
-    /// The full change.
+    /// The whole change as JSON.
     #[serde(deserialize_with = "deserialize_json_text")]
     pub change: Value,
 }
@@ -190,13 +190,13 @@ pub struct Change {
 pub struct Memory {
     /// Tenant that owns the row.
     pub tenant: String,
-    /// Memory id.
+    /// Id of the memory.
     pub id: String,
-    /// Status column, a copy for queries.
+    /// Status of the memory, copied to a column for queries.
     pub status: String,
-    /// Weight column in thousandths, a copy for queries.
+    /// Weight of the memory in thousandths, copied to a column for queries.
     pub weight: i64,
-    /// The full memory.
+    /// The whole memory as JSON.
     #[serde(deserialize_with = "deserialize_json_text")]
     pub memory: Value,
 }
@@ -204,51 +204,51 @@ pub struct Memory {
 /// A row of `outbox`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutboxRow {
-    /// Message id, also its id at the broker.
+    /// Id of the message, also used as its id at the broker.
     pub id: String,
-    /// Kind of notice.
+    /// Kind of the notice in the message.
     pub kind: String,
-    /// Workflow of the notice.
+    /// Workflow that the notice is about.
     pub workflow: String,
-    /// True when the relay has marked it as sent.
+    /// True when the relay has marked the message as sent.
     pub sent: bool,
 }
 
 /// A row of `attempts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Consumer that attempts the message.
+    /// Consumer that handles the message.
     pub consumer: String,
-    /// Stream of the message.
+    /// Stream that contains the message.
     pub stream: String,
-    /// Sequence in the stream.
+    /// Sequence number of the message in its stream.
     pub sequence: u64,
-    /// Number of attempts.
+    /// Number of attempts at the message so far.
     pub attempts: u64,
 }
 
 /// A row of `dead_letters`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// Dead-letter id.
+    /// Id of the dead letter.
     pub id: String,
-    /// Consumer that gave up.
+    /// Consumer that gave up on the message.
     pub consumer: String,
-    /// Stream of the message.
+    /// Stream from which the message came.
     pub stream: String,
-    /// Sequence in the stream.
+    /// Sequence number of the message in its stream.
     pub sequence: u64,
     /// Subject of the message.
     pub subject: String,
-    /// Payload, hex.
+    /// Payload of the message as hex digits.
     pub payload_hex: String,
-    /// Stored SHA-256 of the payload.
+    /// SHA-256 of the payload as the program stored it.
     pub payload_sha256: String,
-    /// Dead-letter code.
+    /// Code of the reason why the message could not be handled.
     pub code: String,
-    /// Number of attempts used up.
+    /// Number of attempts that were made at the message.
     pub attempts: u64,
-    /// Status: `open`, `replaying`, `handled`, `discarded` or `replayed`.
+    /// Status of the dead letter: `open`, `replaying`, `handled`, `discarded` or `replayed`.
     pub status: String,
 }
 
@@ -257,59 +257,59 @@ pub struct DeadLetter {
 pub struct AuditEntry {
     /// Tenant that owns the row.
     pub tenant: String,
-    /// Action: `cancelled`, `replayed`, …
+    /// What the operator did, such as `cancelled` or `replayed`.
     pub deed: String,
     /// Id of the object that was acted on.
     pub subject: String,
-    /// Retrospective that the action opened.
+    /// Id of the retrospective that the action opened; `None` when it opened none.
     pub opened: Option<String>,
 }
 
 /// A row of `letter_acts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetterAuditEntry {
-    /// Global sequence number.
+    /// Number of the entry in the order of all entries.
     pub sequence: u64,
     /// Tenant that owns the row.
     pub tenant: String,
-    /// Action: `replayed`, `edited`, `read_raw`, …
+    /// What the operator did, such as `replayed`, `edited` or `read_raw`.
     pub deed: String,
-    /// Dead letter or batch.
+    /// Id of the dead letter or batch that was acted on.
     pub subject: String,
-    /// Operator who acted.
+    /// Name of the operator.
     pub asked_by: String,
-    /// Reason given by the operator.
+    /// Reason that the operator gave.
     pub reason: String,
 }
 
 /// A row of `replays`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
-    /// Replay id.
+    /// Id of the replay.
     pub id: String,
-    /// Dead-letter id.
+    /// Id of the dead letter.
     pub letter: String,
-    /// 1-based replay number of this dead letter.
+    /// Number of the replay among those of its dead letter, from 1.
     pub number: u64,
-    /// State: `waiting`, `sent`, `handled` or `failed`.
+    /// State of the replay: `waiting`, `sent`, `handled` or `failed`.
     pub state: String,
 }
 
-/// Contents of the broker; empty when it could not be read.
+/// Contents of the broker; empty when the broker was not read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Broker {
-    /// Streams of the broker.
+    /// The program's streams that exist at the broker.
     pub streams: Vec<Stream>,
 }
 
 /// A stream with its messages and consumers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Stream {
-    /// Stream name.
+    /// Name of the stream.
     pub name: String,
-    /// Last sequence assigned.
+    /// Last sequence number that was assigned.
     pub last_sequence: u64,
-    /// Stored messages.
+    /// Messages that the stream contains.
     pub messages: Vec<StoredMessage>,
     /// Consumers of the stream.
     pub consumers: Vec<Consumer>,
@@ -318,45 +318,45 @@ pub struct Stream {
 /// A message stored in a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StoredMessage {
-    /// Sequence in the stream.
+    /// Sequence number of the message in its stream.
     pub sequence: u64,
     /// Subject of the message.
     pub subject: String,
-    /// Header names and values.
+    /// Names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// Payload bytes.
+    /// Bytes of the payload.
     pub payload: Vec<u8>,
 }
 
 /// A consumer of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Consumer {
-    /// Consumer name.
+    /// Name of the consumer.
     pub name: String,
-    /// Highest sequence up to which every message is acknowledged.
+    /// Sequence number up to which every message is acknowledged.
     pub ack_floor: u64,
-    /// Messages delivered and not acknowledged.
+    /// Number of messages that were delivered but not acknowledged.
     pub ack_pending: u64,
-    /// Messages not delivered yet.
+    /// Number of messages that were not delivered yet.
     pub pending: u64,
 }
 
 impl Broker {
-    /// Finds a stream by name.
+    /// Returns the stream with this name; `None` if there is none.
     pub fn find_stream(&self, name: &str) -> Option<&Stream> {
         self.streams.iter().find(|stream| stream.name == name)
     }
 }
 
 impl Stream {
-    /// Finds the message with this sequence.
+    /// Returns the message with this sequence number; `None` if there is none.
     pub fn message_at(&self, sequence: u64) -> Option<&StoredMessage> {
         self.messages.iter().find(|message| message.sequence == sequence)
     }
 }
 
 impl StoredMessage {
-    /// Finds a header, ignoring case.
+    /// Returns the value of a header, whose name is compared without regard to case; `None` if it is missing.
     pub fn find_header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())

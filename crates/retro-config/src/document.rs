@@ -7,21 +7,21 @@ use toml::{Table, Value};
 
 use crate::problem::{Problems, format_place};
 
-/// Maximum size of a file in bytes. A larger one is not a configuration file.
+/// Maximum size of a file in bytes. A larger file is not a configuration file.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// A value with its position.
+/// A value with its key and its line in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TomlEntry {
-    /// Names of the enclosing tables, then the key.
+    /// Names of the enclosing tables, followed by the key.
     pub path: Vec<String>,
-    /// Line, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// Value as written.
+    /// Value as it is written in the file.
     pub value: Value,
 }
 
-/// Returns the text of a file. Fails, with the path, when the file cannot be read or is too large.
+/// Returns the text of a file. Fails when the file cannot be read or is too large; the error contains the path.
 pub fn read_document(path: &Path) -> Result<String, Problems> {
     let size = std::fs::metadata(path).map(|file| file.len());
     let text = size.and_then(|bytes| match bytes {
@@ -31,8 +31,8 @@ pub fn read_document(path: &Path) -> Result<String, Problems> {
     text.map_err(|error| Problems::from_sentence(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Returns the entries of the file in the order of their lines, with tables expanded down to `depth`. Fails with the
-/// line when the text is not TOML.
+/// Returns the entries of the file in the order of their lines. Tables are expanded down to `depth` levels. Fails with
+/// the line when the text is not TOML.
 pub fn parse_entries(path: &Path, text: &str, depth: usize) -> Result<Vec<TomlEntry>, Problems> {
     let to_problem = |error: toml::de::Error| {
         // Only the message is used: the full error quotes the line, which may contain a secret.

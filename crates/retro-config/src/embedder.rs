@@ -8,34 +8,34 @@ use retro_core::similarity::SimilarityScale;
 use crate::config::Config;
 use crate::secret::Secret;
 
-/// Maximum length of a model's name, in bytes. The name is stored with each embedding.
+/// Maximum length of the name of a model, in bytes. The name is stored with each embedding.
 const MODEL_BYTES_MAX: usize = 150;
 
-/// The configured embedder.
+/// The embedder that the configuration selects, with its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EmbedderConfig {
-    /// The built-in embedder.
+    /// The embedder that is part of the program.
     BuiltIn,
-    /// Model weights in a directory.
+    /// An embedder that reads model weights from a directory.
     Directory {
-        /// Directory that holds the weights.
+        /// Directory that contains the weights.
         dir: PathBuf,
-        /// Scale to use in place of the one in the directory.
+        /// Similarity scale to use instead of the one in the directory; `None` to use that one.
         scale: Option<SimilarityScale>,
     },
-    /// A model behind an HTTP API.
+    /// An embedder that requests embeddings from an HTTP API.
     Endpoint {
-        /// Base URL of the API.
+        /// Base URL of the API, beginning with `http://` or `https://`.
         url: String,
-        /// Name of the model.
+        /// Name of the model to request.
         model: String,
-        /// Dimensions of its vectors, 1 to 4,096.
+        /// Number of dimensions of the model's vectors, from 1 to 4,096.
         dimensions: usize,
-        /// Scale of its cosines.
+        /// Scale by which the cosines of the model's vectors are interpreted.
         scale: SimilarityScale,
-        /// API key, sent as a bearer token.
+        /// API key, sent as a bearer token; `None` to send none.
         key: Option<Secret>,
-        /// Timeout of one call.
+        /// Timeout of one call to the API, including a retry.
         timeout: Duration,
     },
 }
@@ -54,8 +54,8 @@ pub(crate) fn select_embedder(config: &Config) -> Result<EmbedderConfig, (&'stat
     }
 }
 
-/// Returns the built-in embedder. Fails when a key is set that only another embedder uses, because that embedder would
-/// seem to be in use.
+/// Returns the built-in embedder. Fails when a key is set that only another embedder uses, because otherwise that
+/// embedder would seem to be in use.
 fn select_built_in(config: &Config) -> Result<EmbedderConfig, (&'static str, String)> {
     let set = [
         ("embedder_model", config.embedder_model.is_some()),

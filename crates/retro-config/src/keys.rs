@@ -1,4 +1,5 @@
-//! Derives the keys of a file from the type it is read into, so that names, bounds and descriptions are written once.
+//! Derives the configuration keys of a file from the type into which it is read, so that names, bounds and descriptions
+//! are written only once.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -7,36 +8,36 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAcce
 use serde_json::Value;
 use toml::Table;
 
-/// A configuration key.
+/// A configuration key and its description.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
-    /// Name as written in the file.
+    /// Name of the key as written in the file.
     pub name: String,
-    /// Description of the key.
+    /// Description of the key, taken from its doc comment.
     pub doc: String,
-    /// Type and bounds.
+    /// Type of the value, with its bounds.
     pub kind: KeyKind,
-    /// Default value; null when there is none.
+    /// Default value; null when the key has none.
     pub default: Value,
-    /// Example to show for a key without a default.
+    /// Example value to show for a key without a default; `None` when there is none.
     pub example: Option<Value>,
     /// `true` when the value must not be shown.
     pub secret: bool,
 }
 
-/// Type and bounds of a key's value.
+/// Type of a key's value, with its bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyKind {
     /// A whole number within inclusive bounds.
     Number {
-        /// Minimum allowed number.
+        /// Smallest allowed number.
         low: i64,
-        /// Maximum allowed number.
+        /// Largest allowed number.
         high: i64,
     },
-    /// A text.
+    /// Any text.
     Text,
-    /// One of these words, each with its description.
+    /// One of the listed words, each with its description.
     Choice(Vec<(String, String)>),
 }
 
@@ -59,7 +60,8 @@ impl Key {
 ///
 /// # Panics
 ///
-/// When a field has no doc comment, or is a number without bounds. A test over each such type detects that.
+/// Panics when a field has no doc comment or is a number without bounds. Tests that call this function for every such
+/// type detect that.
 pub fn list_keys<T: JsonSchema + Serialize + Default>() -> Vec<Key> {
     let schema = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = schema.into_generator().into_root_schema_for::<T>().to_value();
@@ -71,8 +73,8 @@ pub fn list_keys<T: JsonSchema + Serialize + Default>() -> Vec<Key> {
 }
 
 impl Key {
-    /// Returns what is wrong with a value for this key of `T`, and what is expected; `None` when the value fits. A
-    /// secret is not shown.
+    /// Describes why a value does not fit this key of `T`, and what is expected. Returns `None` when the value fits.
+    /// The value of a secret is never included.
     pub(crate) fn find_mismatch<T: DeserializeOwned>(&self, value: &toml::Value) -> Option<String> {
         let within = match (&self.kind, value) {
             (KeyKind::Number { low, high }, toml::Value::Integer(given)) => (low..=high).contains(&given),
@@ -100,7 +102,8 @@ impl Key {
     }
 }
 
-/// Detects the secret mark, which for an optional secret is in the first of two alternatives.
+/// Returns whether the schema marks a property as secret. The schema of an optional secret has the mark in the first of
+/// two alternatives.
 fn is_secret(property: &Value) -> bool {
     let marked = |schema: &Value| schema["x-secret"] == true;
     marked(property) || property["anyOf"].as_array().is_some_and(|either| either.iter().any(marked))
@@ -122,7 +125,7 @@ impl KeyKind {
     }
 }
 
-/// Names of an object's fields, in their original order. Deserialising into a `Value` would sort them.
+/// Names of an object's fields, in their original order. Deserializing into a `Value` would sort them.
 struct FieldNames(Vec<String>);
 
 impl<'de> Deserialize<'de> for FieldNames {

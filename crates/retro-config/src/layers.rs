@@ -12,20 +12,20 @@ use crate::keys::{Key, KeyKind, list_keys};
 use crate::problem::{Problems, find_nearest, format_place, suggest_name};
 use crate::secret_file;
 
-/// Prefix of our environment variables.
+/// Prefix of the program's environment variables.
 const PREFIX: &str = "RETRO_";
 
-/// The configuration, with the origin of each value.
+/// The merged configuration, with the origin of each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedConfig {
-    /// Values in force.
+    /// The values in force.
     pub config: Config,
-    /// Origin by key. A key without an origin has its default.
+    /// Origin of each value, by key. A key that is missing here has its default value.
     pub origins: BTreeMap<String, Origin>,
 }
 
 impl LoadedConfig {
-    /// Returns the problem for a value that cannot be used, with its origin.
+    /// Returns the problem to report for a value that cannot be used. It begins with the origin of the value.
     pub fn reject_value(&self, key: &str, problem: &str) -> Problems {
         Problems::from_sentence(format_rejection(&self.origins, key, problem))
     }
@@ -36,17 +36,17 @@ fn format_rejection(origins: &BTreeMap<String, Origin>, key: &str, problem: &str
     format!("{origin}`{key}` {problem}")
 }
 
-/// Origin of a value.
+/// Where a value of the configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub enum Origin {
-    /// A file and its line.
+    /// The value is on this line of a configuration file.
     File(PathBuf, usize),
-    /// An environment variable.
+    /// The value is set by the environment variable with this name.
     Variable(String),
-    /// A command-line option.
+    /// The value is set by this command-line option.
     Option(&'static str),
-    /// A file that holds the secret.
+    /// The value is a secret that is read from this file.
     Secret(PathBuf),
 }
 
@@ -67,7 +67,7 @@ impl From<Origin> for String {
     }
 }
 
-/// Reads and merges the layers. Fails with all mistakes together.
+/// Reads and merges the layers. Fails with a list of all mistakes.
 pub(crate) fn load_layers(
     file: Option<&Path>,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -111,8 +111,8 @@ impl Layers {
         }
     }
 
-    /// Adds environment variables, the aliases first, so that our own names take precedence. An empty variable
-    /// counts as unset.
+    /// Adds the values of environment variables. The aliases come first, so that the variables with the program's
+    /// prefix take precedence. An empty variable counts as unset.
     fn add_environment(&mut self, environment: impl IntoIterator<Item = (String, String)>) {
         // Sorted, so that problems come in the same order at every start.
         let given: BTreeMap<_, _> = environment.into_iter().filter(|(_, text)| !text.is_empty()).collect();
@@ -132,7 +132,7 @@ impl Layers {
         }
     }
 
-    /// Rejects a variable only when its name is close to that of a key. Other names do not belong to this
+    /// Rejects an unknown variable if its name is close to that of a key. Other unknown variables do not belong to this
     /// program: an orchestrator sets variables such as `RETRO_SERVICE_HOST`.
     fn reject_misspelled_variable(&mut self, variable: &str, name: &str) {
         if let Some(meant) = find_nearest(name, self.key_names()) {
@@ -151,7 +151,7 @@ impl Layers {
         self.add_value(name, value, Origin::Variable(variable.to_owned()));
     }
 
-    /// Adds a value, or its problem.
+    /// Adds a value if it fits its key, or else records the problem.
     fn add_value(&mut self, name: &str, value: Value, origin: Origin) {
         let key = self.find_key(name).expect("the caller has looked the key up");
         match key.find_mismatch::<Config>(&value) {

@@ -1,4 +1,4 @@
-//! The policies read from `pipelines/retrospective/pipeline.toml`, one per workflow.
+//! Reads the policies of all workflows from `pipelines/retrospective/pipeline.toml`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ use crate::problem::{Problems, suggest_name};
 /// Path of the policy file within the pipelines folder.
 pub const POLICY_FILE: &str = "retrospective/pipeline.toml";
 
-/// Schema of the policy file: common values, and values for single workflows.
+/// Schema of the policy file, with values for all workflows and for single ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyFile {
-    /// Policy for every workflow.
+    /// Policy of every workflow.
     pub policy: Policy,
-    /// Values that differ from the common ones, by workflow name.
+    /// Values that replace the common ones for a single workflow, by workflow name.
     pub workflow: BTreeMap<String, Policy>,
 }
 
@@ -35,31 +35,31 @@ pub struct PolicySet {
     workflows: BTreeMap<String, EffectivePolicy>,
 }
 
-/// A complete policy, merged from a workflow's own, the common and the default values.
+/// A complete policy, merged from a workflow's own values, the common values and the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct EffectivePolicy {
     policy: Policy,
-    /// Origin by key. A key without an origin has its default.
+    /// Origin of each value, by key. A key that is missing here has its default value.
     origins: BTreeMap<String, Origin>,
 }
 
-/// A value in force with its origin.
+/// A value of a policy, with its origin and its description.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExplainedValue {
-    /// Key as written in the file.
+    /// Name of the key as written in the file.
     pub key: String,
-    /// Value in force.
+    /// The value in force.
     pub value: Value,
-    /// Value in the built-in policy.
+    /// The value in the built-in policy.
     pub default: Value,
-    /// File and line; `None` for a default.
+    /// File and line that set the value; `None` for a default.
     pub from: Option<Origin>,
     /// Description of the key.
     pub doc: String,
 }
 
 impl PolicySet {
-    /// Reads the policy file of a pipelines folder; without a folder the built-in policy applies. Fails with all
+    /// Reads the policy file of a pipelines folder. Without a folder the built-in policy applies. Fails with all
     /// mistakes, each with its line.
     pub fn read_folder(pipelines: Option<&Path>) -> Result<Self, Problems> {
         let Some(folder) = pipelines else { return Ok(Self::default()) };
@@ -67,7 +67,7 @@ impl PolicySet {
         Self::parse(&path, &document::read_document(&path)?)
     }
 
-    /// Parses the text of a policy file. The path only appears in messages.
+    /// Parses the text of a policy file. The path is used only in error messages and origins.
     pub fn parse(path: &Path, text: &str) -> Result<Self, Problems> {
         let mut reading =
             PolicyReader { path: path.to_owned(), keys: list_keys::<Policy>(), ..PolicyReader::default() };
@@ -77,8 +77,8 @@ impl PolicySet {
         reading.build_policy_set()
     }
 
-    /// Returns every value of a workflow's policy, in the order of the file; without a workflow, the common
-    /// values.
+    /// Returns every value of a workflow's policy, in the order of the keys. If no workflow is given, returns the
+    /// common values.
     pub fn explain_values(&self, workflow: Option<&Workflow>) -> Vec<ExplainedValue> {
         let effective = workflow.map_or(&self.common, |workflow| self.effective_policy(workflow));
         let values = serde_json::to_value(&effective.policy).expect("a policy is plain data");
@@ -92,8 +92,8 @@ impl PolicySet {
         list_keys::<Policy>().into_iter().map(explain).collect()
     }
 
-    /// Describes the differences from an earlier policy set, such as `threshold_runs 10 -> 20`, with the
-    /// workflow's name where only that workflow is concerned.
+    /// Describes the differences from an earlier policy set, such as `threshold_runs 10 -> 20`. A difference that
+    /// concerns only one workflow contains its name.
     pub fn describe_changes_since(&self, earlier: &Self) -> Vec<String> {
         let mut changes = describe_differences("", &earlier.common.policy, &self.common.policy);
         let names = self
@@ -126,7 +126,7 @@ fn describe_differences(whose: &str, before: &Policy, after: &Policy) -> Vec<Str
     keys.map(|key| format!("{whose}{key} {} -> {}", before[&key], after[&key])).collect()
 }
 
-/// Values of one table of the file, with their origins.
+/// Values of one table of the policy file, with their origins.
 #[derive(Default)]
 struct TableValues {
     values: Table,
@@ -204,7 +204,8 @@ impl PolicyReader {
         Ok(PolicySet { common, workflows })
     }
 
-    /// Returns the place of the wrong value or, if it is a default, of the value that it conflicts with.
+    /// Returns the location of the invalid value. If that value is a default, returns the location of the value that it
+    /// conflicts with.
     fn format_place(&self, effective: &EffectivePolicy, error: &PolicyError) -> String {
         let other = error.because_of.and_then(|other| effective.origins.get(other));
         let given = effective.origins.get(&error.key).or(other);
@@ -213,7 +214,7 @@ impl PolicyReader {
 }
 
 impl EffectivePolicy {
-    /// Merges tables. A later table takes precedence.
+    /// Merges tables into a policy. Values of a later table take precedence.
     fn from_tables(tables: &[&TableValues]) -> Self {
         let (mut values, mut origins) = (Table::new(), BTreeMap::new());
         for table in tables {

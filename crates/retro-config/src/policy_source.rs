@@ -1,8 +1,8 @@
-//! Policies that are read again when their file changes, without a restart.
+//! Reloads the policies when their file changes, without a restart.
 //!
-//! The file is compared by content, because time stamps are unreliable: a mounted folder swaps links below
-//! the file, and editors write a copy and rename it. A check is one read of a small file. An invalid file
-//! leaves the earlier policies in force and is reported once, so a typing error does not stop the process.
+//! The file is compared by content, because time stamps are unreliable: a mounted folder swaps links below the file,
+//! and editors write a copy and rename it. A check is one read of a small file. An invalid file is reported once, and
+//! the earlier policies stay in force, so a mistake in the file does not stop the process.
 //!
 //! Processes check at different times, and that is safe: a retrospective stores the policy under which it was opened,
 //! and every process that works on it uses the stored one.
@@ -17,30 +17,30 @@ use crate::document;
 use crate::policy_set::{POLICY_FILE, PolicySet};
 use crate::problem::Problems;
 
-/// The policies of all workflows, reloaded from the policy file.
+/// The policies of all workflows, which can be reloaded from the policy file.
 #[derive(Debug)]
 pub struct PolicySource {
-    /// Policy file; `None` when the built-in policy is used.
+    /// Path of the policy file; `None` when the built-in policy is used.
     path: Option<PathBuf>,
     current: RwLock<PolicySet>,
-    /// Content at the last check, valid or not.
+    /// Content of the file at the last check, whether or not it was valid.
     last_read: Mutex<Result<String, Problems>>,
 }
 
-/// Outcome of checking the file.
+/// Result of checking the policy file for changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReloadResult {
-    /// The content is unchanged.
+    /// The file has not changed since the last check.
     Unchanged,
-    /// The new content is in force. Holds the differences; empty when no value changed.
+    /// The file has changed and is in force. Contains descriptions of the changed values; empty when no value changed.
     Changed(Vec<String>),
-    /// The new content is invalid, and the earlier policies stay in force.
+    /// The file has changed but is invalid; the earlier policies stay in force.
     Refused(Problems),
 }
 
 impl PolicySource {
-    /// Reads the policy file of a pipelines folder; without a folder the built-in policy applies permanently.
-    /// Fails with all mistakes.
+    /// Reads the policy file of a pipelines folder. Without a folder the built-in policy applies permanently. Fails
+    /// with a list of all mistakes.
     pub fn load(pipelines: Option<&Path>) -> Result<Self, Problems> {
         let path = pipelines.map(|folder| folder.join(POLICY_FILE));
         let text = path.as_deref().map_or(Ok(String::new()), document::read_document)?;
@@ -51,12 +51,13 @@ impl PolicySource {
         Ok(Self { path, current: RwLock::new(policy_set), last_read: Mutex::new(Ok(text)) })
     }
 
-    /// Returns `true` when there is a file that could change.
+    /// Returns whether the policies come from a file, which can change.
     pub fn can_change(&self) -> bool {
         self.path.is_some()
     }
 
-    /// Reads the file and applies a changed content. Blocks while it reads a small file.
+    /// Reads the file and, if it has changed, puts its policies in force. Blocks while reading, which is short because
+    /// the file is small.
     pub fn reload_if_changed(&self) -> ReloadResult {
         let Some(path) = &self.path else { return ReloadResult::Unchanged };
         let found = document::read_document(path);

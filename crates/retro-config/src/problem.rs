@@ -1,24 +1,24 @@
-//! Collected problems of a configuration, each with its location.
+//! Collects the problems of a configuration, each with its location.
 
 use std::path::Path;
 
-/// Sentences that each begin with a place (`retro.toml:7`, `RETRO_LEASE_S`). There is at least one.
+/// One or more sentences, each of which begins with the location of a problem (`retro.toml:7`, `RETRO_LEASE_S`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct Problems(Vec<String>);
 
 impl Problems {
-    /// Creates a list of one problem.
+    /// Creates a list that contains one problem.
     pub fn from_sentence(sentence: impl Into<String>) -> Self {
         Self(vec![sentence.into()])
     }
 
-    /// Fails with the given problems, if there are any.
+    /// Fails with the given problems if there are any.
     pub fn fail_if_any(found: Vec<String>) -> Result<(), Self> {
         if found.is_empty() { Ok(()) } else { Err(Self(found)) }
     }
 
-    /// Returns the sentences, in the order of the file and then of the environment.
+    /// Returns the sentences. Those about the file come first, followed by those about the environment.
     pub fn sentences(&self) -> &[String] {
         &self.0
     }
@@ -37,8 +37,8 @@ pub(crate) fn format_place(path: &Path, line: usize) -> String {
 /// Maximum edit distance at which a name counts as a misspelling of another.
 const TYPOS_MAX: usize = 3;
 
-/// Returns the known name that was probably meant. Up to a third of the letters may be wrong, at most [`TYPOS_MAX`],
-/// or the unit may be missing.
+/// Returns the known name that was probably meant; `None` if no name is close. Up to a third of the letters may be
+/// wrong, at most [`TYPOS_MAX`], or the unit at the end may be missing.
 pub(crate) fn find_nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let without_unit = |name: &str| name.strip_prefix(found).is_some_and(|rest| rest.starts_with('_'));
     let slips = |name: &str| if without_unit(name) { 1 } else { strsim::damerau_levenshtein(found, name) };
@@ -47,7 +47,7 @@ pub(crate) fn find_nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a 
     (slips <= TYPOS_MAX.min(found.len() / 3).max(1)).then_some(name)
 }
 
-/// Returns "; did you mean …?" when a known name is close, else an empty text.
+/// Returns "; did you mean …?" with the closest known name, or an empty text when no name is close.
 pub(crate) fn suggest_name<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     find_nearest(found, known).map_or(String::new(), |name| format!("; did you mean `{name}`?"))
 }

@@ -1,4 +1,4 @@
-//! Text that must not appear in output or logs.
+//! A text type for secrets, which must not appear in output or logs.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize, Serializer};
 /// Text shown in place of a secret.
 const MASK: &str = "***";
 
-/// A secret, or an address that may contain one. `Debug`, `Display` and JSON mask it; only [`expose`](Self::expose)
-/// returns it.
+/// A secret, or an address that may contain one. `Debug`, `Display` and JSON show it masked; only
+/// [`expose`](Self::expose) returns it.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -26,7 +26,7 @@ impl Secret {
     }
 }
 
-/// Shows an address without its password; anything else is masked completely.
+/// Shows an address without its password and masks any other text completely.
 impl fmt::Display for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&if self.0.contains("://") { mask_password(&self.0) } else { MASK.to_owned() })
@@ -59,8 +59,8 @@ impl JsonSchema for Secret {
     }
 }
 
-/// Masks the passwords and tokens in an address, or in several separated by commas. If in doubt, as with a
-/// comma within a password, masks more than necessary.
+/// Masks the passwords and tokens in an address, or in several addresses separated by commas. When it is unclear where
+/// a password ends, as with a comma within it, more than necessary is masked.
 pub fn mask_password(address: &str) -> String {
     match address.split_once("://") {
         // The text before a further `://` is the next scheme, so it cannot be a login.
@@ -82,7 +82,7 @@ fn mask_login(text: &str) -> String {
     }
 }
 
-/// Masks passwords in the query, where Postgres accepts them too.
+/// Masks passwords in the query string of a URL, because Postgres also accepts them there.
 fn mask_parameters(text: &str) -> String {
     let Some((host, parameters)) = text.split_once('?') else { return text.to_owned() };
     let shown = parameters.split('&').map(|parameter| match parameter.split_once('=') {

@@ -1,15 +1,15 @@
-//! Secrets in files, as an orchestrator mounts them.
+//! Reads secrets from files that an orchestrator mounts.
 
 use std::path::Path;
 
 use crate::secret::Secret;
 
-/// Maximum size of a secret's file in bytes. An address with a password has a few hundred bytes; a larger
-/// file is not a secret.
+/// Maximum size of a secret's file in bytes. An address with a password has a few hundred bytes, so a larger file is
+/// not a secret.
 const BYTES_MAX: u64 = 8 * 1024;
 
-/// Returns the content of the file without the newline at its end. The error describes the problem and never contains
-/// the content.
+/// Returns the content of the file without the newline at its end. Fails with a description of the problem that never
+/// contains the content.
 pub(crate) fn read_secret(path: &Path) -> Result<Secret, String> {
     let describe = |problem: String| format!("{} {problem}", path.display());
     let file = std::fs::metadata(path).map_err(|error| describe(format!("cannot be read: {error}")))?;

@@ -1,4 +1,4 @@
-//! Canonical JSON and its hash: equal values have equal bytes, however they were written.
+//! Provides canonical JSON and its hash. Equal values have equal bytes, however they were written.
 //!
 //! Keys are sorted by code point, white space is removed, and integers are written without a fraction. `1`, `1.0` and
 //! `10e-1` are one value, because an emitter that repeats an event may write its numbers differently.
@@ -48,12 +48,12 @@ fn write_value(value: &Value, out: &mut String) {
     }
 }
 
-/// Returns a number in its canonical form.
+/// Returns a JSON number in its canonical form.
 pub fn canonical_number(number: &Number) -> String {
     exact_integer(number).map_or_else(|| number.to_string(), |whole| whole.to_string())
 }
 
-/// Returns the integer value of a float, if it is an integer below 2^53 and therefore exact.
+/// Returns the value of a float as an integer, if it is an integer below 2^53 and therefore exact.
 fn exact_integer(number: &Number) -> Option<i64> {
     // From 2^53 on, a double does not hold every integer, and the conversion would change the value.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -63,7 +63,7 @@ fn exact_integer(number: &Number) -> Option<i64> {
     Some(float as i64)
 }
 
-/// Returns the SHA-256 of the canonical form in lower-case hex (64 characters).
+/// Returns the SHA-256 of a value's canonical JSON in lower-case hex (64 characters).
 pub fn content_hash(value: &Value) -> String {
     sha256_hex(canonical_json(value).as_bytes())
 }
@@ -73,7 +73,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     encode_hex(&Sha256::digest(bytes))
 }
 
-/// Returns bytes in lower-case hex.
+/// Returns bytes as lower-case hex digits.
 pub fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");

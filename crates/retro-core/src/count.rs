@@ -1,9 +1,8 @@
-//! Counting: the effects of a batch of finished runs on the windows of their workflows.
+//! Counts finished runs and opens a retrospective when the window of a workflow is full.
 //!
-//! An event is counted once, because its identity is stored permanently. A run is counted once: another event or a
-//! higher attempt of it replaces its facts until a retrospective claims it, and never changes the count. When a
-//! window is full and no retrospective of the workflow is open, one opens over the whole window in the same
-//! transaction.
+//! An event takes effect only once, because its identity is stored permanently. A run is counted at most once. Until a
+//! retrospective claims it, another event with the same or a higher attempt replaces its facts. When a window is full
+//! and no retrospective of the workflow is open, one opens over the whole window in the same transaction.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,50 +24,49 @@ pub struct Arrival {
     pub key: WorkflowKey,
     /// SHA-256 of the event's `data` in canonical JSON.
     pub content_hash: String,
-    /// Redacted facts of the run.
+    /// Facts of the run, with secrets redacted.
     pub run: RunFacts,
 }
 
-/// Stored state of the events, runs and workflows of a batch.
+/// Stored state that is needed to count a batch: its events, runs and workflows.
 #[derive(Debug, Clone, Default)]
 pub struct CountingFacts {
-    /// Stored content of every event of the batch that arrived before.
+    /// Stored content of the batch's events that arrived before.
     pub events: HashMap<EventKey, SeenContent>,
-    /// Every run of the batch that is already stored.
+    /// Stored state of the batch's runs that are already known.
     pub runs: HashMap<(WorkflowKey, RunId), KnownRun>,
-    /// State of every workflow of the batch; a missing workflow is new.
+    /// State of each workflow of the batch; a workflow that is missing here is new.
     pub workflows: BTreeMap<WorkflowKey, WorkflowState>,
 }
 
-/// A run that is already stored.
+/// Stored state of a known run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownRun {
-    /// Highest attempt seen.
+    /// Attempt that the stored facts belong to, the highest seen so far.
     pub attempt: u32,
-    /// Ordinal of the run; `None` when it was recorded and not counted.
+    /// Ordinal of the run; `None` when the run is stored but not counted.
     pub ordinal: Option<Ordinal>,
 }
 
 /// Result of handling one event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Disposition {
-    /// The run is counted under this ordinal.
+    /// The run is now counted and has this ordinal.
     Counted(Ordinal),
-    /// The run was known; its facts are replaced by those of the event.
+    /// The run was already counted; its facts are replaced by those of the event.
     Updated,
-    /// The run is stored and not counted, because it is internal, cancelled or skipped.
+    /// The run is stored but not counted, because it is internal, cancelled or skipped.
     Recorded,
-    /// The run was known and keeps its facts, because the event has a lower attempt or a retrospective has claimed
-    /// the run.
+    /// The run keeps its stored facts, because the event has a lower attempt or a retrospective has claimed the run.
     Superseded,
     /// The event arrived before and changes nothing.
     Duplicate,
-    /// The event id arrived before with other content; the event becomes a dead letter.
+    /// The event id arrived before with different content; the event becomes a dead letter.
     Conflict(Rejection),
 }
 
 impl Disposition {
-    /// Returns the word as shown.
+    /// Returns the word that is shown for the disposition.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Counted(_) => "counted",
@@ -81,29 +79,29 @@ impl Disposition {
     }
 }
 
-/// Decision on one event: what to store for it. Decisions have the order of the batch.
+/// Decision on what to store for one event. Decisions are in the order of the batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrivalDecision {
-    /// Result of handling the event. All but `Duplicate` and `Conflict` leave an inbox row; `Counted`, `Updated` and
-    /// `Recorded` write the run with its body.
+    /// Result of handling the event. For all results but `Duplicate` and `Conflict` an inbox row is stored. For
+    /// `Counted`, `Updated` and `Recorded` the run is stored with its body.
     pub disposition: Disposition,
-    /// Ordinal of the run afterwards, for the dispositions that write the run.
+    /// Ordinal of the run after the event; `None` when the run is not counted or not stored.
     pub ordinal: Option<Ordinal>,
 }
 
-/// All effects of a batch.
+/// All effects of counting a batch.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CountingEffects {
-    /// One decision per arrival, in order of arrival.
+    /// One decision per event, in order of arrival.
     pub decisions: Vec<ArrivalDecision>,
-    /// Every workflow whose state changed.
+    /// New state of every workflow whose state changed.
     pub workflows: BTreeMap<WorkflowKey, WorkflowState>,
-    /// Retrospectives to open, each with its message.
+    /// Retrospectives to open, each with the message that announces it.
     pub opened: Vec<OpenedRetrospective>,
 }
 
-/// Decides the effects of a batch. Also checks workflows in `facts.workflows` that no arrival names, so that
-/// a retrospective can open after a pause ends.
+/// Decides the effects of a batch of events. Also checks the workflows in `facts.workflows` without an event in the
+/// batch, so that a retrospective can open after a pause ends.
 pub fn count_arrivals(
     mut facts: CountingFacts,
     arrivals: &[Arrival],

@@ -1,4 +1,4 @@
-//! Reasons why a message could not be handled. Every code has a page in `deploy/runbooks/`.
+//! Defines the reasons why a message could not be handled. Every code has a page in `deploy/runbooks/`.
 
 mod grouping;
 
@@ -8,14 +8,15 @@ pub use grouping::grouping_key;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $retryable:literal;)*) => {
-        /// Reason why a message became a dead letter. The strings never change, because operators filter by them.
+        /// Reason why a message became a dead letter. The stored strings never change, because operators filter by
+        /// them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Code {
             $($(#[$doc])* #[serde(rename = $text)] $name,)*
         }
 
         impl Code {
-            /// Every code.
+            /// All codes.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// Returns the code as stored and shown.
@@ -46,7 +47,7 @@ codes! {
     TypeUnknown = "type_unknown", false;
     /// A field is missing or has the wrong type; the path names it.
     FieldInvalid = "field_invalid", false;
-    /// The trajectory cannot be parsed; the path names the place.
+    /// The trajectory cannot be parsed; the path names the location of the problem.
     TrajectoryInvalid = "trajectory_invalid", false;
     /// The message is larger than the limit.
     Oversized = "oversized", false;
@@ -62,13 +63,13 @@ codes! {
     TenantMismatch = "tenant_mismatch", false;
     /// The event's workflow differs from the subject's.
     WorkflowMismatch = "workflow_mismatch", false;
-    /// The event id was used before with other content.
+    /// The event id was used before with different content.
     IdentityConflict = "identity_conflict", false;
-    /// The `dataref` points to a place that is not allowed.
+    /// The `dataref` refers to a location that is not allowed.
     DatarefRefused = "dataref_refused", false;
     /// An internal message refers to something that does not exist.
     UnknownReference = "unknown_reference", true;
-    /// The handler panicked, or the process died, at each attempt.
+    /// Each attempt ended because the handler panicked or the process died.
     HandlerPanicked = "handler_panicked", true;
     /// The message failed at each of its allowed attempts.
     AttemptsExhausted = "attempts_exhausted", true;
@@ -86,23 +87,23 @@ impl std::fmt::Display for Code {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}{}: {detail}", path.as_ref().map(|p| format!(" at {p}")).unwrap_or_default())]
 pub struct Rejection {
-    /// Code that operators filter by.
+    /// Code of the reason, by which operators filter dead letters.
     pub code: Code,
-    /// Path of the field, such as `data.usage.input_tokens`.
+    /// Path of the invalid field, such as `data.usage.input_tokens`; `None` when the whole message is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Sentence that says what is wrong and what would be right. It is shown to people, so it never contains secrets
-    /// of the message.
+    /// from the message.
     pub detail: String,
 }
 
 impl Rejection {
-    /// Returns a rejection of the whole message.
+    /// Creates a rejection of the whole message.
     pub fn of_message(code: Code, detail: impl Into<String>) -> Self {
         Self { code, path: None, detail: detail.into() }
     }
 
-    /// Returns a rejection because of the field at `path`.
+    /// Creates a rejection of a message whose field at `path` is invalid.
     pub fn of_field(code: Code, path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { code, path: Some(path.into()), detail: detail.into() }
     }

@@ -1,22 +1,22 @@
-//! The effect of a memory: do runs that were exposed to it end well more often than runs that were not?
+//! Estimates the effect of a memory: whether runs that were exposed to it end well more often than runs that were not.
 //!
-//! Exposure is not randomised, so this is a comparison and not proof: memories are presented by weight, and
-//! weights follow success. Two measures keep the comparison fair. Only runs that began while the memory was
-//! active count, so that the memory is not credited with what became easier later. And where runs name their
-//! task, each task is compared with itself, so that hard tasks weigh equally on both sides.
+//! Exposure is not randomised, so this is a comparison and not a proof: memories are presented by weight, and weights
+//! depend on success. Two measures keep the comparison fair. Unexposed runs count only if they began while the memory
+//! was active, so that the memory is not credited with what became easier later. If runs name their task, each task is
+//! compared with itself, so that hard tasks influence both sides equally.
 //!
-//! **Paired.** With enough tasks that were tried both with and without the memory, the difference of success rates is
-//! taken within each task, and the tasks are the sample: many runs of one task count as one observation, because they
-//! resemble each other. The interval is that of Agresti and Min ("Simple improved confidence intervals for comparing
-//! matched proportions", Statistics in Medicine 24, 2005): half an observation is added to each cell of the table of
-//! pairs, which keeps the interval from collapsing where every pair agrees. Student's quantile replaces the normal
-//! one, because there are usually few tasks.
+//! **Paired.** If enough tasks were tried both with and without the memory, the difference of success rates is computed
+//! within each task. The tasks are the sample: many runs of one task count as one observation, because they resemble
+//! each other. The interval is that of Agresti and Min ("Simple improved confidence intervals for comparing matched
+//! proportions", Statistics in Medicine 24, 2005): half an observation is added to each cell of the table of pairs,
+//! which keeps the interval from collapsing where every pair agrees. Student's quantile replaces the normal one,
+//! because there are usually few tasks.
 //!
 //! **Unpaired.** Otherwise two proportions are compared by Newcombe's hybrid score interval ("Interval estimation for
-//! the difference between independent proportions", Statistics in Medicine 17, 1998, method 10). The runs of one task
-//! count as one observation here, too.
+//! the difference between independent proportions", Statistics in Medicine 17, 1998, method 10). As above, the runs of
+//! one task count as one observation.
 //!
-//! Both are intervals for future runs and not for a finite set, so there is no finite population correction. The
+//! Both intervals are about future runs and not about a finite set, so there is no finite population correction. The
 //! tests compute the exact coverage probability by adding up all possible tables.
 
 use std::collections::BTreeMap;
@@ -26,87 +26,88 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::{Change, Memory, MemoryStatus, fold_change};
 
-/// Number of tasks tried both ways, or of observations on each side, that a claim needs. With ten, the intervals
-/// cover the true difference with a probability of 0.84 or more, whatever it is; with eight, 0.83 (see the tests).
+/// Number of observations that a claim needs: tasks tried both with and without the memory, or observations on each
+/// side. With ten, the intervals cover the true difference with a probability of at least 0.84, whatever the difference
+/// is; with eight, 0.83 (see the tests).
 pub const OBSERVATIONS_MIN: u32 = 10;
 
-/// The 0.95 quantile of the normal distribution, for 90 % intervals.
+/// The 0.95 quantile of the normal distribution, which gives 90 % intervals.
 const Z: f64 = 1.644_853_626_951_472_2;
 
-/// The facts about a run that the comparison uses.
+/// Facts about a run that are used to compare runs with and without a memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// Time when the run began.
+    /// Time at which the run began.
     pub began_at: Timestamp,
-    /// Task of the run, if it names one.
+    /// Task of the run; `None` if the run does not name one.
     pub task: Option<String>,
-    /// True if the memory was in the run's prompt or was opened.
+    /// True if the memory was in the run's prompt or the agent opened it.
     pub exposed: bool,
-    /// True if the run succeeded; `None` when that is unknown, and then the run is ignored.
+    /// True if the run succeeded. `None` if that is unknown; the run is then ignored.
     pub succeeded: Option<bool>,
 }
 
 /// Effect of a memory on the success of its workflow's runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryEffect {
-    /// Runs that were exposed to the memory.
+    /// Number of runs that were exposed to the memory, and how many of them succeeded.
     pub with: Arm,
-    /// Runs that were not exposed while the memory was active.
+    /// Number of runs that were not exposed to the memory while it was active, and how many of them succeeded.
     pub without: Arm,
-    /// Number of tasks tried both with and without the memory.
+    /// Number of tasks that were tried both with and without the memory.
     pub paired_tasks: u32,
-    /// Number of observations, of the [`OBSERVATIONS_MIN`] that a claim needs: the paired tasks, or the observations
-    /// on the smaller side, whichever is more.
+    /// Number of observations so far, of the [`OBSERVATIONS_MIN`] that a claim needs. It is the number of paired tasks,
+    /// or the number of observations on the smaller side if that is higher.
     pub observations: u32,
     /// Estimated difference; `None` while there are too few observations.
     pub estimate: Option<Estimate>,
 }
 
-/// One side of the comparison.
+/// Numbers of runs on one side of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Arm {
-    /// Number of runs.
+    /// Number of runs on this side whose outcome is known.
     pub runs: u32,
     /// Number of runs that succeeded.
     pub succeeded: u32,
 }
 
-/// Difference of success rates in thousandths: 120 means that 12 more of 100 runs succeed with the memory.
+/// Estimated difference of success rates, in thousandths: 120 means that 12 more of 100 runs succeed with the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Method by which the two sides were compared.
     pub method: ComparisonMethod,
-    /// Success rate with the memory minus the rate without it.
+    /// Success rate with the memory minus success rate without it, in thousandths.
     pub difference_milli: i32,
-    /// Lower end of the 90 % interval.
+    /// Lower end of the 90 % interval, in thousandths.
     pub low_milli: i32,
-    /// Upper end of the 90 % interval.
+    /// Upper end of the 90 % interval, in thousandths.
     pub high_milli: i32,
 }
 
-/// Method of comparison.
+/// Method by which the runs with and without a memory are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonMethod {
-    /// Each task is compared with itself.
+    /// Each task with the memory is compared with the same task without it.
     Paired,
-    /// All runs of one side are compared with all runs of the other.
+    /// All runs with the memory are compared with all runs without it.
     Unpaired,
 }
 
-/// Conclusion that an estimate allows.
+/// Conclusion that can be drawn from an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// The whole interval is above zero.
+    /// Runs succeed more often with the memory: the whole interval is above zero.
     Helps,
-    /// The whole interval is below zero.
+    /// Runs succeed less often with the memory: the whole interval is below zero.
     Harms,
-    /// The interval contains zero.
+    /// No difference is shown, because the interval contains zero.
     Inconclusive,
 }
 
 impl Estimate {
-    /// Returns the conclusion that the interval allows.
+    /// Returns the conclusion that can be drawn from the interval.
     pub fn claim(&self) -> Claim {
         match (self.low_milli, self.high_milli) {
             (1.., _) => Claim::Helps,
@@ -117,7 +118,7 @@ impl Estimate {
 }
 
 impl MemoryEffect {
-    /// Returns the conclusion in one line that claims no more than the interval allows.
+    /// Returns the conclusion in one line, which claims no more than the interval allows.
     pub fn summary_line(&self) -> String {
         let Some(estimate) = self.estimate else {
             return format!("no claim: {} of {OBSERVATIONS_MIN} observations", self.observations);
@@ -137,10 +138,11 @@ fn format_points(milli: i32) -> String {
     format!("{}{}.{}", if milli < 0 { "−" } else { "+" }, milli.abs() / 10, milli.abs() % 10)
 }
 
-/// Period in which a memory was active: from one policy moment to another; `None` while it still is.
+/// Start and end of a period in which a memory was active. The end is `None` while the memory is still active.
 pub type ActivePeriod = (Timestamp, Option<Timestamp>);
 
-/// Returns the periods in which a memory was active, from its changes in order. Changes that do not fold are ignored.
+/// Returns the periods in which a memory was active, computed from its changes in order. Changes that cannot be applied
+/// are ignored.
 pub fn active_periods(history: &[Change]) -> Vec<ActivePeriod> {
     let mut memory: Option<Memory> = None;
     let mut spans: Vec<ActivePeriod> = Vec::new();
@@ -163,7 +165,7 @@ pub fn active_periods(history: &[Change]) -> Vec<ActivePeriod> {
 }
 
 /// Compares runs that were exposed to a memory with runs that were not. Unexposed runs count only if they began while
-/// the memory was active. Exposed runs always count: clocks differ, and only active memories are presented.
+/// the memory was active. Exposed runs always count, because only active memories are presented and clocks may differ.
 pub fn estimate_effect(trials: &[Trial], active: &[ActivePeriod]) -> MemoryEffect {
     let within = |trial: &&Trial| {
         let during = |(from, until): &ActivePeriod| {
@@ -205,12 +207,13 @@ impl Arm {
     }
 }
 
-/// Returns the difference within a task that was tried both ways; `None` for runs without a task.
+/// Returns the difference of success rates within a task. Returns `None` if the task was not tried both ways, and for
+/// runs without a task.
 fn task_difference((task, [without, with]): (&Option<&str>, &[Arm; 2])) -> Option<f64> {
     task.as_ref().and(Some(with.success_rate()? - without.success_rate()?))
 }
 
-/// Estimates the difference from the differences within tasks.
+/// Estimates the effect from the differences within tasks.
 fn paired_estimate(differences: &[f64]) -> Option<Estimate> {
     let tasks = f64::from(u32::try_from(differences.len()).ok()?);
     let sum: f64 = differences.iter().sum();
@@ -223,7 +226,8 @@ fn paired_estimate(differences: &[f64]) -> Option<Estimate> {
     Some(Estimate::from_fractions(ComparisonMethod::Paired, sum / tasks, centre - half, centre + half))
 }
 
-/// One side of an unpaired comparison. A task counts as one observation, and so does a run without a task.
+/// Totals of one side of an unpaired comparison. Each task counts as one observation, and so does each run without a
+/// task.
 #[derive(Debug, Clone, Copy, Default)]
 struct SideTotals {
     observations: u32,
@@ -245,7 +249,7 @@ fn total_side(tasks: &BTreeMap<Option<&str>, [Arm; 2]>, at: usize) -> SideTotals
     all
 }
 
-/// Estimates the difference from the success rates of the two sides.
+/// Estimates the effect from the success rates of the two sides; `None` if a side has too few observations.
 fn unpaired_estimate(sides: [SideTotals; 2]) -> Option<Estimate> {
     if sides.iter().any(|side| side.observations < OBSERVATIONS_MIN) {
         return None;

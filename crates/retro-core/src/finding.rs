@@ -1,5 +1,5 @@
-//! Results of an investigation: findings with quotes, verdicts on memories, and three different kinds of answer
-//! without findings.
+//! Defines the results of an investigation: findings with quotes, verdicts on memories, and three different kinds of
+//! answer without findings.
 
 mod check;
 
@@ -13,86 +13,89 @@ use crate::run::RunFacts;
 use crate::trajectory::{QuotePlace, Trajectory};
 use crate::weight::Weight;
 
-/// Words taken verbatim from a run.
+/// Words that were copied verbatim from a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quote {
-    /// Place in the run that the words come from.
+    /// Place in the run from which the words were copied.
     pub place: QuotePlace,
-    /// The words; at most [`QUOTE_CHARS_MAX`] characters.
+    /// The copied words, at most [`QUOTE_CHARS_MAX`] characters.
     pub text: String,
 }
 
 /// Maximum length of a quote, in characters.
 pub const QUOTE_CHARS_MAX: usize = 400;
-/// Maximum length of a memory's title, in characters: one line of a prompt.
+/// Maximum length of a memory's title, in characters. A title is one line of a prompt.
 pub const TITLE_CHARS_MAX: usize = 240;
 /// Maximum length of a memory's content, in characters.
 pub const CONTENT_CHARS_MAX: usize = 2000;
-/// Maximum length of a subject, in characters: a tool, a command or a file with its path.
+/// Maximum length of a subject, in characters. A subject is a tool, a command or a file with its path.
 pub const SUBJECT_CHARS_MAX: usize = 240;
-/// Maximum length of each part of a cue, in characters: a whole call with its arguments, as long as a
-/// content.
+/// Maximum length of each part of a cue, in characters. A part may be a whole call with its arguments, so it may be as
+/// long as the content of a memory.
 pub const CUE_CHARS_MAX: usize = 2000;
-/// Maximum length of a verdict's reason, in characters: a sentence or two with a quote.
+/// Maximum length of a verdict's reason, in characters. A reason is a sentence or two with a quote.
 pub const REASON_CHARS_MAX: usize = 1000;
 
-/// Kinds of pattern that investigators look for.
+/// Kind of pattern that an investigator may find in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
-    /// A call failed and a changed call of the same tool succeeded; the difference is the lesson.
+    /// A call failed, and a changed call of the same tool succeeded. The difference between the calls is the lesson.
     Repair,
-    /// The same failure occurred and no repair was seen.
+    /// A failure occurred, and no repair was seen in the run.
     Failure,
     /// The same failing call was repeated.
     RetryLoop,
-    /// Advice that the agent itself gives to the next run.
+    /// The agent itself gave advice for the next run.
     SelfFeedback,
 }
 
 /// A pattern seen in a step of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Kind of pattern.
+    /// Kind of the pattern.
     pub kind: FindingKind,
-    /// Step in which it was seen.
+    /// Step in which the pattern was seen.
     pub step: Step,
-    /// Tool, command or file that it is about. Contradictions apply only within one subject.
+    /// Tool, command or file that the finding is about. Findings and memories can contradict each other only if they
+    /// have the same subject.
     pub subject: String,
-    /// The lesson as one imperative sentence with its cue.
+    /// The lesson as one imperative sentence, including its cue.
     pub title: String,
-    /// Details that an agent gets on request: the case, and what to do.
+    /// Details that an agent gets on request: what happened, and what to do.
     pub content: String,
     /// Situation in which the lesson applies, and how a trace shows that it was followed.
     pub cue: LessonCue,
-    /// Words that show the pattern.
+    /// Words from the run that show the pattern.
     pub quote: Quote,
-    /// Presented or known memory that the finding contradicts.
+    /// Id of the memory in the brief that the finding contradicts, whether or not it was presented to the run. `None`
+    /// if the finding contradicts no memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicts: Option<MemoryId>,
 }
 
-/// Machine-readable part of a lesson: when it applies, and what following it looks like.
+/// Machine-readable part of a lesson, which says when the lesson applies and how a trace shows that it was followed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LessonCue {
-    /// Tool whose use is the situation; `None` when the lesson is only text.
+    /// Tool to whose use the lesson applies; `None` when the lesson is only text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Error that the lesson is about, normalised over numbers, paths, identifiers and quoted names.
+    /// Error that the lesson is about. Numbers, paths, identifiers and quoted names are normalised. `None` when the
+    /// lesson is not about one error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Part of the failing call that the succeeding one does not have.
+    /// Part of the failing call that the successful call does not contain; `None` when there is no such part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avoid: Option<String>,
-    /// Part of the succeeding call that the failing one does not have.
+    /// Part of the successful call that the failing call does not contain; `None` when there is no such part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefer: Option<String>,
 }
 
 impl LessonCue {
-    /// Returns a string that is equal for equal lessons. `None` for a lesson that is only text, or that names a tool
-    /// and nothing else, because all lessons about that tool would be equal. The direction is part of it: "x instead
-    /// of y" and "y instead of x" are two lessons.
+    /// Returns a string that is equal for equal lessons. Returns `None` for a lesson that is only text, or that names a
+    /// tool and nothing else, because otherwise all lessons about that tool would be equal. The direction of the advice
+    /// matters: "x instead of y" and "y instead of x" are two lessons.
     pub fn signature(&self) -> Option<String> {
         let tool = self.tool.as_deref()?;
         self.error.as_ref().or(self.avoid.as_ref()).or(self.prefer.as_ref())?;
@@ -100,7 +103,7 @@ impl LessonCue {
         Some([tool, &part(&self.error), &part(&self.avoid), &part(&self.prefer)].join("\u{1f}"))
     }
 
-    /// Returns whether both are about the same error of the same tool, and only this one has a remedy.
+    /// Returns whether both cues are about the same error of the same tool, and only this cue has a remedy.
     pub fn adds_remedy_to(&self, other: &Self) -> bool {
         self.tool.is_some()
             && self.error.is_some()
@@ -111,7 +114,7 @@ impl LessonCue {
             && other.avoid.is_none()
     }
 
-    /// Returns whether the two give opposite advice: each prefers what the other avoids, with the same tool.
+    /// Returns whether the two cues give opposite advice about the same tool: each prefers what the other avoids.
     pub fn opposes(&self, other: &Self) -> bool {
         self.tool.is_some()
             && self.tool == other.tool
@@ -122,24 +125,25 @@ impl LessonCue {
     }
 }
 
-/// Effect of a memory in a run, the strongest first. Of several verdicts, the first in this order counts.
+/// Effect of a memory on a run. The variants are ordered from the strongest to the weakest; of several verdicts on one
+/// memory, the strongest counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryVerdict {
-    /// Following the memory preceded a failure.
+    /// The agent followed the memory, and a failure came after that.
     Harmed,
-    /// The memory was followed, and the failure that it names did not occur or was overcome.
+    /// The agent followed the memory, and the failure that the memory names did not occur or was overcome.
     Helped,
-    /// The trace shows the agent acting on the memory.
+    /// The trace shows that the agent followed the memory.
     Applied,
-    /// The memory's situation occurred and the agent did not act on it.
+    /// The situation that the memory is about occurred, but the agent did not follow the memory.
     Ignored,
-    /// The memory's situation did not occur.
+    /// The situation that the memory is about did not occur.
     CueNotMet,
 }
 
 impl MemoryVerdict {
-    /// Returns the verdict as stored in a column.
+    /// Returns the verdict as it is stored in a column.
     pub const fn as_key(self) -> &'static str {
         match self {
             Self::CueNotMet => "cue_not_met",
@@ -147,7 +151,7 @@ impl MemoryVerdict {
         }
     }
 
-    /// Returns the words as stored in reports and shown.
+    /// Returns the verdict in the words that are shown and stored in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Harmed => "harmed",
@@ -159,179 +163,183 @@ impl MemoryVerdict {
     }
 }
 
-/// A verdict on one memory in one run, with its reason.
+/// A verdict on the effect of one memory on one run, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictRecord {
-    /// Memory that was judged.
+    /// Id of the memory that was judged.
     pub memory: MemoryId,
-    /// Verdict on that memory.
+    /// Effect that the memory had on the run.
     pub verdict: MemoryVerdict,
-    /// Reason in one sentence.
+    /// Reason for the verdict, in one sentence.
     pub reason: String,
-    /// Words that show it; `None` for a cue that was not met.
+    /// Words from the run that support the verdict. `None` if the memory's situation did not occur.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<Quote>,
 }
 
-/// Input of an investigator: one run, the memories in its prompt, and earlier findings.
+/// Input of an investigator: one run, the memories that it may judge, and earlier findings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InvestigationBrief {
-    /// Facts from the run's event.
+    /// Facts about the run, taken from its event.
     pub run: RunFacts,
-    /// Trajectory of the run, without injected blocks.
+    /// Trajectory of the run, without the blocks of memories that were injected into its prompts.
     pub trajectory: Trajectory,
-    /// Memories of the workflow, and presented rules, that a verdict may be about; presented ones are marked.
+    /// Memories of the workflow and rules that were presented to the run; verdicts and contradictions may be about
+    /// them. Those that were presented are marked.
     pub memories: Vec<BriefMemory>,
     /// Findings of earlier investigations of the same retrospective.
     pub earlier: Vec<EarlierFinding>,
-    /// Known outcomes of the run's pull requests.
+    /// Known outcomes of the pull requests that the run belongs to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outcomes: Vec<PullRequestOutcome>,
-    /// Question that a person asked with a manual retrospective.
+    /// Question that a person asked with a manual retrospective. `None` if no question was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
 }
 
-/// A memory in the form that an investigator gets.
+/// A memory as the investigator sees it in its brief.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BriefMemory {
     /// Id of the memory.
     pub id: MemoryId,
-    /// Step that it belongs to; `None` for a rule of the repository, which applies to the whole run.
+    /// Step that the memory belongs to. `None` for a rule of the repository, which applies to the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
-    /// Subject of its lesson.
+    /// Tool, command or file that the memory is about.
     pub subject: String,
-    /// Title of its lesson.
+    /// Title of the memory.
     pub title: String,
-    /// When it applies, and what following it looks like.
+    /// When the memory applies, and how a trace shows that it was followed.
     pub cue: LessonCue,
-    /// Current weight.
+    /// Current weight of the memory.
     pub weight: Weight,
-    /// True if it was in this run's prompt.
+    /// True if the memory was in this run's prompt.
     pub presented: bool,
-    /// True if the agent of this run opened it.
+    /// True if the agent of this run opened the memory.
     pub read: bool,
 }
 
 /// A finding of an earlier investigation of the same retrospective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierFinding {
-    /// Run in which it was seen.
+    /// Run in which the finding was seen.
     pub run: RunId,
-    /// Finding of that investigation.
+    /// The finding itself.
     pub finding: Finding,
 }
 
-/// Probable place where a failed run went wrong: a guess for readers of the report, and never a lesson.
+/// Probable place where a failed run went wrong. It is a guess for readers of the report and never becomes a lesson.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Step of the fault; in a conversation, the agent that spoke.
+    /// Step in which the fault occurred. In a conversation, it is the agent that spoke.
     pub step: Step,
-    /// Evidence for it, in a short clause.
+    /// Evidence for the fault, in a short clause.
     pub sign: String,
-    /// Words of that turn.
+    /// Words from the turn in which the fault occurred.
     pub quote: Quote,
 }
 
-/// An error that passed when the same call was simply repeated. A changed call that succeeded after this
-/// error in another run is therefore not evidence.
+/// An error that did not occur again when the same call was repeated. If a changed call succeeded after this error in
+/// another run, that is therefore not evidence for the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransientError {
-    /// Step in which it occurred.
+    /// Step in which the error occurred.
     pub step: Step,
-    /// Tool that returned it.
+    /// Tool that returned the error.
     pub tool: String,
-    /// Error, normalised as in a [`LessonCue`].
+    /// The error, normalised as in a [`LessonCue`].
     pub error: String,
-    /// Words of the error.
+    /// Words of the error, as the run contains them.
     pub quote: Quote,
 }
 
 impl TransientError {
-    /// Returns whether a lesson of this step with this cue is about this error.
+    /// Returns whether a lesson with this step and this cue is about this error.
     pub fn matches_cue(&self, step: &Step, cue: &LessonCue) -> bool {
         self.step == *step && cue.tool.as_ref() == Some(&self.tool) && cue.error.as_ref() == Some(&self.error)
     }
 }
 
-/// Evidence against a known memory that is not part of a finding.
+/// Evidence against a known memory, found without a finding that contradicts it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contradiction {
-    /// Contradicted memory.
+    /// Id of the contradicted memory.
     pub memory: MemoryId,
     /// Step of the memory, in which the evidence was seen.
     pub step: Step,
-    /// Subject of the memory.
+    /// Tool, command or file that the memory is about.
     pub subject: String,
-    /// Reason in one sentence.
+    /// Reason why the run contradicts the memory, in one sentence.
     pub reason: String,
-    /// Words that show it.
+    /// Words from the run that contradict the memory.
     pub quote: Quote,
 }
 
-/// Unchecked answer of an investigator. When all of it is empty, the investigator found nothing.
+/// Answer of an investigator before it is checked. If all its parts are empty, the investigator found nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RawAnswer {
-    /// Patterns seen in the run.
+    /// Patterns that the investigator saw in the run.
     pub findings: Vec<Finding>,
-    /// Verdicts on presented memories.
+    /// Verdicts on memories that were presented to the run.
     pub verdicts: Vec<VerdictRecord>,
-    /// Probable place where a failed run went wrong.
+    /// Probable place where a failed run went wrong; `None` if the investigator named none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Errors that passed without a change of the call.
+    /// Errors that did not occur again when the same call was repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<TransientError>,
-    /// Evidence against known memories, besides the contradictions in findings.
+    /// Evidence against known memories that is not part of a finding.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
 }
 
-/// Result of asking an investigator. "Found nothing", "answer invalid" and "failed" are three different results.
+/// Result of asking an investigator about a run. "Found nothing", "answer invalid" and "failed" are three different
+/// results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum InvestigatorAnswer {
-    /// The investigator examined the run and returned this.
+    /// The investigator examined the run and returned this answer.
     Looked(RawAnswer),
     /// The investigator answered, but the answer cannot be used.
     Invalid {
-        /// Description of the problem.
+        /// Reason why the answer cannot be used.
         reason: String,
     },
     /// The investigator could not examine the run.
     Failed {
-        /// Description of the problem.
+        /// Reason why the run could not be examined.
         reason: String,
     },
 }
 
-/// The part of an answer that passed the mechanical checks.
+/// The parts of an answer that passed the mechanical checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckedAnswer {
     /// Findings whose quotes are in the run.
     pub findings: Vec<Finding>,
-    /// Verdicts on presented memories whose quotes are in the run; one per memory.
+    /// Verdicts on presented memories whose quotes are in the run; at most one per memory.
     pub verdicts: Vec<VerdictRecord>,
-    /// Probable place where a failed run went wrong, if its quote is in the run.
+    /// Probable place where a failed run went wrong. `None` if the investigator named none or its quote is not in the
+    /// run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Errors that passed without a change of the call.
+    /// Errors that did not occur again when the same call was repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<TransientError>,
-    /// Evidence against known memories, besides the contradictions in findings.
+    /// Evidence against known memories that is not part of a finding.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
-    /// Number of entries that were dropped because a quote was not found, a text was too long or a memory was
-    /// unknown.
+    /// Number of entries that were dropped because they failed a check or there were too many of them. A dropped fault
+    /// is not counted.
     pub dropped: u32,
 }
 
-/// Maximum number of findings of one investigation; far more than a real run has.
+/// Maximum number of findings of one investigation; the same limit applies to its transient errors and to its
+/// contradictions. A real run has far fewer.
 pub const FINDINGS_MAX: usize = 50;
 
 impl InvestigationBrief {
-    /// Returns the step that a place of the run belongs to; `None` when there is no such place.
+    /// Returns the step to which a place in the run belongs. Returns `None` when the run has no such place.
     pub fn step_at(&self, place: QuotePlace) -> Option<&Step> {
         match place {
             QuotePlace::SelfFeedback { remark } => Some(&self.run.self_feedback.get(remark as usize)?.step),

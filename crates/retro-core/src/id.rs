@@ -1,8 +1,8 @@
-//! Names and identifiers.
+//! Defines names and identifiers.
 //!
-//! Names come from the emitter (tenant, workflow, step, run). Ids of our own objects are *derived*: a UUIDv8
-//! from the SHA-256 of the causing identity and an index. The same cause always gives the same id, in every
-//! process and on every repetition.
+//! Names of tenants, workflows, steps and runs come from the emitter. Ids of the program's own objects are *derived*:
+//! each is a UUIDv8 from the SHA-256 of the identity that caused the object, and an index. The same cause always gives
+//! the same id, in every process and on every repetition.
 
 mod memory_ref;
 
@@ -17,10 +17,11 @@ use crate::review::{RemarkKey, ReviewKey};
 
 pub use memory_ref::{MemoryRef, MemoryRefError, SHORT_ID_DIGITS};
 
-/// Maximum length of a name from an emitter, in bytes. With two of them, NATS subjects stay well below 4 KiB.
+/// Maximum length of a name from an emitter, in bytes. NATS subjects contain up to two names and so stay well below 4
+/// KiB.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// A name that is empty, too long or contains control characters.
+/// Reason why a text is not a valid name: it is empty, too long or contains control characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {problem}")]
 pub struct NameError {
@@ -80,7 +81,7 @@ macro_rules! name {
 }
 
 name!(
-    /// Owner of workflows, runs and memories. No data crosses from one tenant to another.
+    /// Owner of workflows, runs and memories. Tenants do not share any data.
     Tenant,
     "tenant"
 );
@@ -95,20 +96,20 @@ name!(
     "step"
 );
 name!(
-    /// Emitter's id of one finished execution of a workflow.
+    /// Id that the emitter gave to one finished execution of a workflow.
     RunId,
     "run_id"
 );
 
 impl Tenant {
-    /// Returns the tenant of a single-tenant installation.
+    /// Returns the name of the tenant in an installation with a single tenant.
     pub fn default_tenant() -> Self {
         Self("default".to_owned())
     }
 }
 
 impl Step {
-    /// Returns the step of a trajectory entry that does not name a step.
+    /// Returns the step of trajectory entries that do not name a step.
     pub fn main() -> Self {
         Self("main".to_owned())
     }
@@ -127,10 +128,10 @@ fn check_name(what: &'static str, text: &str) -> Result<(), NameError> {
     Err(NameError { what, problem })
 }
 
-/// A workflow of a tenant: the key of windows, counters and retrospectives.
+/// A workflow of a tenant, for which windows, counters and retrospectives are stored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkflowKey {
-    /// Owner of the workflow.
+    /// Tenant that owns the workflow.
     pub tenant: Tenant,
     /// Name of the workflow.
     pub workflow: Workflow,
@@ -142,18 +143,18 @@ impl fmt::Display for WorkflowKey {
     }
 }
 
-/// Identity of an event within its tenant: CloudEvents `source` and `id`.
+/// Identity of an event: its tenant and the CloudEvents attributes `source` and `id`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventKey {
-    /// Owner of the event, taken from the subject.
+    /// Tenant that owns the event, taken from the subject.
     pub tenant: Tenant,
-    /// CloudEvents `source`.
+    /// CloudEvents attribute `source`.
     pub source: String,
-    /// CloudEvents `id`.
+    /// CloudEvents attribute `id`.
     pub id: String,
 }
 
-/// Number of a retrospective within its workflow, from 1, without gaps.
+/// Number of an automatic retrospective within its workflow, from 1, without gaps.
 pub type Epoch = u64;
 /// Number of a counted run within its workflow, from 1, without gaps.
 pub type Ordinal = u64;
@@ -181,8 +182,8 @@ macro_rules! derived_id {
 }
 
 derived_id!(
-    /// Id of a retrospective, derived from tenant, workflow and epoch, or for a manual one from tenant, workflow and
-    /// request.
+    /// Id of a retrospective. It is derived from tenant, workflow and epoch, or, for a manual retrospective, from
+    /// tenant, workflow and request.
     RetrospectiveId
 );
 derived_id!(
@@ -190,7 +191,7 @@ derived_id!(
     MemoryId
 );
 derived_id!(
-    /// Id of a proposal, derived from the manual retrospective and the first finding of the pattern.
+    /// Id of a proposal, derived from the manual retrospective and the first finding of its pattern.
     ProposalId
 );
 derived_id!(
@@ -202,7 +203,7 @@ derived_id!(
     ChangeId
 );
 derived_id!(
-    /// Id of an internal message, used by the broker for deduplication; the same cause gives the same id.
+    /// Id of an internal message, by which the broker deduplicates. The same cause always gives the same id.
     MessageId
 );
 derived_id!(
@@ -212,7 +213,8 @@ derived_id!(
 );
 
 derived_id!(
-    /// Id of one replay, derived from the dead letter and the replay number; also the message id at the broker.
+    /// Id of a replay, derived from the dead letter and the replay number. It is also the id of the replayed message at
+    /// the broker.
     ReplayId
 );
 derived_id!(
@@ -221,19 +223,20 @@ derived_id!(
 );
 
 derived_id!(
-    /// Id of a decision about a review, derived from the review and the number of the decision; also the id of its
-    /// report.
+    /// Id of a decision about a review, derived from the review and the number of the decision. The report about the
+    /// decision has the same id.
     ReviewBatchId
 );
 
 impl ReviewBatchId {
-    /// Returns the id of the decision number `round` about a review, from 1. New facts about a review lead to another
-    /// decision.
+    /// Returns the id of a decision about a review. `round` is the number of the decision, from 1; new facts about a
+    /// review lead to another decision.
     pub fn of_review(tenant: &Tenant, review: &ReviewKey, round: u64) -> Self {
         Self(derive_uuid("review_batch", &[tenant.as_str(), &review.to_string(), &round.to_string()]))
     }
 
-    /// Returns the id of the batch that a retrospective's verdicts on a repository's rules lead to.
+    /// Returns the id of the batch of rule mutations that follow from a retrospective's verdicts on the rules of a
+    /// repository.
     pub fn of_rule_uses(keeper: &WorkflowKey, retrospective: RetrospectiveId) -> Self {
         let parts = [keeper.tenant.as_str(), keeper.workflow.as_str(), &retrospective.to_string()];
         Self(derive_uuid("rule_uses", &parts))
@@ -241,14 +244,14 @@ impl ReviewBatchId {
 }
 
 impl ReplayId {
-    /// Returns the id of the replay with this number of a dead letter, from 1.
+    /// Returns the id of a replay of a dead letter. `number` is the number of the replay, from 1.
     pub fn of_dead_letter(dead_letter: DeadLetterId, number: u32) -> Self {
         Self(derive_uuid("replay", &[&dead_letter.to_string(), &number.to_string()]))
     }
 }
 
 impl ReplayBatchId {
-    /// Returns the id of a batch of replays of these dead letters with this attribution.
+    /// Returns the id of the batch that replays these dead letters with this attribution.
     pub fn of_dead_letters<'a>(
         tenant: &Tenant,
         attribution: &Attribution,
@@ -264,19 +267,19 @@ impl ReplayBatchId {
 }
 
 impl RetrospectiveId {
-    /// Returns the id of the automatic retrospective `epoch` of a workflow.
+    /// Returns the id of the automatic retrospective of a workflow with the number `epoch`.
     pub fn of_epoch(key: &WorkflowKey, epoch: Epoch) -> Self {
         Self(derive_uuid("retrospective", &[key.tenant.as_str(), key.workflow.as_str(), &epoch.to_string()]))
     }
 
-    /// Returns the id of the manual retrospective that a request opens.
+    /// Returns the id of the manual retrospective that is opened by the request with this id.
     pub fn of_request(key: &WorkflowKey, request: &str) -> Self {
         Self(derive_uuid("manual_retrospective", &[key.tenant.as_str(), key.workflow.as_str(), request]))
     }
 }
 
 impl ProposalId {
-    /// Returns the id of the proposal that begins with a finding of an investigation.
+    /// Returns the id of the proposal that was first made because of this finding.
     pub fn of_finding(retrospective: RetrospectiveId, investigation: u32, finding: u32) -> Self {
         Self(derive_uuid(
             "proposal",
@@ -296,19 +299,21 @@ impl MemoryId {
 }
 
 impl MemoryId {
-    /// Returns the id of the rule that one edition of a remark would create.
+    /// Returns the id of the rule that this edition of a remark would create.
     pub fn of_remark(tenant: &Tenant, remark: &RemarkKey, edition: &str) -> Self {
         Self(derive_uuid("memory", &["remark", tenant.as_str(), &remark.to_string(), edition]))
     }
 }
 
 impl MutationId {
-    /// Returns the id of the mutation number `index`, from 0, that a decision about a review requests.
+    /// Returns the id of a mutation that a decision about a review requests. `index` is the position of the mutation,
+    /// from 0.
     pub fn of_review(batch: ReviewBatchId, index: usize) -> Self {
         Self(derive_uuid("mutation", &["review", &batch.to_string(), &index.to_string()]))
     }
 
-    /// Returns the id of the mutation number `index`, from 0, of this `kind` that an investigation requests.
+    /// Returns the id of a mutation of this `kind` that an investigation requests. `index` is the position of the
+    /// mutation, from 0.
     pub fn of_investigation(
         retrospective: RetrospectiveId,
         kind: &str,
@@ -321,8 +326,8 @@ impl MutationId {
     }
 }
 
-/// Derives a UUIDv8 from the SHA-256 of a kind and its parts. Parts are length-prefixed, so that no two lists
-/// collide.
+/// Derives a UUIDv8 from the SHA-256 of a kind and a list of parts. Each part is prefixed with its length, so that
+/// different lists never give the same input.
 pub fn derive_uuid(kind: &str, parts: &[&str]) -> Uuid {
     let mut hash = Sha256::new();
     for part in std::iter::once(&kind).chain(parts) {

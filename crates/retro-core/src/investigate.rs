@@ -1,29 +1,29 @@
-//! The sequence of investigations: which run is next, and when the last one has ended.
+//! Decides the sequence of investigations: which run is investigated next, and when the last investigation has ended.
 
 use serde::{Deserialize, Serialize};
 
 use crate::retrospective::{Investigation, InvestigationResult};
 use crate::sample::Sample;
 
-/// Stage that follows the end of an investigation.
+/// Stage of the retrospective that follows the end of an investigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "next", rename_all = "snake_case")]
 pub enum NextStage {
-    /// The next investigation becomes due.
+    /// Another investigation becomes due.
     Investigate {
-        /// Number of the investigation, from 1.
+        /// Number of the investigation within the retrospective, from 1.
         number: u32,
-        /// Index into [`Sample::order`].
+        /// Index of the run in [`Sample::order`].
         at: u32,
-        /// True if it replaces an investigation that failed.
+        /// True if the investigation replaces one that failed.
         replacement: bool,
     },
-    /// All investigations have ended; the retrospective settles.
+    /// All investigations have ended, and the retrospective settles.
     Settle,
 }
 
-/// Decides what follows after the investigations with the results `ended`. Each investigation that failed for
-/// good is replaced by the next run of the shuffled order, at most as many times as the sample has runs.
+/// Decides what follows after the investigations whose results are `ended`. Each investigation that finally failed is
+/// replaced by the next run of the shuffled order. There are at most as many replacements as the sample has runs.
 pub fn decide_next_stage(sample: &Sample, ended: &[InvestigationResult]) -> NextStage {
     let failed = ended.iter().filter(|result| !result.is_success()).count();
     // Bounded, because a broken investigator would otherwise consume the whole window.
@@ -37,26 +37,26 @@ pub fn decide_next_stage(sample: &Sample, ended: &[InvestigationResult]) -> Next
     NextStage::Investigate { number: at + 1, at, replacement: at >= sample.size }
 }
 
-/// Returns whether the retrospective as a whole succeeded. One successful investigation is enough for a report.
+/// Returns whether the retrospective as a whole succeeded. One successful investigation is enough for that.
 pub fn has_success(investigations: &[Investigation]) -> bool {
     investigations.iter().any(|one| one.result.as_ref().is_some_and(InvestigationResult::is_success))
 }
 
-/// Decision after a failed attempt of one investigation.
+/// Decision whether to retry an investigation after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// Try again after this many seconds.
+    /// The investigation is tried again after this many seconds.
     After(u64),
-    /// The investigation has finally failed.
+    /// The investigation has finally failed and is not tried again.
     GiveUp,
 }
 
-/// First pause between attempts of an investigation, in seconds; it doubles each time.
+/// First pause between two attempts at an investigation, in seconds. The pause doubles with each attempt.
 pub const RETRY_FIRST_S: u64 = 2;
-/// Longest pause between attempts, in seconds.
+/// Longest pause between two attempts at an investigation, in seconds.
 pub const RETRY_MAX_S: u64 = 60;
 
-/// Decides whether another attempt follows attempt number `attempts` (from 1), which failed.
+/// Decides whether another attempt follows after attempt number `attempts`, counted from 1, has failed.
 pub fn decide_retry(attempts: u32, attempts_max: u32) -> RetryDecision {
     if attempts >= attempts_max {
         return RetryDecision::GiveUp;

@@ -1,16 +1,17 @@
-//! Parses JSON from untrusted senders within bounds that hold before anything is allocated for it.
+//! Parses JSON from untrusted senders. Its limits are checked before any memory is allocated for the result.
 //!
-//! **Problem.** A few kilobytes of `[{},{},…]`, compressed or not, become gigabytes as a tree of values: a map with
-//! one member costs a hundred times its text. Anyone who may send one message could exhaust the process's memory.
+//! **Problem.** A few kilobytes of `[{},{},…]`, compressed or not, become gigabytes as a tree of values, because a map
+//! with one member needs a hundred times the memory of its text. Any sender of a single message could exhaust the
+//! process's memory.
 //!
-//! **Design.** [`JsonDocument::parse`] first scans the text without allocating and counts nesting, values,
-//! and the lengths of keys and numbers. It rejects everything that exceeds a bound. Then the parser of
-//! `serde_json` checks the grammar, again without allocating. The result is one flat list of twelve bytes per
-//! value that points into the text ([`JsonDocument`]). Strings and numbers are decoded on access. Duplicate
-//! keys are rejected, because two readers that keep different ones would see two different events.
+//! **Design.** [`JsonDocument::parse`] first scans the text without allocating and counts nesting, values, and the
+//! lengths of keys and numbers. It rejects everything that exceeds a bound. Then the parser of `serde_json` checks the
+//! grammar, again without allocating. The result ([`JsonDocument`]) is a flat list of positions in the text, twelve
+//! bytes for each value. Strings and numbers are decoded on access. Duplicate keys are rejected, because a reader that
+//! keeps the first value and a reader that keeps the last one would see different events.
 //!
-//! **Rejected alternative.** `serde_json::Value` with a bound on the number of values: with a bound low enough for
-//! maps, real trajectories of many small calls were rejected.
+//! **Rejected alternative.** `serde_json::Value` with a bound on the number of values. A bound low enough for maps
+//! rejected real trajectories of many small calls.
 
 mod deserialize;
 mod document;
@@ -25,12 +26,12 @@ use bytes::Bytes;
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Limits for a JSON text.
+/// Limits that [`JsonDocument::parse`] enforces on a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonBounds {
     /// Maximum length of the text, in bytes.
     pub bytes_max: usize,
-    /// Maximum number of values and keys together.
+    /// Maximum number of values and object keys, counted together.
     pub values_max: usize,
 }
 
@@ -42,8 +43,8 @@ impl JsonBounds {
 }
 
 /// Splits a JSON array into the texts of its items without parsing them, so that one bad item does not affect the
-/// others. Fails as soon as there are more than `items_max` items, and like [`JsonDocument::parse`] on text that is
-/// not an array.
+/// others. Fails when there are more than `items_max` items, when the text is not an array, and when
+/// [`JsonDocument::parse`] would reject its length or encoding.
 pub fn split_array(bytes: &Bytes, bytes_max: usize, items_max: usize) -> Result<Vec<Bytes>, Rejection> {
     let text = validated_text(bytes, bytes_max)?;
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -64,7 +65,7 @@ pub fn split_array(bytes: &Bytes, bytes_max: usize, items_max: usize) -> Result<
     Ok(items.into_iter().map(|item| bytes.slice_ref(item.get().as_bytes())).collect())
 }
 
-/// Collects the items of an array up to the first one beyond the limit, and skips the rest.
+/// Serde visitor that collects the items of an array up to the first one beyond the limit, and skips the rest.
 struct ItemsVisitor {
     items_max: usize,
 }
@@ -89,7 +90,7 @@ impl<'de> Visitor<'de> for ItemsVisitor {
     }
 }
 
-/// Returns the bytes as text without a byte order mark, which some Windows tools write at the beginning.
+/// Returns the bytes as UTF-8 text without the byte order mark that some Windows tools write at the beginning.
 fn validated_text(bytes: &[u8], bytes_max: usize) -> Result<&str, Rejection> {
     if bytes.len() > bytes_max {
         let detail = format!("{} bytes; at most {bytes_max} are taken", bytes.len());

@@ -1,10 +1,10 @@
-//! Learning: turns the results of investigations into changes of memory.
+//! Turns the results of investigations into changes to memories.
 //!
-//! [`settle_investigations`] turns findings and verdicts into a batch of mutations, in the order observe,
-//! contradict, credit, sweep. [`apply_mutations`] decides the effects of the batch: every mutation gets an
-//! outcome, every effect is a change with an effect key, and the memories are the fold of the changes.
-//! [`close_retrospective`] adds the report. Rules from reviews take the same path, through [`apply_rules`]
-//! and [`close_review`].
+//! [`settle_investigations`] turns findings and verdicts into a batch of mutations, in the order observe, contradict,
+//! credit, sweep. [`apply_mutations`] decides the effects of the batch. Every mutation gets an outcome, and every
+//! effect is a change with an effect key. The memories are computed by folding their changes. [`close_retrospective`]
+//! adds the report and the next state of the workflow. Rules from reviews are processed in the same way by
+//! [`apply_rules`] and [`close_review`].
 
 mod apply;
 mod close;

@@ -1,14 +1,13 @@
-//! Manual retrospectives: a person names runs, and may ask a question about them.
+//! Manual retrospectives, in which a person names the runs to investigate and may ask a question about them.
 //!
-//! A manual retrospective claims nothing. Its runs stay in the window, the next automatic retrospective
-//! samples them as usual, and any number of manual ones may be open at the same time. Its investigations run
-//! like any others. Their findings change no memory and become *proposals*, one per pattern, which a person
-//! accepts or refuses. No weight changes, nothing is swept, no tombstone is created, and the state of the
-//! workflow does not change.
+//! A manual retrospective claims no runs. They stay in the window, where the next automatic retrospective may sample
+//! them as usual, and any number of manual retrospectives may be open at the same time. The findings of its
+//! investigations change no memory. They become *proposals*, one for each pattern, which a person accepts or refuses.
+//! No weight changes, no sweep takes place, no tombstone is created, and the state of the workflow does not change.
 //!
-//! A run that both kinds of retrospective investigate still counts as one run. A proposal is not evidence. An
-//! accepted proposal leaves a change caused by each of its runs, exactly as an automatic retrospective does,
-//! so the retrospective that comes second finds the change already made.
+//! A run that is investigated by both a manual and an automatic retrospective still counts as one run. A proposal is
+//! not evidence until it is accepted. Then each of its runs causes a change, exactly as in an automatic retrospective.
+//! If an automatic retrospective investigates the same run, the change has already been made.
 
 mod accept;
 mod close;
@@ -34,91 +33,92 @@ pub use propose::{Proposal, build_proposals};
 
 pub(crate) use close::close_manual;
 
-/// Maximum number of runs of one manual retrospective: four times the largest default sample. Each run is an
-/// investigation, and the answer of a model may cost money.
+/// Maximum number of runs in one manual retrospective: four times the largest default sample. Each run needs an
+/// investigation, for which a model may cost money.
 pub const RUNS_MAX: usize = 20;
 
-/// Maximum length of the question, in characters: as long as a reason, a paragraph of a prompt.
+/// Maximum length of the question, in characters. This is as long as a reason and about one paragraph of a prompt.
 pub const FOCUS_CHARS_MAX: usize = REASON_CHARS_MAX;
 
 /// A person's request for a manual retrospective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManualRequest {
-    /// Id of the request, 1 to [`NAME_BYTES_MAX`] bytes. The same request opens one retrospective.
+    /// Id of the request, 1 to [`NAME_BYTES_MAX`] bytes. Requests with the same id open only one retrospective.
     pub request: String,
-    /// Name of the person who asks, 1 to [`NAME_BYTES_MAX`] bytes.
+    /// Name of the person who makes the request, 1 to [`NAME_BYTES_MAX`] bytes.
     pub by: String,
-    /// Runs to investigate, 1 to [`RUNS_MAX`]; sorted by ordinal once stored.
+    /// Ids of the runs to investigate, 1 to [`RUNS_MAX`]; sorted by ordinal once the request is stored.
     pub runs: Vec<RunId>,
-    /// Question about the runs, at most [`FOCUS_CHARS_MAX`] characters.
+    /// Question about the runs, at most [`FOCUS_CHARS_MAX`] characters; `None` if the person asks none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
 }
 
-/// Stored facts about a run that the request names.
+/// Stored facts about a run that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedRun {
     /// Id of the run.
     pub run: RunId,
-    /// Ordinal of the run; `None` when it was recorded and not counted.
+    /// Ordinal of the run; `None` when the run was recorded but not counted.
     pub ordinal: Option<Ordinal>,
-    /// True if the facts of its event are still stored.
+    /// True if the details of the run's event are still stored, that is, not purged.
     pub has_facts: bool,
 }
 
-/// A manual retrospective that was just requested, with its sample.
+/// A manual retrospective that was just opened, with its sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TriggeredRetrospective {
     /// Retrospective to be stored, in state `Investigating`.
     pub retrospective: Retrospective,
-    /// Exactly the named runs, by ordinal. Nothing is drawn, so the seed is empty.
+    /// Sample that contains exactly the named runs, sorted by ordinal. No run is drawn at random, so the seed is empty.
     pub sample: Sample,
-    /// Message that its first investigation is due.
+    /// Message that the first investigation of the retrospective is due.
     pub message: Message,
 }
 
 /// Reason why a manual retrospective was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerError {
-    /// No run was named.
+    /// The request names no run.
     #[error("name at least one run")]
     NoRuns,
-    /// Too many runs were named.
+    /// The request names more than [`RUNS_MAX`] runs.
     #[error("{0} runs are named; one manual retrospective investigates at most {RUNS_MAX}")]
     TooManyRuns(usize),
-    /// A text is empty or too long.
+    /// A text of the request is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
     TextLength {
         /// Name of the field: `request`, `by` or `focus`.
         what: &'static str,
-        /// Maximum allowed length.
+        /// Maximum length of the field, in `unit`.
         max: usize,
-        /// Unit of the length.
+        /// Unit of `max`: `bytes` or `characters`.
         unit: &'static str,
     },
-    /// A run does not exist.
+    /// A named run does not exist.
     #[error("there is no run {run} of workflow {workflow} in this tenant")]
     UnknownRun {
         /// Id of the run.
         run: RunId,
-        /// Workflow in which it was looked up.
+        /// Workflow in which the run was looked up.
         workflow: Workflow,
     },
-    /// A run was recorded and not counted.
+    /// A named run was recorded but not counted.
     #[error(
         "run {0} was recorded and not counted (cancelled, skipped or internal); only counted runs are investigated"
     )]
     NotCounted(RunId),
-    /// The details of a run were purged.
+    /// The details of a named run were purged.
     #[error("the details of run {0} were purged, so it cannot be investigated")]
     Purged(RunId),
-    /// The same request id was used before for something else.
+    /// The same request id was used before with other runs or another question.
     #[error("request id {0} was used before for other runs or another question; use a new id")]
     RequestConflict(String),
 }
 
 impl ManualRequest {
-    /// Validates the texts and the number of runs. Whether the runs exist is checked by [`trigger_retrospective`].
+    /// Validates the texts of the request and the number of runs. [`trigger_retrospective`] checks whether the runs
+    /// exist.
     pub fn validate(&self) -> Result<(), TriggerError> {
         let named = |what, text: &str| {
             let unit = "bytes";
@@ -138,8 +138,8 @@ impl ManualRequest {
         }
     }
 
-    /// Returns whether both ask for the same runs with the same question. The persons and the order of the
-    /// runs do not matter.
+    /// Returns whether both requests name the same runs and ask the same question. The persons and the order of the
+    /// runs are not compared.
     pub fn is_same_request(&self, other: &Self) -> bool {
         self.distinct_runs() == other.distinct_runs() && self.focus == other.focus
     }
@@ -149,8 +149,8 @@ impl ManualRequest {
     }
 }
 
-/// Opens a manual retrospective over exactly the runs that `asked` names; `known` is their stored state. Fails with
-/// the first run that cannot be investigated.
+/// Opens a manual retrospective over exactly the runs that `asked` names. `known` contains the stored facts about these
+/// runs. Fails on the first run that cannot be investigated.
 pub fn trigger_retrospective(
     key: &WorkflowKey,
     asked: &ManualRequest,

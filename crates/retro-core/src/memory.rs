@@ -1,7 +1,7 @@
-//! Memories, their changes, and the fold that computes one from the other.
+//! Memories, the changes to them, and the fold that computes a memory from its changes.
 //!
-//! The change log is append-only, and a memory is the fold of its changes. `retro verify` checks this on a
-//! live store. The README of this crate shows the state machine as drawn by [`render_state_machine`].
+//! The change log is append-only, and every stored memory equals the fold of its changes. `retro verify` checks this on
+//! a live store. The README of this crate shows the state machine, which [`render_state_machine`] draws.
 
 mod change;
 mod fold;
@@ -19,47 +19,47 @@ use crate::weight::Weight;
 pub use change::{Change, ChangeCause, ChangeEffect, TombstoneOverride, WeightPart, WeightReason, change_id};
 pub use fold::{FoldError, fold_change, initial_statuses, legal_changes, render_state_machine, status_after};
 
-/// Scope of a memory: where it applies. It is part of the key; similarity, tombstones and confirmation never cross
-/// scopes.
+/// Scope of a memory: the part of the tenant's work to which it applies. Memories, tombstones and confirmations are
+/// compared only within one scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "scope", rename_all = "snake_case")]
 pub enum MemoryScope {
-    /// One step of a workflow.
+    /// The memory applies to one step of a workflow.
     Step {
         /// Name of the workflow.
         workflow: Workflow,
         /// Name of the step.
         step: Step,
     },
-    /// A whole workflow.
+    /// The memory applies to a whole workflow.
     Workflow {
         /// Name of the workflow.
         workflow: Workflow,
     },
-    /// A repository, or a path in it.
+    /// The memory applies to a repository or to a path in it.
     Repository {
-        /// Repository, `owner/name`.
+        /// Name of the repository, as `owner/name`.
         repo: String,
-        /// Path or pattern within the repository.
+        /// Path or pattern within the repository; `None` for the whole repository.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
     },
-    /// One person.
+    /// The memory applies to one person.
     User {
-        /// Name of the person at the emitter.
+        /// Name of the person, as the emitter of the events uses it.
         user: String,
     },
-    /// An account of the tenant.
+    /// The memory applies to an account of the tenant.
     Account {
         /// Name of the account.
         account: String,
     },
-    /// All workflows of the tenant.
+    /// The memory applies to all workflows of the tenant.
     Platform,
 }
 
 impl MemoryScope {
-    /// Returns the kind as stored: `step`, `workflow`, `repository`, `user`, `account` or `platform`.
+    /// Returns the kind of the scope as stored: `step`, `workflow`, `repository`, `user`, `account` or `platform`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Step { .. } => "step",
@@ -71,7 +71,7 @@ impl MemoryScope {
         }
     }
 
-    /// Returns the workflow, for the scopes that have one.
+    /// Returns the workflow of a step or workflow scope, or `None` for other scopes.
     pub const fn workflow(&self) -> Option<&Workflow> {
         match self {
             Self::Step { workflow, .. } | Self::Workflow { workflow } => Some(workflow),
@@ -79,7 +79,7 @@ impl MemoryScope {
         }
     }
 
-    /// Returns the step, for the scope that has one.
+    /// Returns the step of a step scope, or `None` for other scopes.
     pub const fn step(&self) -> Option<&Step> {
         match self {
             Self::Step { step, .. } => Some(step),
@@ -87,9 +87,9 @@ impl MemoryScope {
         }
     }
 
-    /// Returns the workflow name that owns the memories of this scope: the name of their lock, change log and
-    /// tombstones. For a repository it is the name of its rule scope (`repo:owner/name`). `None` for scopes that
-    /// nothing supports yet.
+    /// Returns the workflow name under which the lock, change log and tombstones for memories of this scope are stored.
+    /// For a repository, this is the name of its rule scope (`repo:owner/name`). Returns `None` for scopes that are not
+    /// supported yet.
     pub fn owning_workflow(&self) -> Option<Workflow> {
         match self {
             Self::Step { workflow, .. } | Self::Workflow { workflow } => Some(workflow.clone()),
@@ -100,7 +100,7 @@ impl MemoryScope {
         }
     }
 
-    /// Returns the key as stored: canonical JSON, equal for equal scopes.
+    /// Returns the scope as stored: canonical JSON, which is equal for equal scopes.
     pub fn storage_key(&self) -> String {
         crate::canonical::canonical_json(&serde_json::to_value(self).expect("a scope is plain data"))
     }
@@ -110,26 +110,27 @@ impl MemoryScope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryStatus {
-    /// Seen in one run. Never presented; a second run confirms it.
+    /// Seen in one run. A tentative memory is never presented; a second run confirms it.
     Tentative,
-    /// Confirmed. Presented if its weight is high enough.
+    /// Confirmed. An active memory is presented if its weight is high enough.
     Active,
-    /// Archived because its weight fell too low; revived when the lesson is observed again.
+    /// Archived because its weight fell too low, or because no run used the rule. The memory is revived when the lesson
+    /// is observed again.
     Archived,
-    /// Deleted; a tombstone suppresses similar lessons for a time.
+    /// Deleted. A tombstone may suppress similar lessons for a time.
     Deleted,
-    /// Replaced by another memory.
+    /// Superseded by another memory, which replaces it.
     Superseded,
-    /// Made part of the workflow itself.
+    /// Made part of the workflow itself, so that it is no longer presented.
     Graduated,
 }
 
 impl MemoryStatus {
-    /// Every status, in the order shown to people.
+    /// All statuses, in the order in which they are shown to people.
     pub const ALL: [Self; 6] =
         [Self::Tentative, Self::Active, Self::Archived, Self::Deleted, Self::Superseded, Self::Graduated];
 
-    /// Returns the word as stored and shown.
+    /// Returns the status as the word that is stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tentative => "tentative",
@@ -141,62 +142,64 @@ impl MemoryStatus {
         }
     }
 
-    /// Returns whether an observation of the same lesson finds this memory instead of creating another.
+    /// Returns whether a further observation of the lesson changes a memory with this status instead of creating a new
+    /// memory.
     pub const fn is_living(self) -> bool {
         matches!(self, Self::Tentative | Self::Active | Self::Archived)
     }
 }
 
-/// One run that shows the lesson of a memory.
+/// Evidence for a memory: one run that shows its lesson.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Id of the run.
+    /// Id of the run; for a rule, the name of the pull request.
     pub run: RunId,
     /// Epoch of the retrospective that investigated the run; `None` if no retrospective did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// Words that show the lesson.
+    /// Quote from the run or remark that shows the lesson.
     pub quote: Quote,
-    /// Remark of a review that shows the lesson. `run` is then the name of its pull request (`owner/name#7`), so that
-    /// separate pull requests count like separate runs.
+    /// Review remark that shows the lesson; `None` for evidence from a run. For a remark, `run` is the name of the pull
+    /// request (`owner/name#7`), so that separate pull requests count like separate runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<RemarkSource>,
 }
 
-/// Source of a rule.
+/// Review remark from which a rule comes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemarkSource {
     /// Key of the remark.
     pub remark: RemarkKey,
     /// Author of the remark.
     pub by: String,
-    /// Standing of the author.
+    /// Standing of the author in the repository.
     pub standing: AuthorStanding,
     /// Time when the remark was written.
     pub at: Timestamp,
 }
 
-/// Maximum number of quotes stored on a memory; the change log has all of them.
+/// Maximum number of quotes that are stored with a memory. The change log contains all of them.
 pub const EVIDENCE_KEPT_MAX: usize = 8;
 
-/// Maximum number of contradictions stored on a memory: more than two retrospectives can sample by default.
+/// Maximum number of contradictions that are stored with a memory. This is more than the number of runs that two
+/// retrospectives sample by default.
 pub const CONTRADICTIONS_KEPT_MAX: usize = 16;
 
-/// Content of a memory; fixed when the memory is created.
+/// Content of a memory, which never changes after the memory was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lesson {
-    /// Tool, command or file that it is about.
+    /// Tool, command or file that the lesson is about.
     pub subject: String,
-    /// One imperative sentence with its cue.
+    /// Lesson as one imperative sentence that includes its cue.
     pub title: String,
-    /// Details that an agent gets on request.
+    /// Details that an agent gets when it opens the memory.
     pub content: String,
-    /// When it applies, and what following it looks like.
+    /// Cue that describes when the lesson applies and what following it looks like.
     pub cue: LessonCue,
 }
 
 impl Lesson {
-    /// Returns the lesson of a finding.
+    /// Returns the lesson that a finding states.
     pub fn from_finding(finding: &Finding) -> Self {
         Self {
             subject: finding.subject.clone(),
@@ -206,13 +209,13 @@ impl Lesson {
         }
     }
 
-    /// Returns the text that similarity is measured on when one of two lessons has no signature.
+    /// Returns the text whose similarity is measured when one of the two compared lessons has no signature.
     pub fn comparison_text(&self) -> &str {
         &self.title
     }
 }
 
-/// A memory: the fold of its changes.
+/// A memory, as computed by folding its changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// Id of the memory.
@@ -223,42 +226,43 @@ pub struct Memory {
     pub lesson: Lesson,
     /// Current status.
     pub status: MemoryStatus,
-    /// Current weight.
+    /// Current weight, in thousandths.
     pub weight: Weight,
-    /// Number of distinct runs that observed it.
+    /// Number of distinct runs that observed the lesson.
     pub observed_runs: u32,
-    /// Runs that observed it since it last became tentative; only another run confirms it.
+    /// Runs that observed the lesson since the memory last became tentative. Only another run confirms it.
     pub tentative_runs: Vec<RunId>,
-    /// Most recent quotes, at most [`EVIDENCE_KEPT_MAX`].
+    /// Most recent evidence, at most [`EVIDENCE_KEPT_MAX`] entries.
     pub evidence: Vec<Evidence>,
-    /// Number of consecutive retrospectives in which its cue was not met.
+    /// Number of consecutive retrospectives in which the memory was presented and its cue was not met.
     pub cue_not_met: u32,
-    /// Runs that contradicted it, with the epoch of their retrospective, at most [`CONTRADICTIONS_KEPT_MAX`]. Only
-    /// those of the last two retrospectives count.
+    /// Runs that contradicted the memory, with the epochs of their retrospectives, at most [`CONTRADICTIONS_KEPT_MAX`].
+    /// Only those of the last two retrospectives count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradicted_by: Vec<(Epoch, RunId)>,
-    /// Reason for quarantine; a quarantined memory is promoted only by an operator.
+    /// Reason for quarantine; `None` if the memory is not quarantined. Only an operator can promote a quarantined
+    /// memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<String>,
-    /// Highest standing that asked for a rule; `None` for a memory that did not come from a review.
+    /// Highest standing of the people who asked for the rule; `None` for a memory that does not come from a review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<AuthorStanding>,
-    /// Time of creation.
+    /// Time when the memory was created.
     pub created_at: Timestamp,
-    /// Time of the last change.
+    /// Time when the memory last changed.
     pub changed_at: Timestamp,
 }
 
-/// Forbids lessons similar to a deleted memory for a time, within its scope.
+/// A tombstone: it forbids lessons similar to that of a deleted memory for a time, within one scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
-    /// Deleted memory.
+    /// Id of the deleted memory.
     pub memory: MemoryId,
-    /// Scope in which it applies.
+    /// Scope in which the tombstone applies.
     pub scope: MemoryScope,
-    /// Forbidden lesson.
+    /// Lesson of the deleted memory.
     pub lesson: Lesson,
-    /// Time when it expires.
+    /// Time when the tombstone expires.
     pub until: Timestamp,
     /// Reason why the memory was deleted.
     pub reason: String,

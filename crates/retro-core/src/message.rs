@@ -1,5 +1,6 @@
-//! Messages between our own stages. They are written to the outbox in the transaction that makes them true. A message
-//! only wakes its receiver; the database decides what may be worked on.
+//! Messages that Retrospect sends through the outbox: wake-ups for its own stages, and announcements for other
+//! programs. Each is written in the same transaction as the state that it announces. A wake-up carries no work: its
+//! receiver loads the work from the database.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use crate::trace::TraceContext;
 /// An internal message about a workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Id derived from the cause, so that the broker drops duplicates within its window.
+    /// Id derived from the cause of the message, so that the broker drops duplicates within its deduplication window.
     pub id: MessageId,
     /// Tenant of the workflow.
     pub tenant: Tenant,
@@ -23,13 +24,13 @@ pub struct Message {
     pub workflow: Workflow,
     /// Content of the message.
     pub notice: Notice,
-    /// Trace context that the message continues, if it is traced. It travels in headers, so neither the id nor the
-    /// body depends on it.
+    /// Trace context that the message continues; `None` if the work is not traced. It is sent in headers, so neither
+    /// the id nor the body depends on it.
     #[serde(skip)]
     pub trace: Option<TraceContext>,
 }
 
-/// Content of a message.
+/// Content of a message, by the kind of event that it announces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "notice", rename_all = "snake_case")]
 pub enum Notice {
@@ -38,51 +39,51 @@ pub enum Notice {
         /// Id of the retrospective.
         retrospective: RetrospectiveId,
     },
-    /// An investigation may be claimed.
+    /// An investigation is ready to be claimed.
     InvestigationDue {
-        /// Id of its retrospective.
+        /// Id of the retrospective that the investigation belongs to.
         retrospective: RetrospectiveId,
-        /// Number of the investigation in the sequence, from 1.
+        /// Number of the investigation within its retrospective, from 1.
         investigation: u32,
     },
-    /// A batch of mutations waits for the writer.
+    /// A batch of mutations is ready for the writer.
     MutationsDue {
-        /// Id of its retrospective.
+        /// Id of the retrospective that requests the mutations.
         retrospective: RetrospectiveId,
     },
-    /// A batch of mutations of a repository's rules waits for the writer.
+    /// A batch of mutations for a repository's rules is ready for the writer.
     RulesDue {
         /// Id of the batch.
         batch: ReviewBatchId,
     },
-    /// A pull request ended, and memories applied in its runs wait for credit by the writer.
+    /// A pull request ended, and the writer has to credit the memories that were applied in its runs.
     OutcomesDue {
         /// Pull request that ended.
         pull_request: PullRequestRef,
-        /// Fact that completed the information. Each fact that can do so sends a separate message.
+        /// Fact that made the credit due. Each fact that can make it due leads to a separate message.
         because: String,
     },
     /// A memory changed.
     MemoryChanged {
-        /// Id of the change.
+        /// Id of the change to the memory.
         change: ChangeId,
         /// Id of the memory.
         memory: MemoryId,
         /// Kind of the change.
         kind: String,
-        /// Policy moment of the change.
+        /// Policy moment at which the change was made.
         at: Timestamp,
     },
     /// A message was stored as a dead letter.
     DeadLettered {
         /// Id of the dead letter.
         letter: DeadLetterId,
-        /// Reason code.
+        /// Reason code of the dead letter.
         code: Code,
     },
     /// A report was stored.
     ReportReady {
-        /// Id of its retrospective.
+        /// Id of the retrospective that the report is about.
         retrospective: RetrospectiveId,
         /// Epoch of the retrospective; 0 for a manual one.
         epoch: Epoch,
@@ -90,13 +91,13 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Kinds that wake our own stages; each names a retrospective. `rules.due` is not among them, because the
-    /// writer polls for batches of rules whose messages were lost with the broker.
+    /// Kinds of messages that wake a stage and name a retrospective. `rules.due` is not one of them, because the writer
+    /// polls for batches of rules whose messages the broker lost.
     pub const WAKE_UPS: [&str; 3] = ["retrospective.due", "investigation.due", "mutations.due"];
-    /// Kinds that announce events to others.
+    /// Kinds of messages that announce events to programs outside Retrospect.
     pub const ANNOUNCEMENTS: [&str; 3] = ["memory.changed", "dead_letter.stored", "report.ready"];
 
-    /// Returns the kind as used in subjects, such as `retrospective.due`.
+    /// Returns the kind of message as used in subjects, such as `retrospective.due`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::RetrospectiveDue { .. } => "retrospective.due",

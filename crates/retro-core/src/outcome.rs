@@ -1,15 +1,15 @@
-//! Outcomes of pull requests, and so of the runs behind them: approved, changes requested, merged, closed.
+//! Outcomes of pull requests, and thereby of the runs that made them: approved, changes requested, merged or closed.
 //!
-//! **Problem.** A run that succeeded may have made a pull request that nobody wanted. GitHub's events about it arrive
-//! weeks later, in any order, repeatedly, or before the run itself is known.
+//! **Problem.** A successful run may have made a pull request that nobody wanted. GitHub's events about it arrive weeks
+//! later, in any order, repeatedly, or before the run itself is known.
 //!
-//! **Design.** The facts about a pull request are one value that only grows ([`PullRequestFacts`]). An event adds to
-//! it by [`PullRequestFacts::merge_facts`], which is commutative, associative and idempotent, so the order of arrival
-//! does not matter. Which run belongs to which pull request is never stored as a decision: it is a query over the
-//! stored facts, by the rules at [`RunReferences`] and [`parse_trailer`].
+//! **Design.** The facts about a pull request form one value ([`PullRequestFacts`]), to which each event adds by
+//! [`PullRequestFacts::merge_facts`]. That function is commutative, associative and idempotent, so the order of arrival
+//! does not matter. The links between runs and pull requests are not stored. They are computed from the stored facts by
+//! the rules that [`RunReferences`] and [`parse_trailer`] describe.
 //!
-//! **Names of repositories.** A run's event names `owner/name` without a host, so that name identifies a repository
-//! within a tenant. It is kept in lower case, because names at GitHub are case-insensitive.
+//! **Names of repositories.** The event of a run contains `owner/name` without a host, so that name identifies a
+//! repository within a tenant. It is stored in lower case, because names at GitHub are case-insensitive.
 
 mod credit;
 mod totals;
@@ -27,22 +27,23 @@ use crate::run::RunFacts;
 pub use credit::{CreditFacts, MemoryApplication, OutcomeCredit, credit_outcome};
 pub use totals::{OutcomeTotals, WorkflowOutcomes};
 
-/// Maximum number of reviews stored of one pull request, those with the lowest ids. GitHub's ids grow, so
-/// these are the first reviews. More review rounds than this add no information.
+/// Maximum number of reviews that are stored for one pull request: those with the lowest ids, which are the first ones,
+/// because GitHub's ids grow. More review rounds than this add no information.
 pub const REVIEWS_KEPT_MAX: usize = 200;
-/// Maximum number of closings without a merge stored of one pull request, the earliest ones. Only one counts;
-/// the others are for people.
+/// Maximum number of closings without a merge that are stored for one pull request: the earliest ones. Only one of them
+/// counts; the others are stored for people to read.
 pub const CLOSINGS_KEPT_MAX: usize = 16;
-/// Maximum number of pull requests of one run in a report, the first by repository and number. A commit may
-/// be the head of several pull requests, and nobody reads more of them in a report.
+/// Maximum number of pull requests that a report lists for one run: the first ones by repository and number. A commit
+/// may be the head of several pull requests, and nobody reads more of them in a report.
 pub const PULL_REQUESTS_NOTED_MAX: usize = 8;
-/// Maximum number of readings of one trailer as workflow and run, because a slash may belong to either name.
+/// Maximum number of ways to read one trailer as a workflow and a run. There may be several, because a slash may belong
+/// to either name.
 pub const TRAILER_READINGS_MAX: usize = 8;
 
 /// A pull request of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PullRequestRef {
-    /// Repository, `owner/name` in lower case.
+    /// Name of the repository, as `owner/name` in lower case.
     pub repo: String,
     /// Number of the pull request in its repository.
     pub number: u64,
@@ -61,29 +62,29 @@ impl std::fmt::Display for PullRequestRef {
     }
 }
 
-/// Returns a repository's name as stored, in lower case, because GitHub ignores case.
+/// Returns the name of a repository as it is stored: in lower case, because names at GitHub are case-insensitive.
 pub fn normalize_repo(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
-/// Known facts about a pull request. Facts are only added.
+/// Known facts about a pull request. Facts are added and never removed, apart from the limits on reviews and closings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PullRequestFacts {
-    /// Time when it was opened.
+    /// Time when the pull request was opened; `None` while unknown. If events differ, the earliest time counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_at: Option<Timestamp>,
-    /// Time when it was merged; the earliest that an event named.
+    /// Time when the pull request was merged; `None` if no merge is known. If events differ, the earliest time counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_at: Option<Timestamp>,
-    /// Times when it was closed without a merge, at most [`CLOSINGS_KEPT_MAX`]. A closing stays here when the pull
+    /// Times when the pull request was closed without a merge, at most [`CLOSINGS_KEPT_MAX`]. They remain when the pull
     /// request is reopened.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub closed_at: BTreeSet<Timestamp>,
-    /// Time of the latest event, and whether the pull request was open then. Of two events at the same time, the one
-    /// with the pull request open counts.
+    /// Time of the latest known event, and `true` if the pull request was open then; `None` while no such event is
+    /// known. Of two events at the same time, the one with an open pull request takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard: Option<(Timestamp, bool)>,
-    /// Reviews by GitHub's id, without those of bots, at most [`REVIEWS_KEPT_MAX`].
+    /// Reviews by GitHub's review id, without those of bots, at most [`REVIEWS_KEPT_MAX`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reviews: BTreeMap<u64, ReviewFacts>,
 }
@@ -99,18 +100,18 @@ pub struct ReviewFacts {
     pub dismissed: bool,
 }
 
-/// Verdict of a review that has one.
+/// Verdict of a review that approved the pull request or requested changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewVerdict {
-    /// The pull request may be merged.
+    /// The reviewer approved the pull request.
     Approved,
-    /// Changes are requested; counts as a review round.
+    /// The reviewer requested changes, which counts as a review round.
     ChangesRequested,
 }
 
 impl PullRequestFacts {
-    /// Merges the facts of another event into these.
+    /// Returns these facts merged with those of another event.
     #[must_use]
     pub fn merge_facts(mut self, other: &Self) -> Self {
         self.opened_at = earlier_of(self.opened_at, other.opened_at);
@@ -133,13 +134,13 @@ impl PullRequestFacts {
         self
     }
 
-    /// Returns whether a review approved it that was not dismissed.
+    /// Returns whether a review that was not dismissed approved the pull request.
     pub fn is_approved(&self) -> bool {
         let stands = |one: &ReviewFacts| one.verdict == Some(ReviewVerdict::Approved) && !one.dismissed;
         self.reviews.values().any(stands)
     }
 
-    /// Returns the number of reviews that requested changes. A request that was dismissed later still counts.
+    /// Returns the number of reviews that requested changes. A review that was dismissed later still counts.
     pub fn review_rounds(&self) -> u32 {
         let asked = |one: &&ReviewFacts| one.verdict == Some(ReviewVerdict::ChangesRequested);
         u32::try_from(self.reviews.values().filter(asked).count()).expect("reviews are bounded")
@@ -154,15 +155,15 @@ impl PullRequestFacts {
         }
     }
 
-    /// Returns the seconds from opening to merge; `None` until both are known.
+    /// Returns the seconds from opening to merge; `None` while either time is unknown.
     pub fn time_to_merge_s(&self) -> Option<u64> {
         let (opened, merged) = (self.opened_at?, self.merged_at?);
         Some(u64::try_from(merged.as_second() - opened.as_second()).unwrap_or(0))
     }
 
-    /// Returns the ends for which memories applied in its runs get credit. A pull request that was closed, reopened
-    /// and merged has both: either may have been credited before the other became known, and credit is never taken
-    /// back.
+    /// Returns the ends of the pull request for which memories applied in its runs get credit. A pull request that was
+    /// closed, reopened and merged has two ends. Either may have been credited before the other became known, and
+    /// credit is never taken back.
     pub fn credited_ends(&self) -> Vec<PullRequestEnd> {
         let merged = self.merged_at.is_some().then_some(PullRequestEnd::Merged);
         let closed = (!self.closed_at.is_empty()).then_some(PullRequestEnd::ClosedUnmerged);
@@ -174,7 +175,7 @@ fn earlier_of(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timest
     one.into_iter().chain(other).min()
 }
 
-/// State of a pull request.
+/// State of a pull request, as far as events have reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PullRequestState {
@@ -187,7 +188,7 @@ pub enum PullRequestState {
 }
 
 impl PullRequestState {
-    /// Returns the word as shown.
+    /// Returns the state as the word that is shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -197,7 +198,7 @@ impl PullRequestState {
     }
 }
 
-/// End of a pull request, for which credit is given.
+/// End of a pull request: the event for which memories get credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PullRequestEnd {
@@ -208,7 +209,7 @@ pub enum PullRequestEnd {
 }
 
 impl PullRequestEnd {
-    /// Returns the word as stored and shown.
+    /// Returns the end as the word that is stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Merged => "merged",
@@ -219,22 +220,22 @@ impl PullRequestEnd {
 
 /// References in a run's event that link it to pull requests.
 ///
-/// A run that names repository and number belongs to that pull request only. Any other run belongs to every
-/// pull request of which its commit is or was the head, or which its commit merged, and to those with such a
-/// commit that names the run in a trailer ([`parse_trailer`]). If the run names a repository, it must be the
-/// pull request's. Data of other tenants is never considered.
+/// A run whose event contains a repository and a pull request number belongs only to that pull request. Any other run
+/// belongs to every pull request whose head or merge commit is or was the run's commit, and to every pull request with
+/// a head or merge commit that names the run in a trailer ([`parse_trailer`]). If the event of the run contains a
+/// repository, the pull request must be in that repository. Data of other tenants is never considered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunReferences {
-    /// Repository in lower case.
+    /// Name of the repository in lower case; `None` if the event names none.
     pub repo: Option<String>,
-    /// Number of the pull request.
+    /// Number of the pull request; `None` if the event names none.
     pub number: Option<u64>,
-    /// Commit hash in lower case.
+    /// Commit hash in lower case; `None` if the event names none.
     pub commit: Option<String>,
 }
 
 impl RunReferences {
-    /// Returns the references in a run's facts.
+    /// Returns the references that the facts of a run contain.
     pub fn from_run_facts(facts: &RunFacts) -> Self {
         Self {
             repo: facts.repo.as_deref().map(normalize_repo),
@@ -244,15 +245,16 @@ impl RunReferences {
     }
 }
 
-/// Returns a commit hash as stored, in lower case.
+/// Returns a commit hash as it is stored: in lower case.
 pub fn normalize_commit(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
-/// Parses the trailer `Retro-Run`: a run's id, or a workflow and a run's id with a slash between them. Either name
-/// may contain slashes itself, so there may be several readings, at most [`TRAILER_READINGS_MAX`]. The trailer names
-/// a run only if exactly one run of the tenant fits a reading. An id that exists in several workflows names none of
-/// them until the trailer names the workflow, because wrong credit is worse than none.
+/// Parses the trailer `Retro-Run`, which contains the id of a run, or a workflow and the id of a run with a slash
+/// between them. Either name may contain slashes itself, so there may be several readings, at most
+/// [`TRAILER_READINGS_MAX`]. The trailer refers to a run only if exactly one run of the tenant matches one of the
+/// readings. An id that exists in several workflows refers to no run unless the trailer also contains the workflow,
+/// because a wrong credit is worse than none.
 pub fn parse_trailer(text: &str) -> Vec<(Option<Workflow>, RunId)> {
     let text = text.trim();
     let alone = RunId::new(text).ok().map(|run| (None, run));
@@ -264,7 +266,7 @@ pub fn parse_trailer(text: &str) -> Vec<(Option<Workflow>, RunId)> {
     alone.into_iter().chain(split).take(TRAILER_READINGS_MAX).collect()
 }
 
-/// Outcome of a run's pull request as known at one time.
+/// Outcome of a run's pull request, as known at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestOutcome {
     /// Pull request of the run.
@@ -272,17 +274,17 @@ pub struct PullRequestOutcome {
     pub pull_request: PullRequestRef,
     /// State of the pull request.
     pub standing: PullRequestState,
-    /// True if a review approved it.
+    /// True if a review that was not dismissed approved the pull request.
     pub approved: bool,
     /// Number of reviews that requested changes.
     pub review_rounds: u32,
-    /// Seconds from opening to merge.
+    /// Seconds from opening to merge; `None` if the pull request was not merged or the time is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_merge_s: Option<u64>,
 }
 
 impl PullRequestOutcome {
-    /// Returns the outcome from the facts about a pull request.
+    /// Returns the outcome that follows from the facts about a pull request.
     pub fn from_facts(pull_request: PullRequestRef, facts: &PullRequestFacts) -> Self {
         Self {
             pull_request,
@@ -294,8 +296,9 @@ impl PullRequestOutcome {
     }
 }
 
-/// Returns the memories that a closed retrospective found applied, with their runs: the trace shows the agent acting
-/// on them, with good or bad effect. Empty for a manual or failed retrospective.
+/// Returns the memories that were applied in the runs of a closed retrospective, with their runs. A memory was applied
+/// if the trace shows that the agent acted on it, whether with good, bad or no effect. Empty for a manual or failed
+/// retrospective.
 pub fn list_memory_applications(report: &Report) -> Vec<MemoryApplication> {
     if report.asked.is_some() || report.ended != RetrospectiveState::Closed {
         return Vec::new();

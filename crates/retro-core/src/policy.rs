@@ -1,4 +1,5 @@
-//! Policy: the constants and choices of learning, per workflow. Every report contains the policy it was made under.
+//! The policy of a workflow: the constants and choices by which Retrospect learns. Every report contains the policy
+//! under which it was made.
 
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize, Serializer};
@@ -9,35 +10,37 @@ use crate::id::WorkflowKey;
 use crate::memory::CONTRADICTIONS_KEPT_MAX;
 use crate::similarity::SimilarityScale;
 
-/// The policy of one workflow. Weights and deltas are thousandths; a missing field takes its default.
+/// The policy of one workflow. Weights and weight changes are in thousandths. A field that is missing in the
+/// configuration takes its default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
-    /// Number of counted runs since the last retrospective that opens the next one.
+    /// Number of counted runs in the window that opens the next retrospective.
     #[schemars(range(min = 1, max = 100_000))]
     pub threshold_runs: u32,
-    /// Share of the window that is sampled, per mille.
+    /// Share of the runs in the window that a retrospective samples, per mille.
     #[schemars(range(min = 1, max = 1000))]
     pub sample_permille: u32,
     /// Maximum number of runs that one retrospective samples.
     #[schemars(range(min = 1, max = 1000))]
     pub sample_runs_max: u32,
-    /// Order in which the sample is taken from the window.
+    /// Order in which the sampled runs are chosen from the window.
     pub sample_order: SampleOrder,
-    /// Weight of a memory when it is confirmed, in thousandths.
+    /// Weight that a memory gets when it is confirmed, in thousandths.
     #[schemars(range(min = 1, max = 1000))]
     pub confirmed_weight: u16,
-    /// Number of distinct runs of one step that confirm a finding; 1 skips the tentative stage.
+    /// Number of distinct runs of one step that have to show a finding to confirm it. With 1, memories skip the
+    /// tentative stage.
     #[schemars(range(min = 1, max = 100))]
     pub confirm_runs: u32,
-    /// Weight change per run in which a memory helped, in thousandths.
+    /// Weight change for each run in which a memory helped, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub helped_delta: i32,
-    /// Weight change per run in which a memory harmed, in thousandths. Intentionally larger than
-    /// `helped_delta`: harm outweighs help.
+    /// Weight change for each run in which a memory harmed, in thousandths. Intentionally larger than `helped_delta`,
+    /// because harm outweighs help.
     #[schemars(range(min = -1000, max = 0))]
     pub harmed_delta: i32,
-    /// Weight change per retrospective in which a memory was presented and never used, in thousandths.
+    /// Weight change for each retrospective in which a memory was presented and never used, in thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub ignored_delta: i32,
     /// Weight change for each run in which a memory was applied and whose pull request was merged, in
@@ -48,72 +51,74 @@ pub struct Policy {
     /// merge, in thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub closed_unmerged_delta: i32,
-    /// Weight change of a memory in limbo that its retrospective observed again, in thousandths.
+    /// Weight change of a memory in limbo for each retrospective that observed its lesson again, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub limbo_observed_delta: i32,
-    /// Number of consecutive retrospectives in which "cue not met" exempts a memory from `ignored_delta`.
+    /// Maximum number of consecutive retrospectives in which "cue not met" exempts a memory from `ignored_delta`.
     #[schemars(range(min = 0, max = 1000))]
     pub cue_not_met_max: u32,
-    /// Minimum weight of a memory that is presented, in thousandths.
+    /// Minimum weight at which a memory is presented, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub inject_weight_min: u16,
-    /// Maximum number of memories in one context answer.
+    /// Maximum number of memories in one context answer, which an agent gets before a step.
     #[schemars(range(min = 1, max = 100))]
     pub inject_memories_max: u32,
-    /// Number of those places for the least presented memories, when more memories are eligible than fit.
+    /// Number of places in a context answer that are reserved for the least presented memories when more memories are
+    /// eligible than fit.
     #[schemars(range(min = 0, max = 100))]
     pub inject_newcomers: u32,
-    /// Maximum number of tokens of one context answer.
+    /// Maximum number of tokens of all memories in one context answer.
     #[schemars(range(min = 50, max = 100_000))]
     pub inject_tokens_max: u32,
     /// Weight below which an active memory is archived, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub archive_weight: u16,
-    /// Seconds for which a tombstone forbids similar lessons.
+    /// Number of seconds for which a tombstone forbids similar lessons.
     #[schemars(range(min = 1, max = SECONDS_MAX))]
     pub tombstone_s: u64,
-    /// Number of distinct runs whose contradiction deletes an active memory.
+    /// Number of distinct contradicting runs after which an active memory is deleted.
     #[schemars(range(min = 1, max = CONTRADICTIONS_KEPT_MAX))]
     pub contradiction_runs: u32,
-    /// Similarity from which two texts are one memory, in thousandths. Every embedder is calibrated so that
-    /// 700 is right; a lower value merges more.
+    /// Minimum similarity at which two lessons are merged into one memory, in thousandths. Every embedder is calibrated
+    /// so that 700 is right; a lower value merges more.
     #[schemars(range(min = 1, max = 1000))]
     pub merge_similarity: u16,
-    /// Similarity from which a tombstone forbids a text, in thousandths. Every embedder is calibrated so that
+    /// Minimum similarity at which a tombstone forbids a lesson, in thousandths. Every embedder is calibrated so that
     /// 600 is right; a lower value forbids more.
     #[schemars(range(min = 1, max = 1000))]
     pub tombstone_similarity: u16,
-    /// Maximum number of attempts of one investigation.
+    /// Maximum number of attempts at one investigation.
     #[schemars(range(min = 1, max = 100))]
     pub investigation_attempts_max: u32,
-    /// Pause of a workflow after a retrospective without a successful investigation, in seconds; doubles each
-    /// time.
+    /// Number of seconds for which a workflow pauses after a retrospective without a successful investigation. It
+    /// doubles with each consecutive failure.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_s: u64,
-    /// Maximum length of such a pause, in seconds.
+    /// Maximum number of seconds for which a workflow pauses after a failed retrospective.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_max_s: u64,
-    /// Minimum certainty that a remark states a rule, in thousandths; below it, no rule is created.
+    /// Minimum certainty that a remark states a rule, in thousandths. Below it, no rule is created.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_certainty_min: u16,
-    /// Similarity from which opposite advice about one subject is a contradiction, in thousandths. Every
-    /// embedder is calibrated so that 500 is right; a lower value finds more contradictions.
+    /// Minimum similarity at which opposite advice about one subject is a contradiction, in thousandths. Every embedder
+    /// is calibrated so that 500 is right; a lower value finds more contradictions.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_contradiction_similarity: u16,
-    /// Number of investigated runs that ignore a presented rule, since it was last asked for or used, after which it
-    /// is archived. Runs that were not investigated, and runs in which its situation did not occur, do not count.
+    /// Number of investigated runs that ignored a presented rule since it was last asked for, promoted or used, after
+    /// which the rule is archived. Runs that were not investigated do not count, and neither do runs in which the
+    /// situation of the rule did not occur.
     #[schemars(range(min = 1, max = 100_000))]
     pub rule_presentations_max: u32,
     /// Maximum number of rules in one context answer.
     #[schemars(range(min = 1, max = 100))]
     pub rule_inject_max: u32,
-    /// Maximum number of tokens of the rules in one context answer; memories have a separate budget.
+    /// Maximum number of tokens of all rules in one context answer. Memories have a separate maximum.
     #[schemars(range(min = 50, max = 100_000))]
     pub rule_tokens_max: u32,
 }
 
-/// Keys that were added after the first policies were stored. They are omitted from the stored and hashed
-/// form while they have their default, so that the bytes and the hash of older reports do not change.
+/// Keys that were added after the first policies were stored. While such a key has its default value, it is omitted
+/// from the stored and hashed form, so that the bytes and the hash of older reports do not change.
 const KEYS_ADDED: &[&str] = &[
     "merged_delta",
     "closed_unmerged_delta",
@@ -124,13 +129,14 @@ const KEYS_ADDED: &[&str] = &[
     "rule_tokens_max",
 ];
 
-/// Order in which runs of a window are sampled.
+/// Order in which the runs of a window are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleOrder {
-    /// A seeded shuffle of the whole window.
+    /// The runs are sampled in a random order: a seeded shuffle of the whole window.
     Random,
-    /// The most recent runs first. Only for comparison: this is the bias that random sampling avoids.
+    /// The most recent runs are sampled first. This is only for comparison, because it has the bias that random
+    /// sampling avoids.
     MostRecent,
 }
 
@@ -171,19 +177,19 @@ impl Default for Policy {
     }
 }
 
-/// An invalid policy value, with its key.
+/// Describes a policy value that is out of bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` is {value}; it must be {low} to {high}{}", self.because())]
 pub struct PolicyError {
-    /// Key as written in `pipeline.toml`.
+    /// Key of the value, as written in `pipeline.toml`.
     pub key: String,
-    /// Rejected value.
+    /// Value that is out of bounds.
     pub value: i64,
     /// Minimum allowed value.
     pub low: i64,
     /// Maximum allowed value.
     pub high: i64,
-    /// Other key whose value sets the bound.
+    /// Another key whose value determines the bound; `None` if the bound is fixed.
     pub because_of: Option<&'static str>,
 }
 
@@ -193,11 +199,12 @@ impl PolicyError {
     }
 }
 
-/// Maximum time that a policy may contain: ten years, so that typing errors are found.
+/// Maximum number of seconds in a policy: ten years, so that typing errors are detected.
 const SECONDS_MAX: i64 = 10 * 365 * 24 * 3600;
 
 impl Policy {
-    /// Checks every value against the bounds at its field and against the other values. Fails with all violations.
+    /// Checks that every value is within the bounds of its field and does not conflict with other values. Fails with a
+    /// list of all violations.
     pub fn validate(&self) -> Result<(), Vec<PolicyError>> {
         let mut found = self.range_errors();
         found.extend(self.cross_field_errors());
@@ -218,7 +225,7 @@ impl Policy {
         out.collect()
     }
 
-    /// Returns values that are within their own bounds but conflict with another value.
+    /// Returns errors for the values that are within their own bounds but conflict with another value.
     fn cross_field_errors(&self) -> Vec<PolicyError> {
         let weight_min = i64::from(self.inject_weight_min);
         let rules = [
@@ -244,13 +251,14 @@ impl Policy {
         rules.into_iter().filter(violates).map(to_error).collect()
     }
 
-    /// Returns the SHA-256 of the policy in canonical JSON. Two policies are equal if and only if their hashes are.
+    /// Returns the SHA-256 of the stored form of the policy as canonical JSON. Two policies are equal if and only if
+    /// their hashes are equal.
     pub fn content_hash(&self) -> String {
         content_hash(&self.stored_value())
     }
 
-    /// Returns the policy as stored with reports: every key except those that were added later and have their
-    /// default.
+    /// Returns the policy in the form that is stored with reports: all keys except those that were added later and have
+    /// their default value.
     pub fn stored_value(&self) -> Value {
         let mut value = to_value(self).expect("a policy is plain data");
         let defaults = to_value(Self::default()).expect("a policy is plain data");
@@ -261,20 +269,21 @@ impl Policy {
     }
 }
 
-/// Serializes a policy in the form of [`Policy::stored_value`].
+/// Serializes a policy in its stored form, see [`Policy::stored_value`].
 pub(crate) fn serialize_stored<S: Serializer>(policy: &Policy, to: S) -> Result<S::Ok, S::Error> {
     policy.stored_value().serialize(to)
 }
 
-/// Returns a number of a policy as an integer. A number too large for an `i64` becomes the greatest one, which
-/// exceeds every bound.
+/// Returns a policy value as an integer, or `None` if it is not one. An integer that is too large for an `i64` becomes
+/// `i64::MAX`, which exceeds every bound.
 fn integer_value(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_u64().map(|_| i64::MAX))
 }
 
-/// Source of the workflows' policies for code outside the core.
+/// Provides the policies of workflows. It is implemented outside the core.
 pub trait Policies: Send + Sync {
-    /// Returns the policy now in force for the workflow. An open retrospective keeps the one it began with.
+    /// Returns the policy that is currently in force for the workflow. An open retrospective keeps the policy under
+    /// which it was opened.
     fn policy_for(&self, key: &WorkflowKey) -> Policy;
 }
 

@@ -1,12 +1,12 @@
 //! Makes text safe to print.
 //!
-//! **Problem.** Almost everything that Retrospect prints was written by others: quotes of runs, titles, file
-//! names, errors of servers. Printed raw, such a text can clear the screen, rewrite the lines above it,
-//! reverse the direction of a line, or carry invisible words.
+//! **Problem.** Almost everything that Retrospect prints was written by others: quotes from runs, titles, file names
+//! and error messages of servers. If such a text is printed unchanged, it can clear the screen, overwrite the lines
+//! above it, reverse the direction of a line, or contain invisible words.
 //!
-//! **Properties**, each with a test. The output contains no character that controls a terminal or is invisible.
-//! Nothing is removed: such a character is printed as its code (`\u{202e}`). All other characters stay. Escaping
-//! twice changes nothing more. The output has at most six bytes for each byte of the input.
+//! **Properties**, each of which has a test. The output contains no character that controls a terminal or is invisible.
+//! Such a character is not removed but printed as its code (`\u{202e}`). All other characters stay. Escaping a text
+//! twice has the same result as escaping it once. The output has at most six bytes for each byte of the input.
 //!
 //! **What is not printable.**
 //! - Controls: C0 with ESC, DEL, and C1, which some terminals treat as ESC sequences. A line break and a tab stay where
@@ -17,30 +17,31 @@
 //!   and the rare ideographs that use them are printed as codes.
 //! - Private use and noncharacters, because no standard defines their appearance.
 //!
-//! **Characters that stay where they have a function.** A joiner or non-joiner stays between two visible
-//! characters that are not ASCII: Persian, Indic scripts and emoji need them, and between Latin letters they
-//! only split words. One variation selector stays after such a character, or as part of a keycap. Elsewhere
-//! they are printed as codes.
+//! **Characters that stay where they have a function.** A joiner or non-joiner stays between two visible characters
+//! that are not ASCII, because Persian, Indic scripts and emoji need them. Between Latin letters it would only split
+//! words. One variation selector stays after such a character, or as part of a keycap. Elsewhere, joiners and selectors
+//! are printed as codes.
 //!
 //! A lone surrogate cannot occur: Rust strings have none, and in JSON it is an escape, which is ASCII.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns a multi-line text with every unprintable character as its code. Line breaks and tabs stay.
+/// Returns a multi-line text in which every unprintable character is replaced by its code. Line breaks and tabs stay.
 pub fn make_printable(text: &str) -> Cow<'_, str> {
     escape_unprintable(text, |c| matches!(c, '\n' | '\t'), push_code)
 }
 
-/// Returns a text on one line with every unprintable character as its code; a line break becomes `\n`.
+/// Returns a text as one line in which every unprintable character is replaced by its code; a line break becomes `\n`.
 pub fn make_printable_line(text: &str) -> Cow<'_, str> {
     escape_unprintable(text, |_| false, push_code)
 }
 
-/// Returns a JSON document with every unprintable character as a JSON escape. It parses to the same value.
+/// Returns a JSON document in which every unprintable character is replaced by a JSON escape. The result parses to the
+/// same value.
 ///
-/// A valid document contains such characters only in strings, where an escape may replace them. Line breaks between
-/// its parts stay.
+/// A valid document contains such characters only in strings, where an escape may replace them. Line breaks and tabs
+/// between tokens stay.
 pub fn make_printable_json(document: &str) -> Cow<'_, str> {
     escape_unprintable(document, |c| matches!(c, '\n' | '\t' | '\r'), push_json_escape)
 }
@@ -50,7 +51,8 @@ pub fn is_printable(text: &str) -> bool {
     matches!(make_printable(text), Cow::Borrowed(_))
 }
 
-/// Escapes characters that are neither visible nor accepted by `keep`; borrows the text when there are none.
+/// Escapes the characters that are neither printable nor accepted by `keep`. Returns the text itself when there are
+/// none.
 fn escape_unprintable(
     text: &str,
     keep: impl Fn(char) -> bool,
@@ -79,7 +81,8 @@ fn push_code(out: &mut String, c: char) {
     out.extend(c.escape_default());
 }
 
-/// Appends JSON escapes, which are UTF-16: two of them for a character beyond the basic plane.
+/// Appends the JSON escape of a character. JSON escapes are UTF-16, so a character beyond the basic multilingual plane
+/// needs two.
 fn push_json_escape(out: &mut String, c: char) {
     for unit in c.encode_utf16(&mut [0; 2]) {
         write!(out, "\\u{unit:04x}").expect("writing to a string never fails");
@@ -99,14 +102,15 @@ fn is_visible(previous: Option<char>, c: char, next: Option<char>) -> bool {
     }
 }
 
-/// Returns whether a joiner or a selector may depend on the character, which must be visible on its own and
-/// not ASCII.
+/// Returns whether a joiner or a variation selector may follow the character, which must be visible on its own and not
+/// ASCII.
 fn is_base(c: char) -> bool {
     let depends = matches!(c, '\u{200c}' | '\u{200d}') || is_selector(c);
     !c.is_ascii() && !c.is_whitespace() && !depends && !is_hidden(c)
 }
 
-/// Returns whether the character selects a glyph; includes the separators and selectors of Mongolian.
+/// Returns whether the character is a variation selector, including the vowel separator and the variation selectors of
+/// Mongolian.
 fn is_selector(c: char) -> bool {
     matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180f}')
 }

@@ -1,4 +1,4 @@
-//! Recall: chooses the memories for the next run of a step, and renders them as a block of its prompt.
+//! Chooses the memories that are presented to the next run of a step, and renders them as a block of its prompt.
 
 mod fence;
 mod memory_content;
@@ -15,42 +15,43 @@ use crate::memory::{Memory, MemoryStatus};
 use crate::policy::Policy;
 use crate::weight::Weight;
 
-/// A memory that may be presented, with its presentation count.
+/// A memory that may be presented, with the number of its presentations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecallCandidate {
     /// Memory with its scope, lesson and weight.
     pub memory: Memory,
-    /// Number of runs that it was presented to.
+    /// Number of runs to which the memory was presented.
     pub presentations: u64,
 }
 
-/// One line of a context answer.
+/// A memory in a context answer, which becomes one line of the block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecalledMemory {
     /// Id of the memory.
     pub id: MemoryId,
     /// Weight of the memory.
     pub weight: Weight,
-    /// Title of its lesson.
+    /// Title of the lesson.
     pub title: String,
-    /// True if it took a place reserved for the least presented memories.
+    /// True if the memory took a place that is reserved for the least presented memories.
     pub newcomer: bool,
 }
 
-/// Context for the next run of a step.
+/// The chosen memories and their rendering as a block of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recall {
-    /// Presented memories, best first.
+    /// Memories that are presented, in the order of their lines: by weight, with newcomers last.
     pub memories: Vec<RecalledMemory>,
-    /// Block for the prompt; empty when there are no memories.
+    /// Block to insert into the prompt; empty when there are no memories.
     pub text: String,
-    /// Number of tokens of `text`.
+    /// Number of tokens in `text`.
     pub tokens: u32,
-    /// Number of eligible memories that did not fit.
+    /// Number of eligible memories that were left out because they did not fit.
     pub left_out: u32,
 }
 
-/// Chooses among the candidates of one step. `tokens` counts the tokens of a text with a real tokenizer.
+/// Chooses the memories to present from the candidates of one step. `tokens` returns the number of tokens of a text, as
+/// counted by a real tokenizer.
 ///
 /// When more memories are eligible than there are places, or than fit the token budget, the least presented ones get
 /// some of the places. Otherwise no new memory would ever be presented.
@@ -80,8 +81,8 @@ pub fn choose_memories(
     fill(lines.chain(heavy).take(places).collect())
 }
 
-/// Returns the number of places for newcomers: the policy's number, or at most half of the lines when the token
-/// budget holds fewer lines than there are places.
+/// Returns the number of places that are reserved for newcomers. It is the number in the policy, but at most half of
+/// the lines when the token budget allows fewer lines than there are places.
 fn newcomer_places(found: usize, policy: &Policy) -> usize {
     let wanted = policy.inject_newcomers as usize;
     if found < policy.inject_memories_max as usize { wanted.min(found / 2) } else { wanted }
@@ -91,7 +92,8 @@ fn is_eligible(memory: &Memory, policy: &Policy) -> bool {
     memory.status == MemoryStatus::Active && memory.weight.get() >= policy.inject_weight_min
 }
 
-/// Sort key: weight, then fewer presentations, then age, then id.
+/// Returns the key by which candidates are sorted: highest weight first, then fewer presentations, then the oldest,
+/// then the lowest id.
 fn weight_order(candidate: &RecallCandidate) -> (std::cmp::Reverse<Weight>, u64, jiff::Timestamp, MemoryId) {
     let memory = &candidate.memory;
     (std::cmp::Reverse(memory.weight), candidate.presentations, memory.created_at, memory.id)
@@ -102,8 +104,8 @@ fn recalled_memory(candidate: &RecallCandidate, newcomer: bool) -> RecalledMemor
     RecalledMemory { id: memory.id, weight: memory.weight, title: memory.lesson.title.clone(), newcomer }
 }
 
-/// Adds lines in order of priority while the whole block stays within the budget. A line that does not fit is
-/// skipped, and a shorter one after it may still fit. Newcomers come last in the block.
+/// Adds lines in order of priority while the whole block stays within the token budget. A line that does not fit is
+/// skipped, and a shorter line after it may still fit. Newcomers come last in the block.
 fn fill_budget(
     lines: Vec<RecalledMemory>,
     eligible: usize,

@@ -1,70 +1,74 @@
-//! Replay: the result of sending a dead letter again, and the pace of a batch of replays.
+//! Replays: the result of sending a dead letter again, and the pace at which a batch of dead letters is replayed.
 //!
-//! **One dead letter.** It is published with a new delivery id and its old identity, so that the broker does not drop
-//! it and the inbox still recognises it. Replayed any number of times, it has one effect.
+//! **One dead letter.** A dead letter is published with a new delivery id, so that the broker does not drop it, and
+//! with its old identity, so that the inbox still recognises it. It takes effect only once, however often it is
+//! replayed.
 //!
-//! **A batch.** First a few dead letters are sent, the canary, and each of them has to succeed. The others
-//! follow at a pace, as long as the share of failures stays low. The process that drives the batch calls
-//! [`decide_batch_action`] repeatedly with everything that is known. The function keeps no state, so any
-//! process may drive the batch, and a crash changes nothing.
+//! **A batch.** First a few dead letters are sent, which are called the canary, and each of them has to succeed. The
+//! others are sent at a fixed pace while the share of failures stays low. The process that drives the batch calls
+//! [`decide_batch_action`] repeatedly with the current progress. The function keeps no state, so any process may drive
+//! the batch, and a crash does no harm.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::dead_letter::Rejection;
 
-/// Header with the id of the replay.
+/// Name of the message header that contains the id of the replay.
 pub const REPLAY_HEADER: &str = "Retro-Replay";
-/// Header with the message id of the first delivery, if it had one.
+/// Name of the message header that contains the message id of the first delivery. It is omitted if the message had no
+/// id.
 pub const ORIGINAL_ID_HEADER: &str = "Retro-Original-Msg-Id";
 /// Default pace, in thousandths of a dead letter per second: slow enough for a person to follow and stop it.
 pub const DEFAULT_RATE_MILLI: u32 = 5_000;
-/// Maximum pace, in thousandths of a dead letter per second: a tenth of the rate at which a small machine
-/// counts.
+/// Maximum pace, in thousandths of a dead letter per second. This is a tenth of the rate at which a small machine
+/// counts runs.
 pub const RATE_MILLI_MAX: u32 = 1_000_000;
-/// Default share of failures that stops a batch, in thousandths.
+/// Default of the maximum share of failures that a batch tolerates before it stops, in thousandths.
 pub const DEFAULT_FAILED_PERMILLE_MAX: u32 = 200;
-/// Minimum number of replays on which the share of failures is computed; otherwise the first failure would
-/// stop a batch.
+/// Minimum number of replays by which the number of failures is divided to compute their share. With fewer, the first
+/// failure would stop a batch.
 pub const FAILED_SHARE_BASE_MIN: u32 = 10;
-/// Maximum number of replays of a batch in flight, so that few wait at the broker when no consumer answers.
+/// Maximum number of replays of one batch in flight, so that only a few wait at the broker when no consumer is running.
 pub const BATCH_IN_FLIGHT_MAX: u32 = 50;
-/// Maximum number of dead letters in one batch. More have to be split, so that a person looks at each batch.
+/// Maximum number of dead letters in one batch. A larger number has to be split into several batches, so that a person
+/// looks at each of them.
 pub const BATCH_DEAD_LETTERS_MAX: u32 = 10_000;
-/// Time by which dead letters may be released early, so that a driver that rarely runs still keeps the pace.
+/// Amount of time by which dead letters may be released before they are due, so that a driver that rarely runs still
+/// keeps the pace.
 const LOOKAHEAD: SignedDuration = SignedDuration::from_secs(1);
 
-/// Result of a replay.
+/// Result of replaying one dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "came", rename_all = "snake_case")]
 pub enum ReplayOutcome {
     /// The message was handled, and its effects are stored.
     Handled,
-    /// The message had been handled before; nothing changed.
+    /// The message had been handled earlier, so the replay changed nothing.
     Known,
     /// The message became a dead letter again.
     Failed {
-        /// Reason for the new dead letter.
+        /// Reason why the message became a dead letter again.
         rejection: Rejection,
-        /// Number of attempts.
+        /// Number of attempts at handling the replayed message.
         attempts: u32,
     },
-    /// The broker permanently refuses the message.
+    /// The broker permanently refused the message.
     Refused {
-        /// Error text of the broker or its client.
+        /// Error text from the broker or its client.
         problem: String,
     },
 }
 
 impl ReplayOutcome {
-    /// Returns whether the dead letter is resolved.
+    /// Returns whether the replay resolved the dead letter.
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Handled | Self::Known)
     }
 }
 
 impl std::fmt::Display for ReplayOutcome {
-    /// Writes one sentence without its full stop. It may quote the message where the rejection does.
+    /// Writes one sentence without a full stop. The sentence may quote the message if the rejection does.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Handled => f.write_str("it was handled"),
@@ -75,15 +79,15 @@ impl std::fmt::Display for ReplayOutcome {
     }
 }
 
-/// Pace of a batch.
+/// Pace at which a batch of dead letters is replayed, with the limits on failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayPace {
-    /// Number of dead letters that are sent first; the others follow only when all of these succeed. 0 sends no
-    /// canary.
+    /// Number of dead letters that are sent first. The others follow only when all of these have succeeded. With 0,
+    /// there is no canary.
     pub canary: u32,
-    /// Dead letters per second, in thousandths; at least 1.
+    /// Number of dead letters to send per second, in thousandths; at least 1.
     pub rate_milli: u32,
-    /// Share of failures that the batch tolerates, in thousandths.
+    /// Maximum share of failures that the batch tolerates, in thousandths.
     pub failed_permille_max: u32,
 }
 
@@ -94,7 +98,7 @@ impl Default for ReplayPace {
 }
 
 impl ReplayPace {
-    /// Validates the pace. Fails with the first field that is out of range.
+    /// Checks that every field is in range. Fails with the first field that is not.
     pub fn validate(&self) -> Result<(), ReplayPaceError> {
         let out_of = |field, value: u32, min, max| ReplayPaceError { field, value, min, max };
         if !(1..=RATE_MILLI_MAX).contains(&self.rate_milli) {
@@ -109,19 +113,19 @@ impl ReplayPace {
         Ok(())
     }
 
-    /// Returns the time between two dead letters.
+    /// Returns the time between sending two dead letters.
     pub fn send_interval(&self) -> SignedDuration {
         SignedDuration::from_micros(1_000_000_000 / i64::from(self.rate_milli.max(1)))
     }
 }
 
-/// A pace with a field out of range.
+/// Describes a field of a pace that is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` is {value}; it must be {min} to {max}")]
 pub struct ReplayPaceError {
     /// Name of the field.
     pub field: &'static str,
-    /// Rejected value.
+    /// Value that is out of range.
     pub value: u32,
     /// Minimum allowed value.
     pub min: u32,
@@ -129,18 +133,18 @@ pub struct ReplayPaceError {
     pub max: u32,
 }
 
-/// Progress of a batch; each of its dead letters is counted in one field.
+/// Progress of a batch. Each dead letter of the batch is counted in exactly one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BatchProgress {
-    /// Not released yet.
+    /// Number of dead letters that have not been released yet.
     pub waiting: u32,
-    /// Released, without a result yet.
+    /// Number of dead letters that were released and have no result yet.
     pub under_way: u32,
-    /// Handled by this replay or before.
+    /// Number of dead letters whose messages were handled, by this replay or earlier.
     pub handled: u32,
-    /// Dead letter again after the replay.
+    /// Number of dead letters whose replays failed or were refused.
     pub failed: u32,
-    /// Skipped, because another person acted on it first.
+    /// Number of dead letters that were skipped, because another person acted on them first.
     pub skipped: u32,
 }
 
@@ -156,32 +160,32 @@ impl BatchProgress {
     }
 }
 
-/// Next action of the driver of a batch.
+/// Next action for the process that drives a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchAction {
-    /// Release this many dead letters, in order; at least one.
+    /// The driver releases this many dead letters, in order; at least one.
     Release(u32),
-    /// Release no dead letter for now.
+    /// The driver releases no dead letter for now.
     Wait,
-    /// Release no more dead letters.
+    /// The driver stops the batch and releases no more dead letters.
     Stop(StopReason),
-    /// Every dead letter has a final result.
+    /// Every dead letter has a final result, so the batch has ended.
     Done,
 }
 
-/// Reason why a batch stops.
+/// Reason why a batch is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// A dead letter of the canary failed.
+    /// A replay of the canary failed.
     CanaryFailed {
-        /// Number of failures.
+        /// Number of failures in the canary.
         failed: u32,
-        /// Size of the canary.
+        /// Number of dead letters in the canary.
         of: u32,
     },
-    /// The share of failures was too large.
+    /// The share of failures exceeded its maximum.
     TooManyFailed {
-        /// Number of failures.
+        /// Number of replays that failed.
         failed: u32,
         /// Number of replays that were sent and have ended.
         of: u32,
@@ -201,7 +205,8 @@ impl std::fmt::Display for StopReason {
     }
 }
 
-/// Decides the next action of a batch's driver; `due` is the earliest time for its next dead letter.
+/// Decides the next action for the process that drives a batch; `due` is the time at which the next dead letter may be
+/// sent.
 pub fn decide_batch_action(
     pace: &ReplayPace,
     progress: &BatchProgress,
@@ -235,7 +240,7 @@ pub fn decide_batch_action(
     }
 }
 
-/// Returns how many dead letters are due by now, or soon enough.
+/// Returns how many dead letters may be released now: those that are due, or will be within [`LOOKAHEAD`].
 fn count_due(pace: &ReplayPace, due: Timestamp, now: Timestamp) -> u32 {
     let ahead = now.duration_since(due).saturating_add(LOOKAHEAD);
     if due > now && due.duration_since(now) >= LOOKAHEAD {

@@ -1,4 +1,4 @@
-//! The report of a retrospective: one struct, rendered elsewhere as JSON, Markdown or a table.
+//! The report of a retrospective: one struct, which other crates render as JSON, Markdown or a table.
 
 mod association;
 mod outlier;
@@ -23,7 +23,7 @@ use crate::weight::Weight;
 pub use association::{ErrorAssociation, ErrorSignature, INVESTIGATED_RUNS_MAX, InvestigatedRun};
 pub use outlier::{HISTORY_RUNS_MAX, Outlier, RunSpending, SpendingMeasure};
 
-/// Maximum number of memories that a report lists before and after; the others are only counted.
+/// Maximum number of memories that a report lists in each of `before` and `after`. The others are only counted.
 pub const MEMORIES_LISTED_MAX: usize = 500;
 
 /// Report of a retrospective: the runs, findings, mutations and changes.
@@ -39,57 +39,58 @@ pub struct Report {
     pub epoch: Epoch,
     /// Final state: `closed` or `failed`.
     pub ended: RetrospectiveState,
-    /// Policy moment.
+    /// Policy moment of the retrospective.
     pub as_of: Timestamp,
-    /// First ordinal of the window.
+    /// First ordinal of the window; 0 for a manual retrospective.
     pub first: Ordinal,
-    /// Last ordinal of the window.
+    /// Last ordinal of the window; 0 for a manual retrospective.
     pub last: Ordinal,
-    /// Seed, order and size of the sample: enough to draw it again.
+    /// Seed, order and size of the sample, which are enough to draw it again.
     pub sample: Sample,
     /// Sampled runs, including replacements, in the order of investigation.
     pub sampled: Vec<WindowRun>,
-    /// Other runs of the window, by ordinal.
+    /// Runs of the window that were not sampled, sorted by ordinal.
     pub unsampled: Vec<WindowRun>,
-    /// Probabilities that a sample of this size shows a pattern.
+    /// Probabilities that a sample of this size shows patterns of various frequencies; empty for a manual
+    /// retrospective.
     pub power: Vec<SamplingPower>,
-    /// Runs of the window with far higher cost, tokens or duration than the workflow's other runs, the most extreme
-    /// first.
+    /// Runs of the window whose cost, tokens or duration is far higher than that of the workflow's other runs, the most
+    /// extreme first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outliers: Vec<Outlier>,
-    /// Errors that are associated with failure, over the newest investigated runs; the most significant first.
+    /// Errors that are associated with failure in the newest investigated runs, the most significant first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub associations: Vec<ErrorAssociation>,
-    /// Investigations in sequence.
+    /// Investigations of the retrospective, in sequence.
     pub investigations: Vec<ReportedInvestigation>,
-    /// Every mutation with its outcome and the reason.
+    /// All mutations, each with its outcome and the reason.
     pub mutations: Vec<MutationOutcome>,
-    /// Every change, in order.
+    /// All changes, in the order in which they were made.
     pub changes: Vec<Change>,
-    /// Living memories of the workflow before.
+    /// Living memories of the workflow before the retrospective closed.
     pub before: MemoryListing,
-    /// Memories of the workflow after, including those that this retrospective deleted.
+    /// Memories of the workflow after the changes, including those that this retrospective deleted.
     pub after: MemoryListing,
-    /// Policy that the retrospective ran under.
+    /// Policy under which the retrospective ran.
     #[serde(serialize_with = "crate::policy::serialize_stored")]
     pub policy: Policy,
-    /// Hash of the policy.
+    /// SHA-256 of the policy.
     pub policy_hash: String,
-    /// Embedder that measured similarity.
+    /// Name of the embedder that measured similarity.
     pub embedder: String,
-    /// Time of closing, by the writer's clock.
+    /// Time when the retrospective closed, by the writer's clock.
     pub closed_at: Timestamp,
-    /// Total effort of all investigations.
+    /// Sums of the attempts, duration and cost of all investigations.
     pub total: InvestigationTiming,
     /// Request for a manual retrospective; `None` for an automatic one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<ManualRequest>,
-    /// Proposals of a manual retrospective when it closed. Decisions on them are stored separately.
+    /// Proposals that a manual retrospective made when it closed. The decisions on them are stored separately.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
 }
 
-/// A run of the window.
+/// A run of the window, as a report lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowRun {
     /// Ordinal of the run.
@@ -98,7 +99,7 @@ pub struct WindowRun {
     pub run: RunId,
     /// Outcome of the run.
     pub outcome: RunOutcome,
-    /// Outcomes of its pull requests as known when the retrospective closed, by repository and number.
+    /// Outcomes of the run's pull requests as known when the retrospective closed, sorted by repository and number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pull_requests: Vec<PullRequestOutcome>,
 }
@@ -106,65 +107,66 @@ pub struct WindowRun {
 /// Earlier runs and investigations of a workflow, with which the window is compared.
 #[derive(Debug, Clone, Default)]
 pub struct WorkflowHistory {
-    /// Newest counted runs up to the last one of the window, at most [`HISTORY_RUNS_MAX`].
+    /// Spending of the newest counted runs up to the last one of the window, at most [`HISTORY_RUNS_MAX`].
     pub spending: Vec<RunSpending>,
-    /// Newest runs investigated by earlier closed retrospectives, at most [`INVESTIGATED_RUNS_MAX`].
+    /// Newest runs that earlier closed retrospectives investigated, at most [`INVESTIGATED_RUNS_MAX`].
     pub investigated_runs: Vec<InvestigatedRun>,
 }
 
-/// Effort of an investigation.
+/// Attempts, duration and cost of an investigation.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct InvestigationTiming {
-    /// Number of attempts begun.
+    /// Number of attempts that were begun.
     pub attempts: u32,
-    /// Milliseconds from the claim that succeeded to the end.
+    /// Milliseconds from the last claim of the investigation to its end; 0 if it has not ended.
     pub duration_ms: u64,
-    /// US dollars paid for models; 0 without one.
+    /// Amount paid for models in US dollars; 0 if no model was used.
     pub cost_usd: f64,
 }
 
-/// An investigation as reported.
+/// An investigation, as a report shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReportedInvestigation {
-    /// Number in the sequence, from 1.
+    /// Number of the investigation within its retrospective, from 1.
     pub number: u32,
     /// Ordinal of the run.
     pub ordinal: Ordinal,
     /// Id of the run.
     pub run: RunId,
-    /// True if it replaced an investigation that failed.
+    /// True if this investigation replaced one that failed.
     pub replacement: bool,
-    /// Result of the investigation: `found`, `nothing`, `invalid`, `failed` or `body_gone`.
+    /// Result of the investigation: `found`, `nothing`, `invalid`, `failed`, `body_gone`, or `not ended` if there is
+    /// none.
     pub result: String,
-    /// Reason why there is no answer.
+    /// Reason why the investigation gave no answer; `None` if it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Findings with quotes.
+    /// Patterns that were found, each with a quote from the run.
     pub findings: Vec<Finding>,
-    /// Verdicts on presented memories, with quotes.
+    /// Verdicts on the memories that were presented to the run, with quotes.
     pub verdicts: Vec<VerdictRecord>,
-    /// Probable place where a failed run went wrong.
+    /// Place where a failed run probably went wrong; `None` if it was not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Errors that passed without a change of the call.
+    /// Errors that went away although the call was not changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<TransientError>,
-    /// Number of entries that failed the mechanical checks.
+    /// Number of entries of the answer that were dropped because they failed the mechanical checks.
     pub dropped: u32,
-    /// Effort of the investigation.
+    /// Attempts, duration and cost of the investigation.
     pub timing: InvestigationTiming,
 }
 
-/// Memories of a workflow at one time.
+/// The memories of a workflow at one time, counted and listed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryListing {
     /// Number of memories in each status.
     pub by_status: BTreeMap<MemoryStatus, u32>,
-    /// Memories, heaviest first, at most [`MEMORIES_LISTED_MAX`].
+    /// Memories with the highest weight first, at most [`MEMORIES_LISTED_MAX`].
     pub listed: Vec<MemoryLine>,
 }
 
-/// One line of the list of memories.
+/// One memory in a list of memories.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryLine {
     /// Id of the memory.
@@ -175,7 +177,7 @@ pub struct MemoryLine {
     pub status: MemoryStatus,
     /// Weight of the memory.
     pub weight: Weight,
-    /// Title of its lesson.
+    /// Title of the lesson.
     pub title: String,
 }
 
@@ -197,7 +199,7 @@ pub(crate) struct ReportInputs<'a> {
     pub(crate) closed_at: Timestamp,
 }
 
-/// Builds the report.
+/// Builds the report of a retrospective that is being closed.
 pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
     let ReportInputs { retrospective, sample, window, investigations, applied, .. } = inputs;
     let is_investigated = |run: &&WindowRun| investigations.iter().any(|one| one.ordinal == run.ordinal);
@@ -242,8 +244,8 @@ pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
     }
 }
 
-/// Returns the runs investigated by this retrospective and by earlier ones. The runs of a manual
-/// retrospective were not drawn at random and would bias the frequencies, so it contributes no runs.
+/// Returns the runs that this retrospective and earlier ones investigated, at most [`INVESTIGATED_RUNS_MAX`]. Returns
+/// none for a manual retrospective, because its runs were not drawn at random and would bias the frequencies.
 fn collect_investigated_runs(inputs: ReportInputs<'_>) -> Vec<InvestigatedRun> {
     if inputs.retrospective.asked.is_some() {
         return Vec::new();

@@ -1,32 +1,33 @@
-//! Retention: the few bytes of an event that remain when its details are purged.
+//! Digests of events: the few bytes that remain of an event when its details are purged.
 //!
 //! An event that is repeated years later must not be counted again, and a different event with the same id must still
-//! be detected. A digest of the identity serves the first purpose, and eight bytes of the content's hash the second.
+//! be detected. A digest of the event's identity serves the first purpose, and a digest of its content serves the
+//! second.
 
 use uuid::Uuid;
 
 use crate::canonical::sha256_hex;
 use crate::id::{EventKey, derive_uuid};
 
-/// Digest of an event's identity in 16 bytes, 122 bits of which are from a SHA-256. The probability that two of 10^12
-/// events share one is 10^-13.
+/// Digest of an event's identity in 16 bytes, 122 bits of which come from a SHA-256. The probability that two of 10^12
+/// events have the same digest is 10^-13.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventDigest(pub Uuid);
 
 impl EventDigest {
-    /// Returns the digest of an event for one consumer.
+    /// Returns the digest of an event as seen by one consumer.
     pub fn of_event(consumer: &str, event: &EventKey) -> Self {
         Self(derive_uuid("event", &[consumer, event.tenant.as_str(), &event.source, &event.id]))
     }
 }
 
-/// Digest of an event's content in 8 bytes: enough to detect a changed event. Senders have no reason to forge a
-/// collision with their own events.
+/// Digest of an event's content in 8 bytes, which is enough to detect a changed event. Senders have no reason to forge
+/// a collision between their own events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentDigest(pub [u8; 8]);
 
 impl ContentDigest {
-    /// Returns the digest of a content hash.
+    /// Returns the digest of a content hash, which is written in hexadecimal digits.
     pub fn of_hash(content_hash: &str) -> Self {
         let hex = sha256_hex(content_hash.as_bytes());
         let number = u64::from_str_radix(&hex[..16], 16).expect("a hash is written in hex");
@@ -34,17 +35,17 @@ impl ContentDigest {
     }
 }
 
-/// Stored content of an event that arrived before.
+/// Content of an event that arrived before, as far as it is still stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeenContent {
-    /// Hash of the content.
+    /// Full hash of the content.
     Full(String),
-    /// Digest of the hash, after the details were purged.
+    /// Digest of the content hash, which remains after the details were purged.
     Purged(ContentDigest),
 }
 
 impl SeenContent {
-    /// Returns whether this is the content that arrived before.
+    /// Returns whether the content with this hash is the one that arrived before.
     pub fn matches_hash(&self, content_hash: &str) -> bool {
         match self {
             Self::Full(hash) => hash == content_hash,

@@ -1,5 +1,5 @@
-//! A retrospective claims a window, samples it, investigates the sample in sequence, settles, and ends with a
-//! report.
+//! The states of a retrospective and of its workflow. A retrospective claims a window of runs, samples it, investigates
+//! the sample in sequence, settles the findings, and ends with a report.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,20 +12,20 @@ use crate::policy::Policy;
 use crate::review::Repository;
 use crate::time::add_seconds;
 
-/// Stored state of a workflow: its window, and whether a retrospective is open.
+/// Stored state of a workflow, with its window and its open retrospective.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WorkflowState {
-    /// Number of counted runs: the last ordinal that was assigned.
+    /// Number of counted runs, which is also the last assigned ordinal.
     pub counted: Ordinal,
-    /// Last ordinal that a retrospective has claimed and not released.
+    /// Last ordinal that a retrospective has claimed and not released; 0 if there is none.
     pub claimed: Ordinal,
-    /// Last epoch that was used.
+    /// Epoch of the most recent retrospective; 0 before the first one.
     pub epoch: Epoch,
-    /// True if the retrospective of that epoch is still open.
+    /// True if the retrospective of epoch `epoch` is still open.
     pub open: bool,
-    /// Number of consecutive retrospectives without a successful investigation.
+    /// Number of consecutive retrospectives that ended without a successful investigation.
     pub failures: u32,
-    /// Time before which no retrospective opens.
+    /// Time before which no retrospective opens; `None` if the workflow is not paused.
     pub paused_until: Option<Timestamp>,
 }
 
@@ -35,8 +35,8 @@ impl WorkflowState {
         self.counted.saturating_sub(self.claimed)
     }
 
-    /// Opens a retrospective over the whole window when it holds `threshold_runs` runs, none is open and the workflow
-    /// is not paused.
+    /// Opens a retrospective over the whole window if the window contains at least `threshold_runs` runs, no
+    /// retrospective is open, and the workflow is not paused.
     pub fn open_if_due(
         &mut self,
         key: &WorkflowKey,
@@ -50,7 +50,7 @@ impl WorkflowState {
         Some(self.open_now(key, policy, as_of))
     }
 
-    /// Opens a retrospective over the whole window, which must hold at least one run.
+    /// Opens a retrospective over the whole window, which must contain at least one run.
     pub(crate) fn open_now(
         &mut self,
         key: &WorkflowKey,
@@ -76,15 +76,15 @@ impl WorkflowState {
         OpenedRetrospective { retrospective, message }
     }
 
-    /// Closes the open retrospective with success; its window stays claimed.
+    /// Closes the open retrospective as a success. Its window stays claimed.
     pub fn close_retrospective(&mut self) {
         self.open = false;
         self.failures = 0;
         self.paused_until = None;
     }
 
-    /// Ends the open retrospective without success: the epoch is used up, its runs are released with their
-    /// ordinals, and the workflow pauses, longer each time.
+    /// Ends the open retrospective without success. Its epoch is not used again, its runs are released with their
+    /// ordinals, and the workflow pauses, for longer after each consecutive failure.
     pub fn release_window(&mut self, retrospective: &Retrospective) {
         self.open = false;
         // Runs counted since are after `last`, so the released runs and those form one contiguous window.
@@ -95,47 +95,49 @@ impl WorkflowState {
     }
 }
 
-/// Returns the pause in seconds after `failures` earlier consecutive failures: 1 h, 2 h, … 24 h by default.
+/// Returns the pause in seconds after `failures` earlier consecutive failures. By default it is 1 h, 2 h, 4 h and so on
+/// up to 24 h.
 pub fn failure_pause_s(policy: &Policy, failures: u32) -> u64 {
     policy.failure_pause_s.saturating_mul(1u64 << failures.min(20)).min(policy.failure_pause_max_s)
 }
 
-/// A retrospective that was just opened, with the message for the sampler.
+/// A retrospective that was just opened, with the message that wakes the sampler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenedRetrospective {
-    /// Retrospective to be stored.
+    /// The new retrospective, to be stored.
     pub retrospective: Retrospective,
-    /// Message to be sent.
+    /// Message that wakes the sampler, to be sent.
     pub message: Message,
 }
 
 /// A retrospective as stored when it opens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retrospective {
-    /// Derived from workflow and epoch; for a manual one, from workflow and request.
+    /// Id derived from workflow and epoch, or from workflow and request for a manual retrospective.
     pub id: RetrospectiveId,
-    /// Workflow that it examines.
+    /// Workflow that the retrospective examines.
     pub key: WorkflowKey,
-    /// Number within the workflow, from 1; 0 for a manual one.
+    /// Number of the retrospective within the workflow, from 1; 0 for a manual retrospective.
     pub epoch: Epoch,
-    /// First ordinal of its window; 0 for a manual one, which claims no window.
+    /// First ordinal of the window; 0 for a manual retrospective, which claims no window.
     pub first: Ordinal,
-    /// Last ordinal of its window; 0 for a manual one.
+    /// Last ordinal of the window; 0 for a manual retrospective.
     pub last: Ordinal,
-    /// Policy moment, read once when it opened.
+    /// Policy moment: the time that counts as the present in all decisions of the retrospective. It is read once, when
+    /// the retrospective is opened.
     pub as_of: Timestamp,
-    /// Policy when it opened, which it keeps.
+    /// Policy that was in force when the retrospective was opened. The retrospective keeps it.
     #[serde(serialize_with = "crate::policy::serialize_stored")]
     pub policy: Policy,
     /// Current state.
     pub state: RetrospectiveState,
-    /// Request for a manual one; `None` for an automatic one.
+    /// Request that opened a manual retrospective; `None` for an automatic one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<ManualRequest>,
 }
 
 impl Retrospective {
-    /// Returns the number of runs in its window; for a manual one, the number of runs that were named.
+    /// Returns the number of runs in the window, or the number of named runs for a manual retrospective.
     pub const fn window_runs(&self) -> u64 {
         match &self.asked {
             Some(asked) => asked.runs.len() as u64,
@@ -148,22 +150,22 @@ impl Retrospective {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetrospectiveState {
-    /// Opened; waits for its sample.
+    /// The retrospective was opened and waits for its sample.
     Due,
-    /// Sampled; its investigations run one after another.
+    /// The runs of the sample are investigated one after another.
     Investigating,
-    /// Investigated; its mutations wait for the writer.
+    /// All investigations have ended, and the mutations wait for the writer.
     Settling,
-    /// Ended with success; its report is stored.
+    /// The retrospective ended with success, and its report is stored.
     Closed,
-    /// Ended without a successful investigation; its report says so, and its runs are released.
+    /// The retrospective ended without a successful investigation. The report says so, and the runs are released.
     Failed,
-    /// Cancelled by a person; its runs are released.
+    /// A person cancelled the retrospective, and its runs are released.
     Cancelled,
 }
 
 impl RetrospectiveState {
-    /// Returns the word as stored and shown.
+    /// Returns the state as the word that is stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Due => "due",
@@ -175,7 +177,7 @@ impl RetrospectiveState {
         }
     }
 
-    /// Returns whether the retrospective prevents its workflow from opening another one.
+    /// Returns whether a retrospective in this state prevents its workflow from opening another one.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Due | Self::Investigating | Self::Settling)
     }
@@ -184,41 +186,41 @@ impl RetrospectiveState {
 /// Investigation of one sampled run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Investigation {
-    /// Number in the sequence, from 1.
+    /// Number of the investigation within its retrospective, from 1.
     pub number: u32,
     /// Ordinal of the run.
     pub ordinal: Ordinal,
     /// Id of the run.
     pub run: RunId,
-    /// True if it replaced an investigation that failed.
+    /// True if this investigation replaced one that failed.
     pub replacement: bool,
-    /// Result; `None` while it waits or runs.
+    /// Result of the investigation; `None` while it waits or runs.
     pub result: Option<InvestigationResult>,
 }
 
-/// Result of an investigation. Nothing found, an invalid answer and a failure are three different results.
+/// Result of an investigation. Finding nothing, giving an invalid answer and failing are three different results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum InvestigationResult {
-    /// Patterns were found.
+    /// The investigation found patterns.
     Found {
-        /// Findings, verdicts and the number of dropped entries.
+        /// Findings, verdicts and the number of dropped entries, after the mechanical checks.
         #[serde(flatten)]
         checked: CheckedAnswer,
-        /// Memories that were presented to the run, and whether they were read.
+        /// Memories that were presented to the run, each with whether the agent opened it.
         presented: Vec<PresentedMemory>,
     },
-    /// No pattern was found; there may be verdicts.
+    /// The investigation found no pattern. There may still be verdicts.
     Nothing {
-        /// Verdicts and the number of dropped entries; no findings.
+        /// Verdicts and the number of dropped entries. There are no findings.
         #[serde(flatten)]
         checked: CheckedAnswer,
-        /// Memories that were presented to the run, and whether they were read.
+        /// Memories that were presented to the run, each with whether the agent opened it.
         presented: Vec<PresentedMemory>,
     },
-    /// The answers could not be used.
+    /// The investigator's answers could not be used.
     Invalid {
-        /// Reason why they could not be used.
+        /// Reason why the answers could not be used.
         reason: String,
     },
     /// The investigation could not be carried out.
@@ -226,40 +228,40 @@ pub enum InvestigationResult {
         /// Reason for the failure.
         reason: String,
     },
-    /// The run's body is missing or differs from its hash.
+    /// The stored body of the run is missing or does not match its hash.
     BodyGone {
-        /// Description of what was found instead.
+        /// Description of what was found instead of the body.
         reason: String,
     },
 }
 
-/// A memory that was in a run's prompt.
+/// A memory that was presented in a run's prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PresentedMemory {
     /// Id of the memory.
     pub memory: crate::id::MemoryId,
-    /// True if the agent opened it.
+    /// True if the agent opened the memory.
     pub read: bool,
-    /// Repository whose rule it is; `None` for a memory of the run's own workflow. A verdict on a rule is applied
-    /// under the lock of the repository's rule scope.
+    /// Repository to which the memory belongs if it is a rule; `None` for a memory of the run's own workflow. A verdict
+    /// on a rule is applied under the lock of the repository's rule scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<Repository>,
 }
 
 impl PresentedMemory {
-    /// Returns a presented memory of the run's own workflow.
+    /// Returns a presented memory that belongs to the run's own workflow.
     pub const fn from_own_workflow(memory: crate::id::MemoryId, read: bool) -> Self {
         Self { memory, read, repo: None }
     }
 }
 
 impl InvestigationResult {
-    /// Returns whether the run was investigated.
+    /// Returns whether the investigation succeeded, even if it found nothing.
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Found { .. } | Self::Nothing { .. })
     }
 
-    /// Returns the word as stored and shown.
+    /// Returns the result as the word that is stored and shown.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Found { .. } => "found",
@@ -270,7 +272,7 @@ impl InvestigationResult {
         }
     }
 
-    /// Returns the checked answer and the presented memories of a success.
+    /// Returns the checked answer and the presented memories of a successful investigation; `None` for other results.
     pub const fn checked_answer(&self) -> Option<(&CheckedAnswer, &Vec<PresentedMemory>)> {
         match self {
             Self::Found { checked, presented } | Self::Nothing { checked, presented } => {
@@ -280,7 +282,7 @@ impl InvestigationResult {
         }
     }
 
-    /// Returns the reason why there is no answer; `None` for a success.
+    /// Returns the reason why the investigation gave no answer; `None` if it was successful.
     pub fn problem(&self) -> Option<&str> {
         match self {
             Self::Invalid { reason } | Self::Failed { reason } | Self::BodyGone { reason } => Some(reason),

@@ -1,11 +1,12 @@
-//! A run: one finished execution of a workflow, as described by its event.
+//! Finished runs of workflows, as their events describe them.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{MemoryId, RunId};
 
-/// Outcome of a run, with the values of OpenTelemetry's CI/CD conventions (`cicd.pipeline.result`).
+/// Outcome of a run. All values except `unknown` are those of OpenTelemetry's CI/CD conventions
+/// (`cicd.pipeline.result`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
@@ -13,20 +14,20 @@ pub enum RunOutcome {
     Success,
     /// The run ended without achieving its goal.
     Failure,
-    /// The run could not be carried out.
+    /// The run could not be carried out because of a fault in the system that executes it.
     Error,
     /// The run exceeded its time limit.
     Timeout,
-    /// The run was cancelled. Recorded, never counted.
+    /// The run was cancelled. It is recorded but never counted.
     Cancellation,
-    /// The run had nothing to do. Recorded, never counted.
+    /// The run had nothing to do. It is recorded but never counted.
     Skip,
-    /// The outcome is unknown. Counted, but neither a success nor a failure.
+    /// The outcome is unknown. The run is counted, but neither as a success nor as a failure.
     Unknown,
 }
 
 impl RunOutcome {
-    /// Returns the word on the wire.
+    /// Returns the name of the outcome as events contain it, such as `success`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -39,8 +40,8 @@ impl RunOutcome {
         }
     }
 
-    /// Returns whether the run achieved its goal; `None` when that is unknown, and such a run is left out of
-    /// comparisons.
+    /// Returns whether the run achieved its goal, or `None` when it was cancelled, had nothing to do or has an
+    /// unknown outcome. Comparisons leave out runs with `None`.
     pub const fn succeeded(self) -> Option<bool> {
         match self {
             Self::Success => Some(true),
@@ -50,7 +51,7 @@ impl RunOutcome {
     }
 }
 
-/// Kind of a run.
+/// Kind of a run: of a user's workflow, or of Retrospect itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
@@ -62,12 +63,12 @@ pub enum RunKind {
     Internal,
 }
 
-/// Everything in a run's event except the body.
+/// Everything in a run's event except the body. An optional field is `None` when the emitter did not report it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFacts {
-    /// Emitter's id of the run.
+    /// Id that the emitter gave the run.
     pub run_id: RunId,
-    /// Attempt of this run, from 1. A lower one never overwrites a higher one.
+    /// Number of this attempt at the run, from 1. A lower attempt never overwrites the facts of a higher one.
     #[serde(default = "first_attempt")]
     pub attempt: u32,
     /// Kind of the run.
@@ -81,13 +82,13 @@ pub struct RunFacts {
     /// Time when the run finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
-    /// Repository, `owner/name`.
+    /// Repository that the run worked on, as `owner/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
-    /// Number of the pull request.
+    /// Number of the pull request that the run belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<u64>,
-    /// Commit hash.
+    /// Hash of the commit that the run belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// Person who started the run.
@@ -96,20 +97,21 @@ pub struct RunFacts {
     /// Agent that carried out the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Agent>,
-    /// Version of the prompt.
+    /// Version of the prompt that the agent was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_version: Option<String>,
-    /// Emitter's name of the task, shared by all runs of the same task. It makes runs with and without a memory
-    /// comparable ([`crate::effect`]).
+    /// Name that the emitter gives the task. All runs of the same task share it, so that runs with and without a
+    /// memory can be compared ([`crate::effect`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Tokens and cost of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Memories that the emitter presented or the agent opened; combined with what our own gateway recorded.
+    /// Memories that the emitter reports as presented to the run or opened by its agent. They are combined with
+    /// those that our own gateway recorded.
     #[serde(default)]
     pub memories: RunMemories,
-    /// The agent's own advice to the next run, one remark per entry, redacted.
+    /// Advice of the agent to the next run, redacted, with one entry per remark.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub self_feedback: Vec<SelfFeedback>,
 }
@@ -119,13 +121,13 @@ const fn first_attempt() -> u32 {
 }
 
 impl RunFacts {
-    /// Returns whether this run counts toward the threshold.
+    /// Returns whether this run counts toward the threshold of its workflow's window.
     pub fn is_countable(&self) -> bool {
         self.kind == RunKind::Normal && !matches!(self.outcome, RunOutcome::Cancellation | RunOutcome::Skip)
     }
 
-    /// Removes injected blocks of memories from the agent's self-feedback. An agent that is asked for its
-    /// lessons tends to repeat the memories in its prompt, which would then confirm themselves.
+    /// Removes injected memory blocks from the agent's self-feedback. An agent that is asked for its lessons tends
+    /// to repeat the memories in its prompt, which would then confirm themselves.
     pub fn without_injected_blocks(mut self) -> Self {
         for remark in &mut self.self_feedback {
             if let Some(stripped) = crate::recall::strip_injected(&remark.text) {
@@ -136,7 +138,7 @@ impl RunFacts {
     }
 }
 
-/// The agent of a run.
+/// Agent that carried out a run. A field is `None` when the emitter did not report it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Agent {
     /// Name of the agent.
@@ -145,18 +147,18 @@ pub struct Agent {
     /// Version of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Model that it used.
+    /// Model that the agent used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
-/// Tokens and cost of a run.
+/// Tokens and cost of a run. A field is `None` when the emitter did not report it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Input tokens.
+    /// Number of input tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Output tokens.
+    /// Number of output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
     /// Cost in US dollars.
@@ -178,7 +180,7 @@ pub struct RunMemories {
 /// One remark of an agent on its own run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfFeedback {
-    /// Step that the remark is about; `main` when it does not name a step.
+    /// Step that the remark is about; `main` when the remark does not name a step.
     pub step: crate::id::Step,
     /// Text of the remark.
     pub text: String,
@@ -190,38 +192,38 @@ pub struct SelfFeedback {
 pub enum BodyRef {
     /// The run was reported without a trajectory.
     None,
-    /// In the database, compressed and redacted.
+    /// The trajectory is stored in the database, compressed and redacted.
     Stored,
-    /// In the broker's object store.
+    /// The trajectory is stored in the broker's object store.
     Object(ObjectRef),
-    /// On a host of the emitter that the configuration allows.
+    /// The trajectory is stored at a host of the emitter, over HTTPS. The configuration allows this host.
     Https(HttpsRef),
-    /// Purged after its retrospective closed.
+    /// The trajectory was deleted after the run's retrospective had closed.
     Dropped,
 }
 
 /// An object under the tenant's prefix in the broker's bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// Name within the bucket, starting with the tenant's prefix.
+    /// Name of the object within the bucket, starting with the tenant's prefix.
     pub name: String,
-    /// SHA-256 of its bytes, lower-case hex.
+    /// SHA-256 of the object's bytes, in lower-case hex.
     pub sha256: String,
     /// Size in bytes.
     pub bytes: u64,
 }
 
-/// A body that the emitter stores and that is fetched when the run is investigated.
+/// A trajectory that the emitter stores. It is fetched when the run is investigated.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpsRef {
-    /// Address: `https`, a host name, and possibly a query, which may grant access (a pre-signed address).
+    /// HTTPS URL with a host name. Its query, if there is one, may grant access, as in a pre-signed URL.
     pub url: String,
-    /// SHA-256 of its bytes, lower-case hex.
+    /// SHA-256 of the trajectory's bytes, in lower-case hex.
     pub sha256: String,
 }
 
 impl HttpsRef {
-    /// Returns the address without its query, which may be a secret.
+    /// Returns the URL without its query, which may be a secret.
     pub fn display_url(&self) -> &str {
         self.url.split(['?', '#']).next().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Sampling: chooses the runs of a window to investigate, reproducibly from a seed.
+//! Chooses the runs of a window to investigate, reproducibly from a seed.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -11,9 +11,10 @@ use crate::policy::{Policy, SampleOrder};
 /// A drawn sample, stored before the first investigation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Seed of the shuffle: SHA-256 of the retrospective's id, hex.
+    /// Seed of the shuffle: the SHA-256 of the retrospective's id, in hex.
     pub seed: String,
-    /// Whole window in shuffled order. The first `size` runs are the sample, the next ones replace failures.
+    /// Ordinals of the whole window in shuffled order. The first `size` runs are the sample. The following runs
+    /// replace those whose investigation failed.
     pub order: Vec<Ordinal>,
     /// Number of runs to investigate.
     pub size: u32,
@@ -33,15 +34,16 @@ pub fn draw_sample(id: RetrospectiveId, mut window: Vec<Ordinal>, policy: &Polic
     Sample { seed, order: window, size }
 }
 
-/// Returns `clamp((window × permille + 500) / 1000, 1, cap)`, and never more than the window.
+/// Returns the number of runs to investigate: `clamp((window × permille + 500) / 1000, 1, cap)`, but never more
+/// than the window has.
 pub fn sample_size(window: u64, policy: &Policy) -> u32 {
     let cap = u64::from(policy.sample_runs_max).min(window).max(1);
     let n = (window.saturating_mul(policy.sample_permille.into()).saturating_add(500) / 1000).clamp(1, cap);
     u32::try_from(n).expect("clamped to a u32 cap")
 }
 
-/// Fisher–Yates shuffle from the last place down, over ChaCha20. It is written here because a library may change its
-/// drawn values between versions, and stored samples must stay reproducible.
+/// Shuffles ordinals by Fisher–Yates, from the last place down, with random numbers from ChaCha20. It is written
+/// here because a library may change its drawn values between versions, and stored samples must stay reproducible.
 fn shuffle_ordinals(items: &mut [Ordinal], seed: [u8; 32]) {
     let mut rng = ChaCha20Rng::from_seed(seed);
     for last in (1..items.len()).rev() {
@@ -50,7 +52,7 @@ fn shuffle_ordinals(items: &mut [Ordinal], seed: [u8; 32]) {
     }
 }
 
-/// Returns a uniform number below `bound`, by rejection sampling, which avoids modulo bias.
+/// Returns a uniformly distributed number below `bound`. Rejection sampling avoids modulo bias.
 fn random_below(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
     let zone = u64::MAX - u64::MAX % bound;
     loop {
@@ -61,19 +63,19 @@ fn random_below(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
     }
 }
 
-/// Probability that a sample, drawn without replacement, shows a pattern; thousandths.
+/// Probabilities, in thousandths, that a sample drawn without replacement shows a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplingPower {
-    /// Number of runs of the window with the pattern.
+    /// Number of runs in the window that show the pattern.
     pub runs_with_pattern: u32,
-    /// Probability that the sample contains at least one of them.
+    /// Probability that the sample contains at least one run with the pattern.
     pub seen_once: u16,
-    /// Probability that the sample contains at least two of them, which is enough to confirm the pattern
-    /// immediately.
+    /// Probability that the sample contains at least two runs with the pattern, which is enough to confirm the
+    /// pattern immediately.
     pub seen_twice: u16,
 }
 
-/// Returns the sampling power for patterns in 1, 2, 3, 5 and half of the window's runs.
+/// Returns the sampling power for patterns that occur in 1, 2, 3, 5 and half of the window's runs.
 pub fn sampling_power(window: u64, sample: u32) -> Vec<SamplingPower> {
     let window = u32::try_from(window).unwrap_or(u32::MAX);
     let mut counts = vec![1, 2, 3, 5, window.div_ceil(2)];
@@ -83,7 +85,7 @@ pub fn sampling_power(window: u64, sample: u32) -> Vec<SamplingPower> {
     counts.into_iter().map(|with| power_for(window, sample, with)).collect()
 }
 
-/// Returns the hypergeometric probabilities for `with` of `window` runs in a sample of `sample`.
+/// Returns the hypergeometric probabilities that a pattern in `with` of the window's runs appears in a sample.
 fn power_for(window: u32, sample: u32, with: u32) -> SamplingPower {
     let none = chance_of_none(window, sample, with);
     // Exactly one: sample × P(the first drawn run has it) × P(no other drawn run has it).
@@ -100,7 +102,7 @@ fn power_for(window: u32, sample: u32, with: u32) -> SamplingPower {
     }
 }
 
-/// Returns the probability that none of the `with` marked runs among `window` is in a sample of `sample`.
+/// Returns the probability that a sample contains none of the `with` runs of the window that show a pattern.
 fn chance_of_none(window: u32, sample: u32, with: u32) -> f64 {
     (0..sample).fold(1.0, |chance, drawn| {
         let left = window.saturating_sub(drawn);

@@ -1,10 +1,10 @@
-//! Similarity of lessons: by signature where both have one, otherwise by the cosine of embeddings.
+//! Compares lessons: by signature where both lessons have one, otherwise by the cosine of their embeddings.
 //!
-//! The built-in embedder hashes words and character n-grams and needs no model weights. Vectors are integers,
-//! and so is the cosine (thousandths), so that both databases and all machines agree. An embedder's
-//! [`SimilarityScale`] maps its cosines to the common scale, because thresholds depend on the embedder. A
-//! text without a vector of the embedder in use is compared by the built-in one, so that forbidden lessons
-//! stay forbidden while vectors are being computed.
+//! The built-in embedder hashes words and character n-grams and needs no model weights. Vectors are integers, and
+//! so is the cosine (thousandths), so that both databases and all machines agree. An embedder's [`SimilarityScale`]
+//! maps its cosines to the common scale, because thresholds depend on the embedder. A text for which the embedder
+//! in use has no vector is compared by the built-in embedder, so that forbidden lessons stay forbidden while
+//! vectors are being computed.
 
 mod known;
 mod marks;
@@ -33,14 +33,16 @@ pub const COMPONENTS_MAX: usize = 4096;
 /// Maximum absolute value of a component; larger ones could overflow [`cosine_similarity`].
 pub const COMPONENT_MAX: i32 = 1_000_000;
 
-/// Turns a text into a vector. The name contains a version, because vectors and scale belong to one version.
+/// Turns texts into vectors. The name of an embedder contains a version, because its vectors and its scale belong
+/// to one version.
 pub trait Embedder: Send + Sync {
-    /// Returns name and version, such as `ngram-2`.
+    /// Returns the name with its version, such as `ngram-2`.
     fn name(&self) -> &str;
-    /// Returns the scale of its cosines.
+    /// Returns the scale that maps the cosines of this embedder to the common scale.
     fn scale(&self) -> SimilarityScale;
-    /// Returns the vector of a text. All vectors of one embedder have the same length, at most [`COMPONENTS_MAX`]
-    /// components of at most [`COMPONENT_MAX`]. `None` when the embedder has no vector for this text now.
+    /// Returns the vector of a text, or `None` when the embedder has no vector for this text now. All vectors of
+    /// one embedder have the same length of at most [`COMPONENTS_MAX`] components, each of at most
+    /// [`COMPONENT_MAX`] in absolute value.
     fn embed(&self, text: &str) -> Option<Vec<i32>>;
 }
 
@@ -61,13 +63,13 @@ fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.contains(&word)
 }
 
-/// Returns the cosine of two vectors in thousandths; 0 for a negative one, and when either vector is empty. Uses
-/// integers only.
+/// Returns the cosine of two vectors in thousandths, computed with integers only. Returns 0 for a negative cosine,
+/// and when either vector is empty.
 pub fn cosine_similarity(a: &[i32], b: &[i32]) -> u16 {
     cosine_from_products(dot_product(a, b), dot_product(a, a), dot_product(b, b))
 }
 
-/// Returns the cosine from the dot product of two vectors and that of each with itself.
+/// Returns the cosine of two vectors from their dot product and from the dot product of each with itself.
 fn cosine_from_products(product: i64, a: i64, b: i64) -> u16 {
     // The square of a 63-bit product needs an i128.
     let product = i128::from(product);
@@ -79,13 +81,15 @@ fn cosine_from_products(product: i64, a: i64, b: i64) -> u16 {
     u16::try_from(square.isqrt().min(1000)).expect("at most 1000")
 }
 
-/// Returns the dot product. 4,096 products of at most 10¹² stay below 2⁶³.
+/// Returns the dot product of two vectors. It cannot overflow, because 4,096 products of at most 10¹² stay below
+/// 2⁶³.
 fn dot_product(a: &[i32], b: &[i32]) -> i64 {
     a.iter().zip(b).map(|(a, b)| i64::from(*a) * i64::from(*b)).sum()
 }
 
-/// Returns the similarity of two lessons of one scope in thousandths of the common [`SimilarityScale`]: 1000 or 0 by
-/// their signatures where both have one, otherwise by the cosine of their texts.
+/// Returns the similarity of two lessons of one scope, in thousandths of the common [`SimilarityScale`]. If both
+/// lessons have a signature, the result is 1000 for equal signatures and 0 for different ones. Otherwise it is
+/// derived from the cosine of their texts.
 pub fn lesson_similarity(embedder: &dyn Embedder, a: &Lesson, b: &Lesson) -> u16 {
     VectorCache::new(embedder).lesson_similarity(a, b)
 }
@@ -95,7 +99,8 @@ pub fn lesson_similarity(embedder: &dyn Embedder, a: &Lesson, b: &Lesson) -> u16
 pub(crate) struct VectorCache<'e> {
     embedder: &'e dyn Embedder,
     known: CachedVectors,
-    /// Vectors of the built-in embedder, for texts that were compared with a text that has no vector.
+    /// Vectors of the built-in embedder, for texts that were compared with a text for which `embedder` has no
+    /// vector.
     built_in: CachedVectors,
     features: RefCell<HashMap<String, Rc<TextFeatures>>>,
 }
@@ -112,7 +117,7 @@ impl<'e> VectorCache<'e> {
         }
     }
 
-    /// Like the free function [`lesson_similarity`].
+    /// Returns the same as the free function [`lesson_similarity`], using cached vectors.
     pub(crate) fn lesson_similarity(&self, a: &Lesson, b: &Lesson) -> u16 {
         match (a.cue.signature(), b.cue.signature()) {
             (Some(a), Some(b)) if a == b => 1000,
@@ -121,12 +126,12 @@ impl<'e> VectorCache<'e> {
         }
     }
 
-    /// Like the free function [`may_merge`].
+    /// Returns the same as the free function [`may_merge`], using cached features.
     pub(crate) fn may_merge(&self, a: &Lesson, b: &Lesson) -> bool {
         marks::may_merge_by(a, b, |a, b| self.text_features(a).may_merge(&self.text_features(b)))
     }
 
-    /// Like the free function [`are_opposite`].
+    /// Returns the same as the free function [`are_opposite`], using cached features.
     pub(crate) fn are_opposite(&self, a: &Lesson, b: &Lesson) -> bool {
         marks::are_opposite_by(a, b, |a, b| self.text_features(a).opposes(&self.text_features(b)))
     }

@@ -5,43 +5,45 @@ use std::ops::RangeInclusive;
 /// A stream as stored in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownStream {
-    /// Number of the stream among all streams that have had its name, from 1.
+    /// Number of this stream among all streams that have had this name, counted from 1.
     pub number: u64,
-    /// Creation time reported by the broker.
+    /// Creation time of the stream, as the broker reported it.
     pub created: String,
-    /// First sequence that still held a message.
+    /// First sequence that still had a message at the last observation.
     pub first: u64,
-    /// Last sequence.
+    /// Last sequence of the stream at the last observation.
     pub seen_to: u64,
     /// Time when the broker stored the message at [`Self::seen_to`], as reported by the broker; `None` if it was not
     /// read.
     pub anchor: Option<String>,
-    /// Sequence up to which each of its consumers has acknowledged every message.
+    /// Sequence up to which every consumer of the stream has acknowledged every message.
     pub handled_to: u64,
     /// Time of a check that found a different stream under this name, in Unix milliseconds by the database's clock.
     /// `None` unless a second check has yet to confirm it.
     pub suspected: Option<u64>,
 }
 
-/// A stream as observed at the broker, with what the database had stored *before* the broker was asked.
+/// A stream as observed at the broker, together with the state that was stored in the database *before* the broker
+/// was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamObservation {
     /// Name of the stream.
     pub stream: String,
-    /// Stored state before the broker was asked; `None` when the stream was new.
+    /// State that was stored before the broker was asked; `None` when the stream was not stored yet.
     pub known_before: Option<KnownStream>,
-    /// Creation time reported by the broker.
+    /// Creation time of the stream, as the broker reported it.
     pub created: String,
-    /// First sequence that still holds a message.
+    /// First sequence that still has a message.
     pub first: u64,
-    /// Last sequence.
+    /// Last sequence of the stream.
     pub last: u64,
-    /// Time when the broker stored the message at [`Self::last`]; `None` if it was not read.
+    /// Time when the broker stored the message at [`Self::last`]; `None` if that message was not read.
     pub anchor: Option<String>,
-    /// Time when the broker stored the message at the `seen_to` of [`Self::known_before`]; `None` if it was not read.
+    /// Time when the broker stored the message at `seen_to` of [`Self::known_before`]; `None` if that message was
+    /// not read.
     pub anchor_before: Option<String>,
-    /// Sequence up to which each of its consumers has acknowledged every message; [`Self::last`] for a stream
-    /// whose loss has no consequence.
+    /// Sequence up to which every consumer of the stream has acknowledged every message; equal to [`Self::last`]
+    /// for a stream whose loss has no consequence.
     pub handled: u64,
 }
 
@@ -50,14 +52,14 @@ pub struct StreamObservation {
 pub enum StreamVerdict {
     /// The stream is observed for the first time.
     FirstSeen,
-    /// The stream is the known one.
+    /// The stream is the one that the database knows.
     Recognized,
-    /// The stream looks like a different one. A single observation is not proof: a second observation, begun
-    /// after this one was stored, decides.
+    /// The stream looks like a different one. A single observation is not proof. A second observation, begun after
+    /// this one was stored, decides.
     Suspected,
-    /// A second observation confirmed it: the known stream has ended.
+    /// A second observation confirmed that a different stream has replaced the known one.
     Replaced,
-    /// The observation is older than the stored state, and proves nothing.
+    /// The observation is older than the stored state and proves nothing.
     Stale,
 }
 
@@ -70,7 +72,7 @@ pub enum StreamVerdict {
 /// cleared meanwhile.
 ///
 /// A stream is a different one when its creation time differs, when it ends earlier than before, or when the
-/// message at its former end was stored at another time. The last case is a broker that was restored from an
+/// message at its former end was stored at another time. The last case occurs when the broker was restored from an
 /// older copy and has grown since then.
 pub fn judge_observation(stored: Option<&KnownStream>, observation: &StreamObservation) -> StreamVerdict {
     let (stored, before) = match (stored, &observation.known_before) {
@@ -101,7 +103,7 @@ impl StreamObservation {
         self.created != known.created || self.last < known.seen_to || other_message
     }
 
-    /// Returns the first row of a stream that is new, or that replaces another.
+    /// Returns the first row for a stream that is new or that replaces another stream.
     pub fn to_known_stream(&self, number: u64) -> KnownStream {
         KnownStream {
             number,
@@ -122,7 +124,7 @@ impl StreamObservation {
 }
 
 impl KnownStream {
-    /// Returns the row after an observation that recognised the stream. No sequence decreases.
+    /// Returns the row as updated by an observation that recognised the stream. Sequences never decrease.
     #[must_use]
     pub fn advance(&self, observation: &StreamObservation) -> Self {
         let kept = || self.anchor.clone().filter(|_| observation.last == self.seen_to);
@@ -138,8 +140,8 @@ impl KnownStream {
     }
 }
 
-/// Returns the sequences that are lost with a stream, apart from the acknowledged ones and those in `known`, in as
-/// few ranges as possible. `known` must be in ascending order.
+/// Returns the sequences that are lost with a stream, except the acknowledged ones and those in `known`, in as few
+/// ranges as possible. `known` must be in ascending order.
 pub fn lost_ranges(stream: &KnownStream, known: impl IntoIterator<Item = u64>) -> Vec<RangeInclusive<u64>> {
     let mut next = stream.handled_to + 1;
     let mut ranges = Vec::new();

@@ -1,4 +1,4 @@
-//! Time is an input: no decision reads a clock. leases use the database's clock, and policy uses `as_of`,
+//! Provides time as an input: no decision reads a clock. Leases use the database's clock. Policies use `as_of`,
 //! which is read once when a retrospective opens.
 
 use jiff::Timestamp;

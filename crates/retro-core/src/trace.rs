@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum length of a `tracestate` that is carried, because every row and header contains it. A longer one
-/// is dropped, as the standard allows.
+/// Maximum length in bytes of a `tracestate` that is carried, because every row and header contains it. A longer
+/// one is dropped, as the standard allows.
 const STATE_BYTES_MAX: usize = 512;
 
-/// A span that is continued by or linked to another one.
+/// Reference to a span, which other spans continue or link to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     /// Id of the trace; never zero.
@@ -16,7 +16,7 @@ pub struct TraceContext {
     pub span_id: u64,
     /// Trace flags; bit 0 means that the trace is sampled.
     pub flags: u8,
-    /// Vendor data of `tracestate`, unchanged.
+    /// Vendor data from the header `tracestate`, unchanged; `None` when there is none that can be carried.
     pub state: Option<String>,
 }
 
@@ -26,7 +26,8 @@ pub struct TraceContext {
 pub struct TraceParseError;
 
 impl TraceContext {
-    /// Parses the two headers. Fails when `traceparent` is invalid; drops a `tracestate` that cannot be carried.
+    /// Parses the headers `traceparent` and `tracestate`. Fails when `traceparent` is invalid. Drops a `tracestate`
+    /// that cannot be carried.
     pub fn from_headers(parent: &str, state: Option<&str>) -> Result<Self, TraceParseError> {
         let fields: Vec<&str> = parent.trim().split('-').collect();
         // Version 00 has exactly four fields; later versions may have more.
@@ -48,7 +49,7 @@ impl TraceContext {
         if context.trace_id == 0 || context.span_id == 0 { Err(TraceParseError) } else { Ok(context) }
     }
 
-    /// Returns the `traceparent` header.
+    /// Returns the value of the header `traceparent`.
     pub fn traceparent(&self) -> String {
         format!("00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
     }
@@ -90,7 +91,8 @@ fn parse_hex(text: &str, digits: usize) -> Result<u128, TraceParseError> {
     u128::from_str_radix(text, 16).map_err(|_| TraceParseError)
 }
 
-/// Returns whether a `tracestate` is short enough and printable ASCII, which both headers and rows can carry.
+/// Returns whether a `tracestate` is short enough and consists of printable ASCII, so that headers and rows can
+/// carry it.
 fn is_valid_state(state: &str) -> bool {
     (1..=STATE_BYTES_MAX).contains(&state.len()) && state.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }

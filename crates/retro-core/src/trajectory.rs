@@ -1,4 +1,4 @@
-//! Trajectories: turns, tool calls and tool answers of a run, in one representation for all formats.
+//! Trajectories of runs: their turns, tool calls and tool answers, in one representation for all formats.
 //!
 //! A **turn** is one entry of the emitter's log, and every turn belongs to a **step** of the workflow. All text here
 //! is redacted. The wire format is ATIF (`retro-adapters`), whose `steps[]` are called turns here.
@@ -19,9 +19,9 @@ pub struct Trajectory {
 /// One entry of an agent's log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// Step of the workflow that it belongs to.
+    /// Step of the workflow that the turn belongs to.
     pub step: Step,
-    /// True if a model decided something in it.
+    /// `true` if a model decided something in this turn.
     pub agentic: bool,
     /// Speaker of the turn.
     pub source: TurnSource,
@@ -40,7 +40,7 @@ pub struct Turn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnSource {
-    /// Instructions, and messages of the harness.
+    /// Instructions or messages of the harness.
     System,
     /// A person, or a program in a person's place.
     User,
@@ -58,7 +58,7 @@ pub struct ToolCall {
     /// Answer of the tool; `None` when the log contains no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// True if the log marks the call as failed; `None` when the log does not say.
+    /// `true` if the log marks the call as failed; `None` when the log does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<bool>,
 }
@@ -72,31 +72,31 @@ pub enum QuotePlace {
         /// Index of the turn, from 0.
         turn: u32,
     },
-    /// Reasoning of a turn.
+    /// Reasoning of the model in a turn.
     Reasoning {
         /// Index of the turn, from 0.
         turn: u32,
     },
-    /// Arguments of a call.
+    /// Arguments of a tool call.
     Arguments {
         /// Index of the turn, from 0.
         turn: u32,
         /// Index of the call within the turn, from 0.
         call: u32,
     },
-    /// Answer to a call.
+    /// Answer to a tool call.
     Answer {
         /// Index of the turn, from 0.
         turn: u32,
         /// Index of the call within the turn, from 0.
         call: u32,
     },
-    /// Remark in the agent's feedback on its own run.
+    /// Remark of the agent in the feedback on its own run.
     SelfFeedback {
         /// Index of the remark, from 0.
         remark: u32,
     },
-    /// Remark of a review; the evidence for a rule is in no run.
+    /// Remark in a code review. It is evidence for a rule and is not part of any run.
     Review,
 }
 
@@ -114,19 +114,18 @@ impl Trajectory {
         }
     }
 
-    /// Removes injected blocks of memories from every text, because the system must not learn from its own
-    /// output.
+    /// Removes injected memory blocks from every text, because the system must not learn from its own output.
     pub fn without_injected_blocks(self) -> Self {
         self.map_texts(strip_injected)
     }
 
-    /// Removes the contents of these memories from every text. The trace of a run that opened a memory contains its
-    /// words and errors, and would otherwise confirm it.
+    /// Removes the contents of these memories from every text. The trajectory of a run that opened a memory repeats
+    /// the memory's words and errors, and would otherwise confirm the memory.
     pub fn without_memory_content(self, memories: &[&Memory]) -> Self {
         self.map_texts(|text| strip_memory_content(text, memories))
     }
 
-    /// Replaces every text for which `change` returns another one.
+    /// Replaces every text for which `change` returns a new text.
     fn map_texts(mut self, change: impl Fn(&str) -> Option<String>) -> Self {
         let apply = |text: &mut String| {
             if let Some(changed) = change(text) {

@@ -1,11 +1,11 @@
-//! Weights as integers in thousandths. Sums of floats depend on their order, and threshold decisions would
-//! then depend on it too.
+//! Weights as integers in thousandths. Sums of floats depend on the order of the summands, and threshold decisions
+//! would then depend on it too.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Weight of a memory, 0 to 1000 thousandths; printed as `0.300`, stored as `300`.
+/// Weight of a memory, from 0 to 1000 thousandths. 300 thousandths are printed as `0.300` and stored as `300`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct Weight(u16);
@@ -39,12 +39,12 @@ impl Weight {
         if value > 1000 { Self(1000) } else { Self(value) }
     }
 
-    /// Returns the thousandths.
+    /// Returns the weight in thousandths.
     pub const fn get(self) -> u16 {
         self.0
     }
 
-    /// Returns this weight moved by `delta`, clamped once.
+    /// Returns this weight changed by `delta`. The sum is clamped to the range of a weight.
     pub fn adjusted_by(self, delta: WeightDelta) -> Self {
         // Adding in i64 avoids an overflow before clamping.
         let sum = i64::from(self.0) + i64::from(delta.0);
@@ -58,7 +58,7 @@ impl fmt::Display for Weight {
     }
 }
 
-/// Signed movement of a weight in thousandths; printed as `+0.100` or `-0.150`.
+/// Signed change of a weight in thousandths; printed as `+0.100` or `-0.150`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WeightDelta(pub i32);

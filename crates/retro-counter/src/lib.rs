@@ -24,11 +24,11 @@ use spans::BatchSpans;
 
 /// Delay before a message is tried again when the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Number of bytes of inline bodies at which a transaction is full: a compressed message of a kilobyte may
-/// hold a body of a megabyte, and a batch has hundreds of messages. 128 bodies of 64 KiB, the event size that
-/// CloudEvents asks for, still fit.
+/// Number of bytes of inline bodies at which a transaction is full. The bound is needed because a compressed
+/// message of a kilobyte may contain a body of a megabyte, and a batch has hundreds of messages. 128 bodies of 64
+/// KiB, the event size that CloudEvents asks for, still fit.
 const BODY_BYTES_PER_TRANSACTION: usize = 8 * 1024 * 1024;
-/// Maximum number of windows checked in one sweep; the next sweep checks the next ones.
+/// Maximum number of windows that one sweep checks. The next sweep checks further windows.
 const WINDOWS_PER_SWEEP: u32 = 100;
 
 /// Counts finished runs.
@@ -41,7 +41,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Creates a counter over its ports; it notifies `outbox` when there may be messages to send.
+    /// Creates a counter over its ports. The counter notifies `outbox` when there may be messages to send.
     pub fn new(
         store: Arc<dyn CounterStore>,
         policies: Arc<dyn Policies>,
@@ -51,13 +51,13 @@ impl Counter {
         Self { store, policies, clock, outbox, hosts: DatarefHosts::default() }
     }
 
-    /// Accepts references to bodies at these hosts. By default every address is refused.
+    /// Returns the counter with these hosts allowed for references to bodies. By default every address is refused.
     pub fn with_dataref_hosts(self, hosts: DatarefHosts) -> Self {
         Self { hosts, ..self }
     }
 
-    /// Opens the retrospectives of windows that filled up while their workflow was paused, which no event
-    /// would open. Returns the number opened; windows that are not full do not change.
+    /// Opens the retrospectives of windows that filled up while their workflow was paused, which no event would
+    /// open. Returns the number of opened retrospectives. Windows that are not full do not change.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let as_of = self.clock.now();
         let waiting = self.store.list_waiting_windows(as_of, WINDOWS_PER_SWEEP).await?;
@@ -160,7 +160,7 @@ impl Reconcilable for Counter {
     }
 }
 
-/// Parses deliveries in order until their bodies fill a transaction; always at least one.
+/// Parses deliveries in order until their bodies fill a transaction. Parses at least one.
 fn parse_until_full(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<IncomingRun, Rejection>> {
     let mut read_so_far = Vec::with_capacity(batch.len());
     let mut bytes = 0;
@@ -177,7 +177,7 @@ fn parse_until_full(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<Inco
     read_so_far
 }
 
-/// Parses one event into the run to store, with secrets removed from facts and trajectory.
+/// Parses one event into the run to store, and removes secrets from its facts and its trajectory.
 fn parse_delivery(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Rejection> {
     let RunCompleted { event, key, content_hash, mut run, body, trace } =
         run_completed::parse_delivery(delivery, hosts)?;

@@ -1,5 +1,5 @@
-//! Tracing spans of counting: one for the batch, linked to the causes of its events, and one within the trace
-//! of each sampled event, which later work on the run continues.
+//! Tracing spans of counting. One span covers the batch and is linked to the causes of its events. Each sampled
+//! event also gets a span within its own trace, which later work on the run continues.
 
 use retro_core::dead_letter::Rejection;
 use retro_core::id::Ordinal;
@@ -10,7 +10,7 @@ use retro_trace::{Kind, LINKS_MAX, Span, SpanParent};
 /// Open spans of a batch.
 pub(crate) struct BatchSpans {
     pub(crate) batch: Span,
-    /// Spans by the run's index in the batch.
+    /// Span of each run, by the run's index in the batch; `None` for a run without a span.
     runs: Vec<Option<Span>>,
 }
 

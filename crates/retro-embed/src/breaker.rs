@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Number of consecutive failures that open the circuit: one failure may be a coincidence, and two may come
-/// from one restart that affected two decisions.
+/// Number of consecutive failures that open the circuit. One failure may be a coincidence, and two may come from
+/// one restart that affected two decisions.
 pub(crate) const FAILURES_MAX: u32 = 3;
-/// First waiting time of an open circuit: the default timeout of one call.
+/// Time for which an open circuit waits before its first probe: the default timeout of one call.
 pub(crate) const FIRST_WAIT: Duration = Duration::from_secs(5);
-/// Longest waiting time. A dead address then costs a sixtieth of the time, and an address that is available
-/// again is used within five minutes.
+/// Longest time for which an open circuit waits before a probe. Calls to a dead address then take at most a
+/// sixtieth of the time, and an address that is available again is used within five minutes.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// Circuit breaker of one embedder, shared by all its callers.
@@ -40,16 +40,16 @@ struct OpenCircuit {
 /// Permission for one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallPermission {
-    /// The circuit is closed: calls are allowed.
+    /// The circuit is closed, so calls are allowed.
     Allowed,
-    /// The circuit is half-open: this one call is allowed as a probe.
+    /// The circuit is half-open, and this one call is allowed as a probe.
     Probe,
-    /// The circuit is open: no call is allowed for this time.
+    /// The circuit is open, and no call is allowed for the given time.
     Denied(Duration),
 }
 
 impl CircuitBreaker {
-    /// Returns whether a call is allowed. Of all callers after a waiting time, one gets a probe.
+    /// Returns whether a call is allowed at `now`. When a waiting time is over, exactly one caller gets a probe.
     pub(crate) fn request_permission(&self, now: Instant) -> CallPermission {
         let mut state = self.lock_state();
         let Some(circuit) = &mut state.open else { return CallPermission::Allowed };
@@ -62,13 +62,14 @@ impl CircuitBreaker {
         CallPermission::Probe
     }
 
-    /// Records an answer and closes the circuit. Returns whether it was open.
+    /// Records a successful call and closes the circuit. Returns `true` if the circuit was open.
     pub(crate) fn record_success(&self) -> bool {
         std::mem::take(&mut *self.lock_state()).open.is_some()
     }
 
-    /// Records a failure of a call with this permission. Returns the waiting time if the failure opened the
-    /// circuit or kept it open; `None` if calls are still allowed, or another failure had opened it before.
+    /// Records the failure of a call that had this permission. Returns the waiting time if the failure opened the
+    /// circuit or kept it open. Returns `None` if calls are still allowed, or if another failure had already opened
+    /// the circuit.
     pub(crate) fn record_failure(&self, turn: CallPermission, now: Instant) -> Option<Duration> {
         let mut state = self.lock_state();
         state.failures = state.failures.saturating_add(1);

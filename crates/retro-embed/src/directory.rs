@@ -1,5 +1,5 @@
-//! Embedder with Model2Vec weights from a directory: each token has a vector, and the vector of a text is their
-//! mean.
+//! Embedder with Model2Vec weights from a directory. Each token has a vector, and the vector of a text is the mean
+//! of the vectors of its tokens.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use retro_store::{EmbeddingSource, EmbeddingSourceError};
 
 use crate::to_integers;
 
-/// Files of a directory, in the order in which they are hashed.
+/// Names of the model's files in a directory, in the order in which they are hashed.
 const FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
-/// File name of the scale.
+/// Name of the file that contains the similarity scale.
 const SCALE: &str = "retrospect.json";
 /// Maximum size of a file, in bytes: twice the size of the largest published model.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -42,7 +42,7 @@ pub enum DirectoryError {
         /// Cause of the error.
         problem: String,
     },
-    /// The directory contains no scale, so the meaning of its cosines is unknown.
+    /// The directory contains no similarity scale, so the cosines of its model cannot be interpreted.
     #[error(
         "{} has no scale: `cargo xtask eval paraphrases --embedder-dir {} --calibrate` prints one, for its file {SCALE} or for embedder_scale",
         dir.display(), dir.display()
@@ -69,8 +69,8 @@ pub struct DirectoryEmbedder {
 }
 
 impl DirectoryEmbedder {
-    /// Loads a directory. A given scale takes precedence over the one in the directory. Fails when there is
-    /// neither.
+    /// Loads the model in a directory. A given scale takes precedence over the one in the directory. Fails when
+    /// there is neither.
     pub fn load(dir: &Path, scale: Option<SimilarityScale>) -> Result<Self, DirectoryError> {
         let scale = match scale {
             Some(scale) => scale,
@@ -79,8 +79,8 @@ impl DirectoryEmbedder {
         Self::load_with_scale(dir, scale)
     }
 
-    /// Loads a directory for calibration, where it may have no scale yet. The scale of the built-in embedder
-    /// is used then, which changes no comparison.
+    /// Loads the model in a directory for calibration, when the directory may not have a scale yet. Without a
+    /// scale, the fixed values of the common scale are used as cosines, so that every cosine maps to itself.
     pub fn load_for_calibration(dir: &Path) -> Result<Self, DirectoryError> {
         let nothing = SimilarityScale {
             contradiction: SimilarityScale::CONTRADICTION,

@@ -1,4 +1,4 @@
-//! Embedder behind an HTTP endpoint: `POST …/embeddings`, the protocol of OpenAI and most model servers.
+//! Embedder behind an HTTP endpoint that serves `POST …/embeddings`, the protocol of OpenAI and most model servers.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ const TEXTS_PER_REQUEST: usize = 64;
 /// Maximum number of characters of a text that are sent: far more than a title has, and fewer than any model
 /// accepts.
 const TEXT_CHARS_MAX: usize = 4000;
-/// Largest response in bytes: 64 vectors of 4,096 components in 24 characters each, twice.
+/// Largest response, in bytes: more than twice the size of 64 vectors of 4,096 components of 24 characters each.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Pause before the second and last attempt.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
@@ -50,7 +50,7 @@ pub enum EndpointError {
     /// The address is not an HTTP URL.
     #[error("{0:?} is not an http:// or https:// URL")]
     InvalidAddress(String),
-    /// The address holds credentials, which would be logged with it.
+    /// The address contains credentials, which would be logged with it.
     #[error("the address must not hold credentials; use embedder_key")]
     CredentialsInAddress,
 }
@@ -78,11 +78,11 @@ struct CallError {
 /// breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FaultKind {
-    /// A retry may succeed.
+    /// The failure may be temporary, and a retry may succeed.
     Transient,
-    /// The address, the key or the model is wrong: every call fails.
+    /// The address, the key or the model is wrong, so every call fails.
     Configuration,
-    /// The texts were refused; other texts may be accepted. Does not count for the circuit breaker.
+    /// The texts were refused, but other texts may be accepted. The failure does not count for the circuit breaker.
     Input,
 }
 
@@ -109,8 +109,8 @@ struct EmbeddingRow {
 }
 
 impl EndpointEmbedder {
-    /// Creates the embedder for a model below the base address `url`, such as `https://api.example.com/v1`.
-    /// Sends no request yet.
+    /// Creates the embedder for a model at the base address `url`, such as `https://api.example.com/v1`. Sends no
+    /// request yet.
     pub fn new(
         url: &str,
         model: String,

@@ -23,7 +23,8 @@ pub enum EmbedError {
     Endpoint(#[from] EndpointError),
 }
 
-/// Builds the configured source; `None` for the built-in embedder. Reads weights, but sends no request.
+/// Builds the configured embedding source. Returns `None` for the built-in embedder. Reads weights, but sends no
+/// request.
 pub fn build_source(configured: EmbedderConfig) -> Result<Option<Arc<dyn EmbeddingSource>>, EmbedError> {
     Ok(match configured {
         EmbedderConfig::BuiltIn => None,
@@ -35,11 +36,11 @@ pub fn build_source(configured: EmbedderConfig) -> Result<Option<Arc<dyn Embeddi
     })
 }
 
-/// Factor that scales the components of a unit vector.
+/// Factor by which the components of a unit vector are multiplied before they are rounded.
 const UNIT: f64 = 10_000.0;
 
-/// Converts a vector to integers: scaled to length 1, times [`UNIT`], rounded. Returns `None` when a component
-/// is not finite. The zero vector stays zero.
+/// Scales a vector to length 1, multiplies its components by [`UNIT`] and rounds them to integers. The zero vector
+/// stays zero. Returns `None` when a component is not finite.
 fn to_integers(vector: &[f64]) -> Option<Vec<i32>> {
     if !vector.iter().all(|x| x.is_finite()) {
         return None;

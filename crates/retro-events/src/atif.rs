@@ -1,4 +1,4 @@
-//! Parser for ATIF, the Agent Trajectory Interchange Format (versions 1.0 to 1.7) → [`Trajectory`].
+//! Parses ATIF, the Agent Trajectory Interchange Format (versions 1.0 to 1.7), into a [`Trajectory`].
 //!
 //! Only the parts that a retrospective uses are read; every other field is accepted and ignored. Our own
 //! additions to an entry are `step` and `step_kind`. An ATIF *step* is a *turn* here, while a [`Step`] is a
@@ -19,20 +19,20 @@ use serde::Deserialize;
 use document_path::DocumentPath;
 use retro_core::json::{JsonBounds, JsonDocument, JsonKind, JsonNode};
 
-/// Supported versions.
+/// Supported versions of ATIF.
 pub const VERSIONS: [&str; 8] =
     ["ATIF-v1.0", "ATIF-v1.1", "ATIF-v1.2", "ATIF-v1.3", "ATIF-v1.4", "ATIF-v1.5", "ATIF-v1.6", "ATIF-v1.7"];
-/// Largest body, in bytes: the limit of the gateway.
+/// Largest body, in bytes, which is also the limit of the gateway.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Maximum number of turns of one run: an agent that takes one turn per second for more than a day. The time
-/// of parsing and analysis is linear in the bytes, which are limited separately, and not quadratic in the
+/// Maximum number of turns of one run: as many as an agent takes in more than a day at one turn per second. The
+/// time of parsing and analysis is linear in the bytes, which are limited separately, and not quadratic in the
 /// turns.
 pub const TURNS_MAX: usize = 100_000;
 
-/// Maximum number of tool calls of one run, the same as of turns.
+/// Maximum number of tool calls of one run, the same as the maximum number of turns.
 pub const CALLS_MAX: usize = TURNS_MAX;
 
-/// Parses a body from the object store.
+/// Parses a trajectory that is stored outside of its event.
 pub fn from_slice(bytes: &Bytes) -> Result<Trajectory, Rejection> {
     parse_trajectory(
         JsonDocument::parse(bytes, JsonBounds::with_bytes_max(BODY_BYTES_MAX))?.root(),
@@ -40,15 +40,15 @@ pub fn from_slice(bytes: &Bytes) -> Result<Trajectory, Rejection> {
     )
 }
 
-/// Parses an ATIF document at path `at`. Fails with `trajectory_invalid` and the path of the field that does
-/// not fit, such as `data.trajectory.steps[3].tool_calls[0].function_name`.
+/// Parses an ATIF document that is located at the path `at` of its event. Fails with `trajectory_invalid` and the
+/// path of the field that does not fit, such as `data.trajectory.steps[3].tool_calls[0].function_name`.
 pub fn parse_trajectory(document: JsonNode<'_>, at: &str) -> Result<Trajectory, Rejection> {
     let mut reader = TrajectoryReader::default();
     reader.parse_document(document, &DocumentPath::root(at))?;
     Ok(Trajectory { turns: reader.turns })
 }
 
-/// Collects turns entry by entry. Nothing of an entry is kept except its turns.
+/// Collects the turns of a document entry by entry. Nothing of an entry is kept except its turns.
 #[derive(Default)]
 struct TrajectoryReader {
     turns: Vec<Turn>,
@@ -81,7 +81,8 @@ impl TrajectoryReader {
         Ok(())
     }
 
-    /// Adds one turn, and a system turn after it for observations without a call.
+    /// Adds the turn of an entry, followed by a system turn for results that belong to no call. Skips copied
+    /// context and an entry without content.
     fn parse_entry(&mut self, entry: JsonNode<'_>, at: &DocumentPath<'_>) -> Result<(), Rejection> {
         at.check_object(entry)?;
         let head = EntryHead::parse_head(entry, at)?;
@@ -121,7 +122,8 @@ struct EntryHead {
     message: String,
     reasoning: String,
     llm_call_count: Option<u64>,
-    /// Repeated from an earlier document for context. Reading it again would count its evidence twice.
+    /// `true` if the entry is repeated from an earlier document for context. Reading it again would count its
+    /// evidence twice.
     is_copied_context: bool,
 }
 
@@ -147,8 +149,9 @@ impl EntryHead {
         })
     }
 
-    /// Returns whether a model decided something: it wrote a message or called a tool, unless the log says that
-    /// no model was asked.
+    /// Returns whether a model decided something in this entry, as its `step_kind` says. Without a `step_kind`, the
+    /// agent must have written a message or reasoning, or called a tool, and the log must not say that no model was
+    /// asked.
     fn is_agentic(&self, calls: bool) -> bool {
         match self.step_kind {
             Some(kind) => kind == StepKind::Agentic,
@@ -162,7 +165,7 @@ impl EntryHead {
     }
 }
 
-/// A call, and the id by which results refer to it.
+/// A tool call with the id by which results refer to it; the id is `None` if the log contains none.
 struct PendingCall<'a> {
     id: Option<Cow<'a, str>>,
     call: ToolCall,
@@ -196,11 +199,11 @@ fn parse_calls<'a>(
     Ok(calls)
 }
 
-/// The result of a tool call: an item of `observation.results`.
+/// The result of a tool call, which is an item of `observation.results`.
 #[derive(Clone, Copy)]
 struct Answer<'a>(JsonNode<'a>);
 
-/// Validates an entry's observation, if it has one, and returns it.
+/// Validates the observation of an entry and returns it; `None` if the entry has none.
 fn parse_observation<'a>(
     entry: JsonNode<'a>,
     at: &DocumentPath<'_>,
@@ -221,10 +224,10 @@ fn observation_answers(observation: Option<JsonNode<'_>>) -> impl Iterator<Item 
     results.into_iter().flatten().map(Answer)
 }
 
-/// Assigns each result to its call: by id, or in order if a result names no call. Some exporters write the
-/// results in a separate entry after the calls; those go to the unanswered calls of the turn `before`. Returns
-/// the text of the results that belong to no call. Results are processed one by one and not collected, since a
-/// list of empty ones takes many times the memory of its text.
+/// Assigns each result to its call by id, or in order if the result names no call. Some exporters write the results
+/// in a separate entry after the calls; such results are assigned to the unanswered calls of the turn `before`.
+/// Returns the text of the results that belong to no call. Results are processed one by one and not collected,
+/// since a list of empty results takes many times the memory of its text.
 fn assign_answers<'a>(
     answers: impl Iterator<Item = Answer<'a>>,
     calls: &mut [PendingCall<'_>],
@@ -272,10 +275,10 @@ fn assign_answers<'a>(
     observed
 }
 
-/// Names of a sole argument whose value is a command line as a person would type it.
+/// Names under which the only argument of a call is a command line as a person would type it.
 const COMMAND_ARGUMENTS: [&str; 7] = ["command", "cmd", "code", "query", "sql", "input", "action"];
 
-/// Returns the bare command line if there is one, and the canonical JSON otherwise.
+/// Returns the arguments as text: the bare command line if there is one, otherwise the canonical JSON.
 fn arguments_text(arguments: JsonNode<'_>) -> String {
     match arguments.kind() {
         JsonKind::Null => String::new(),
@@ -289,7 +292,7 @@ fn arguments_text(arguments: JsonNode<'_>) -> String {
     }
 }
 
-/// Returns the text of an object encoded in a string; `None` for any other text.
+/// Returns the arguments in a text that contains a JSON object; `None` for any other text.
 fn parse_object_text(text: &str) -> Option<String> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -356,8 +359,8 @@ fn failure_flag(fields: JsonNode<'_>) -> Option<bool> {
     flag.or_else(status).or_else(exit)
 }
 
-/// Returns the text of a string or of content parts; an image is replaced by its address. `None` for anything
-/// else.
+/// Returns the text of a string or of content parts, in which an image is replaced by its address. Returns `None`
+/// for any other value.
 fn content_text(content: JsonNode<'_>) -> Option<String> {
     match content.kind() {
         JsonKind::Null => Some(String::new()),
@@ -386,7 +389,7 @@ fn part_text(part: JsonNode<'_>) -> String {
     }
 }
 
-/// Replaces NUL, which is legal in JSON and which no text column stores. Done here, before anything is quoted.
+/// Replaces NUL, which is legal in JSON but which no text column stores. This is done before anything is quoted.
 fn replace_nul(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

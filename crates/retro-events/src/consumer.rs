@@ -1,5 +1,5 @@
-//! The interface of every consumer: load, decide, commit, return an outcome. The loop around it is in
-//! `retro-bus`.
+//! Interface of consumers, which load, decide, commit and return an outcome for each message. The loop that calls
+//! them is in `retro-bus`.
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ pub struct Delivery {
     pub stream: String,
     /// Subject of the message.
     pub subject: String,
-    /// Position in the stream.
+    /// Sequence of the message in the stream.
     pub sequence: u64,
     /// Headers in order, with names in their original case.
     pub headers: Vec<(String, String)>,
-    /// Payload, unchanged.
+    /// Payload as the broker delivered it.
     pub payload: Bytes,
     /// Number of deliveries to this consumer so far, including this one, as counted by the broker.
     pub delivered: u64,
-    /// Time at which the broker stored it.
+    /// Time at which the broker stored the message.
     pub stored_at: Timestamp,
 }
 
@@ -44,8 +44,8 @@ impl Delivery {
         TraceContext::from_headers(self.header("traceparent")?, self.header("tracestate")).ok()
     }
 
-    /// Returns whether the message may have been handled before: redelivered by the broker, or replayed by an
-    /// operator.
+    /// Returns whether the message may have been handled before, because the broker redelivered it or an operator
+    /// replayed it.
     pub fn is_repeated(&self) -> bool {
         self.delivered > 1 || self.header(REPLAY_HEADER).is_some()
     }
@@ -57,7 +57,8 @@ pub(crate) fn find_header<'a>(headers: &'a [(String, String)], name: &str) -> Op
 }
 
 impl Delivery {
-    /// Parses the internal message in this delivery. Fails with a rejection when it is something else.
+    /// Parses the internal message in this delivery. Fails with a rejection when the delivery is not an internal
+    /// message.
     pub fn parse_message(&self) -> Result<Message, Rejection> {
         serde_json::from_slice(&self.payload).map_err(|error| {
             Rejection::of_message(Code::FieldInvalid, format!("not a message of ours: {error}"))
@@ -68,33 +69,33 @@ impl Delivery {
 /// Outcome of handling one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandlerOutcome {
-    /// The effects of the message are stored; it is acknowledged.
+    /// The effects of the message are stored. The message is acknowledged.
     Done,
     /// The message was handled before and nothing changed. It is acknowledged.
     Duplicate,
-    /// Handling failed and costs an attempt. After the last attempt the message becomes a dead letter.
+    /// Handling failed, which uses up an attempt. After the last attempt the message becomes a dead letter.
     RetryAfter {
         /// Delay before the next attempt.
         wait: Duration,
-        /// Reason, for the log and the dead letter.
+        /// Reason for the failure, for the log and the dead letter.
         reason: String,
     },
-    /// The message is not at fault (the database is unreachable). No attempt is used up.
+    /// The message is not at fault, for example when the database is unreachable. No attempt is used up.
     Snooze {
         /// Delay before the message is handled again.
         wait: Duration,
-        /// Reason, for the log.
+        /// Reason for the delay, for the log.
         reason: String,
     },
-    /// The message can never be handled. It is stored completely as a dead letter, then acknowledged.
+    /// The message can never be handled. It is stored completely as a dead letter and then acknowledged.
     DeadLetter(Rejection),
 }
 
 /// Handles messages of one kind.
 #[async_trait]
 pub trait Consumer: Send + Sync + 'static {
-    /// Returns the name of the durable consumer at the broker, which is also its key in the inbox, attempts and
-    /// dead letters.
+    /// Returns the name of the durable consumer at the broker, which also identifies it in the inbox, the attempts
+    /// and the dead letters.
     fn name(&self) -> &'static str;
 
     /// Handles a batch and returns one outcome for each message, in order. All effects are committed when it
@@ -105,8 +106,8 @@ pub trait Consumer: Send + Sync + 'static {
 /// A consumer that can determine which messages it has not processed.
 #[async_trait]
 pub trait Reconcilable: Consumer {
-    /// Returns the indexes of the messages that it has not processed, in order; unreadable messages are
-    /// included. Fails with a sentence when that cannot be determined now.
+    /// Returns the indexes of the messages that this consumer has not processed, in order. Unreadable messages are
+    /// included. Fails with an explanation when this cannot be determined now.
     async fn find_unprocessed(&self, batch: &[Delivery]) -> Result<Vec<usize>, String>;
 }
 
@@ -114,7 +115,7 @@ pub trait Reconcilable: Consumer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not publish to {subject}: {reason}")]
 pub struct PublishError {
-    /// Subject that was published to.
+    /// Subject of the message.
     pub subject: String,
     /// Cause of the failure.
     pub reason: String,
@@ -123,8 +124,8 @@ pub struct PublishError {
 /// Publishes internal messages and waits until the broker has stored them.
 #[async_trait]
 pub trait Publisher: Send + Sync + 'static {
-    /// Publishes each message under its id. Returns when all are acknowledged; after an error any of them may
-    /// have been stored.
+    /// Publishes each message under its id. Returns when all messages are acknowledged. After an error, any of the
+    /// messages may have been stored.
     async fn publish(&self, messages: &[Message]) -> Result<(), PublishError>;
 }
 
@@ -143,11 +144,11 @@ pub enum IntakeError {
     /// The stream is full. Nothing was stored.
     #[error("the intake stream is full: {0}")]
     Full(String),
-    /// The broker is unreachable or rejected them. Nothing was stored.
+    /// The broker is unreachable or rejected the events. Nothing was stored.
     #[error("the broker is not available: {0}")]
     Unavailable(String),
-    /// The broker did not confirm in time and may have stored them. Publishing again is harmless: each event is
-    /// counted once.
+    /// The broker did not confirm in time and may have stored the events. Publishing them again is harmless,
+    /// because each event is counted once.
     #[error("the broker did not confirm: {0}")]
     Unconfirmed(String),
 }
@@ -162,7 +163,7 @@ pub trait IntakePublisher: Send + Sync + 'static {
 /// A GitHub event, ready for its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GithubMessage {
-    /// Subject with tenant and event: see [`crate::github::event_subject`].
+    /// Subject with the tenant and the kind of event: see [`crate::github::event_subject`].
     pub subject: String,
     /// The event as one JSON object (structured mode).
     pub payload: Bytes,
@@ -175,7 +176,7 @@ pub trait GithubPublisher: Send + Sync + 'static {
     async fn publish_message(&self, message: GithubMessage) -> Result<(), IntakeError>;
 }
 
-/// Maximum number of events published at once: the broker's own limit of an atomic batch.
+/// Maximum number of events that are published at once, which is the broker's own limit for an atomic batch.
 pub const INTAKE_EVENTS_MAX: usize = 1000;
 
 /// Reason why a body could not be fetched or stored.
@@ -186,7 +187,7 @@ pub enum ObjectError {
     Gone {
         /// Name of the object.
         name: String,
-        /// Difference from the promised body.
+        /// Explanation of what is missing or different.
         problem: String,
     },
     /// The object store is unreachable.
@@ -194,7 +195,7 @@ pub enum ObjectError {
     Unavailable(String),
 }
 
-/// Storage of bodies that are too large for a message: the broker's object store.
+/// Stores bodies that are too large for a message in the broker's object store.
 #[async_trait]
 pub trait ObjectStorage: Send + Sync + 'static {
     /// Stores bytes under the tenant's prefix and a name derived from their hash. Storing them again is
@@ -205,7 +206,7 @@ pub trait ObjectStorage: Send + Sync + 'static {
     async fn get(&self, object: &ObjectRef) -> Result<Bytes, ObjectError>;
 }
 
-/// Fetches bodies that are stored at their emitter's host.
+/// Fetches bodies that are stored at a host of their emitter.
 #[async_trait]
 pub trait BodyFetcher: Send + Sync + 'static {
     /// Fetches a body from an allowed host, and checks its size and hash.

@@ -1,8 +1,8 @@
 //! Decompression of payloads, with a limit on the decompressed size.
 //!
-//! The header `content-encoding` names the compression, over NATS as over HTTP. `zstd` and `gzip` are
-//! supported, which engines and HTTP clients write. A few bytes can decompress to gigabytes, so decompression
-//! stops at the limit.
+//! The header `content-encoding` names the compression, over NATS as well as over HTTP. The supported compressions
+//! are `zstd` and `gzip`, which engines and HTTP clients use. A few bytes can decompress to gigabytes, so
+//! decompression stops at the limit.
 
 use std::io::{self, Read, Write};
 
@@ -12,8 +12,8 @@ use retro_core::dead_letter::{Code, Rejection};
 
 /// Header that names the compression.
 pub const CONTENT_ENCODING: &str = "content-encoding";
-/// Largest window of a zstd frame, as a power of two: 8 MiB, which RFC 9659 guarantees to senders. Without a
-/// limit a frame may demand gigabytes of memory from its reader.
+/// Base-2 logarithm of the largest window of a zstd frame in bytes. The window is 8 MiB, which RFC 9659 guarantees
+/// to senders. Without a limit, a frame may demand gigabytes of memory from its reader.
 const WINDOW_LOG_MAX: u32 = 23;
 
 /// Maximum number of members of a gzip payload. A writer that compresses in blocks of 64 KiB needs about 260
@@ -25,8 +25,8 @@ pub fn is_supported(encoding: &str) -> bool {
     ["", "identity", "gzip", "x-gzip", "zstd"].contains(&encoding.trim().to_ascii_lowercase().as_str())
 }
 
-/// Decompresses a payload to at most `bytes_max` bytes; without an encoding it is returned unchanged. Fails
-/// with `encoding_invalid` at `content-encoding`, or with `oversized`.
+/// Decompresses a payload to at most `bytes_max` bytes. Without an encoding, the payload is returned unchanged.
+/// Fails with `encoding_invalid` at `content-encoding`, or with `oversized`.
 pub fn decompress_payload(
     encoding: Option<&str>,
     payload: &Bytes,
@@ -94,8 +94,8 @@ impl<'a> CompressedPayload<'a> {
     }
 }
 
-/// Reader over the members of a gzip payload. Starting a member costs as much as reading forty kilobytes,
-/// however little it holds, so their number is limited.
+/// Reader over the members of a gzip payload. Starting a member takes as long as reading forty kilobytes, however
+/// little data it contains, so the number of members is limited.
 struct GzipMembers<'a> {
     member: GzDecoder<&'a [u8]>,
     started: usize,
@@ -124,7 +124,7 @@ impl Read for GzipMembers<'_> {
     }
 }
 
-/// A writer that counts bytes, so that an error can say where a payload is cut off.
+/// Writer that counts bytes, so that an error can say after how many bytes a payload is cut off.
 struct CountingWriter<'w, W> {
     out: &'w mut W,
     bytes: usize,

@@ -1,8 +1,8 @@
-//! CloudEvents 1.0 over NATS: one message ↔ one envelope, in structured or binary mode.
+//! Parses and encodes CloudEvents 1.0 over NATS. Each message is one envelope, in structured or binary mode.
 //!
-//! The type is our own. The SDK's type brings a second set of types for times, URLs and errors (`chrono`,
-//! `url`, `snafu`), keeps only scalar extensions, and reports a bad field without its path, which a dead letter
-//! needs.
+//! We use our own type, because the SDK's type brings a second set of types for times, URLs and errors (`chrono`,
+//! `url`, `snafu`), keeps only scalar extensions, and reports an invalid field without its path, which a dead
+//! letter needs.
 
 use std::collections::BTreeMap;
 
@@ -20,37 +20,37 @@ use retro_core::json::{JsonBounds, JsonDocument, JsonNode};
 
 /// Largest message, in bytes: the broker's default limit. Larger bodies are sent by reference.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// Largest event over HTTP or from a file, in bytes: the largest body, plus space for the rest. If an event
-/// exceeds [`MESSAGE_BYTES_MAX`], its body is stored separately before it is published.
+/// Largest event over HTTP or from a file, in bytes: the largest body, plus space for the rest of the event. If an
+/// event exceeds [`MESSAGE_BYTES_MAX`], its body is stored separately before the event is published.
 pub const EVENT_BYTES_MAX: usize = atif::BODY_BYTES_MAX + MESSAGE_BYTES_MAX;
-/// Longest `id`, `source` or `type`, in bytes: together they are the key of an identity that is kept forever.
+/// Longest `id`, `source` or `type`, in bytes. They are limited because the identity of an event is kept forever.
 pub const ATTRIBUTE_BYTES_MAX: usize = 1024;
 
-/// Maximum number of attributes of an event, in either mode. CloudEvents defines eight, and a dozen documented
-/// extensions.
+/// Maximum number of attributes of an event, in either mode. CloudEvents defines eight attributes and documents a
+/// dozen extensions.
 pub const ATTRIBUTES_MAX: usize = 256;
-/// Maximum number of values that the extensions of an event hold together. The specification allows scalars
-/// only; nested values from emitters are small, and are kept as a tree.
+/// Maximum number of values in all extensions of an event together. The specification allows scalars only; nested
+/// values from emitters are small and are kept as a tree.
 pub const EXTENSION_VALUES_MAX: usize = 128;
 
 /// A CloudEvent whose data is JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
-    /// `id`: together with `source`, the identity of the event within its tenant.
+    /// Attribute `id`, which together with `source` identifies the event within its tenant.
     pub id: String,
-    /// `source`: the emitter.
+    /// Attribute `source`, which names the emitter.
     pub source: String,
-    /// `type`: the kind of event, with its version.
+    /// Attribute `type`: the kind of event, with its version.
     pub kind: String,
-    /// `time`: when it happened, according to the emitter.
+    /// Attribute `time`: the time of the event according to the emitter; `None` if the emitter gives none.
     pub time: Option<Timestamp>,
     /// All other attributes, including extensions, as received.
     pub extensions: Map<String, Value>,
-    /// `data`; `null` if there is none.
+    /// Member `data`; JSON `null` if there is none.
     pub data: JsonDocument,
 }
 
-/// An encoded envelope: headers and payload.
+/// Headers and payload of an encoded envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedEvent {
     /// Message headers.
@@ -65,8 +65,9 @@ impl Envelope {
         Self::from_parts(&delivery.headers, &delivery.payload, MESSAGE_BYTES_MAX)
     }
 
-    /// Parses headers (ignoring case) and a payload of at most `bytes_max` decompressed bytes. The content type
-    /// decides the mode; without one, `ce-` headers, then a `specversion` key do.
+    /// Parses headers (ignoring case) and a payload of at most `bytes_max` decompressed bytes. A CloudEvents
+    /// content type means structured mode. With any other content type or none, `ce-` headers mean binary mode, and
+    /// without them the payload is parsed in structured mode.
     pub fn from_parts(
         headers: &[(String, String)],
         payload: &Bytes,
@@ -124,7 +125,7 @@ impl Envelope {
         Self::from_attributes(attributes, data)
     }
 
-    /// Encodes in structured mode: everything is in the payload.
+    /// Encodes the envelope in structured mode, in which the payload contains everything.
     pub fn to_structured(&self) -> EncodedEvent {
         EncodedEvent {
             headers: vec![("content-type".to_owned(), "application/cloudevents+json".to_owned())],
@@ -148,8 +149,8 @@ impl Envelope {
         out
     }
 
-    /// Encodes in binary mode: attributes in `ce-` headers, data in the payload. An extension that is an object
-    /// or an array is sent as its JSON text.
+    /// Encodes the envelope in binary mode, with the attributes in `ce-` headers and the data in the payload. An
+    /// extension that is an object or an array is sent as its JSON text.
     pub fn to_binary(&self) -> EncodedEvent {
         let content_type = match self.extensions.get("datacontenttype") {
             Some(Value::String(given)) => given.clone(),
@@ -205,7 +206,8 @@ fn not_cloud_event() -> Rejection {
     )
 }
 
-/// `Application/JSON; charset=utf-8` → `application/json`.
+/// Returns a media type in lower case and without parameters: `Application/JSON; charset=utf-8` becomes
+/// `application/json`.
 fn media_type(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
@@ -243,7 +245,7 @@ fn from_headers(
     Envelope::from_attributes(attributes, data)
 }
 
-/// The attributes of a structured event, as JSON trees within limits.
+/// Collects the attributes of a structured event as JSON trees, and limits their number and that of their values.
 #[derive(Default)]
 struct Attributes {
     values: usize,
@@ -310,8 +312,8 @@ fn parse_time(time: &Value) -> Result<Timestamp, Rejection> {
     field::deserialize_field(Code::FieldInvalid, "time", time)
 }
 
-/// Percent-encodes what a header value may not contain: everything but printable ASCII, and space, quote and
-/// percent.
+/// Percent-encodes every character that a header value must not contain: all except printable ASCII, and also
+/// space, quote and percent.
 fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Deserialization with the path of the field that does not fit, never repeating its value.
+//! Deserializes values. An error contains the path of the field that does not fit, and never its value.
 
 use retro_core::dead_letter::{Code, Rejection};
 use serde::{Deserialize, Deserializer};
@@ -8,7 +8,8 @@ use retro_core::json::{JsonKind, JsonNode};
 /// Maximum length of a short text (repository, user, commit, versions) in bytes; such texts are shown in tables.
 pub const SHORT_TEXT_BYTES_MAX: usize = 1024;
 
-/// Deserializes the value at path `at` of its document. A rejection carries `code` and the complete path.
+/// Deserializes the value that is located at the path `at` of its document. A rejection contains `code` and the
+/// complete path.
 pub fn deserialize_field<'de, T, D>(code: Code, at: &str, value: D) -> Result<T, Rejection>
 where
     T: Deserialize<'de>,
@@ -20,7 +21,7 @@ where
     })
 }
 
-/// Joins two paths: `data` and `usage.input_tokens`, or `steps` and `[3]`.
+/// Joins two paths, such as `data` and `usage.input_tokens`, or `steps` and `[3]`.
 pub fn join_path(at: &str, rest: &str) -> String {
     match (at, rest) {
         (at, "" | ".") => at.to_owned(),
@@ -73,7 +74,8 @@ fn explain_error(code: Code, path: String, message: &str) -> Rejection {
     Rejection::of_field(code, path, detail)
 }
 
-/// `invalid type: string "xyz"` → `found a string`.
+/// Returns the kind of value that was found, from serde's message: `invalid type: string "xyz"` becomes `found a
+/// string`.
 fn kind_found(found: &str) -> String {
     let kind = found
         .strip_prefix("invalid type: ")

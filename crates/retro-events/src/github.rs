@@ -1,4 +1,4 @@
-//! GitHub events: each webhook becomes one narrow event with only the fields that are used.
+//! Defines the events that GitHub's webhooks become. Each event contains only the fields that are used.
 //!
 //! The bridge writes them; the reviewer and the tracker read them. Every text by a person may be hostile: it is
 //! data, never an instruction, and it has been neither screened nor redacted. GitHub adds fields now and then;
@@ -17,7 +17,7 @@ use crate::envelope::Envelope;
 use crate::{Role, subject};
 use retro_core::json::JsonDocument;
 
-/// Prefix of every event type; kind and version follow.
+/// Prefix of every event type, which the kind of event and the version follow.
 const TYPE_PREFIX: &str = "dev.retrospect.github.";
 /// Version suffix of every event type.
 const TYPE_VERSION: &str = ".v1";
@@ -25,37 +25,38 @@ const TYPE_VERSION: &str = ".v1";
 /// Longest text by a person, in bytes. GitHub allows 65,536 characters; the rest of a longer comment is of no
 /// use for a rule.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024;
-/// Maximum number of commits of one push event: those whose messages name a run.
+/// Maximum number of commits in one push event, which contains only the commits whose messages name a run.
 pub const COMMITS_MAX: usize = 100;
 
-/// Maximum number of values and keys of one event: a push with that many commits has about a thousand. Serde
+/// Maximum number of values and keys of one event. A push with [`COMMITS_MAX`] commits has about a thousand. Serde
 /// buffers all of them until it knows the kind of event.
 const VALUES_MAX: usize = 4096;
 
 /// A parsed GitHub event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GithubEvent {
-    /// Identity of the event: the id of the delivery, so that a redelivery is recognised.
+    /// Identity of the event. Its id is that of GitHub's delivery, so that a redelivery is recognised.
     pub event: EventKey,
     /// SHA-256 of the canonical form of `data`.
     pub content_hash: String,
-    /// Time of the event according to GitHub; otherwise when the bridge received it.
+    /// Time of the event according to GitHub, or the time at which the bridge received it if GitHub sends none.
     pub occurred_at: Timestamp,
     /// Content of the event.
     pub data: GithubData,
 }
 
-/// The `data` of an event.
+/// Content of an event, which is its member `data`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GithubData {
-    /// Repository as `owner/name`, as GitHub writes it. Names of repositories are unique ignoring case.
+    /// Repository as `owner/name`, as GitHub writes it. Two names that differ only in case name the same
+    /// repository.
     pub repo: String,
     /// Host of the repository: `github.com`, or an Enterprise server.
     pub host: String,
-    /// User who triggered the event; `None` if GitHub no longer knows.
+    /// User who triggered the event; `None` if GitHub does not name one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender: Option<Person>,
-    /// The change that happened.
+    /// Change in the repository that the event reports.
     #[serde(flatten)]
     pub what: RepositoryEvent,
 }
@@ -75,37 +76,37 @@ pub enum RepositoryEvent {
     PullRequestReview {
         /// GitHub's name of the action: `submitted`, `edited` or `dismissed`.
         action: String,
-        /// The pull request.
+        /// Pull request that the review belongs to.
         pull_request: PullRequest,
-        /// The review.
+        /// Review that was submitted, edited or dismissed.
         review: Review,
     },
     /// A comment on lines of a pull request was created, edited or deleted.
     PullRequestReviewComment {
         /// GitHub's name of the action: `created`, `edited` or `deleted`.
         action: String,
-        /// The pull request.
+        /// Pull request that the comment belongs to.
         pull_request: PullRequest,
-        /// The comment.
+        /// Comment that was created, edited or deleted.
         comment: Comment,
     },
-    /// A thread of such comments was resolved or reopened.
+    /// A thread of comments on lines of a pull request was resolved or reopened.
     PullRequestReviewThread {
         /// GitHub's name of the action: `resolved` or `unresolved`.
         action: String,
-        /// The pull request.
+        /// Pull request that the thread belongs to.
         pull_request: PullRequest,
-        /// Ids of the thread's comments, first one first.
+        /// Ids of the thread's comments, starting with the first comment.
         comments: Vec<u64>,
     },
-    /// A comment in the conversation of a pull request. Comments on issues that are not pull requests are
-    /// ignored.
+    /// A comment in the conversation of a pull request was created, edited or deleted. Comments on issues that are
+    /// not pull requests are ignored.
     IssueComment {
         /// GitHub's name of the action: `created`, `edited` or `deleted`.
         action: String,
-        /// Number of the pull request; GitHub sends no other field of it here.
+        /// Number of the pull request. GitHub sends no other field of the pull request here.
         number: u64,
-        /// The comment.
+        /// Comment that was created, edited or deleted.
         comment: Comment,
     },
     /// Commits whose messages name a run were pushed.
@@ -120,104 +121,107 @@ pub enum RepositoryEvent {
 pub struct Person {
     /// Login name.
     pub login: String,
-    /// True if GitHub classifies the account as a bot.
+    /// `true` if GitHub classifies the account as a bot.
     #[serde(default)]
     pub bot: bool,
 }
 
-/// A pull request as an event shows it.
+/// A pull request as an event describes it. An optional field is `None` if GitHub did not send it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequest {
-    /// Number in the repository.
+    /// Number of the pull request in its repository.
     pub number: u64,
-    /// Author; `None` for a deleted account.
+    /// Author of the pull request; `None` for a deleted account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<Person>,
-    /// True while it is open.
+    /// `true` while the pull request is open.
     pub open: bool,
-    /// True once it was merged.
+    /// `true` once the pull request was merged.
     #[serde(default)]
     pub merged: bool,
-    /// Commit at its head.
+    /// Hash of the commit at the head of the pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_commit: Option<String>,
-    /// Merge commit.
+    /// Hash of the merge commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
-    /// Time when it was opened.
+    /// Time when the pull request was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_at: Option<Timestamp>,
-    /// Time when it was closed, merged or not.
+    /// Time when the pull request was closed, whether or not it was merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// URL of the web page.
+    /// URL of the pull request's web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// A review: a verdict with a text. Its comments arrive as separate events.
+/// A review, which consists of a verdict and a text. Its comments arrive as separate events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
-    /// GitHub's id.
+    /// Id that GitHub gave the review.
     pub id: u64,
-    /// Author; `None` for a deleted account.
+    /// Author of the review; `None` for a deleted account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Person>,
-    /// Association of the author with the repository, as a lower bound.
+    /// Association of the author with the repository. For a private member, GitHub may report a weaker association
+    /// than the real one.
     #[serde(default)]
     pub association: AuthorAssociation,
     /// Verdict of the reviewer.
     pub state: ReviewState,
-    /// Text; often empty.
+    /// Text of the review; often empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
-    /// Time of submission.
+    /// Time when the review was submitted; `None` if GitHub did not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// URL of the web page.
+    /// URL of the review's web page; `None` if GitHub did not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// A comment, on lines or in the conversation.
+/// A comment on lines of a pull request or in its conversation. An optional field is `None` if GitHub did not send
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comment {
-    /// GitHub's id; unique among comments of one kind.
+    /// Id that GitHub gave the comment; unique among comments of one kind.
     pub id: u64,
-    /// Author; `None` for a deleted account.
+    /// Author of the comment; `None` for a deleted account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Person>,
-    /// Association of the author with the repository, as a lower bound.
+    /// Association of the author with the repository. For a private member, GitHub may report a weaker association
+    /// than the real one.
     #[serde(default)]
     pub association: AuthorAssociation,
-    /// Text of at most [`TEXT_BYTES_MAX`] bytes; a longer one is cut at a character, and `cut` is set.
+    /// Text of at most [`TEXT_BYTES_MAX`] bytes. A longer text is cut between two characters, and `cut` is set.
     pub body: String,
-    /// True if the text was cut.
+    /// `true` if the text was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// Review that it belongs to.
+    /// Id of the review that the comment belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<u64>,
-    /// First comment of the thread that it replies in.
+    /// Id of the first comment of the thread; `None` if the comment is not a reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<u64>,
-    /// Path of the file.
+    /// Path of the file that the comment is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Line in the file.
+    /// Line of the file that the comment is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// Number of 👍. GitHub sends no event for a reaction, so this is updated only when the comment is sent
-    /// again.
+    /// Number of 👍 reactions. GitHub sends no event for a reaction, so this is updated only when the comment is
+    /// sent again.
     #[serde(default)]
     pub thumbs_up: u64,
-    /// Time when it was created.
+    /// Time when the comment was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// Time of the last change.
+    /// Time when the comment was last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<Timestamp>,
-    /// URL of the web page.
+    /// URL of the comment's web page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -225,11 +229,11 @@ pub struct Comment {
 /// A commit whose message names a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
-    /// Commit hash.
+    /// Hash of the commit.
     pub id: String,
-    /// Runs named by its `Retro-Run` trailers, unchanged.
+    /// Ids of the runs that the `Retro-Run` trailers of the commit name, unchanged.
     pub runs: Vec<String>,
-    /// Value of the trailer `Retro-Prompt-Version`.
+    /// Value of the trailer `Retro-Prompt-Version`; `None` if the commit has no such trailer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_version: Option<String>,
 }
@@ -247,7 +251,7 @@ impl RepositoryEvent {
         }
     }
 
-    /// Returns the number of the pull request that it is about.
+    /// Returns the number of the pull request that the event is about; `None` for a push.
     pub const fn pull_request_number(&self) -> Option<u64> {
         match self {
             Self::PullRequest { pull_request, .. }
@@ -261,7 +265,7 @@ impl RepositoryEvent {
 }
 
 impl GithubData {
-    /// Builds the event. `delivery` is GitHub's id of the delivery, which is the identity of the event.
+    /// Builds the CloudEvent. `delivery` is GitHub's id of the delivery, which becomes the id of the event.
     pub fn to_envelope(&self, delivery: &str, at: Timestamp) -> Envelope {
         Envelope {
             id: delivery.to_owned(),

@@ -14,7 +14,7 @@ pub const URL_BYTES_MAX: usize = 4096;
 /// Hosts that bodies may be fetched from, by name; empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DatarefHosts {
-    /// Host and port; the port is 443 if an entry does not name a port.
+    /// Allowed hosts, each with its port, which is 443 if the entry does not name one.
     hosts: BTreeSet<(String, u16)>,
 }
 
@@ -31,13 +31,13 @@ pub struct HostError {
 pub struct AllowedUrl(Url);
 
 impl DatarefHosts {
-    /// Parses the entries of a list, `host` or `host:port`.
+    /// Parses the entries of a list, each of the form `host` or `host:port`.
     pub fn parse<T: AsRef<str>>(entries: &[T]) -> Result<Self, HostError> {
         let hosts = entries.iter().map(|entry| host_and_port(entry.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { hosts })
     }
 
-    /// Returns whether the list is empty, so that nothing is allowed.
+    /// Returns whether the list is empty, which means that no host is allowed.
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty()
     }

@@ -1,16 +1,16 @@
-//! Broker users and their permissions: one user for each role, one for provisioning, and two for each tenant
-//! (engines and listeners), each with the fewest permissions that its work needs. The server's users file is
-//! generated from this.
+//! Defines the users of the broker and their permissions. There is one user for each role, one for provisioning,
+//! and two for each tenant (engines and listeners). Each user has only the permissions that its work needs. The
+//! server's users file is generated from these definitions.
 //!
 //! **Permissions.** Everything at the broker is a subject: publishing, JetStream requests (`$JS.API.…`),
 //! acknowledgements (`$JS.ACK.…`) and replies (`_INBOX_<user>.…`, one prefix per user). So permissions are two
 //! lists of subjects.
 //!
-//! **Accounts.** Permissions alone do not isolate tenants: a publisher names a reply subject, the server does
-//! not check whether it may use that subject, and the stream's acknowledgement is delivered there, perhaps to
-//! another user's inbox or to the subject of changes. So each tenant has an account of its own, with two
-//! imports from ours: a service to publish its own runs, and a stream of its own changes. The reply subject is
-//! then one of its own account.
+//! **Accounts.** Permissions alone do not isolate tenants. A publisher names the reply subject to which the
+//! stream's acknowledgement is sent, and the server does not check whether the publisher may use that subject. It
+//! may be another user's inbox or the subject of changes. Each tenant therefore has its own account, with two
+//! imports from ours: a service to publish its own runs, and a stream of its own changes. The reply subject is then
+//! a subject of the tenant's own account.
 //!
 //! **Reserved for [`BrokerUser::Setup`]**: creating or changing streams and consumers. A user that may create a
 //! consumer can make the server push the messages of a stream to any subject, past its own permissions. No user
@@ -40,17 +40,17 @@ use crate::{DurableConsumer, Role, subject};
 /// A user of the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BrokerUser {
-    /// A process with one role.
+    /// A process that has this role.
     Role(Role),
     /// `retro migrate`, which provisions streams and consumers.
     Setup,
-    /// The engines of a tenant.
+    /// Engines of a tenant.
     Engine(Tenant),
-    /// Listeners of a tenant for changes of its memories.
+    /// Programs of a tenant that listen for changes of its memories.
     Reader(Tenant),
 }
 
-/// Subjects that a user may publish and subscribe to.
+/// Subjects that a user may publish to and subjects that it may subscribe to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permissions {
     /// Subjects that the user may publish to, requests and acknowledgements included.
@@ -60,7 +60,7 @@ pub struct Permissions {
 }
 
 impl BrokerUser {
-    /// Lists every user of a fleet with these tenants.
+    /// Lists every user of a fleet that serves these tenants.
     pub fn list_all(tenants: &[Tenant]) -> Vec<Self> {
         Self::internal_users().into_iter().chain(tenants.iter().flat_map(Self::tenant_users)).collect()
     }
@@ -89,7 +89,7 @@ impl BrokerUser {
 }
 
 impl fmt::Display for BrokerUser {
-    /// Writes the user name at the broker; a tenant is encoded as in subjects.
+    /// Writes the user's name at the broker, in which a tenant is encoded as in subjects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Role(role) => write!(f, "{role}"),
@@ -162,8 +162,8 @@ pub fn advisory_subjects(stream: &str, consumer: &str) -> [String; 2] {
         .map(|what| format!("$JS.EVENT.ADVISORY.CONSUMER.{what}.{stream}.{consumer}"))
 }
 
-/// Returns the subjects to query a consumer, request messages, acknowledge them, and read when the oldest was
-/// stored.
+/// Returns the subjects that a role needs to query its consumer, to request and acknowledge messages, and to read
+/// the time at which the oldest message was stored.
 fn consumer_subjects(DurableConsumer { name, stream, .. }: DurableConsumer) -> Vec<String> {
     vec![
         format!("$JS.API.CONSUMER.INFO.{stream}.{name}"),
@@ -232,8 +232,8 @@ fn account_subjects(tenant: &Tenant) -> [String; 2] {
     [subject::RUN_COMPLETED, subject::MEMORY_CHANGED].map(|prefix| tenant_subjects(prefix, tenant))
 }
 
-/// Returns the variable name of a user's password in `passwords.conf`. A variable name cannot contain `=`, and
-/// a user name never contains `.`.
+/// Returns the name of the variable that contains a user's password in `passwords.conf`. A variable name cannot
+/// contain `=`, so `.` replaces it; a user name never contains `.`.
 pub fn password_key(user: &BrokerUser) -> String {
     format!("password-{}", user.to_string().replace('=', "."))
 }
@@ -249,7 +249,8 @@ fn render_user(user: &BrokerUser) -> String {
     )
 }
 
-/// Renders a permission list. An empty allow list would allow everything, so it becomes a deny of everything.
+/// Renders a permission list. An empty allow list would allow everything, so a rule that denies everything replaces
+/// it.
 fn render_subjects(subjects: &[String]) -> String {
     if subjects.is_empty() {
         return "{ deny: \">\" }".to_owned();

@@ -1,4 +1,4 @@
-//! The roles of a process, and the streams and consumers that each needs.
+//! The roles of a process, and the streams and consumers that each role needs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub enum Role {
     Sampler,
     /// Investigates sampled runs.
     Investigator,
-    /// Changes memory.
+    /// Changes memories.
     Writer,
     /// Decides which parts of a review become rules.
     Reviewer,
@@ -26,25 +26,25 @@ pub enum Role {
     Gateway,
     /// Receives GitHub's webhooks.
     Bridge,
-    /// Publishes the outbox rows of all other roles, and replays of dead letters.
+    /// Publishes the outbox messages of all other roles, and the replays of dead letters.
     Relay,
 }
 
 /// A durable consumer at the broker, which stores how far a role has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DurableConsumer {
-    /// Name of the consumer, equal to the role's.
+    /// Name of the consumer, which is also that of the role.
     pub name: &'static str,
-    /// Stream that it reads.
+    /// Stream that the consumer reads.
     pub stream: &'static str,
-    /// Prefix of its subjects; tenant and workflow follow.
+    /// Prefix of the subjects that the consumer reads.
     pub prefix: &'static str,
-    /// Fault label for the acknowledgement of one of its messages.
+    /// Fault label for the acknowledgement of one of the consumer's messages.
     pub ack_label: Label,
 }
 
 impl Role {
-    /// All roles, in the order in which a run passes them.
+    /// All roles, in the order in which a run passes through them.
     pub const ALL: [Self; 9] = [
         Self::Counter,
         Self::Sampler,
@@ -57,7 +57,7 @@ impl Role {
         Self::Relay,
     ];
 
-    /// Returns the name of the role, of its consumer and of its user at the broker.
+    /// Returns the name of the role, which is also that of its consumer and of its user at the broker.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -72,7 +72,7 @@ impl Role {
         }
     }
 
-    /// Returns the durable consumer of the role; `None` if no messages wake it.
+    /// Returns the durable consumer of the role; `None` if no messages wake the role.
     pub const fn durable_consumer(self) -> Option<DurableConsumer> {
         let (stream, prefix, acknowledging) = match self {
             Self::Counter => (stream::INTAKE, subject::RUN_COMPLETED, Label::CountAck),

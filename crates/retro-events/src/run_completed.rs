@@ -1,4 +1,4 @@
-//! `run.completed`: the event that an engine publishes when a run of a workflow has finished.
+//! Defines `run.completed`, the event that an engine publishes when a run of a workflow has finished.
 
 mod dataref;
 mod facts;
@@ -23,9 +23,9 @@ use retro_core::json::{JsonKind, JsonNode};
 
 /// Type of the event. Its meaning never changes; a new meaning gets a new version.
 pub const TYPE: &str = "dev.retrospect.run.completed.v1";
-/// Largest accepted count: the largest integer that every JSON reader keeps exactly.
+/// Largest accepted count, which is the largest integer that every JSON reader keeps exactly.
 pub const COUNT_MAX: u64 = 1 << 53;
-/// Maximum number of memories that one run may name: ten each for a hundred steps.
+/// Maximum number of memories that one run may name, which allows ten for each of a hundred steps.
 pub const MEMORIES_MAX: usize = 1000;
 /// Maximum number of remarks of an agent on its own run.
 pub const REMARKS_MAX: usize = 64;
@@ -33,42 +33,43 @@ pub const REMARKS_MAX: usize = 64;
 pub const REMARK_BYTES_MAX: usize = 8 * 1024;
 /// Maximum time that an emitter's clock may be ahead of the broker's or the gateway's.
 const CLOCK_AHEAD_MAX: SignedDuration = SignedDuration::from_hours(24);
-/// Earliest accepted time, 2000-01-01T00:00:00Z. An earlier time comes from a clock that was never set.
+/// Earliest accepted time in Unix seconds, 2000-01-01T00:00:00Z. An earlier time comes from a clock that was never
+/// set.
 const EARLIEST_S: i64 = 946_684_800;
 
-/// A finished run as its event describes it. Not redacted: the counter does that before anything is stored.
+/// A finished run as its event describes it. It is not redacted; the counter redacts it before anything is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunCompleted {
     /// Identity of the event.
     pub event: EventKey,
-    /// Tenant and workflow, from the subject.
+    /// Tenant and workflow of the run, from the subject.
     pub key: WorkflowKey,
-    /// SHA-256 of the canonical form of `data`; detects different content under the same id.
+    /// SHA-256 of the canonical form of `data`, which reveals different content under the same id.
     pub content_hash: String,
     /// Facts of the run, without its body.
     pub run: RunFacts,
-    /// Body of the run: its trajectory.
+    /// Trajectory of the run, or a reference to it.
     pub body: Body,
-    /// Trace that caused the event: from its extension `traceparent` (CloudEvents distributed tracing), else
-    /// from the message header.
+    /// Trace context of whatever caused the event. It comes from the extension `traceparent` (CloudEvents
+    /// distributed tracing), or else from the message header; `None` if there is none.
     pub trace: Option<TraceContext>,
 }
 
 /// The trajectory of a run, or a reference to it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// No trajectory.
+    /// The event has no trajectory.
     None,
-    /// Inside the event.
+    /// The event contains the trajectory.
     Inline(Trajectory),
-    /// Reference to an object with the tenant's own prefix.
+    /// The event refers to an object with the tenant's own prefix.
     Object(ObjectRef),
-    /// Reference to an allowed HTTPS host.
+    /// The event refers to an address at an allowed HTTPS host.
     Https(HttpsRef),
 }
 
-/// Parses a delivery from the intake stream. The subject determines tenant and workflow, and `hosts` lists
-/// where else a body may be stored. Fails with a code and the path of the field that does not fit.
+/// Parses a delivery from the intake stream. The subject determines tenant and workflow, and `hosts` lists the
+/// HTTPS hosts at which a body may be stored. Fails with a code and the path of the field that does not fit.
 pub fn parse_delivery(delivery: &Delivery, hosts: &DatarefHosts) -> Result<RunCompleted, Rejection> {
     let key = subject::parse_run_completed(&delivery.subject)?;
     let envelope = Envelope::from_delivery(delivery)?;
@@ -84,16 +85,15 @@ fn trace_context(extensions: &Map<String, Value>) -> Option<TraceContext> {
     TraceContext::from_headers(text("traceparent")?, text("tracestate")).ok()
 }
 
-/// Parses the identity of the event in a delivery, if possible; also of an event that is rejected for another
-/// reason.
+/// Parses the identity of the event in a delivery, if possible, even if the event is rejected for another reason.
 pub fn parse_event_key(delivery: &Delivery) -> Option<EventKey> {
     let key = subject::parse_run_completed(&delivery.subject).ok()?;
     let Envelope { source, id, .. } = Envelope::from_delivery(delivery).ok()?;
     Some(EventKey { tenant: key.tenant, source, id })
 }
 
-/// Validates an event that does not come from the stream exactly as [`parse_delivery`] will validate the
-/// message it becomes, so that its sender gets an error immediately. The event itself is kept unchanged.
+/// Validates an event that does not come from the stream, exactly as [`parse_delivery`] will validate the message
+/// that the event becomes. Its sender therefore gets an error immediately. The event itself is not changed.
 pub fn validate_envelope(
     envelope: Envelope,
     tenant: &Tenant,
@@ -141,8 +141,8 @@ fn parse_workflow(envelope: &Envelope) -> Result<Workflow, Rejection> {
     }
 }
 
-/// Fails when the event contradicts its subject. The broker's permissions guard the subject, so a difference is
-/// a mistake or an attack.
+/// Fails when the event contradicts its subject. The broker's permissions protect the subject, so a difference is a
+/// mistake or an attack.
 fn check_owner(envelope: &Envelope, key: &WorkflowKey) -> Result<(), Rejection> {
     let tenant = envelope.extensions.get("tenant");
     if tenant.is_some_and(|tenant| tenant.as_str() != Some(key.tenant.as_str())) {
@@ -226,7 +226,8 @@ fn check_texts(run: &RunFacts) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Removes repeated mentions of a memory, keeping the first. Fails when there are more than [`MEMORIES_MAX`].
+/// Removes repeated mentions of a memory and keeps the first. Fails when more than [`MEMORIES_MAX`] memories are
+/// named.
 fn deduplicate_memories(memories: &mut RunMemories) -> Result<(), Rejection> {
     let lists =
         [("data.memories.presented", &mut memories.presented), ("data.memories.read", &mut memories.read)];
@@ -260,7 +261,7 @@ fn check_times(run: &RunFacts, latest: Option<Timestamp>) -> Result<(), Rejectio
     }
 }
 
-/// Parses one string, or an array of strings and of `{step, text}`. Empty remarks are dropped.
+/// Parses one string, or an array whose items are strings or `{step, text}`. Drops empty remarks.
 fn parse_remarks(value: JsonNode<'_>) -> Result<Vec<SelfFeedback>, Rejection> {
     let path = "data.self_feedback";
     let mut remarks = Vec::new();

@@ -6,9 +6,9 @@ pub const INTAKE: &str = "RETRO_INTAKE";
 pub const GITHUB: &str = "RETRO_GITHUB";
 /// Stream of wake-ups between internal stages.
 pub const WORK: &str = "RETRO_WORK";
-/// Stream of announcements: memory changes, reports, dead letters.
+/// Stream of announcements about memory changes, reports and dead letters.
 pub const ANNOUNCEMENTS: &str = "RETRO_ANNOUNCEMENTS";
 /// Bucket of bodies that are too large for a message.
 pub const BODIES_BUCKET: &str = "retro-bodies";
-/// Stream behind that bucket, named as every NATS client names it.
+/// Stream in which the broker stores the objects of [`BODIES_BUCKET`], named as every NATS client names it.
 pub const BODIES: &str = "OBJ_retro-bodies";

@@ -1,9 +1,9 @@
-//! Subjects: building them, and parsing the owner of a message from them.
+//! Builds the subjects of messages, and parses the owner of a message from its subject.
 //!
-//! The last two tokens are tenant and workflow. Characters outside `[A-Za-z0-9_-]` are percent-encoded with `=`
-//! for `%` (upper-case hex, UTF-8). Each name has exactly one encoding: a token that encodes more than it must
-//! is rejected, since the broker's permissions compare tokens, and a second spelling of a tenant would bypass
-//! them.
+//! The last two tokens are tenant and workflow, or tenant and event in the subject of a GitHub event. Characters
+//! outside `[A-Za-z0-9_-]` are percent-encoded with `=` for `%` (upper-case hex, UTF-8). Each name has exactly one
+//! encoding: a token that encodes more than it must is rejected, since the broker's permissions compare tokens, and
+//! a second spelling of a tenant would bypass them.
 
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
@@ -20,14 +20,14 @@ pub const MEMORY_CHANGED: &str = "retro.memory.changed";
 pub const DEAD_LETTER_STORED: &str = "retro.dead_letter.stored";
 /// Subject prefix of announced reports; tenant and workflow follow.
 pub const REPORT_READY: &str = "retro.report.ready";
-/// Subject prefix of wake-ups for the sampler; tenant and workflow follow. Internal.
+/// Subject prefix of internal wake-ups for the sampler; tenant and workflow follow.
 pub const RETROSPECTIVE_DUE: &str = "retro.work.retrospective.due";
-/// Subject prefix of wake-ups for investigators; tenant and workflow follow. Internal.
+/// Subject prefix of internal wake-ups for investigators; tenant and workflow follow.
 pub const INVESTIGATION_DUE: &str = "retro.work.investigation.due";
-/// Subject prefix of wake-ups for the writer; tenant and workflow follow. Internal.
+/// Subject prefix of internal wake-ups for the writer; tenant and workflow follow.
 pub const MUTATIONS_DUE: &str = "retro.work.mutations.due";
 
-/// Prefixes used only by internal messages from the outbox.
+/// Subject prefixes that only internal messages from the outbox use.
 pub const OUTBOX_PREFIXES: [&str; 6] =
     [RETROSPECTIVE_DUE, INVESTIGATION_DUE, MUTATIONS_DUE, MEMORY_CHANGED, REPORT_READY, DEAD_LETTER_STORED];
 
@@ -36,7 +36,7 @@ pub fn run_completed_subject(key: &WorkflowKey) -> String {
     workflow_subject(RUN_COMPLETED, &key.tenant, &key.workflow)
 }
 
-/// Returns the subject of a GitHub event, given GitHub's name of the event.
+/// Returns the subject of a GitHub event, built from GitHub's name of the event.
 pub fn github_subject(tenant: &Tenant, event: &str) -> String {
     format!("{GITHUB}.{}.{}", encode_token(tenant.as_str()), encode_token(event))
 }
@@ -46,8 +46,8 @@ pub fn message_subject(message: &Message) -> String {
     workflow_subject(notice_prefix(&message.notice), &message.tenant, &message.workflow)
 }
 
-/// Returns the pattern that matches every subject below a prefix, well formed or not. A malformed subject has
-/// to arrive to become a dead letter.
+/// Returns the pattern that matches every subject below a prefix, well formed or not. A message with a malformed
+/// subject has to be received before it can become a dead letter.
 pub fn all_below(prefix: &str) -> String {
     format!("{prefix}.>")
 }
@@ -86,7 +86,7 @@ pub fn parse_github(subject: &str) -> Result<(Tenant, String), Rejection> {
     Ok((tenant, parse_token(event, "subject.event", Ok)?))
 }
 
-/// Parses the owner of a message as far as its subject can be parsed. Dead letters are filed under it.
+/// Parses the owner of a message as far as its subject allows. A dead letter is listed under this owner.
 pub fn parse_owner(subject: &str) -> (Option<Tenant>, Option<Workflow>) {
     if let Some([tenant, ..]) = tokens_below(GITHUB, subject).as_deref() {
         return (decode_token(tenant).ok().and_then(|text| Tenant::new(text).ok()), None);
@@ -104,8 +104,8 @@ pub fn parse_owner(subject: &str) -> (Option<Tenant>, Option<Workflow>) {
     (tenant, workflow)
 }
 
-/// Returns the name of a body in the object store: the tenant's prefix and the SHA-256 of its bytes (lower-case
-/// hex).
+/// Returns the name of a body in the object store, which consists of the tenant's prefix and the SHA-256 of the
+/// body's bytes in lower-case hex.
 pub fn body_name(tenant: &Tenant, sha256: &str) -> String {
     format!("{}/{sha256}", encode_token(tenant.as_str()))
 }
@@ -176,7 +176,7 @@ fn workflow_subject(prefix: &str, tenant: &Tenant, workflow: &Workflow) -> Strin
     format!("{prefix}.{}.{}", encode_token(tenant.as_str()), encode_token(workflow.as_str()))
 }
 
-/// Returns the subject of an internal message without tenant and workflow.
+/// Returns the subject prefix of an internal message, without tenant and workflow.
 pub const fn notice_prefix(notice: &Notice) -> &'static str {
     match notice {
         Notice::RetrospectiveDue { .. } => RETROSPECTIVE_DUE,

@@ -9,19 +9,19 @@ use nix::unistd::Pid;
 
 use crate::{Guard, Label, Poison, Side};
 
-/// Source of the point at which the process crashes or stops.
+/// Source of the configuration that says at which point the process crashes or stops.
 enum TriggerSource {
-    /// The environment variable, for the lifetime of the process.
+    /// The environment variable, whose value applies for the lifetime of the process.
     Variable(CrossingTrigger),
-    /// A file, read at each crossing while it exists.
+    /// A file, which is read at each crossing while it exists.
     File(PathBuf),
 }
 
-/// A point at which the process crashes or stops.
+/// Point at which the process crashes or stops, with the number of the crossing that triggers it.
 struct CrossingTrigger {
     label: Label,
     side: Side,
-    /// Number of the crossing that triggers, from 1.
+    /// 1-based number of the crossing that triggers.
     nth: u32,
     crossed: AtomicU32,
 }
@@ -65,12 +65,12 @@ pub(crate) fn is_broken(guard: Guard) -> bool {
 struct PoisonRule {
     handler: String,
     poison: Poison,
-    /// Text that the message must contain.
+    /// Text that a message must contain to be poisoned.
     text: String,
 }
 
-/// Size of each allocation, in bytes: large, so that a memory limit is reached soon. The memory is never
-/// written, so without a limit only address space is used.
+/// Size of each allocation of a poisoned handler, in bytes. It is large, so that a memory limit is reached soon.
+/// The memory is never written, so that without a limit only address space is used.
 const HOG_BYTES: usize = 64 * 1024 * 1024;
 
 pub(crate) fn apply_poison(who: &str, payload: &[u8]) {
@@ -129,7 +129,8 @@ impl TriggerSource {
 }
 
 impl CrossingTrigger {
-    /// Counts a crossing of this point and returns `true` for the one that triggers.
+    /// Counts a crossing of this point, and returns `true` if it is the one that triggers. Ignores crossings of
+    /// other points.
     fn is_at(&self, label: Label, side: Side) -> bool {
         (self.label, self.side) == (label, side)
             && self.crossed.fetch_add(1, Ordering::Relaxed) + 1 == self.nth

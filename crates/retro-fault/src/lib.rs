@@ -263,7 +263,8 @@ pub fn apply_poison(handler: &str, payload: &[u8]) {
     let _ = (handler, payload);
 }
 
-/// Returns the seconds by which a test shifted this process's clock; always 0 without the feature `armed`.
+/// Returns the number of seconds by which a test shifted this process's clock; always 0 without the feature
+/// `armed`.
 #[inline]
 pub fn clock_offset_s() -> i64 {
     #[cfg(feature = "armed")]

@@ -1,8 +1,8 @@
-//! Classifies the IP addresses that a body may be fetched from: only those of the public internet.
+//! Classifies IP addresses, because bodies may be fetched only from addresses of the public internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 blocks that are not public, with the length of their prefix, after RFC 6890 and IANA's registry.
+/// IPv4 blocks that are not public, with the lengths of their prefixes, from RFC 6890 and IANA's registry.
 const NON_PUBLIC_V4: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),        // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),       // private

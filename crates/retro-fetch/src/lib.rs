@@ -62,8 +62,7 @@ impl Fetcher {
         Self::with_network(Arc::new(SystemNetwork), roots, hosts, FetchBounds::default())
     }
 
-    /// Creates a fetcher over another network, with other root certificates and bounds. Every check stays in
-    /// place.
+    /// Creates a fetcher over another network, with other root certificates and bounds. All checks still apply.
     pub fn with_network(
         network: Arc<dyn Network>,
         roots: RootCertStore,
@@ -122,9 +121,9 @@ impl BodyFetcher for Fetcher {
 /// Reason why a body was not fetched.
 #[derive(Debug)]
 enum FetchError {
-    /// A retry does not help.
+    /// The body cannot be fetched, and a retry does not help.
     Gone(String),
-    /// A retry may help.
+    /// The body cannot be fetched now, but a retry may help.
     Unavailable(String),
 }
 

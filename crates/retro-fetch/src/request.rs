@@ -1,4 +1,4 @@
-//! One HTTPS request: resolve, check the addresses, connect, send.
+//! Sends one HTTPS request: resolves the host, checks its addresses, connects and sends.
 
 use std::net::SocketAddr;
 
@@ -18,12 +18,12 @@ use crate::{FetchError, Fetcher, is_public};
 
 /// Maximum number of addresses of a host that are tried.
 const ADDRESSES_MAX: usize = 4;
-/// Largest response head, in bytes: the limit of most servers for a request.
+/// Largest response head, in bytes: as large as the request head that most servers accept.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 /// Response of a host.
 pub(crate) enum HostResponse {
-    /// The body.
+    /// The complete body of a successful response.
     Body(Bytes),
     /// A redirect, with the value of its `Location` header.
     Redirect(String),
@@ -44,7 +44,7 @@ impl Fetcher {
         self.interpret_response(answer).await
     }
 
-    /// Connects to an address that was checked, and not to the name: resolving the name again could return
+    /// Connects to an address that was checked instead of the host name. Resolving the name again could return
     /// another address, which would not be checked.
     async fn connect_to_host(&self, at: &AllowedUrl) -> Result<TlsStream<TcpStream>, FetchError> {
         let host = at.url().host_str().unwrap_or_default();

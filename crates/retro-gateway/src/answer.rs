@@ -18,12 +18,12 @@ pub struct ContextRequest {
     #[serde(default = "Step::main")]
     #[schema(value_type = String, default = "main", required = false)]
     pub step: Step,
-    /// Run that will receive the answer. Without it the answer is a preview and nothing is recorded.
+    /// Id of the run that will receive the answer. Without it, the answer is a preview and nothing is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
-    /// Repository that the run works on, as `owner/name`, prefixed by its host unless that is github.com. Its rules
-    /// are added to the answer.
+    /// Repository that the run works on: `owner/name`, or `host/owner/name` for hosts other than github.com. Its
+    /// rules are added to the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub repo: Option<Repository>,
@@ -37,7 +37,7 @@ pub struct ContextRequest {
 /// Maximum number of paths that are considered; no ordinary step touches more.
 pub(crate) const PATHS_MAX: usize = 100;
 
-/// Context for a run: the selected memories and rules.
+/// Context for a run, which consists of the selected memories and rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ContextAnswer {
     /// Selected memories, best first; at most the policy's `inject_memories_max`.
@@ -47,14 +47,14 @@ pub struct ContextAnswer {
     pub text: String,
     /// Number of tokens in `text`; at most the policy's `inject_tokens_max`.
     pub tokens: u32,
-    /// Number of eligible memories that did not fit.
+    /// Number of eligible memories that did not fit into the limits of the policy.
     pub left_out: u32,
-    /// Rules of the repository, if the request names one. They have their own block and token budget.
+    /// Rules of the repository, with their own block and token budget; absent if the request names no repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesAnswer>,
     /// Outcome of recording the memories as presented to the run.
     pub recorded: Recording,
-    /// Reason why the answer is empty or why it is uncertain that it was recorded.
+    /// Reason why the answer is empty, or why it is unknown whether the memories were recorded; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -69,23 +69,23 @@ pub struct RulesAnswer {
     pub text: String,
     /// Number of tokens in `text`; at most the policy's `rule_tokens_max`.
     pub tokens: u32,
-    /// Number of eligible rules that did not fit.
+    /// Number of eligible rules that did not fit into the limits of the policy.
     pub left_out: u32,
     /// Number of rules withheld because their text was classified as hostile.
     pub withheld: u32,
 }
 
-/// Outcome of recording what a run was presented or read.
+/// Outcome of recording which memories were presented to a run or read by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Recording {
     /// The record is stored.
     Recorded,
-    /// The request named no run: the answer is a preview and nothing is recorded.
+    /// The request named no run, so the answer is a preview and nothing is recorded.
     Preview,
     /// There was nothing to record.
     Nothing,
-    /// The database did not confirm in time: the record may or may not be stored. The run's completion event may
+    /// The database did not confirm in time, so the record may or may not be stored. The run's completion event may
     /// report it again.
     Unknown,
 }
@@ -108,11 +108,11 @@ impl ContextAnswer {
 /// Answer to a request for one memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryAnswer {
-    /// The memory; `None` when it is withheld or the database did not answer.
+    /// The memory; null when it is withheld or the database did not answer.
     pub memory: Option<MemoryText>,
     /// Outcome of recording the memory as read by the run.
     pub recorded: Recording,
-    /// Reason why the answer is empty or why it is uncertain that it was recorded.
+    /// Reason why the answer is empty, or why it is unknown whether the read was recorded; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

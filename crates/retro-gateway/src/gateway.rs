@@ -1,4 +1,4 @@
-//! Context and memory reads for agents, independent of the transport.
+//! Serves context and memory reads to agents, independent of the transport.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{rules, tokens};
 /// longer wait.
 pub const CONTEXT_TIMEOUT_MS: u64 = 200;
 
-/// Maximum number of concurrent database reads: the number of connections in the agents' pool.
+/// Maximum number of concurrent database reads, which is the number of connections in the agents' pool.
 const READS_MAX: usize = AGENT_CONNECTIONS_MAX as usize;
 /// Maximum number of concurrent database reads of one tenant; further reads of the tenant wait.
 const TENANT_READS_MAX: usize = READS_MAX - 2;
@@ -42,8 +42,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Creates a gateway that answers within [`CONTEXT_TIMEOUT_MS`]. Loads the tokenizer's vocabulary and compiles
-    /// the screen's patterns unless this process has already done so (some tenths of a second).
+    /// Creates a gateway that answers within [`CONTEXT_TIMEOUT_MS`]. Unless this process has already done so, it
+    /// loads the tokenizer's vocabulary and compiles the screen's patterns, which takes some tenths of a second.
     pub fn new(store: Arc<dyn RecallStore>, policies: Arc<dyn Policies>) -> Self {
         tokens::count_tokens("");
         rules::compile_screen();
@@ -128,9 +128,9 @@ impl Gateway {
         recorded
     }
 
-    /// Returns one memory of the tenant in full and records it as read when a run is given. Fails only when
-    /// `name` matches no memory of the tenant, or several; memories of other tenants are ignored. `workflow`
-    /// is the run's workflow, by default the memory's own.
+    /// Returns one memory of the tenant in full and records it as read when a run is given. Fails only when `name`
+    /// matches no memory of the tenant, or several; memories of other tenants are ignored. `workflow` is the run's
+    /// workflow, by default that of the memory.
     pub async fn read_memory(
         &self,
         tenant: &Tenant,
@@ -189,8 +189,8 @@ impl Gateway {
         })
     }
 
-    /// Records unless too many recordings are in progress for this one to finish in time. The bound also
-    /// limits the resources that hanging recordings can hold.
+    /// Records which memories were presented to a run or read by it, unless too many recordings are in progress for
+    /// this one to finish in time. The bound also limits the resources that hanging recordings can hold.
     async fn record_in_time(
         &self,
         deadline: Instant,
@@ -212,7 +212,8 @@ impl Gateway {
         }
     }
 
-    /// Reads as soon as the tenant has a permit, so that a busy tenant does not take all connections.
+    /// Runs a database read as soon as the tenant has a permit, so that a busy tenant does not take all
+    /// connections.
     async fn read_in_turn<T>(
         &self,
         deadline: Instant,

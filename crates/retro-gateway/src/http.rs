@@ -15,8 +15,8 @@ use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer};
 use crate::gateway::Gateway;
 use crate::intake::{self, IngestService};
 
-/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz` and `/metrics`.
-/// To be merged with other routes and passed to [`retro_http::serve`].
+/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz` and
+/// `/metrics`. The caller merges them with other routes and passes them to [`retro_http::serve`].
 pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
     agent_routes()
         .with_state(gateway)
@@ -57,10 +57,10 @@ async fn context(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct MemoryQuery {
-    /// Run that reads the memory; without it nothing is recorded.
+    /// Id of the run that reads the memory; without it nothing is recorded.
     #[param(value_type = Option<String>)]
     run: Option<RunId>,
-    /// Workflow of the run [default: the memory's].
+    /// Workflow of the run; by default that of the memory.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
 }

@@ -9,13 +9,13 @@ use tracing::warn;
 use crate::answer::{PATHS_MAX, RulesAnswer};
 use crate::tokens;
 
-/// Compiles the screen's patterns unless this process has already done so. Otherwise the first request would
-/// use up its 200 ms for that.
+/// Compiles the screen's patterns unless this process has already done so. Otherwise the first request would spend
+/// its 200 ms on compiling them.
 pub(crate) fn compile_screen() {
     let _ = is_instruction("Never unwrap in library code");
 }
 
-/// Returns whether a rule may be shown to an agent, by its title and the path that it applies to.
+/// Returns whether a rule may be shown to an agent, judged by its title and the path that it applies to.
 fn is_fit_for_agents(rule: &Memory) -> bool {
     let hostile = |text: &str| retro_screen::screen_text(text).is_hostile();
     let confined = match &rule.scope {
@@ -29,8 +29,8 @@ fn is_instruction(title: &str) -> bool {
     !retro_screen::screen_text(title).is_hostile() && retro_screen::validate_rule_title(title).is_ok()
 }
 
-/// Returns why an agent may not open this memory, or `None` when it may. Agents get only the titles of rules,
-/// but anyone who knows an id may ask for the rule, and a rule's content is text from a review.
+/// Returns the reason why an agent may not open this memory, or `None` when it may. Agents get only the titles of
+/// rules, but anyone who knows an id may ask for the rule, and a rule's content is text from a review.
 pub(crate) fn withheld_reason(memory: &Memory) -> Option<&'static str> {
     let MemoryScope::Repository { .. } = memory.scope else { return None };
     if memory.quarantine.is_some() {

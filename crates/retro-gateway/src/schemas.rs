@@ -1,5 +1,5 @@
 //! OpenAPI schemas of types of `retro_core`, which does not depend on OpenAPI. The tests of the program check real
-//! answers against them.
+//! answers against these schemas.
 #![expect(dead_code, reason = "only its schema is used")]
 
 use utoipa::ToSchema;
@@ -14,25 +14,25 @@ pub(crate) struct Recalled {
     weight: u16,
     /// Lesson in one line.
     title: String,
-    /// The memory was selected for a place reserved for memories that were presented least.
+    /// `true` if the memory was selected for a place that is reserved for the memories presented least.
     newcomer: bool,
 }
 
-/// Quote from a run in which a memory was observed.
+/// Quote that shows the lesson of a memory, and the run from which it was taken.
 #[derive(ToSchema)]
 pub(crate) struct Evidence {
-    /// Id of the run.
+    /// Id of the run; for a rule, the name of the pull request.
     run: String,
-    /// Epoch of the retrospective that investigated the run.
+    /// Epoch of the retrospective that investigated the run; absent if no retrospective did.
     epoch: Option<u64>,
-    /// Quote from the run's trace.
+    /// Quote that shows the lesson.
     quote: Quote,
 }
 
-/// A verbatim quote from a trace.
+/// A verbatim quote, and the place from which it was taken.
 #[derive(ToSchema)]
 pub(crate) struct Quote {
-    /// Position in the trace.
+    /// Place from which the quote was taken.
     #[schema(value_type = Object)]
     place: (),
     /// Quoted text, verbatim.

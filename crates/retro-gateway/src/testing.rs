@@ -33,7 +33,7 @@ pub(crate) struct FakeBroker {
     pub(crate) bodies: Mutex<Vec<(Tenant, Bytes)>>,
 }
 
-/// Budget for two of the largest events; a tenant may hold one of them.
+/// Budget for two of the largest events, of which a tenant may hold one.
 pub(crate) const BOUNDS: BudgetBounds =
     BudgetBounds { bytes_max: 40 * 1024 * 1024, owner_bytes_max: 20 * 1024 * 1024 };
 
@@ -47,7 +47,7 @@ pub(crate) fn build_ingest(broker: &Arc<FakeBroker>) -> (IngestService, BodyBudg
     (service, budget)
 }
 
-/// A database that is down: requests without a key must not use it.
+/// A store whose database is down, so that a request without a key fails if it uses the store.
 struct DownRequestStore;
 
 #[async_trait]
@@ -115,7 +115,7 @@ pub(crate) enum Trouble {
 pub(crate) struct FakeStore {
     pub(crate) trouble: Trouble,
     pub(crate) memories: Vec<(Tenant, Memory)>,
-    /// Recorded rows: tenant/workflow, run, `presented` or `read`, memory.
+    /// Recorded rows, each with `tenant/workflow`, the run id, `presented` or `read`, and the memory id.
     pub(crate) records: Mutex<Vec<(String, String, &'static str, MemoryId)>>,
 }
 
@@ -219,7 +219,7 @@ impl MemoryRefStore for FakeStore {
     }
 }
 
-/// Returns a memory of this name whose id differs from `other` only in its ninth digit.
+/// Returns a memory with this name whose id differs from `other` only in its ninth digit.
 pub(crate) fn memory_alike(name: &str, other: MemoryId) -> Memory {
     let mut id = other.to_string();
     let ninth = if id.as_bytes()[9] == b'0' { "1" } else { "0" };

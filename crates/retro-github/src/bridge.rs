@@ -1,4 +1,4 @@
-//! Webhook handling: verify the signature, parse, find the tenant, publish.
+//! Handles webhooks: verifies the signature, parses the body, finds the tenant, and publishes the event.
 
 use std::sync::Arc;
 
@@ -25,15 +25,15 @@ use crate::webhook::{AcceptedWebhook, Ignored, ParsedWebhook, WebhookContent, pa
 pub const ROUTE: &str = "/github/webhook";
 /// Maximum size of a webhook, in bytes: GitHub sends no webhook above 25 MB.
 pub const WEBHOOK_BYTES_MAX: usize = 25 * 1024 * 1024;
-/// Longest delivery id, in bytes; GitHub's are UUIDs.
+/// Longest delivery id, in bytes; GitHub's delivery ids are UUIDs.
 const DELIVERY_BYTES_MAX: usize = 128;
 
-/// Publishers of the events that webhooks become.
+/// Publishers for the events that are built from webhooks.
 #[derive(Clone)]
 pub struct Publishers {
-    /// Publishes GitHub events.
+    /// Publisher of GitHub events.
     pub events: Arc<dyn GithubPublisher>,
-    /// Publishes finished workflow runs.
+    /// Publisher of finished workflow runs.
     pub runs: Arc<dyn IntakePublisher>,
 }
 
@@ -51,13 +51,13 @@ pub struct Bridge {
 /// Outcome of an authentic webhook that could be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WebhookOutcome {
-    /// Published: the broker has it on disk.
+    /// The event was published, and the broker has it on disk.
     Accepted,
-    /// A ping.
+    /// The webhook is a ping.
     Ping,
-    /// Ignored, with the reason.
+    /// The webhook is ignored for this reason.
     Ignored(Ignored),
-    /// The repository belongs to no tenant, or to a tenant that the signing secret may not act for.
+    /// The repository belongs to no tenant, or to a tenant for which the signing secret may not act.
     Unmapped,
 }
 
@@ -72,14 +72,14 @@ pub(crate) enum WebhookError {
     /// The body is not JSON, or not in GitHub's format.
     #[error("the body cannot be read: {0}")]
     Unreadable(String),
-    /// The broker did not store it, or did not confirm.
+    /// The broker did not store the event, or did not confirm that it did.
     #[error(transparent)]
     Broker(#[from] IntakeError),
 }
 
 impl Bridge {
-    /// Creates a bridge that accepts webhooks signed with these secrets. `bytes_max` limits the bodies buffered
-    /// at the same time.
+    /// Creates a bridge that accepts webhooks signed with these secrets. `bytes_max` limits the total size of the
+    /// bodies that are buffered at the same time.
     pub fn new(
         secrets: WebhookSecrets,
         tenants: GithubTenants,
@@ -147,7 +147,8 @@ impl Bridge {
             .await?)
     }
 
-    /// Validates the run exactly as the counter will, like every event received over HTTP, and publishes it.
+    /// Validates the run exactly as the counter will, as is done for every event received over HTTP, and publishes
+    /// it.
     async fn publish_run(&self, tenant: &Tenant, run: RunEvent, now: Timestamp) -> Result<(), WebhookError> {
         let unreadable = |rejection: Rejection| WebhookError::Unreadable(rejection.to_string());
         let run = run_completed::validate_envelope(run.envelope, tenant, now, &DatarefHosts::default());

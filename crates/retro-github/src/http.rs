@@ -1,4 +1,4 @@
-//! `POST /github/webhook`.
+//! HTTP route `POST /github/webhook`.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ const RETRY_SOON_S: u32 = 1;
 /// space.
 const RETRY_LATER_S: u32 = 30;
 
-/// Response to GitHub, which people read in the list of deliveries.
+/// Response to GitHub, which people read in GitHub's list of deliveries.
 #[derive(Debug, Serialize, ToSchema)]
 struct WebhookAnswer {
-    /// Outcome: taken, ping, not_taken, incomplete or unmapped.
+    /// Outcome of the webhook: `taken`, `ping`, `not_taken`, `incomplete` or `unmapped`.
     outcome: &'static str,
-    /// Reason why it was ignored.
+    /// Reason why the webhook was ignored; absent if it was not ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
@@ -42,8 +42,8 @@ pub fn router(bridge: Bridge) -> Api {
     Api::new().routes(routes!(webhook)).with_state(bridge)
 }
 
-/// Receives a GitHub webhook, signed in `X-Hub-Signature-256`. Redelivery is harmless: a delivery is recognized
-/// by its id.
+/// Receives a GitHub webhook, signed in `X-Hub-Signature-256`. Redelivery is harmless, because a delivery is
+/// recognized by its id.
 #[utoipa::path(post, path = "/github/webhook", tag = "github", request_body(content = serde_json::Value, content_type = "application/json"),
     responses(
         (status = 202, body = WebhookAnswer, description = "the broker has it on disk"),
@@ -76,7 +76,7 @@ fn begin_request_span(headers: &HeaderMap) -> Span {
     work
 }
 
-/// Returns the event name as a metric label; all unused events share one.
+/// Returns the event name as a metric label. All unused events share one label.
 fn event_label(headers: &HeaderMap) -> &'static str {
     let named = headers.get("x-github-event").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let known = USED_EVENTS.into_iter().chain(["ping"]);

@@ -1,4 +1,4 @@
-//! The fields read from GitHub's payloads, each of which may be missing or null. All other fields are ignored.
+//! Fields that are read from GitHub's payloads. Each field may be missing or null. All other fields are ignored.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Maximum number of commits of a push to read: GitHub sends no more.
+/// Maximum number of commits that are read from a push. GitHub sends no more.
 const PUSHED_COMMITS_MAX: usize = 2048;
-/// Maximum number of comments of one thread to read.
+/// Maximum number of comments that are read from a thread.
 const THREAD_COMMENTS_MAX: usize = 1000;
-/// Maximum number of pull requests of a workflow run to read.
+/// Maximum number of pull requests that are read from a workflow run.
 const RUN_PULL_REQUESTS_MAX: usize = 64;
 
-/// Body of a webhook, for all events.
+/// Body of a webhook, with the fields of every event type.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Payload {
     pub(crate) action: Option<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Installation {
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct User {
-    /// In some pushes the owner of a repository has only a `name`.
+    /// Login name; `None` in some pushes, where the owner of a repository has only a `name`.
     pub(crate) login: Option<String>,
     pub(crate) name: Option<String>,
     #[serde(rename = "type")]
@@ -172,8 +172,8 @@ pub(crate) struct Workflow {
     pub(crate) name: Option<String>,
 }
 
-/// Keeps the first items of an array. A body of a few kilobytes may hold a thousand empty items, and each takes
-/// as much memory as a full one.
+/// Deserializes the first `MAX` items of an array and drops the others. A body of a few kilobytes may contain a
+/// thousand empty items, and each takes as much memory as a full one.
 fn first<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {

@@ -1,19 +1,18 @@
 //! Verification of webhook signatures.
 //!
-//! The signature covers the bytes as received, never re-encoded JSON. A signature is 32 bytes in hex, and
-//! either case of a digit is accepted. The older header `X-Hub-Signature` (SHA-1) is ignored.
+//! The signature covers the bytes as received, never re-encoded JSON. A signature is 32 bytes in hex, in upper or
+//! lower case. The older header `X-Hub-Signature` (SHA-1) is ignored.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use retro_core::id::Tenant;
 use sha2::Sha256;
 
-/// Header that holds the signature.
+/// Header that contains the signature.
 pub(crate) const SIGNATURE_HEADER: &str = "x-hub-signature-256";
-/// Prefix of the signature.
+/// Prefix of the signature in its header, which names the algorithm.
 const SIGNATURE_PREFIX: &str = "sha256=";
 
-/// The accepted webhook secrets: several while they are rotated, and secrets that may act for one tenant
-/// only.
+/// The accepted webhook secrets. There are several while a secret is rotated, and some may act for one tenant only.
 #[derive(Clone)]
 pub struct WebhookSecrets(Vec<KeyedSecret>);
 
@@ -55,7 +54,7 @@ pub enum SignatureError {
 }
 
 impl WebhookSecrets {
-    /// Creates the set from secrets for every tenant. Their bytes are used unchanged.
+    /// Creates the set from secrets that may act for every tenant. The bytes of the secrets are used unchanged.
     pub fn new<T: AsRef<[u8]>>(secrets: &[T]) -> Self {
         Self(secrets.iter().map(|secret| keyed_secret(secret.as_ref(), None)).collect())
     }
@@ -67,16 +66,16 @@ impl WebhookSecrets {
         self
     }
 
-    /// Signs a body with the first secret, as GitHub does; empty if there is none. For tests and demos that
-    /// send webhooks.
+    /// Returns the signature of a body by the first secret, as GitHub sends it; empty if there is no secret. It is
+    /// used by tests and demos that send webhooks.
     pub fn sign(&self, body: &[u8]) -> String {
         let Some(secret) = self.0.first() else { return String::new() };
         let signature = secret.mac.clone().chain_update(body).finalize().into_bytes();
         signature.iter().fold(SIGNATURE_PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"))
     }
 
-    /// Verifies the signature of a body and returns the tenants it may act for. Every secret is tried, each
-    /// comparison in constant time.
+    /// Verifies the signature of a body and returns the tenants that the webhook may act for. Tries every secret
+    /// and compares in constant time.
     pub fn verify_signature(
         &self,
         header: Option<&[u8]>,

@@ -42,11 +42,11 @@ impl IntakePublisher for FakeBroker {
     }
 }
 
-/// Secrets of the bridge: the old one and the new one.
+/// Secrets of the bridge during a rotation: the old one and the new one.
 pub(crate) const SECRETS: [&str; 2] = ["an old secret", "a new secret"];
 
-/// Creates a bridge over this broker, at 20 November 2026, for the tenant `acme`, with a budget for two of the
-/// largest bodies.
+/// Creates a bridge over this broker for the tenant `acme`, with the clock at 20 November 2026 and a budget for two
+/// of the largest bodies.
 pub(crate) fn test_bridge(broker: &Arc<FakeBroker>) -> Bridge {
     let tenants = GithubTenants::parse("Codertocat/* = acme, Kobzol/* = acme").unwrap();
     let outlets = Publishers { events: broker.clone(), runs: broker.clone() };

@@ -1,12 +1,13 @@
-//! Length limits for texts of a payload: an event has to fit into a message even when its texts are hostile.
+//! Limits the length of texts in a payload, because an event has to fit into a message even when its texts are
+//! hostile.
 
 use retro_events::github::TEXT_BYTES_MAX;
 
-/// Longest commit hash in hex digits: SHA-256, which GitHub may introduce.
+/// Maximum number of hex digits of a commit hash: that of SHA-256, which GitHub may introduce.
 const HASH_DIGITS_MAX: usize = 64;
 
-/// Cuts a text by a person at a character to at most [`TEXT_BYTES_MAX`] bytes, and returns whether it was cut.
-/// Replaces NUL, which no database stores.
+/// Cuts a text by a person to at most [`TEXT_BYTES_MAX`] bytes without splitting a character, and returns whether
+/// it was cut. Replaces NUL, which no database stores.
 pub(crate) fn truncate_body(text: &str) -> (String, bool) {
     let mut end = text.len().min(TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
@@ -21,8 +22,8 @@ pub(crate) fn truncate_body(text: &str) -> (String, bool) {
     (kept, cut)
 }
 
-/// Returns a name or URL if it has 1 to `bytes_max` bytes and no control characters. A longer one is dropped,
-/// not cut.
+/// Returns a name or URL if it has 1 to `bytes_max` bytes and no control characters. Returns `None` for any other
+/// text: a longer one is dropped, not cut.
 pub(crate) fn bounded_text(text: Option<String>, bytes_max: usize) -> Option<String> {
     text.filter(|text| (1..=bytes_max).contains(&text.len()) && !text.chars().any(char::is_control))
 }

@@ -1,4 +1,4 @@
-//! Commit trailers that name the run which made the commit.
+//! Parses commit trailers, which name the run that made the commit.
 
 use retro_core::id::RunId;
 
@@ -7,11 +7,11 @@ use retro_events::github::Commit;
 
 /// Trailer that names a run.
 const RUN_TRAILER: &str = "Retro-Run";
-/// Trailer that names the version of its prompt.
+/// Trailer that names the version of the run's prompt.
 const PROMPT_VERSION_TRAILER: &str = "Retro-Prompt-Version";
-/// Maximum number of runs that one commit may name: those of the commits squashed into it.
+/// Maximum number of runs that one commit may name. It names several when other commits were squashed into it.
 const RUNS_MAX: usize = 32;
-/// Longest version, in bytes, as in a `run.completed` event.
+/// Longest prompt version, in bytes. A longer one is dropped.
 const VERSION_BYTES_MAX: usize = 256;
 
 /// Returns the commit if its message names a run. Trailers are searched in every line, not only in the last
@@ -30,7 +30,7 @@ pub(crate) fn parse_commit(commit: payload::Commit) -> Option<Commit> {
     (!runs.is_empty()).then_some(Commit { id, runs, prompt_version })
 }
 
-/// Returns the values of a trailer; its key is compared ignoring case.
+/// Returns the values of a trailer, whose key is compared ignoring case.
 fn trailer_values<'a>(message: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = message.lines().filter_map(|line| line.split_once(':'));
     lines.filter(move |(found, _)| found.trim_end().eq_ignore_ascii_case(key)).map(|(_, value)| value.trim())

@@ -1,5 +1,5 @@
-//! Logs repositories without a matching tenant once each: the webhook of an organisation names a thousand
-//! repositories a day.
+//! Logs each repository without a matching tenant only once, because the webhook of an organisation names a
+//! thousand repositories a day.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +9,8 @@ use tracing::warn;
 
 use crate::webhook::AcceptedWebhook;
 
-/// Maximum number of repositories to log; beyond it only the metric counts. A name has a few hundred bytes at
-/// most.
+/// Maximum number of repositories to log. Further repositories are counted only by the metric. A name has a few
+/// hundred bytes at most.
 const LOGGED_MAX: usize = 1000;
 
 /// The repositories logged since the process started.
@@ -18,8 +18,8 @@ const LOGGED_MAX: usize = 1000;
 pub(crate) struct UnmappedRepositories(Mutex<HashSet<String>>);
 
 impl UnmappedRepositories {
-    /// Logs the repository the first time. `owner` is its tenant, if the signing secret may not act for that
-    /// tenant.
+    /// Logs a repository when it is first seen. `owner` is the tenant of the repository if the signing secret may
+    /// not act for that tenant, and `None` if the repository belongs to no tenant.
     pub(crate) fn log_once(&self, taken: &AcceptedWebhook, owner: Option<&Tenant>) {
         let AcceptedWebhook { host, repo, installation, .. } = taken;
         let name = format!("{host}/{repo}");

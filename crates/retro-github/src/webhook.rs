@@ -13,40 +13,41 @@ use retro_events::run_completed::RunEvent;
 use crate::payload::{self, Payload};
 use crate::{text, trailer, workflow_run};
 
-/// Longest login, in bytes: GitHub allows 39 characters; an Enterprise server adds a suffix, an App `[bot]`.
+/// Longest login, in bytes. GitHub allows 39 characters, an Enterprise server adds a suffix, and an App adds
+/// `[bot]`.
 const LOGIN_BYTES_MAX: usize = 100;
-/// Longest URL of a web page, in bytes.
+/// Maximum length of the URL of a web page, in bytes.
 const URL_BYTES_MAX: usize = 1024;
-/// Longest path of a file, in bytes: the limit of file systems.
+/// Maximum length of the path of a file, in bytes: the limit of file systems.
 const PATH_BYTES_MAX: usize = 4096;
 
 /// Result of parsing a webhook.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParsedWebhook {
-    /// A ping.
+    /// The webhook is a ping.
     Ping,
-    /// The webhook contains a used event.
+    /// The webhook contains an event that is used.
     Accepted(Box<AcceptedWebhook>),
-    /// The webhook is ignored, with the reason.
+    /// The webhook is ignored for this reason.
     Ignored(Ignored),
 }
 
 /// Reason why a webhook is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
-    /// The event is not used.
+    /// No event of this name is used.
     #[error("events of this kind are not used")]
     UnusedEvent,
-    /// The event is used, but not this action.
+    /// Events of this name are used, but not with this action.
     #[error("this action is not used")]
     UnusedAction,
-    /// The object of the event is not used, such as a comment on an issue that is not a pull request.
+    /// The event is about an object that is not used, such as a comment on an issue that is not a pull request.
     #[error("{0}")]
     NotRelevant(&'static str),
     /// A required field is missing.
     #[error("{0} is missing")]
     Incomplete(&'static str),
-    /// A used field does not have the type that GitHub documents; contains the path of the field and never
+    /// A used field does not have the type that GitHub documents. The text contains the path of the field and never
     /// its value.
     #[error("`{0}` has another shape than GitHub documents")]
     UnexpectedShape(String),
@@ -59,9 +60,9 @@ pub struct AcceptedWebhook {
     pub host: String,
     /// Repository as `owner/name`.
     pub repo: String,
-    /// Installation of the GitHub App that sent it.
+    /// Id of the GitHub App installation that sent the webhook; `None` if the payload names none.
     pub installation: Option<u64>,
-    /// Time of the event, if GitHub sends it.
+    /// Time of the event; `None` if GitHub does not send it.
     pub occurred_at: Option<Timestamp>,
     /// Content of the webhook.
     pub content: WebhookContent,
@@ -70,9 +71,9 @@ pub struct AcceptedWebhook {
 /// Content of a webhook.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WebhookContent {
-    /// A change of a pull request, or pushed commits that name a run.
+    /// A change of a pull request, or a push of commits that name a run.
     Repository(GithubData),
-    /// A finished GitHub Actions workflow, as a run.
+    /// A finished GitHub Actions workflow, in the form of a run.
     Run(RunEvent),
 }
 
@@ -105,7 +106,7 @@ fn parse_document(body: &Bytes) -> Result<JsonDocument, String> {
         .map_err(|rejection| rejection.to_string())
 }
 
-/// Events that are used, by GitHub's names.
+/// Names that GitHub gives the events that are used.
 pub(crate) const USED_EVENTS: [&str; 7] = [
     "pull_request",
     "pull_request_review",

@@ -1,9 +1,9 @@
-//! Finished GitHub Actions workflows as runs: a source for teams without an engine.
+//! Turns finished GitHub Actions workflows into runs, for teams without an engine.
 //!
-//! **The workflow** is `host/owner/name/file`, such as `github.com/acme/shop/ci.yml`: a file is renamed less
-//! often than the name in it, and two files may have the same name. An engine that uses another naming scheme
-//! cannot collide with it. **The run** is GitHub's id, and the attempt is GitHub's attempt: a rerun updates the
-//! facts and is counted once. It brings no trajectory.
+//! **The workflow** is `host/owner/name/file`, such as `github.com/acme/shop/ci.yml`: a file is renamed less often
+//! than the name in it, and two files may have the same name. An engine that uses another naming scheme cannot
+//! collide with it. **The run** is GitHub's id, and the attempt is GitHub's attempt: a rerun updates the facts and
+//! is counted once. The run has no trajectory.
 
 use retro_core::id::{RunId, Workflow};
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
@@ -17,7 +17,7 @@ use crate::webhook::Ignored;
 /// Folder of workflow files; the workflow is named after the rest of the path.
 const WORKFLOWS_FOLDER: &str = ".github/workflows/";
 
-/// Builds the event of a run. Its identity is that of the delivery.
+/// Builds the event of a run. Its id is that of the delivery.
 pub(crate) fn parse_workflow_run(
     host: &str,
     repo: &str,
@@ -58,8 +58,8 @@ pub(crate) fn parse_workflow_run(
     Ok(event)
 }
 
-/// Builds the name of a workflow from the path of its file. The path may end in `@` and the branch it was taken
-/// from.
+/// Builds the name of a workflow from the path of its file. The path may end in `@` and the branch from which the
+/// file was taken.
 fn workflow_name(host: &str, repo: &str, path: &str) -> Result<Workflow, Ignored> {
     let path = path.split_once('@').map_or(path, |(path, _)| path);
     let file = path.strip_prefix(WORKFLOWS_FOLDER).unwrap_or(path);

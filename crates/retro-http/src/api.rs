@@ -45,7 +45,7 @@ impl<S: Clone + Send + Sync + 'static> Api<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Api<S> {
-    /// Returns the description alone, for a document without state.
+    /// Returns the description without the routes, for an OpenAPI document that needs no state.
     #[must_use]
     pub fn into_description(self) -> Api {
         Api(OpenApiRouter::with_openapi(self.0.into_openapi()))

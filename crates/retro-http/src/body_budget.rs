@@ -23,19 +23,19 @@ use retro_core::id::Tenant;
 pub(crate) use read::read_body;
 pub use read::{BodyLimits, BufferedBody, ReadBodyError};
 
-/// Number of bytes that any owner may hold regardless of how much the others hold: one request of the usual
-/// size, with the cost of handling it.
+/// Number of bytes that any owner may hold, regardless of how much the others hold. It covers one request of the
+/// usual size, including the cost of handling it.
 pub const OWNER_RESERVE_BYTES: u64 = 256 * 1024;
-/// Number of owners that may hold [`OWNER_RESERVE_BYTES`] each when the rest is used up: more than the number
-/// of tenants that a gateway serves at their limit at the same time. Together 6 MiB.
+/// Number of owners that may hold [`OWNER_RESERVE_BYTES`] each when the rest is used up. It exceeds the number of
+/// tenants that a gateway serves at their limit at the same time. Together these owners hold at most 6 MiB.
 const RESERVED_OWNERS: u64 = 24;
 
 /// Upper bounds of a budget, in bytes of request bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetBounds {
-    /// All owners together, without the reserve for owners that hold little.
+    /// Maximum number of bytes that all owners together may hold, without the reserve for owners that hold little.
     pub bytes_max: u64,
-    /// A single owner.
+    /// Maximum number of bytes that a single owner may hold.
     pub owner_bytes_max: u64,
 }
 
@@ -49,11 +49,11 @@ pub struct BodyBudget {
 #[derive(Debug, Default)]
 struct Held {
     bytes: u64,
-    /// Bytes held by each tenant that holds any.
+    /// Number of bytes that each tenant holds. A tenant that holds none has no entry.
     tenants: HashMap<Tenant, u64>,
 }
 
-/// The budget has no bytes left for a request.
+/// The budget has no free bytes for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetExceeded {
     /// The owner has reached its limit.
@@ -64,7 +64,7 @@ pub enum BudgetExceeded {
     Process,
 }
 
-/// The bytes of a budget that one request holds. Dropping the permit frees them.
+/// Permit for the bytes of a budget that one request holds. Dropping the permit frees them.
 #[derive(Debug)]
 pub struct BodyPermit {
     budget: BodyBudget,
@@ -73,7 +73,7 @@ pub struct BodyPermit {
 }
 
 impl BudgetBounds {
-    /// Checks whether an owner that holds `owner` of `total` bytes may take `more`.
+    /// Checks whether an owner that holds `owner` of the `total` bytes in use may charge `more` bytes.
     fn check_charge(self, total: u64, owner: u64, more: u64) -> Result<(), BudgetExceeded> {
         let (total, owner) = (total.saturating_add(more), owner.saturating_add(more));
         // Owners that hold little may also use the reserve, so that owners that hold much cannot lock them
@@ -130,7 +130,8 @@ impl BodyPermit {
         Ok(())
     }
 
-    /// Charges the bytes that are missing to hold at least `bytes`.
+    /// Charges as many bytes as the permit lacks to hold `bytes`. Fails and charges nothing when they do not fit
+    /// into the budget.
     pub fn charge_up_to(&mut self, bytes: u64) -> Result<(), BudgetExceeded> {
         match bytes.saturating_sub(self.bytes) {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! Extractors: the parts of a request that handlers use. Every rejection is a [`Problem`].
+//! Extracts the parts of a request that handlers use. Every rejection is a [`Problem`].
 
 use std::error::Error as _;
 use std::str::FromStr;
@@ -20,8 +20,8 @@ pub const TENANT_HEADER: &str = "retro-tenant";
 /// space for fields of later versions and is still harmless.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Longest time for a body to arrive, in seconds. A body of 64 KiB needs less on loopback, and a body that
-/// never ends must not hold its connection.
+/// Longest time for a body to arrive, in seconds. A body of 64 KiB needs less on loopback, and a body that never
+/// ends must not keep its connection open.
 pub const BODY_READ_S_MAX: u64 = 10;
 
 /// The tenant that sent the request: the `Retro-Tenant` header, or `default` without it. Rejects a header
@@ -102,7 +102,7 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
-/// The query parameters.
+/// Query parameters of a request, deserialized to `T`.
 #[derive(Debug, Clone)]
 pub struct QueryParams<T>(pub T);
 
@@ -123,7 +123,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
     }
 }
 
-/// The id in the path, such as that of `/v1/memories/{id}`.
+/// Id in the path of a request, such as that of `/v1/memories/{id}`.
 #[derive(Debug, Clone)]
 pub struct PathId<T>(pub T);
 
@@ -140,8 +140,8 @@ impl<T: FromStr<Err: std::fmt::Display>, S: Send + Sync> FromRequestParts<S> for
     }
 }
 
-/// Returns the media type of `offered` that `Accept` prefers, the first one among equals and when nothing fits.
-/// Weights are honoured; parameters other than `q` are ignored.
+/// Returns the media type in `offered` that the header `Accept` prefers. Returns the first one if several are
+/// equally preferred or none fits. Weights are honoured; parameters other than `q` are ignored.
 pub fn negotiate_media_type<'a>(headers: &HeaderMap, offered: &[&'a str]) -> &'a str {
     let named: Vec<_> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();

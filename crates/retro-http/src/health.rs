@@ -1,5 +1,5 @@
 //! Health probes and metrics of the process. They reveal nothing about any tenant, so these routes may be reached
-//! from other machines, as the operator of a fleet needs.
+//! from other machines, which the operator of a fleet needs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub enum Readiness {
     /// Everything that the process needs is available.
     Ready,
-    /// Something is missing; the text names it.
+    /// Something that the process needs is not available; the text names it.
     NotReady(String),
 }
 
@@ -33,9 +33,9 @@ pub type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
 /// Callbacks that report the readiness and the metrics of the process.
 #[derive(Clone)]
 pub struct Probes {
-    /// Readiness check.
+    /// Callback that reports the readiness.
     pub ready: ReadyCheck,
-    /// Source of the metrics.
+    /// Callback that returns the metrics.
     pub metrics: Scrape,
 }
 

@@ -1,10 +1,10 @@
-//! Idempotent requests: with an `Idempotency-Key`, sending a request again does not repeat its effect. Every
+//! Makes requests idempotent: with an `Idempotency-Key`, sending a request again does not repeat its effect. Every
 //! process returns the stored answer.
 //!
-//! Answers that may differ later (429, 5xx) are not stored. The work continues when the caller disconnects,
-//! because callers that lose their connection are those that retry. A process that dies during the work
-//! leaves the key locked for [`IN_PROGRESS_S_MAX`]; the work must therefore be harmless when done twice, as
-//! everything is that goes through an inbox or has an id derived from its cause.
+//! Answers that may differ later (408, 409, 429, 5xx) are not stored. The work continues when the caller
+//! disconnects, because callers that lose their connection are those that retry. A process that dies during the
+//! work leaves the key locked for [`IN_PROGRESS_S_MAX`]; the work must therefore be harmless when done twice. This
+//! is true of everything that goes through an inbox or has an id derived from its cause.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,25 +27,28 @@ use crate::problem::Problem;
 
 /// Header that carries the key of a request.
 pub const KEY_HEADER: &str = "idempotency-key";
-/// Longest key, in bytes: a UUID has 36, and some callers combine several ids.
+/// Longest key, in bytes. A UUID has 36, and some callers combine several ids.
 pub const KEY_BYTES_MAX: usize = 255;
-/// Time for which a key is refused while its request is in progress, in seconds: longer than any request takes.
+/// Time in seconds for which a key is refused while its request is in progress. It is longer than any request
+/// takes.
 pub const IN_PROGRESS_S_MAX: u64 = 120;
-/// Time for which a stored answer is replayed, in seconds: a day.
+/// Time in seconds for which a stored answer is replayed, which is a day.
 pub const ANSWER_TTL_S: u64 = 24 * 3600;
 
-/// `Retry-After` while the same request is in progress, in seconds: most take less than one.
+/// `Retry-After` in seconds while the same request is in progress, which usually takes less, or while the database
+/// is unavailable.
 const RETRY_SOON_S: u32 = 1;
-/// Interval between two purges of expired requests: the rows of a minute are few compared with those of a day.
+/// Interval between two purges of expired requests. The rows that expire in a minute are few compared with those of
+/// a day.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
-/// Maximum number of requests that one purge deletes: 166 per second on average, in a transaction of a few
-/// milliseconds.
+/// Maximum number of requests that one purge deletes. It allows 166 per second on average, in a transaction of a
+/// few milliseconds.
 const PURGE_BATCH_MAX: u32 = 10_000;
 /// Maximum size of a stored answer, in bytes: enough for a batch in which every event is refused with a long
 /// path.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Key of a request, if its caller gave one: 1 to [`KEY_BYTES_MAX`] visible ASCII characters.
+/// Key of a request: 1 to [`KEY_BYTES_MAX`] visible ASCII characters; `None` if the caller gave no key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey(pub Option<String>);
 
@@ -71,7 +74,7 @@ pub struct Idempotency {
     store: Arc<dyn IdempotencyStore>,
 }
 
-/// A request with its key and content.
+/// A request with its caller, its key and its content.
 #[derive(Debug)]
 pub struct IdempotentRequest<'a> {
     /// Tenant of the caller.
@@ -80,7 +83,7 @@ pub struct IdempotentRequest<'a> {
     pub route: &'static str,
     /// Key that the caller gave.
     pub key: IdempotencyKey,
-    /// Everything that distinguishes the request from others: its body and the relevant headers.
+    /// Everything that distinguishes the request from others, which is its body and the relevant headers.
     pub content: &'a [&'a [u8]],
 }
 
@@ -90,9 +93,9 @@ impl Idempotency {
         Self { store }
     }
 
-    /// Runs `work`, unless this key was used for it before: then the stored answer is returned with
-    /// `Idempotency-Replayed: true`. The same key with different content is refused with 422, a key whose
-    /// request is in progress with 409. Without a key the work runs and the database is not asked.
+    /// Runs `work`, unless the tenant has used this key on this route before. In that case the stored answer is
+    /// returned with `Idempotency-Replayed: true`. The same key with different content is refused with 422, and a
+    /// key whose request is in progress with 409. Without a key the work runs and the database is not asked.
     pub async fn run_once<W>(&self, request: IdempotentRequest<'_>, work: W) -> Response
     where
         W: Future<Output = Response> + Send + 'static,
@@ -147,14 +150,15 @@ impl Idempotency {
     }
 }
 
-/// Returns a hash of the hashes of all parts: bytes cannot move from one part to the next unnoticed, and no part is
+/// Returns a hash of the hashes of all parts. It changes when bytes move from one part to the next, and no part is
 /// copied.
 fn fingerprint_content(content: &[&[u8]]) -> String {
     let hashes: String = content.iter().map(|part| sha256_hex(part)).collect();
     sha256_hex(hashes.as_bytes())
 }
 
-/// Returns the answer and the copy to store; `None` for an answer that may differ later.
+/// Returns the answer and the copy of it to store. The copy is `None` for an answer that may differ later, and for
+/// one that is too long, which becomes a 500.
 async fn buffer_answer(answer: Response) -> (Response, Option<StoredResponse>) {
     let status = answer.status();
     let may_change = status.is_server_error()
@@ -204,7 +208,7 @@ fn key_reused_problem() -> Problem {
     Problem { path: Some("Idempotency-Key".to_owned()), ..problem.with_code("key_reused") }
 }
 
-/// Returns a 503; the store's own message is only logged.
+/// Returns a 503. The error of the store is only logged.
 fn lookup_failed_problem(cause: &StoreError) -> Problem {
     warn!(cause = %cause, "an idempotency key could not be looked up: {cause}");
     let detail = "it cannot be looked up now whether this request was done before; retry later, or without Idempotency-Key";

@@ -13,12 +13,12 @@ use crate::problem::Problem;
 use crate::serve::GuardedBody;
 use crate::tenant_limiter::TenantLimiter;
 
-/// `Retry-After` in seconds: a burst is over by then.
+/// `Retry-After` in seconds, after which a burst is over.
 const RETRY_SOON_S: u32 = 1;
 
 impl Api {
-    /// Limits the concurrent requests of these routes. A request holds its permit until its answer is written;
-    /// without a free permit it is refused with 503 and the code `busy`.
+    /// Limits the concurrent requests of these routes. A request keeps a permit until its answer is written.
+    /// Without a free permit, it is refused with 503 and the code `busy`.
     #[must_use]
     pub fn limit_in_flight(self, limiter: TenantLimiter) -> Self {
         self.route_layer(from_fn_with_state(limiter, limit_requests))

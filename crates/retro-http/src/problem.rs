@@ -1,4 +1,4 @@
-//! Refusals as problem details (RFC 9457).
+//! Renders refused requests as problem details (RFC 9457).
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,7 +19,7 @@ pub struct Problem {
     /// Stable code by which programs can distinguish this problem from others, where that is useful.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// Path of the offending field, such as `memories[2].id`.
+    /// Path of the offending field, such as `memories[2].id`, if one field is at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Seconds after which the same request may succeed; also sent as the header `Retry-After`.
@@ -52,7 +52,7 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "the name is ambiguous", detail)
     }
 
-    /// Returns a problem of any other kind.
+    /// Returns a problem with this status, title and detail.
     pub fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
         Self { status, title, detail: detail.into(), code: None, path: None, retry_after_s: None }
     }

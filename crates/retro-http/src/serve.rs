@@ -1,4 +1,4 @@
-//! Listens on loopback, serves, and shuts down gracefully.
+//! Listens for connections, serves routes, and shuts down gracefully.
 
 mod connections;
 
@@ -20,8 +20,8 @@ use crate::problem::Problem;
 pub(crate) use connections::GuardedBody;
 use connections::{ConnectionLimits, serve_until_stopped};
 
-/// Longest time that requests in progress may take after the stop, in seconds; then their connections are
-/// dropped. An answer takes milliseconds, so only clients that do not read are still connected by then.
+/// Longest time that requests in progress may take after the stop, in seconds. Then their connections are dropped.
+/// An answer takes milliseconds, so only clients that do not read are still connected by then.
 pub const SHUTDOWN_S_MAX: u64 = 5;
 
 /// `Retry-After` value of a process that is not ready, in seconds: about the interval at which the process itself
@@ -89,8 +89,8 @@ pub async fn serve_health(
     Ok(())
 }
 
-/// Serves the routes of `api` until `stop` is cancelled. Answers every other path with 503 and what `ready` reports
-/// as missing: for a process that is not assembled yet.
+/// Serves the routes of `api` until `stop` is cancelled. Answers every other path with 503 and the parts that
+/// `ready` reports as missing. It is for a process whose parts are not all available yet.
 pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck, stop: CancellationToken) {
     let respond = move || {
         let missing = match ready() {
@@ -145,8 +145,8 @@ async fn answer_method_not_allowed(method: Method, uri: Uri) -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed", detail)
 }
 
-/// Refuses requests for a host name that is not local. A browser sends the name from the page's address, so a foreign
-/// page whose name was made to resolve to loopback (DNS rebinding) is recognised by it.
+/// Refuses requests for a host name that is not local. A browser sends the name from the page's address, so this
+/// name reveals a foreign page whose host name was made to resolve to loopback (DNS rebinding).
 async fn reject_foreign_hosts(request: Request, next: Next) -> Response {
     match find_host(request.headers(), request.uri()) {
         Some(host) if !is_local(&host) => Problem::new(

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub struct TenantLimiter {
     all: Arc<Semaphore>,
     tenant_max: usize,
-    /// Tenants that hold a permit or wait for one.
+    /// Semaphores of the tenants that hold a permit or wait for one.
     tenants: Arc<Mutex<HashMap<Tenant, Arc<Semaphore>>>>,
 }
 
@@ -31,7 +31,7 @@ impl TenantLimiter {
         Self { all: Arc::new(Semaphore::new(max)), tenant_max, tenants: Arc::default() }
     }
 
-    /// Returns a permit, or `None` when the tenant has used its share or all permits are taken.
+    /// Returns a permit, or `None` when the tenant already holds its maximum or all permits are taken.
     pub fn try_acquire(&self, tenant: &Tenant) -> Option<TenantPermit> {
         let of_tenant = self.tenant_semaphore(tenant).try_acquire_owned().ok();
         let permit = of_tenant.zip(self.all.clone().try_acquire_owned().ok());
@@ -43,7 +43,8 @@ impl TenantLimiter {
         permit
     }
 
-    /// Waits for a permit. A tenant that has used its share waits for one of its own permits.
+    /// Waits for a permit. A tenant that already holds its maximum waits until one of its own permits is
+    /// released.
     pub async fn acquire(&self, tenant: &Tenant) -> TenantPermit {
         // The tenant's permit comes first: a waiting tenant must not hold a permit that others could use.
         let of_tenant =

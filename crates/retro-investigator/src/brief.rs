@@ -15,13 +15,14 @@ use retro_store::{Claim, StoredBody};
 /// Reason why the body of a run is not available.
 #[derive(Debug)]
 pub(crate) enum BodyError {
-    /// The body is gone or differs from what the event promised; another run replaces this one in the sample.
+    /// The body no longer exists or differs from the one that the event announced. Another run replaces this
+    /// one in the sample.
     Gone(String),
     /// The body could not be fetched; a retry may succeed.
     Unavailable(String),
 }
 
-/// Stores that hold the bodies that are not in the database.
+/// Sources of the bodies that are not stored in the database.
 #[derive(Clone)]
 pub struct BodySources {
     /// The broker's object store.
@@ -32,11 +33,11 @@ pub struct BodySources {
 
 /// A fetched body that has not been parsed yet, because parsing a large one takes a while.
 pub(crate) enum FetchedBody {
-    /// The run has no body: it is investigated by its facts alone.
+    /// The run has no body, so only its facts are investigated.
     Absent,
-    /// JSON of a [`Trajectory`], as this program stores it.
+    /// A [`Trajectory`] as JSON, in the form in which the database stores it.
     Stored(Vec<u8>),
-    /// The emitter's ATIF document.
+    /// The ATIF document of the emitter, not yet redacted.
     Document(Bytes),
 }
 
@@ -67,15 +68,15 @@ impl FetchedBody {
     }
 }
 
-/// Parses the emitter's ATIF document. A body that was fetched has not passed intake, so it is redacted here.
+/// Parses the emitter's ATIF document. A fetched body was not redacted at intake, so it is redacted here.
 fn parse_atif(bytes: &Bytes) -> Result<Trajectory, String> {
     let mut trajectory = atif::from_slice(bytes).map_err(|rejection| rejection.to_string())?;
     Redactor::shared().redact_trajectory(&mut trajectory);
     Ok(trajectory)
 }
 
-/// Builds the brief of a claimed run. Removes the injected memory blocks and the texts of memories that the
-/// agent was shown from the trace first. Fails with the reason when the body cannot be parsed. Takes time
+/// Builds the brief of a claimed run. First removes from the trace the injected memory blocks and the texts of
+/// the memories that the agent was shown. Fails with the reason when the body cannot be parsed. Takes time
 /// linear in the body, so call it off the async threads.
 pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<InvestigationBrief, String> {
     let trajectory = fetched.parse_trajectory()?;
@@ -96,8 +97,8 @@ pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<Investi
     })
 }
 
-/// Returns the memory in the form that the investigator gets: memories of the run's steps, and rules that the
-/// run was presented with. Returns `None` for any other memory.
+/// Converts a memory of one of the run's steps, or a rule that was presented to the run, for the brief. Returns
+/// `None` for any other memory.
 fn to_known_memory(memory: &Memory, presented: &[PresentedMemory]) -> Option<BriefMemory> {
     let presentation = presented.iter().find(|presentation| presentation.memory == memory.id);
     let step: Option<&Step> = memory.scope.step();

@@ -1,4 +1,4 @@
-//! The port behind which runs are investigated, and the engine that needs no model.
+//! Defines the port through which runs are investigated, and the engine that needs no model.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use retro_watchdog::Watch;
 
 use crate::heuristics;
 
-/// Investigates one run. The caller checks every finding and verdict against the run: an engine may be wrong
-/// and is never trusted.
+/// Investigates one run. The caller checks every finding and verdict against the run, because an engine may be
+/// wrong and is never trusted.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
     /// Name of the engine, as reports show it.
@@ -21,7 +21,7 @@ pub trait Engine: Send + Sync + 'static {
     async fn investigate(&self, brief: Arc<InvestigationBrief>, watch: Watch) -> InvestigatorAnswer;
 }
 
-/// Engine that needs no model.
+/// Engine that investigates by heuristics and needs no model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeuristicEngine;
 

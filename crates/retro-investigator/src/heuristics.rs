@@ -1,5 +1,5 @@
-//! The heuristic investigator. It uses no model, no randomness and no clock: the same brief always gives the
-//! same answer.
+//! Investigates runs by heuristics. They use no model, no randomness and no clock, so the same brief always
+//! gives the same answer.
 //!
 //! A run is parsed once into calls (`call`). Where agents only talk to each other, a call is recovered from the
 //! messages in which a terminal reports what it executed (`conversation`). Each call is judged as failed or not
@@ -10,27 +10,27 @@
 //!
 //! Findings are then collected in this order, strongest first, with one lesson per error:
 //!
-//! 1. `repair`: a call fails, and a changed call gets past the error; their `difference` is the lesson. Where
-//!    the error does not say what it is about, a difference counts only if it is the only one and the two calls
-//!    follow each other directly;
-//! 2. `retry_loop`: the same error three times in a row;
-//! 3. `failure`: an error that no call got past; what the error demands is the lesson (`advice`);
-//! 4. `feedback`: the agent's own advice for the next run.
+//! 1. `repair`: a call fails, and a changed call no longer gives the error. The `difference` between the two
+//!    calls is the lesson. Where the error does not say what it is about, a difference counts only if it is the
+//!    only one and the two calls follow each other directly.
+//! 2. `retry_loop`: the same error occurs three times in a row.
+//! 3. `failure`: an error occurs that no later call resolves. The lesson is what the error demands (`advice`).
+//! 4. `feedback`: the agent itself gives advice for the next run.
 //!
 //! The content of a lesson includes what the tool reported (`tool_output`) and, in a failed run, whether any
-//! call got past the error (`blame`). The report names the turn at which a failed run probably went wrong and
-//! marks it as a guess. Each part is measured separately on real data by `cargo xtask eval findings`.
+//! later call of the tool succeeded (`blame`). The report names the turn at which a failed run probably went
+//! wrong and marks it as a guess. Each part is measured separately on real data by `cargo xtask eval findings`.
 //!
-//! An error that the identical call gets past at its next attempt is a `transient`: it yields no lesson, and it
-//! contradicts the memories about it.
+//! An error that disappears when the identical call is repeated is a `transient`. It yields no lesson, and it
+//! contradicts the memories about the error.
 //!
 //! Two runs confirm a memory only when their signatures (tool, error, avoid, prefer) are equal. So every part
-//! of a lesson is generalised over names and values, and a difference that is only a value of its run is not
-//! a lesson. Nothing is stated that the trace does not show, every finding and verdict quotes the trace, and
-//! an error that tries to command an agent becomes no lesson (`prompt_injection`).
+//! of a lesson is generalised over names and values, and a difference in a value that occurs only in one run is
+//! not a lesson. Nothing is stated that the trace does not show, every finding and verdict quotes the trace,
+//! and an error that tries to command an agent becomes no lesson (`prompt_injection`).
 //!
-//! Bounds: the first `call::CALLS_MAX` calls, the first part of each text, and a few calls after each failing
-//! one, so the time is linear in the length of the run. Steps in which no model decided are skipped.
+//! Only the first `call::CALLS_MAX` calls, the first part of each text and a few calls after each failing call
+//! are read, so the time is linear in the length of the run. Steps in which no model decided are skipped.
 
 mod advice;
 mod arguments;
@@ -107,8 +107,8 @@ pub fn judge_call(call: &ToolCall) -> CallOutcome<'_> {
     outcome::judge_outcome(call, &Arguments::parse(&call.arguments))
 }
 
-/// Returns the turn at which a failed run went wrong, as an investigation judges it; `None` when the run has no
-/// contribution of an agent or nothing points at one.
+/// Returns the turn at which a failed run probably went wrong, as an investigation judges it; `None` when no
+/// sign points at a turn.
 pub fn find_blamed_turn(trajectory: &Trajectory) -> Option<Blame> {
     blame::find_blame(trajectory, &call::calls_by_step(trajectory))
 }

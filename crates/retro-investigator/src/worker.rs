@@ -1,10 +1,10 @@
-//! The worker claims an investigation, holds its lease, runs it and stores the result.
+//! Provides the worker, which claims an investigation, renews its lease, runs it and stores the result.
 //!
-//! A stalled worker that wakes up late commits nothing: every write carries the fencing token of its claim,
-//! and `Fenced` means stop. A takeover resumes from the journal, so a kill repeats at most the one call that
-//! was in flight. Attempts are counted by the claim, so a run that kills the process is given up like any
-//! other failed run. An attempt that computes past its deadline has failed too, and the watchdog ends the
-//! process because nothing else can stop the thread.
+//! A stalled worker that wakes up late commits nothing: every write carries the fencing token of its claim, and
+//! `Fenced` means stop. A worker that takes over resumes from the journal, so at most the one call that was in
+//! flight is repeated after a kill. The claim counts the attempts, so a run that kills the process is given up
+//! like any other failed run. An attempt that still computes after its deadline has failed too, and the
+//! watchdog ends the process because nothing else can stop the thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,18 +31,19 @@ use crate::blocking::run_blocking;
 use crate::brief::{BodyError, BodySources, build_brief, fetch_body};
 use crate::engine::Engine;
 
-/// Settings of a worker. The defaults suit production; tests shorten the times.
+/// Settings of a worker. The defaults are meant for production; tests shorten the times.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
-    /// Name of this worker, shown to people.
+    /// Name of this worker, as people see it.
     pub worker: String,
-    /// Lease of a claim, in seconds: the claim expires when no heartbeat arrives for this long.
+    /// Lease of a claim, in seconds. The claim expires when no heartbeat arrives for this long.
     pub lease_s: u64,
     /// Deadline of one attempt, in seconds.
     pub deadline_s: u64,
     /// Interval at which the worker polls for work that no message announced.
     pub sweep_interval: Duration,
-    /// Time that a running investigation may take after shutdown was requested; then its claim is released.
+    /// Time that a running investigation may still take after shutdown was requested. After that, its claim is
+    /// released.
     pub shutdown_grace: Duration,
     /// Ends the process when an attempt keeps running after its deadline.
     pub watchdog: Watchdog,
@@ -73,16 +74,16 @@ pub struct Worker {
 
 /// Outcome of one attempt.
 enum AttemptOutcome {
-    /// A final result.
+    /// The investigation has a final result.
     Final(InvestigationResult),
-    /// A failure that may be retried; the result becomes final when no attempt is left.
+    /// The attempt failed and may be retried. Its result becomes final when no attempt is left.
     Retryable(InvestigationResult),
-    /// No result: the process is shutting down.
+    /// The attempt has no result, because the process is shutting down.
     Stopped,
 }
 
 impl Worker {
-    /// Creates a worker over its ports. `outbox` is notified when there may be something to send.
+    /// Creates a worker that uses these ports. It notifies `outbox` when there may be something to send.
     pub fn new(
         store: Arc<dyn InvestigatorStore>,
         bodies: BodySources,
@@ -93,10 +94,10 @@ impl Worker {
         Self { store, bodies, engine, outbox, wake: Notify::new(), settings }
     }
 
-    /// Runs until `stop` is cancelled, and processes work on each wake-up, and every
-    /// [`WorkerSettings::sweep_interval`] without one. After the stop a running investigation may take
-    /// [`WorkerSettings::shutdown_grace`] longer; then its claim is released, so that another worker can
-    /// claim it immediately.
+    /// Runs until `stop` is cancelled. Looks for work on each wake-up, and at the latest every
+    /// [`WorkerSettings::sweep_interval`]. After `stop`, a running investigation may take
+    /// [`WorkerSettings::shutdown_grace`] longer; then its claim is released, so that another worker can claim
+    /// it immediately.
     pub async fn run(&self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             if self.process_next_claim(&stop).await {
@@ -110,8 +111,8 @@ impl Worker {
         }
     }
 
-    /// Claims and processes one investigation; on shutdown it is released unfinished. Returns whether there was
-    /// one to claim.
+    /// Claims and processes one investigation, and releases it unfinished on shutdown. Returns whether there
+    /// was an investigation to claim.
     async fn process_next_claim(&self, stop: &CancellationToken) -> bool {
         let claim = match self.store.claim_investigation(&self.settings.worker, self.settings.lease_s).await {
             Ok(Some(claim)) => claim,
@@ -239,7 +240,7 @@ impl Worker {
         tokio::time::sleep(self.settings.shutdown_grace).await;
     }
 
-    /// Renews the lease at a third of its duration. Returns only when the lease is lost.
+    /// Renews the lease each time a third of its duration has passed. Returns only when the lease is lost.
     async fn hold_lease(&self, claim: &Claim) -> StoreError {
         let pause = Duration::from_millis(self.settings.lease_s * 1000 / 3);
         loop {
@@ -345,7 +346,7 @@ fn journalled_answer(claim: &Claim) -> Option<InvestigatorAnswer> {
     serde_json::from_value(entry.body.clone()).inspect_err(unreadable).ok()
 }
 
-/// Decides what follows an investigation: the next one, or the batch of mutations.
+/// Decides what follows an investigation: the next investigation, or the batch of mutations.
 fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     let retrospective = &sequence.retrospective;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();

@@ -1,5 +1,5 @@
-//! Ablations: each removes one part of the design through the policy file alone and measures the figure that
-//! this part should protect.
+//! Runs ablations. Each one removes one part of the design by a line in the policy file, and measures the
+//! figure that this part should protect.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,18 +7,18 @@ use serde_json::Value;
 use crate::score::{Interval, Summary, WorldResult, compute_summary, group_by_seed};
 use crate::table::{format_percent, format_signed};
 
-/// A removed part of the design.
+/// Part of the design that can be removed for comparison.
 pub(crate) struct Ablation {
     pub(crate) name: &'static str,
-    /// Policy line that removes the part.
+    /// Line of the policy file that removes the part.
     policy: &'static str,
-    /// Property that the part should protect.
+    /// Property that the part should protect, and the figure that measures it.
     protects: &'static str,
-    /// Reads the measured figure from a summary; higher is worse.
+    /// Reads the measured figure from a summary. A higher figure is worse.
     cost: fn(&Summary) -> f64,
 }
 
-/// All ablations, in the order of the design.
+/// All ablations, in the order in which the design describes the parts.
 pub(crate) const ABLATIONS: &[Ablation] = &[
     Ablation {
         name: "the tentative stage",
@@ -52,7 +52,7 @@ pub(crate) const ABLATIONS: &[Ablation] = &[
     },
 ];
 
-/// Result of one ablation.
+/// Result of one ablation, compared to the base.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AblationRow {
     without: &'static str,
@@ -60,19 +60,20 @@ pub(crate) struct AblationRow {
     protects: &'static str,
     with: f64,
     taken_away: f64,
-    /// Figure without the part minus figure with it, paired by seed.
+    /// Figure without the part minus the figure with it, paired by seed; `None` when there are fewer than two
+    /// seeds.
     difference: Option<Interval>,
     verdict: &'static str,
     summary: Summary,
 }
 
 impl Ablation {
-    /// Returns the complete policy file.
+    /// Returns the text of a policy file that removes the part.
     pub(crate) fn policy_file(&self) -> String {
         format!("[policy]\n{}\n", self.policy)
     }
 
-    /// Compares the run without the part to the base, seed by seed.
+    /// Compares the results without the part to those of the base, seed by seed.
     pub(crate) fn compare_to_base(
         &self,
         base: &[WorldResult<'_>],
@@ -112,7 +113,7 @@ fn describe_difference(difference: Option<Interval>) -> &'static str {
     }
 }
 
-/// Renders the effect of each ablation on its own figure and on all others.
+/// Renders the effect of each ablation on the figure that its part should protect, and on all other figures.
 pub(crate) fn render_table(base: &Summary, rows: &[AblationRow]) -> String {
     let mut text = String::from("What each part should protect, with it and without it (higher is worse)\n");
     for row in rows {
@@ -162,7 +163,7 @@ fn render_other_figures(name: &str, summary: &Summary) -> String {
     )
 }
 
-/// Returns the same data as JSON.
+/// Returns the results of the base and of all ablations as JSON.
 pub(crate) fn to_json(base: &Summary, rows: &[AblationRow]) -> Value {
     serde_json::json!({"base": base, "without": rows})
 }

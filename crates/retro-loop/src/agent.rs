@@ -1,8 +1,8 @@
-//! A simulated agent run. The seed determines the failures it meets; the seed and the memories in its prompt
-//! determine its reaction.
+//! Simulates the run of an agent. The seed determines which failures the run encounters. The seed and the
+//! memories in the prompt determine how the agent reacts.
 //!
-//! Each item of the world has its own random draws. So a run meets the same failures with other memories or
-//! with none, and two runs can be compared.
+//! Each item of the world has its own random draws. So a run encounters the same failures with other memories
+//! or with none, and two runs can be compared.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::trajectory::Trajectory;
 use crate::truth::{MemoryClaim, WorldItem, match_claim};
 use crate::world::{AfterFix, AgentHabits, Cause, DrawnValues, Noise, Otherwise, Trap, Workflow};
 
-/// Context that a step was handed.
+/// Context that the agent was handed for a step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepContext {
-    /// Text for the prompt.
+    /// Text that is added to the prompt; empty when there are no memories.
     pub(crate) text: String,
-    /// Tokens of `text`.
+    /// Number of tokens of `text`.
     pub(crate) tokens: u64,
-    /// Id and line of each memory.
+    /// Id and single line of each memory in `text`.
     pub(crate) memories: Vec<(String, String)>,
 }
 
@@ -31,26 +31,26 @@ pub(crate) struct SimulatedRun<'a> {
     pub(crate) agents: &'a AgentHabits,
     pub(crate) workflow: &'a Workflow,
     pub(crate) seed: u64,
-    /// Run number, from 1.
+    /// Number of the run in its workflow, from 1.
     pub(crate) number: u32,
 }
 
-/// Result of a run.
+/// Result of a simulated run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunResult {
     pub(crate) trace: Trajectory,
     pub(crate) failed: bool,
-    /// Step and text of each remark by the agent.
+    /// Step and text of each remark that the agent made about the run.
     pub(crate) remarks: Vec<(String, String)>,
     /// Ids of the memories that the agent opened.
     pub(crate) memories_read: Vec<String>,
-    /// Causes that the run met.
+    /// Indices of the causes that the run encountered.
     pub(crate) causes_met: Vec<usize>,
-    /// Causes that made the run fail.
+    /// Indices of the causes that made the run fail.
     pub(crate) failed_by: Vec<usize>,
-    /// Items whose memory misled the agent.
+    /// Items about which a memory misled the agent.
     pub(crate) harmed_by: Vec<WorldItem>,
-    /// Traps that looked true in this run.
+    /// Indices of the traps that looked true in this run.
     pub(crate) traps_seen: Vec<usize>,
 }
 
@@ -64,8 +64,8 @@ struct RunSimulator<'a> {
 }
 
 impl SimulatedRun<'_> {
-    /// Simulates the run with the context that each step was handed. An empty map gives the run without
-    /// memory.
+    /// Simulates the run with the context that was handed out for each step. An empty map simulates the run
+    /// without memory.
     pub(crate) fn simulate(self, handed: &BTreeMap<String, StepContext>) -> RunResult {
         let keys = [
             self.seed.to_string(),
@@ -123,7 +123,8 @@ impl RunSimulator<'_> {
         }
     }
 
-    /// Opens some of the handed memories: one draw for each, independent of whether the agent follows it.
+    /// Opens some of the handed memories. The draw for each memory is independent of whether the agent follows
+    /// it.
     fn open_memories(&mut self) {
         for handed in self.handed.values() {
             for (id, _) in &handed.memories {
@@ -166,8 +167,8 @@ impl RunSimulator<'_> {
         self.result.trace.add_call((step, &words), tool, &arguments, &answer, flag);
     }
 
-    /// True when the step was handed a memory about the item and the agent follows it. A memory from a remark
-    /// belongs to the step of the remark.
+    /// Returns true when a memory about the item was handed out for the step and the agent follows it. A memory
+    /// from a remark belongs to the step of the remark.
     fn follows_memory(&self, about: WorldItem, step: &str, id: &str) -> bool {
         let workflow = self.run.workflow;
         let is_about = |at: &str, line: &str| match_claim(workflow, at, line) == MemoryClaim::Complete(about);
@@ -238,8 +239,8 @@ impl RunSimulator<'_> {
         self.result.failed_by.push(cause);
     }
 
-    /// Simulates a cause that is already fixed. `drawn` is true when the run would have met the cause before
-    /// the fix.
+    /// Simulates a cause that is already fixed. `drawn` is true when the run would have encountered the cause
+    /// before the fix.
     fn simulate_fixed_cause(&mut self, at: usize, cause: &Cause, follows: bool, drawn: bool) {
         if cause.after == AfterFix::Gone || (cause.otherwise == Otherwise::Skips && !drawn) {
             return;
@@ -260,8 +261,8 @@ impl RunSimulator<'_> {
         }
     }
 
-    /// Continues after a call that failed because of a memory: with the plain call when the agent notices,
-    /// otherwise the run fails.
+    /// Continues after a call that failed because of a memory. If the agent notices the mistake, it makes the
+    /// plain call; otherwise the run fails.
     fn recover_or_fail(
         &mut self,
         about: WorldItem,
@@ -328,7 +329,7 @@ impl RunSimulator<'_> {
         }
     }
 
-    /// True when the run is in a burst. Each cycle has one burst, at a position drawn from the seed.
+    /// Returns true when the run is in a burst. Each cycle has one burst, at a position drawn from the seed.
     fn is_in_burst(&self, id: &str, every: u32, runs: u32) -> bool {
         let (cycle, place) = ((self.run.number - 1) / every, (self.run.number - 1) % every);
         let mut chance =
@@ -337,8 +338,9 @@ impl RunSimulator<'_> {
         (first..first + runs).contains(&place)
     }
 
-    /// Returns the changed call that a memory advises although it never helped. The memory must name the tool
-    /// and a parameter that only the changed call has.
+    /// Returns the arguments of the changed call that a handed memory advises, although the change never
+    /// helped. Such a memory names the tool and a parameter that only the changed call has. Returns `None` when
+    /// there is no such memory or the agent does not follow it.
     fn find_advised_change<'n>(&self, noise: &'n Noise) -> Option<&'n Value> {
         let handed = self.handed.get(&noise.step)?;
         let named = |changed: &&Value| {

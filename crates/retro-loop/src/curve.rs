@@ -4,7 +4,7 @@ use crate::score::CurvePoint;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 320.0;
-/// Margins for the axes and the legend: left, top, right, bottom.
+/// Margins around the chart, for the axes and the legend: left, top, right, bottom.
 const MARGINS: [f64; 4] = [48.0, 16.0, 190.0, 36.0];
 
 /// One line of the chart.

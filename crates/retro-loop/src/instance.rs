@@ -1,4 +1,5 @@
-//! A running `retro`, used through its public interface: events in, context out, lists and reports.
+//! Starts a `retro up` process and uses its public interface: sends events, requests context, and reads lists
+//! and reports.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,19 +12,19 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-/// Timeout of every operation: 120 s. A busy machine is slow, but nothing here takes a minute.
+/// Timeout of every operation: 120 s. Even on a busy machine no operation takes a minute.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(120);
-/// Interval at which the start is polled.
+/// Interval at which the data folder is checked for the address of a starting process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Value of `RETRO_ANSWER_MS`: how long an agent waits for its context. High enough that a slow machine never
-/// changes what a run is handed.
+/// Value of `RETRO_CONTEXT_TIMEOUT_MS`, the time that an agent waits for its context. It is high enough that a
+/// slow machine never changes what a run is handed.
 const CONTEXT_TIMEOUT_MS: &str = "60000";
 /// Maximum number of memories in one list. A world that creates more is rejected.
 const LIST_MAX: usize = 1000;
 /// Maximum number of retrospectives in the list that is searched for a manual one.
 const RETROSPECTIVES_MAX: usize = 20;
 
-/// Microseconds spent waiting, summed over all concurrent workflows.
+/// Microseconds spent on operations of each kind, summed over all concurrent workflows.
 #[derive(Debug, Default)]
 pub(crate) struct TimeSpent {
     pub(crate) context: AtomicU64,
@@ -41,17 +42,17 @@ pub(crate) struct Instance {
     pub(crate) time_spent: TimeSpent,
 }
 
-/// A closed retrospective.
+/// Retrospective that has closed without failing or being cancelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClosedRetrospective {
     pub(crate) id: String,
 }
 
 impl Instance {
-    /// Starts `binary` with a policy file's text and this many investigators. Its data goes into a new folder
-    /// in `parent`.
+    /// Starts `binary` with the text of a policy file and this many investigators. The process stores its data
+    /// in a new folder in `parent`.
     ///
-    /// Fails with the end of its log when it does not start.
+    /// Fails with the end of the process's log when it does not start.
     pub(crate) async fn start(
         binary: &Path,
         parent: &Path,
@@ -103,14 +104,14 @@ impl Instance {
         bail!("`retro up` did not start within {} s:\n{}", OPERATION_TIMEOUT.as_secs(), self.log_tail())
     }
 
-    /// Returns the last 30 lines of the log.
+    /// Returns the last 30 lines of the process's log.
     fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(self.folder.path().join("retro.log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
 
-    /// Requests the context of a run's step.
+    /// Requests the context for a step of a run.
     pub(crate) async fn request_context(
         &self,
         tenant: &str,
@@ -140,7 +141,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Waits until a retrospective has closed. Fails when it fails or is cancelled.
+    /// Waits until a retrospective has closed. Fails when the retrospective failed or was cancelled.
     pub(crate) async fn wait_until_closed(
         &self,
         tenant: &str,
@@ -200,7 +201,7 @@ impl Instance {
         Ok(report)
     }
 
-    /// Opens a manual retrospective over runs and returns its id.
+    /// Opens a manual retrospective over these runs and returns its id.
     pub(crate) async fn open_manual_retrospective(
         &self,
         tenant: &str,
@@ -219,7 +220,7 @@ impl Instance {
         Ok(listed["items"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Accepts a proposal, overriding tombstones.
+    /// Accepts a proposal, even if a tombstone suppresses its lesson.
     pub(crate) async fn accept_proposal(&self, tenant: &str, proposal: &str) -> Result<()> {
         let asked = json!({"by": "a person", "despite_tombstone": "it is planted"});
         self.post_json(tenant, &format!("/v1/proposals/{proposal}/accept"), &[], asked.to_string()).await?;
@@ -283,13 +284,13 @@ fn add_elapsed(to: &AtomicU64, began: Instant) {
     to.fetch_add(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Returns a JSON string's text, or an empty text for any other value.
+/// Returns the text of a JSON string, or an empty text for any other value.
 pub(crate) fn string_or_empty(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
 impl TimeSpent {
-    /// Returns the seconds spent on context, events, waiting and lists.
+    /// Returns the seconds spent on context requests, sending events, waiting and reading lists, in this order.
     pub(crate) fn as_seconds(&self) -> [f64; 4] {
         [&self.context, &self.events, &self.waiting, &self.lists]
             .map(|one| one.load(Ordering::Relaxed) as f64 / 1e6)

@@ -26,7 +26,8 @@ use simulation::{WINDOW, WorkflowResult, WorkflowSimulation};
 
 pub use world::World;
 
-/// Largest number of runs per workflow: the list of retrospectives is read after each window.
+/// Maximum number of runs per workflow. The list of retrospectives is read after each window, so more runs
+/// would be slow.
 const RUNS_MAX: u32 = 10_000;
 
 /// Settings of a simulation.
@@ -36,11 +37,11 @@ pub struct Simulation {
     pub retro: PathBuf,
     /// Folder in which temporary data is created and removed.
     pub folder: PathBuf,
-    /// Number of seeds; each is its own tenant.
+    /// Number of seeds. Each seed is simulated under its own tenant.
     pub seeds: u64,
-    /// Runs per workflow; a multiple of the window size of ten.
+    /// Number of runs per workflow; a multiple of the window size of ten.
     pub runs: u32,
-    /// Number of workflows simulated concurrently.
+    /// Number of workflows that are simulated concurrently.
     pub concurrency: usize,
     /// Maximum number of concurrent investigations in the retro process.
     pub investigators: u32,
@@ -52,16 +53,17 @@ pub struct Simulation {
 #[derive(Debug)]
 pub struct SimulationResult {
     workflow_results: Vec<Vec<WorkflowResult>>,
-    /// Duration of the simulation.
+    /// Time that the simulation took.
     pub took: Duration,
     time_spent: [f64; 4],
 }
 
 impl Simulation {
-    /// Simulates every workflow of every world with every seed against one instance under a policy file's
-    /// text.
+    /// Simulates every workflow of every world with every seed against one instance that uses the text of a
+    /// policy file.
     ///
-    /// Fails at the first error: an invalid answer of the program, or a retrospective that does not close.
+    /// Fails at the first error, such as an invalid answer of the program or a retrospective that does not
+    /// close.
     pub async fn run(&self, worlds: &Arc<Vec<World>>, policy: &str) -> Result<SimulationResult> {
         ensure!(self.seeds > 0, "at least one seed is needed");
         ensure!(
@@ -159,17 +161,20 @@ impl SimulationResult {
 /// Figures that show whether learning works, as shares from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
-    /// Runs that succeeded.
+    /// Share of runs that succeeded.
     pub success: f64,
-    /// The same runs without memory that succeeded.
+    /// Share of the same runs that succeeded without memory.
     pub success_without: f64,
-    /// True active memories, from the tenth retrospective on; `None` when there are no active memories.
+    /// Share of active memories that are not false, from the tenth retrospective on; `None` when there are no
+    /// active memories.
     pub precision: Option<f64>,
-    /// Known causes among those present for ten retrospectives; `None` when there are no such causes.
+    /// Share of the causes present for ten retrospectives that were known by then; `None` when there are no
+    /// such causes.
     pub recall: Option<f64>,
 }
 
-/// Runs the base and every ablation with the same seeds. Returns the table and the JSON.
+/// Simulates the base without ablation and then every ablation, with the same seeds. Returns the results as a
+/// table and as JSON.
 pub async fn run_ablations(
     playing: &Simulation,
     worlds: &Arc<Vec<World>>,

@@ -1,4 +1,4 @@
-//! Command line of the closed-loop simulation.
+//! Provides the command line of the closed-loop simulation.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -28,19 +28,19 @@ struct Arguments {
     /// Path of the `retro` binary.
     #[arg(long, value_name = "PATH", default_value = "target/release/retro")]
     retro: PathBuf,
-    /// Number of seeds, 1 to 1000; each is its own tenant.
+    /// Number of seeds, 1 to 1000; each seed is simulated under its own tenant.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Number of runs per workflow, 10 to 10000; a multiple of the window size of ten.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     runs: u32,
-    /// Also run the base and each ablation, with this many seeds [default without a number: 5].
+    /// Also run the base without ablation and each ablation, with this many seeds (5 if no number is given).
     #[arg(long, value_name = "SEEDS", num_args = 0..=1, default_missing_value = "5")]
     ablations: Option<u64>,
     /// Run only the ablations.
     #[arg(long, requires = "ablations")]
     only_ablations: bool,
-    /// Number of workflows simulated concurrently, 1 to 500.
+    /// Number of workflows that are simulated concurrently, 1 to 500.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=500))]
     side_by_side: u16,
     /// Maximum number of concurrent investigations in the retro process, 1 to 64.

@@ -1,4 +1,4 @@
-//! Figures about the memories, as pure functions of the observed results.
+//! Computes figures about the memories, as pure functions of the observed results.
 
 mod episodes;
 mod interval;
@@ -14,12 +14,12 @@ use crate::world::{Cause, World};
 pub(crate) use episodes::{Episodes, fading_episodes, harmful_episodes, waiting_episodes};
 pub(crate) use interval::Interval;
 
-/// Share of runs from which a cause is expected to be known. With four of ten runs sampled, a rarer cause
-/// rarely appears in two of them.
+/// Minimum share of runs that encounter a cause for it to be expected to be known. With four of ten runs
+/// sampled, a rarer cause seldom appears in two of them.
 pub(crate) const CAUSE_SHARE_MIN: f64 = 0.2;
 /// Number of retrospectives after which a cause is expected to be known.
 pub(crate) const KNOWN_AFTER: usize = 10;
-/// Weight in thousandths from which a memory is handed out: the default of the policy.
+/// Minimum weight, in thousandths, of a memory that is handed out; the default of the policy.
 pub(crate) const HANDED_OUT_MIN: u32 = 100;
 
 /// Results of one world under one policy.
@@ -29,18 +29,18 @@ pub(crate) struct WorldResult<'a> {
     pub(crate) workflow_results: Vec<WorkflowResult>,
 }
 
-/// State after a number of retrospectives, over all workflows and seeds.
+/// Figures after a number of retrospectives, over all workflows and seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub(crate) struct CurvePoint {
     pub(crate) retrospective: usize,
-    /// Active memories per workflow.
+    /// Mean number of active memories per workflow.
     pub(crate) active: f64,
     pub(crate) tentative: f64,
-    /// Share of active memories that are not false.
+    /// Share of active memories that are not false; `None` when there are none.
     pub(crate) precision: Option<f64>,
-    /// Share of active memories that are not false and whose cause is not fixed.
+    /// Share of active memories that are not false and whose cause is not fixed; `None` when there are none.
     pub(crate) precision_strict: Option<f64>,
-    /// Share of present causes for which an active memory names the remedy.
+    /// Share of present causes for which an active memory names the remedy; `None` when no cause is present.
     pub(crate) recall: Option<f64>,
     /// Share of this window's runs that succeeded.
     pub(crate) success: f64,
@@ -48,11 +48,11 @@ pub(crate) struct CurvePoint {
     /// Share of this window's runs that a memory harmed.
     pub(crate) harmed: f64,
     pub(crate) tokens_a_run: f64,
-    /// Suppressed lessons so far, per workflow.
+    /// Mean number of lessons suppressed so far, per workflow.
     pub(crate) suppressed: f64,
 }
 
-/// Sums from which a point is computed.
+/// Sums from which a [`CurvePoint`] is computed.
 #[derive(Default)]
 struct PointSums {
     stories: f64,
@@ -67,7 +67,7 @@ struct PointSums {
     present: f64,
 }
 
-/// Active memories by truth.
+/// Numbers of active memories by truth.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub(crate) struct TruthCounts {
     pub(crate) whole: f64,
@@ -114,14 +114,14 @@ pub(crate) fn ratio(part: f64, whole: f64) -> Option<f64> {
 }
 
 impl Cause {
-    /// Share of runs that meet the cause while it is present, over complete cycles.
+    /// Returns the share of runs that encounter the cause while it is present, over complete cycles.
     fn expected_share(&self) -> f64 {
         let of_cycle =
             self.rhythm.map_or(1.0, |one| f64::from(one.runs[1] + 1 - one.runs[0]) / f64::from(one.every));
         self.chance * of_cycle
     }
 
-    /// True when a memory of the cause is expected after `runs` runs.
+    /// Returns true when a memory of the cause is expected after `runs` runs.
     fn is_expected(&self, runs: u32) -> bool {
         self.expected_share() >= CAUSE_SHARE_MIN
             && runs >= self.from
@@ -133,7 +133,7 @@ fn is_known(look: &WindowResult, cause: usize) -> bool {
     look.memories.iter().any(|one| one.active && one.claim == MemoryClaim::Complete(WorldItem::Cause(cause)))
 }
 
-/// Computes the curve over retrospectives, over all worlds.
+/// Computes the figures after each retrospective, over all worlds.
 pub(crate) fn compute_curve(told: &[WorldResult<'_>]) -> Vec<CurvePoint> {
     let mut sums: Vec<PointSums> = Vec::new();
     let mut suppressed: Vec<f64> = Vec::new();
@@ -197,31 +197,36 @@ impl PointSums {
     }
 }
 
-/// One figure for each goal and each claim.
+/// Figures that the goals and claims of the simulation are about.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) stories: usize,
     pub(crate) runs: u64,
-    /// Over every retrospective from the tenth on.
+    /// Numbers of active memories by truth, summed over every retrospective from the tenth on.
     pub(crate) active: TruthCounts,
     pub(crate) precision: Option<f64>,
     pub(crate) precision_strict: Option<f64>,
-    /// Share of causes present for ten retrospectives that were known by then.
+    /// Share of the causes present for ten retrospectives that were known by then; `None` when there are no
+    /// such causes.
     pub(crate) recall: Option<f64>,
     pub(crate) causes: usize,
     pub(crate) success: f64,
     pub(crate) success_without: f64,
-    /// Success with memory minus success without, paired by seed.
+    /// Share of successful runs with memory minus that without memory, paired by seed; `None` for fewer than
+    /// two seeds.
     pub(crate) gain: Option<Interval>,
-    /// Retrospectives until a harmful memory falls below the weight from which it is handed out.
+    /// Number of retrospectives until a harmful memory is no longer handed out.
     pub(crate) harmful: Episodes,
-    /// Same duration for a memory whose cause is fixed and that harms no run.
+    /// Number of retrospectives until a memory is no longer handed out after its cause was fixed, if it harms
+    /// no run.
     pub(crate) fading: Episodes,
-    /// Retrospectives from the first active weight of a memory until a run is handed it.
+    /// Number of retrospectives from the one after which a memory may be handed out until a run is handed it.
     pub(crate) waiting: Episodes,
-    /// Times per workflow that a harmful lesson was handed out again after it had stopped.
+    /// Mean number of times per workflow that a harmful lesson was handed out again after it had no longer been
+    /// handed out.
     pub(crate) comebacks: f64,
-    /// Share of runs that met a later cause and failed because of it; with memory here, without memory below.
+    /// Share of the runs with memory that failed because of a cause that appeared after the first window, among
+    /// those that encountered such a cause; `None` when no run did.
     pub(crate) late_failed: Option<f64>,
     pub(crate) late_failed_without: Option<f64>,
     pub(crate) harmed: f64,
@@ -303,15 +308,15 @@ fn success_gain(told: &[WorldResult<'_>]) -> f64 {
 /// A cause that has been present for ten retrospectives.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DueCause {
-    /// Label of the cause: `world/workflow cause`.
+    /// Label of the cause, in the form `world/workflow cause`.
     pub(crate) cause: String,
-    /// True when an active memory names the cause with its remedy.
+    /// True when an active memory names the error of the cause and its remedy.
     pub(crate) known: bool,
-    /// Line of a memory about the same tool, if there is one.
+    /// Line of a memory that mentions the same tool; `None` when there is none.
     pub(crate) nearest: Option<String>,
 }
 
-/// Lists every cause that was present for ten retrospectives, with whether it was known by then.
+/// Lists every cause that was present for ten retrospectives, and whether it was known by then.
 pub(crate) fn find_due_causes(told: &[WorldResult<'_>]) -> Vec<DueCause> {
     let mut causes = Vec::new();
     for (told, story) in
@@ -335,8 +340,8 @@ pub(crate) fn find_due_causes(told: &[WorldResult<'_>]) -> Vec<DueCause> {
     causes
 }
 
-/// Counts the runs that met a cause which appeared after the first window, and those that failed because of
-/// it: with memory, then without.
+/// Counts the runs that encountered a cause that appeared after the first window, and the runs that failed
+/// because of it. The first pair is with memory, the second without.
 fn count_late_causes(told: &[WorldResult<'_>]) -> [(u32, u32); 2] {
     let mut sums = [(0, 0); 2];
     for (told, story) in

@@ -1,10 +1,10 @@
-//! Random numbers derived from names alone. The same seed and question always give the same answer,
-//! regardless of the order of the questions. So a run with memory differs from the run without it only by
-//! what the memory changed.
+//! Derives random numbers from names alone. The same seed and question always give the same answer, regardless
+//! of the order in which questions are asked. So a run with memory differs from the run without it only by what
+//! the memory changed.
 
 use sha2::{Digest, Sha256};
 
-/// Random numbers for one question.
+/// Generator of the random numbers for one question, such as whether an agent opens a memory.
 #[derive(Debug, Clone)]
 pub(crate) struct SeededRng(u64);
 
@@ -40,13 +40,13 @@ impl SeededRng {
         self.random_fraction() < probability
     }
 
-    /// Returns a number below `count`, which must be at least 1. For counts this small the modulo bias is
-    /// below 2⁻⁵⁰.
+    /// Returns a number below `count`, which must be at least 1. For the small counts that are used here, the
+    /// modulo bias is below 2⁻⁵⁰.
     pub(crate) fn random_below(&mut self, count: usize) -> usize {
         (self.next_u64() % count as u64) as usize
     }
 
-    /// Returns one of the items; `None` when there are none.
+    /// Returns a randomly chosen item; `None` when there are none.
     pub(crate) fn choose<'a, T>(&mut self, among: &'a [T]) -> Option<&'a T> {
         (!among.is_empty()).then(|| &among[self.random_below(among.len())])
     }

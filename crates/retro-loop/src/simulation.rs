@@ -1,5 +1,5 @@
-//! Simulates one workflow with one seed, window by window. Each window waits for its retrospective, so that
-//! the next runs get its memories.
+//! Simulates one workflow with one seed, window by window. After each window, waits for its retrospective, so
+//! that the next runs get the memories that it learned.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::trajectory::{self, EventFacts};
 use crate::truth::{MemoryClaim, MemoryTruth, WorldItem, evaluate_truth, match_claim};
 use crate::world::{Workflow, World};
 
-/// Number of runs per window: the default threshold of the policy.
+/// Number of runs per window, which is the default threshold of the policy.
 pub(crate) const WINDOW: u32 = 10;
 /// Maximum number of runs of a manual retrospective; the API accepts up to 20.
 const MANUAL_RUNS_MAX: usize = 10;
 
-/// A memory as listed after a retrospective.
+/// A memory as it was listed after a retrospective.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MemorySnapshot {
     pub(crate) id: String,
@@ -27,30 +27,31 @@ pub(crate) struct MemorySnapshot {
     pub(crate) truth: MemoryTruth,
     pub(crate) active: bool,
     pub(crate) tentative: bool,
-    /// Weight in thousandths.
+    /// Weight of the memory, in thousandths.
     pub(crate) weight: u32,
 }
 
 /// Result of a window and its retrospective.
 #[derive(Debug, Clone)]
 pub(crate) struct WindowResult {
-    /// Runs completed so far.
+    /// Number of runs completed so far, those of this window included.
     pub(crate) runs_completed: u32,
-    /// Failed runs of this window.
+    /// Number of runs of this window that failed.
     pub(crate) failed: u32,
-    /// The same runs that fail without memory.
+    /// Number of runs of this window that fail without memory.
     pub(crate) failed_without: u32,
-    /// Runs of this window that a memory harmed.
+    /// Number of runs of this window that a memory harmed.
     pub(crate) harmed: u32,
-    /// By cause: the runs of this window that met it, and those that failed because of it.
+    /// For each cause, by its index: the number of runs of this window that encountered it, and of those that
+    /// failed because of it.
     pub(crate) causes_met: BTreeMap<usize, (u32, u32)>,
-    /// The same counts without memory.
+    /// The counts of `causes_met` for the same runs without memory.
     pub(crate) causes_met_without: BTreeMap<usize, (u32, u32)>,
-    /// Tokens handed to the runs of this window.
+    /// Number of tokens of context that the runs of this window were handed.
     pub(crate) tokens: u64,
-    /// Ids of the memories that a run of this window was handed.
+    /// Ids of the memories that at least one run of this window was handed.
     pub(crate) handed_memories: Vec<String>,
-    /// Lessons suppressed by a tombstone.
+    /// Number of lessons that a tombstone suppressed in the retrospective.
     pub(crate) suppressed: u32,
     /// Every memory of the workflow after the retrospective.
     pub(crate) memories: Vec<MemorySnapshot>,
@@ -90,7 +91,7 @@ impl WorkflowSimulation<'_> {
         SimulatedRun { world, agents, workflow: self.workflow(), seed: self.seed, number }
     }
 
-    /// Simulates all windows.
+    /// Simulates all windows of the workflow, in order.
     pub(crate) async fn simulate(self, retro: &Instance) -> Result<WorkflowResult> {
         let mut looks = Vec::new();
         let mut shown: BTreeMap<usize, Vec<String>> = BTreeMap::new();
@@ -178,8 +179,8 @@ impl WorkflowSimulation<'_> {
         Ok(rows.iter().map(kept).collect())
     }
 
-    /// Performs the actions of people after a window: opens a manual retrospective over the runs that showed
-    /// a trap, and accepts its proposal.
+    /// Does what a person would do after a window: for each trap that is due, opens a manual retrospective over
+    /// the runs that showed the trap, and accepts the proposals about the trap.
     async fn accept_due_proposals(
         &self,
         retro: &Instance,

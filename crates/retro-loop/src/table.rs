@@ -8,11 +8,11 @@ use crate::score::{
 };
 use crate::truth::MemoryTruth;
 
-/// Retrospectives for which a row of the curve is printed.
+/// Numbers of the retrospectives for which a row of the curve is printed.
 const CURVE_ROWS: &[usize] = &[1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 28, 30, 40, 50, 75, 100];
-/// Number of false memories that are printed.
+/// Maximum number of false memories that are printed.
 const WRONG_MAX: usize = 20;
-/// Number of unknown causes that are printed.
+/// Maximum number of unknown causes that are printed.
 const UNKNOWN_MAX: usize = 40;
 const LINE_CHARS_MAX: usize = 130;
 
@@ -26,7 +26,7 @@ pub(crate) fn format_signed(number: f64) -> String {
     format!("{number:+.3}")
 }
 
-/// Renders one line for each world.
+/// Renders the results as a table with one line for each world.
 pub(crate) fn render_worlds(told: &[WorldResult<'_>]) -> String {
     let mut text = format!(
         "{:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>7} {:>7} {:>16} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
@@ -85,7 +85,7 @@ fn format_mean(episodes: &Episodes) -> String {
     if episodes.count == 0 { "-".to_owned() } else { format!("{:.1}", episodes.mean) }
 }
 
-/// Renders the curve over retrospectives.
+/// Renders the curve, with one row for each retrospective in [`CURVE_ROWS`].
 pub(crate) fn render_curve(points: &[CurvePoint]) -> String {
     let mut text = format!(
         "{:>13} {:>9} {:>7} {:>6} {:>8} {:>7} {:>7} {:>7} {:>9} {:>6} {:>7}\n",
@@ -121,7 +121,7 @@ pub(crate) fn render_curve(points: &[CurvePoint]) -> String {
     text
 }
 
-/// Renders the goals, each met or missed.
+/// Renders the figure for each goal, and whether the goal is met or missed.
 pub(crate) fn render_goals(one: &Summary) -> String {
     let met = |met: bool| if met { "met" } else { "MISSED" };
     let least = |share: Option<f64>, least: f64| met(share.is_some_and(|share| share >= least));
@@ -182,7 +182,7 @@ pub(crate) fn render_goals(one: &Summary) -> String {
     text
 }
 
-/// Renders the active memories at the end that are false or useless, most frequent first.
+/// Renders the active memories that are false or useless after the last window, most frequent first.
 pub(crate) fn render_wrong_memories(told: &[WorldResult<'_>]) -> String {
     let mut lines: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (told, story) in
@@ -235,7 +235,7 @@ fn truncate_line(line: &str) -> String {
     line.chars().take(LINE_CHARS_MAX).collect()
 }
 
-/// Renders how the time was spent.
+/// Renders the time spent on each kind of operation.
 pub(crate) fn render_time_spent(took: Duration, [context, events, waiting, lists]: [f64; 4]) -> String {
     format!(
         "{:.0} s; summed over concurrent workflows: {waiting:.0} s waiting for retrospectives, {context:.0} s for context, \

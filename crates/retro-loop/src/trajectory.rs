@@ -1,8 +1,8 @@
-//! A run's trajectory as an ATIF document, and the event that carries it.
+//! Builds the trajectory of a run as an ATIF document, and the event that contains it.
 
 use serde_json::{Value, json};
 
-/// CloudEvents type.
+/// CloudEvents type of the events that are sent.
 const EVENT_TYPE: &str = "dev.retrospect.run.completed.v1";
 
 /// A trajectory while it is recorded.
@@ -20,8 +20,8 @@ impl Trajectory {
         self.push_turn(json!({"source": "user", "step": step, "message": message}));
     }
 
-    /// Adds a call with the agent's message and the answer. `flag` is the harness's own error flag; many
-    /// harnesses set no flag.
+    /// Adds a call with the agent's message and the answer. `flag` is the harness's own error flag; it is
+    /// `None` for a harness that sets no flag.
     pub(crate) fn add_call(
         &mut self,
         (step, says): (&str, &str),
@@ -59,7 +59,7 @@ pub(crate) struct EventFacts<'a> {
     pub(crate) failed: bool,
     pub(crate) presented: Vec<&'a str>,
     pub(crate) read: Vec<&'a str>,
-    /// Step and text of each remark by the agent.
+    /// Step and text of each remark that the agent made about the run.
     pub(crate) remarks: &'a [(String, String)],
 }
 

@@ -1,25 +1,25 @@
-//! Judges from the outside which item of the world a memory is about and whether it is true, by its step and
-//! its single line.
+//! Determines which item of the simulated world a memory is about, and whether the memory is true. It uses only the
+//! step of the memory and its one-line text.
 
 use crate::world::{AfterFix, MemoryPattern, Workflow};
 
 /// An item of the world that a memory can be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WorldItem {
-    /// A cause, by its index in the file.
+    /// The cause with this index in the workflow's file.
     Cause(usize),
-    /// A trap, by its index in the file.
+    /// The trap with this index in the workflow's file.
     Trap(usize),
-    /// A fact, by its index in the file.
+    /// The fact with this index in the workflow's file.
     Fact(usize),
 }
 
 /// A memory's statement about the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryClaim {
-    /// Error and remedy of one item.
+    /// The memory states the error and the remedy of one item.
     Complete(WorldItem),
-    /// The error of a cause without its remedy.
+    /// The memory states the error of the cause with this index, but not its remedy.
     ErrorOnly(usize),
     /// The memory states nothing about the world.
     Unrelated,
@@ -28,15 +28,15 @@ pub(crate) enum MemoryClaim {
 /// Truth of a memory at a given run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryTruth {
-    /// Currently true, whether or not it is useful.
+    /// The memory is currently true, whether or not it is useful.
     True,
-    /// Names the error of a cause without its remedy.
+    /// The memory names the error of a cause, but not its remedy.
     Vague,
     /// The cause is fixed, and following the memory changes nothing.
     Stale,
     /// The cause is fixed, and following the memory makes the call fail.
     Outdated,
-    /// Never true, and following the memory makes the call fail.
+    /// The memory was never true, and following it makes the call fail.
     Trap,
     /// The memory is not about anything in the world.
     Noise,
@@ -80,7 +80,7 @@ pub(crate) fn match_claim(workflow: &Workflow, step: &str, line: &str) -> Memory
     error_only.map_or(MemoryClaim::Unrelated, MemoryClaim::ErrorOnly)
 }
 
-/// Step of turns that do not name a step.
+/// Name of the step that contains the turns that do not name a step.
 const DEFAULT_STEP: &str = "main";
 
 fn contains_all_words(line: &str, words: &[String]) -> bool {

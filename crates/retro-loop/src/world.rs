@@ -1,5 +1,5 @@
-//! Worlds: folders of files that define the errors in invented workflows, their remedies, and the form of a
-//! true memory.
+//! Reads worlds: folders of files that define the errors in invented workflows, the remedies, and the words of
+//! a true memory.
 //!
 //! The README documents the format. Invalid files are rejected with file and line.
 
@@ -16,19 +16,19 @@ use toml::Spanned;
 
 pub(crate) use values::{DrawnValues, Values};
 
-/// File that holds the habits of a world's agents.
+/// Name of the file that contains the description of a world and the habits of its agents.
 const WORLD_FILE: &str = "world.toml";
-/// Largest number of workflows in a world.
+/// Maximum number of workflows in a world.
 const WORKFLOWS_MAX: usize = 100;
-/// Largest file of a world, in bytes.
+/// Maximum size of a file of a world, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A simulated world.
+/// A simulated world with its agents and workflows.
 #[derive(Debug, Clone)]
 pub struct World {
     /// Name of the world's folder.
     pub name: String,
-    /// Description in one sentence.
+    /// Description of the world in one sentence.
     pub about: String,
     pub(crate) agents: AgentHabits,
     pub(crate) workflows: Vec<Workflow>,
@@ -42,17 +42,17 @@ struct WorldFile {
     agents: AgentHabits,
 }
 
-/// Habits of a world's agents, as probabilities.
+/// Habits of a world's agents, as probabilities from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AgentHabits {
-    /// Opens a memory that it was handed.
+    /// Probability that an agent opens a memory that it was handed.
     pub(crate) read: f64,
-    /// Follows a memory.
+    /// Probability that an agent follows a memory that it was handed.
     pub(crate) follow: f64,
-    /// Finds the remedy without a memory.
+    /// Probability that an agent finds the remedy without a memory.
     pub(crate) finds_out: f64,
-    /// Fails for a reason that no memory can prevent.
+    /// Probability that a run fails for a reason that no memory can prevent.
     pub(crate) fails_anyway: f64,
 }
 
@@ -62,18 +62,18 @@ impl Default for AgentHabits {
     }
 }
 
-/// A workflow of a world, from one file.
+/// A workflow of a world, defined by one file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Workflow {
-    /// File name without `.toml`.
+    /// Name of the workflow: its file name without `.toml`.
     #[serde(skip)]
     pub(crate) name: String,
-    /// True when the harness records a failure flag with each answer; otherwise only the text of the answer
-    /// shows it.
+    /// True if the harness records whether each call failed. If false, a failure is visible only in the text of the
+    /// answer.
     #[serde(default)]
     pub(crate) flags: bool,
-    /// Values that differ between runs, by name.
+    /// Sources of the values that differ between runs, by placeholder name.
     #[serde(default)]
     pub(crate) values: Values,
     #[serde(rename = "step")]
@@ -88,18 +88,18 @@ pub(crate) struct Workflow {
     pub(crate) facts: Vec<Spanned<Fact>>,
 }
 
-/// A step, and the calls that every run makes in it.
+/// A step, and the routine calls that runs make in it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Step {
     pub(crate) name: String,
-    /// Task given to the agent.
+    /// Task that the agent is given in the prompt.
     pub(crate) task: String,
     #[serde(default, rename = "routine")]
     pub(crate) routines: Vec<Routine>,
 }
 
-/// A call that succeeds.
+/// A call that always succeeds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Routine {
@@ -115,14 +115,14 @@ pub(crate) struct Routine {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemoryPattern {
-    /// Words of the error; all must occur. When empty, the remedy alone must match.
+    /// Words of the error, all of which must occur. When there are none, only the remedy must match.
     #[serde(default)]
     pub(crate) error: Vec<String>,
-    /// Words of the remedy; all must occur.
+    /// Words of the remedy, all of which must occur.
     pub(crate) remedy: Vec<String>,
 }
 
-/// A preparatory call and its answer.
+/// A call that looks something up for the remedy, and its answer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LookUp {
@@ -139,42 +139,43 @@ pub(crate) struct Cause {
     pub(crate) id: String,
     pub(crate) step: String,
     pub(crate) tool: String,
-    /// Share of runs that meet the cause while it is present.
+    /// Probability, from 0 to 1, that a run encounters the cause while it is present.
     pub(crate) chance: f64,
-    /// First run that can meet it, from 1.
+    /// Number of the first run that can encounter the cause, from 1.
     #[serde(default = "first_run")]
     pub(crate) from: u32,
-    /// Last run that can meet it; afterwards the cause is fixed. `None`: never fixed.
+    /// Number of the last run that can encounter the cause, which is fixed afterwards; `None` when it is never
+    /// fixed.
     pub(crate) until: Option<u32>,
     pub(crate) rhythm: Option<Rhythm>,
-    /// Arguments of the call that fails.
+    /// Arguments of the call that fails because of the cause.
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
-    /// Possible answers of the failing call.
+    /// Possible answers to the failing call.
     pub(crate) errors: Vec<String>,
-    /// Preparatory call that the remedy needs.
+    /// Call that the remedy requires first; `None` when it requires none.
     pub(crate) look_up: Option<LookUp>,
-    /// Arguments of the call that succeeds.
+    /// Arguments of the call that succeeds as the remedy.
     pub(crate) right: Value,
     pub(crate) answer: String,
-    /// Message of an agent that follows the memory.
+    /// Message of an agent that follows the memory about the cause.
     #[serde(default)]
     pub(crate) minds: String,
     /// Possible numbers of failing calls before the agent reacts.
     #[serde(default = "one_try")]
     pub(crate) tries: Vec<u32>,
-    /// Probability of finding the remedy without a memory. `None`: the agents' habit.
+    /// Probability of finding the remedy without a memory; `None` when it is that of [`AgentHabits`].
     pub(crate) finds_out: Option<f64>,
-    /// Probability of failing although the remedy was found, because time or money ran out.
+    /// Probability that a run fails although it found the remedy, because time or money ran out.
     #[serde(default)]
     pub(crate) costs: f64,
-    /// Use of the tool in runs that do not meet the cause.
+    /// Use of the tool in runs that do not encounter the cause.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
     /// Effect of following the memory once the cause is fixed.
     #[serde(default)]
     pub(crate) after: AfterFix,
-    /// Answer of the remedy's call once the cause is fixed and `after` is `harmful`.
+    /// Answer to the remedy's call when the cause is fixed and `after` is `harmful`; otherwise `None`.
     pub(crate) harm: Option<String>,
     pub(crate) memory: MemoryPattern,
 }
@@ -183,20 +184,20 @@ pub(crate) struct Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rhythm {
-    /// Runs per cycle.
+    /// Number of runs per cycle.
     pub(crate) every: u32,
-    /// First and last run of the cycle that can meet the cause, from 1.
+    /// Numbers of the first and the last run of a cycle that can encounter the cause, from 1.
     pub(crate) runs: [u32; 2],
 }
 
-/// Use of the tool in a run that does not meet the failure.
+/// Use of the tool in a run that does not encounter the failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Otherwise {
-    /// Calls the tool successfully.
+    /// The run calls the tool successfully.
     #[default]
     Works,
-    /// Does not call the tool.
+    /// The run does not call the tool.
     Skips,
 }
 
@@ -204,12 +205,12 @@ pub(crate) enum Otherwise {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AfterFix {
-    /// The call succeeds with and without it.
+    /// The call succeeds whether or not the agent follows the memory.
     #[default]
     Harmless,
-    /// The call fails with it.
+    /// The call fails if the agent follows the memory.
     Harmful,
-    /// The tool is no longer called.
+    /// Runs no longer call the tool.
     Gone,
 }
 
@@ -221,27 +222,28 @@ pub(crate) struct Trap {
     pub(crate) id: String,
     pub(crate) step: String,
     pub(crate) tool: String,
-    /// Share of a period's runs in which it looks true.
+    /// Probability, from 0 to 1, that the trap looks true in a run of a period.
     pub(crate) chance: f64,
-    /// First and last run of each period in which it looks true.
+    /// Numbers of the first and the last run of each period in which the trap can look true.
     pub(crate) periods: Vec<[u32; 2]>,
-    /// Arguments of the call that succeeds except during the coincidence.
+    /// Arguments of the plain call, which fails only during the coincidence.
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
-    /// Possible answers of that call during the coincidence.
+    /// Possible answers to the plain call during the coincidence. When there are none, it succeeds then too.
     #[serde(default)]
     pub(crate) errors: Vec<String>,
-    /// Arguments of the changed call: succeeds during the coincidence and fails otherwise.
+    /// Arguments of the changed call, which succeeds during the coincidence and fails otherwise.
     pub(crate) superstition: Value,
     pub(crate) answer: String,
-    /// Answer of the changed call outside the coincidence.
+    /// Answer to the changed call outside the coincidence.
     pub(crate) harm: String,
-    /// Remark of the agent during the coincidence. In that case the calls do not show the coincidence.
+    /// Remark of the agent about the coincidence, which the calls then need not show; `None` when the agent
+    /// makes no remark.
     pub(crate) remark: Option<String>,
-    /// Run after which a person accepts the proposal of a manual retrospective over the runs that showed the
-    /// trap.
+    /// Number of the run after which a person accepts what a manual retrospective over the runs that showed the
+    /// trap proposes; `None` when nobody does.
     pub(crate) accepted_at: Option<u32>,
-    /// Probability of noticing that the changed call is the mistake. `None`: the agents' habit.
+    /// Probability of noticing that the changed call is the mistake; `None` when it is that of [`AgentHabits`].
     pub(crate) finds_out: Option<f64>,
     pub(crate) memory: MemoryPattern,
 }
@@ -253,9 +255,9 @@ pub(crate) struct Noise {
     pub(crate) id: String,
     pub(crate) step: String,
     pub(crate) tool: String,
-    /// Share of runs that meet it.
+    /// Probability, from 0 to 1, that a run outside a burst encounters the noise.
     pub(crate) chance: f64,
-    /// Periods in which it is frequent.
+    /// Bursts in which the noise is frequent; `None` when there are none.
     pub(crate) burst: Option<Burst>,
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
@@ -267,24 +269,25 @@ pub(crate) struct Noise {
     /// Possible arguments of the changed call.
     #[serde(default)]
     pub(crate) changed: Vec<Value>,
-    /// Use of the tool in runs that do not meet it.
+    /// Use of the tool in runs that do not encounter the noise.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
 }
 
-/// Consecutive runs in which noise is frequent.
+/// Series of consecutive runs in which noise is frequent.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Burst {
-    /// Runs per cycle; each cycle has one burst, at a position drawn from the seed.
+    /// Number of runs per cycle. Each cycle contains one burst, at a position drawn from the seed.
     pub(crate) every: u32,
-    /// Runs in a burst.
+    /// Number of runs in a burst.
     pub(crate) runs: u32,
-    /// Share of the burst's runs that meet the noise.
+    /// Probability, from 0 to 1, that a run in the burst encounters the noise.
     pub(crate) chance: f64,
 }
 
-/// A true statement that is not a cause. A memory that states it is correct, but no memory is expected to.
+/// A true statement that is not a cause. A memory that states the fact counts as true, but no memory is
+/// expected to state it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fact {
@@ -310,7 +313,7 @@ fn one_try() -> Vec<u32> {
 }
 
 impl World {
-    /// Reads `world.toml`, and every other `.toml` file as a workflow, sorted by name.
+    /// Reads a world from `world.toml`, and its workflows from all other `.toml` files, sorted by name.
     ///
     /// Fails with file and line at the first file that cannot be read or is invalid.
     pub fn read_folder(folder: &Path) -> Result<Self> {
@@ -356,7 +359,7 @@ fn parse_workflow(path: &Path, text: &str) -> Result<Workflow> {
     Ok(workflow)
 }
 
-/// Parses a file. Fails with `file:line: problem`.
+/// Parses the text of a file. Fails with `file:line: problem`.
 fn parse_toml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
@@ -364,7 +367,7 @@ fn parse_toml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result
     })
 }
 
-/// Returns the line of a byte offset, from 1.
+/// Returns the number of the line that contains a byte offset, from 1.
 fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }

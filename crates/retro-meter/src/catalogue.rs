@@ -1,21 +1,25 @@
-//! All instruments. The doc comment of each becomes its description over OTLP, in `/metrics` and in the manual.
+//! Defines all instruments. The doc comment of an instrument becomes its description over OTLP, in `/metrics`
+//! and in the manual.
 
 use crate::instrument::{Counter, Described, Gauge, Histogram, Kind};
 
-/// Handling: a healthy batch takes milliseconds, and a handler is stopped after two minutes.
+/// Histogram bounds for handling times, in seconds. A healthy batch takes milliseconds, and a handler is
+/// stopped after two minutes.
 const HANDLING_S: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0];
-/// Context answers: usually about a millisecond, and at most 0.2 s by default.
+/// Histogram bounds for the durations of context answers, in seconds. An answer usually takes about a millisecond,
+/// and at most 0.2 s by default.
 const ANSWER_S: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5];
-/// Investigations: milliseconds by heuristics, minutes by a model.
+/// Histogram bounds for the durations of investigations, in seconds. Heuristics take milliseconds, and a model
+/// takes minutes.
 const INVESTIGATION_S: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 3600.0];
-/// From an event to the memory it confirms: as long as the window takes to fill, from a second to a month.
+/// Histogram bounds for the time from an event to the memory that it confirms, in seconds. It is the time in
+/// which the window fills, from a second to a month.
 const LEARNING_S: &[f64] =
     &[1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0, 2_592_000.0];
-/// Batch sizes: at most the batch of the counter.
+/// Histogram bounds for the number of messages in a batch, up to the batch size of the counter.
 const BATCH_MESSAGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
 
-/// Defines the instruments together with the list of all of them, so that no instrument can be missing from
-/// it.
+/// Defines the instruments and the list of all instruments together, so that the list is always complete.
 macro_rules! instruments {
     ($($(#[doc = $says:literal])+ $name:ident: $kind:ident [$($label:literal),*] = $otlp:literal, $unit:literal $(, $bounds:expr)?;)*) => {
         $(

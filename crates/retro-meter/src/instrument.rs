@@ -1,4 +1,5 @@
-//! The three kinds of instruments. Each is created on first use, by the provider that is installed then.
+//! Provides the three kinds of instruments. The provider that is installed when an instrument is first used
+//! creates it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -6,37 +7,37 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use opentelemetry::metrics::{self, Meter, ObservableGauge};
 use opentelemetry::{KeyValue, global};
 
-/// Instrumentation scope of all instruments.
+/// OpenTelemetry instrumentation scope of all instruments.
 const SCOPE: &str = "retro";
 
 /// Kind of an instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Number of occurrences.
+    /// Counts occurrences; the value only increases.
     Counter,
-    /// Distribution of values.
+    /// Records the distribution of values.
     Histogram,
-    /// Current value.
+    /// Reports a current value.
     Gauge,
 }
 
 /// Description of an instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Described {
-    /// Name over OTLP.
+    /// Name that is sent over OTLP; [`Self::prometheus_name`] derives the other name from it.
     pub name: &'static str,
     /// Kind of the instrument.
     pub kind: Kind,
-    /// Unit in UCUM notation; a word in braces is the thing counted.
+    /// Unit in UCUM notation. A word in braces names what is counted.
     pub unit: &'static str,
-    /// Names of the labels.
+    /// Names of the labels, in the order in which their values are passed.
     pub labels: &'static [&'static str],
-    /// Meaning in one sentence.
+    /// Meaning of the instrument in one sentence.
     pub says: &'static str,
 }
 
 impl Described {
-    /// Returns the Prometheus name: it contains the unit, and that of a counter ends in `_total`.
+    /// Returns the Prometheus name. It contains the unit, and the name of a counter ends in `_total`.
     pub fn prometheus_name(&self) -> String {
         let name = self.name.replace('.', "_");
         let unit = match self.unit {
@@ -74,7 +75,7 @@ impl<const LABELS: usize> Counter<LABELS> {
     }
 }
 
-/// A histogram. `LABELS` is the number of its labels.
+/// A histogram of the values recorded since the process started. `LABELS` is the number of its labels.
 #[derive(Debug)]
 pub struct Histogram<const LABELS: usize> {
     described: Described,
@@ -102,7 +103,7 @@ impl<const LABELS: usize> Histogram<LABELS> {
     }
 }
 
-/// A gauge that reports the last value set. `LABELS` is the number of its labels.
+/// A gauge that reports the value that was set last. `LABELS` is the number of its labels.
 #[derive(Debug)]
 pub struct Gauge<const LABELS: usize> {
     described: Described,

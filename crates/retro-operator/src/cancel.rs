@@ -1,5 +1,5 @@
-//! Cancelling retrospectives. The result is a sentence that reports what was done, or why nothing was done
-//! and who acted first.
+//! Cancels retrospectives. The result includes a sentence that says what was done, or why nothing was done and
+//! who acted first.
 
 mod http;
 
@@ -18,7 +18,7 @@ use crate::text;
 pub use http::router as cancel_router;
 pub(crate) use http::{ANONYMOUS_ACTOR, routes};
 
-/// Cancels retrospectives.
+/// Cancels retrospectives and records each cancellation in the audit log.
 #[derive(Clone)]
 pub struct CancelService {
     store: Arc<dyn CancelStore>,
@@ -28,29 +28,29 @@ pub struct CancelService {
 /// The result of a cancellation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CancelAnswer {
-    /// Done now, done before, or refused.
+    /// Whether the cancellation was done now, was done before, or was refused.
     pub did: ActionStatus,
-    /// Id of the cancelled retrospective.
+    /// Id of the retrospective.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub retrospective: Option<RetrospectiveId>,
-    /// Epoch of that retrospective.
+    /// Epoch of the retrospective; 0 for a manual one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub epoch: Option<Epoch>,
-    /// The result in one sentence.
+    /// Result of the cancellation in one sentence.
     pub detail: String,
 }
 
-/// The status of a command.
+/// Result of a command that an operator gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionStatus {
-    /// Done by this command.
+    /// This command did it.
     Done,
-    /// Done before, by this or another person; nothing changed.
+    /// This or another person had done it before, so nothing changed.
     DoneBefore,
-    /// Not possible in the current state; nothing changed.
+    /// It is not possible in the current state, so nothing changed.
     Refused,
 }
 
@@ -68,7 +68,7 @@ pub enum CancelError {
 /// A value with its audit log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WithAuditLog<T> {
-    /// The value.
+    /// The value that the audit log is about.
     #[serde(flatten)]
     pub of: T,
     /// Audit log of the value, oldest entry first.
@@ -77,7 +77,7 @@ pub struct WithAuditLog<T> {
 }
 
 impl CancelService {
-    /// Creates the service.
+    /// Creates the service. `clock` gives the times in the audit log.
     pub fn new(store: Arc<dyn CancelStore>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock }
     }
@@ -159,7 +159,7 @@ pub(crate) fn describe_attribution(act: &Attribution) -> String {
     )
 }
 
-/// Renders the audit log for a terminal, one entry per line; empty without entries.
+/// Renders the audit log for a terminal, one entry per line. Returns an empty text when there are no entries.
 pub fn render_audit_log(rows: &[AuditRow]) -> String {
     let opened = |row: &AuditRow| row.opened.map(|id| format!("; it opened {id}")).unwrap_or_default();
     let detail = |row: &AuditRow| {

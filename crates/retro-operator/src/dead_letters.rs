@@ -1,4 +1,4 @@
-//! Dead letters in the form that operators see: redacted. The stored original does not change.
+//! Shows dead letters to operators with secrets redacted. The stored original does not change.
 
 mod detail;
 mod edit;
@@ -32,33 +32,33 @@ pub use stats::{DeadLetterGroup, DeadLetterStats};
 /// A function that removes secrets from a text.
 pub type RedactFn<'a> = &'a (dyn Fn(&str) -> String + Send + Sync);
 
-/// A dead letter, redacted.
+/// A dead letter with secrets redacted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadLetterView {
     /// Id of the dead letter.
     pub id: DeadLetterId,
     /// Dead-letter code: the reason why the message was given up.
     pub code: &'static str,
-    /// Path of the field that caused the rejection.
+    /// Path of the field that caused the rejection; `None` when no single field caused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The reason in one sentence.
+    /// Reason for the rejection in one sentence.
     pub detail: String,
     /// True when a replay of the unchanged message may succeed.
     pub retryable: bool,
-    /// Current status.
+    /// Current status of the dead letter.
     pub status: DeadLetterStatus,
-    /// Number of replays so far.
+    /// Number of replays of the dead letter so far.
     pub replays: u32,
     /// Tenant from the subject; `None` when the subject could not be parsed.
     pub tenant: Option<Tenant>,
     /// Workflow from the subject; `None` when the subject could not be parsed.
     pub workflow: Option<Workflow>,
-    /// Consumer that gave up, and the message's stream and sequence.
+    /// Consumer that gave up on the message, with the message's stream and sequence number.
     pub position: DeliveryPosition,
     /// NATS subject of the message.
     pub subject: String,
-    /// Number of delivery attempts.
+    /// Number of attempts to deliver the message.
     pub attempts: u32,
     /// Time at which the broker stored the message.
     pub stored_at: Timestamp,
@@ -70,7 +70,7 @@ pub struct DeadLetterView {
     pub payload_bytes: usize,
     /// SHA-256 of the original payload, in hex.
     pub payload_sha256: String,
-    /// The message; only present when a single dead letter is shown.
+    /// The redacted message; `None` in lists.
     #[serde(flatten)]
     pub message: Option<MessageView>,
 }
@@ -118,7 +118,7 @@ impl DeadLetterView {
         }
     }
 
-    /// Renders the dead letter for a terminal, with `advice` on whether to replay it.
+    /// Renders the dead letter for a terminal. `advice` says whether to replay it.
     pub(crate) fn render_text(&self, advice: &str) -> String {
         let at =
             self.path.as_ref().map(|path| format!(" at {}", text::single_line(path))).unwrap_or_default();
@@ -150,7 +150,7 @@ impl DeadLetterView {
     }
 }
 
-/// Renders dead letters as a table for a terminal of `columns`.
+/// Renders dead letters as a table for a terminal that is `columns` wide.
 pub fn render_dead_letters(dead_letters: &[DeadLetterView], columns: u16) -> String {
     if dead_letters.is_empty() {
         return "no dead letters\n".to_owned();
@@ -184,8 +184,8 @@ pub fn render_dead_letters(dead_letters: &[DeadLetterView], columns: u16) -> Str
     )
 }
 
-/// Maximum length of a reason in a list, in characters: two or three lines of a wrapped column. `show` prints all of
-/// it.
+/// Maximum length of a reason in a list, in characters, which fill two or three lines of a column. `show`
+/// prints the whole reason.
 const DETAIL_CHARS_MAX: usize = 160;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The effect of a memory on the success rate of its workflow's runs.
+//! Estimates the effect of a memory on the success rate of its workflow's runs.
 
 use retro_core::effect::{
     Arm, ComparisonMethod, Estimate, MemoryEffect, Trial, active_periods, estimate_effect,
@@ -11,12 +11,12 @@ use serde::Serialize;
 use crate::history::MemoryHistory;
 use crate::text;
 
-/// Number of runs read at once. A run's facts usually take one kilobyte, and up to half a megabyte with long
-/// remarks of the agent.
+/// Number of runs that are read at once. The facts of a run usually take one kilobyte, and up to half a
+/// megabyte with long remarks of the agent.
 const RUNS_PER_PAGE: u32 = 250;
 
-/// Maximum number of runs compared, newest first. Beyond a few thousand runs the interval hardly narrows, and
-/// a person is waiting for the answer.
+/// Maximum number of runs that are compared, newest first. Beyond a few thousand runs the interval hardly
+/// narrows, and a person is waiting for the answer.
 const RUNS_MAX: usize = 4_000;
 
 /// A memory and its effect.
@@ -26,15 +26,15 @@ pub struct MemoryEffectView {
     pub id: MemoryId,
     /// Title of the lesson; `None` for a lesson that was suppressed before it became a memory.
     pub title: Option<String>,
-    /// The comparison; `None` when there are no runs to compare.
+    /// Comparison of the runs; `None` when there are no runs of one workflow to compare.
     pub effect: Option<MemoryEffect>,
-    /// The conclusion in one sentence.
+    /// Conclusion of the comparison in one sentence.
     pub told: String,
 }
 
-/// Compares the runs of a memory's workflow that were presented with it to those that were not; returns `None` for an
-/// unknown id. A rule of a repository is presented to runs of any workflow, which are not comparable, so it has no
-/// comparison.
+/// Compares the runs of a memory's workflow that were presented with the memory to the runs that were not.
+/// Returns `None` for an unknown id. A rule of a repository is presented to runs of any workflow, which are not
+/// comparable, so it has no comparison.
 pub async fn find_memory_effect(
     store: &dyn OperatorStore,
     tenant: &Tenant,
@@ -57,10 +57,10 @@ pub async fn find_memory_effect(
 /// A view of a memory, with the memory's effect in one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WithEffect<T> {
-    /// The value.
+    /// The view of the memory.
     #[serde(flatten)]
     pub of: T,
-    /// The effect; `None` when there are no runs to compare.
+    /// Effect in one line; `None` when there are no runs of one workflow to compare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 }
@@ -89,7 +89,7 @@ pub async fn memory_with_effect(
 
 const NEVER_ACTIVE: &str = "it was never active, so no run was presented with it";
 
-/// The outcome of a comparison.
+/// Result of comparing the runs with and without a memory.
 enum Comparison {
     NotComparable,
     NeverActive(MemoryEffect),

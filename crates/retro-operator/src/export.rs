@@ -1,18 +1,17 @@
-//! `retro export --canonical`: exports everything that was learnt, in a form in which two stores can be
-//! compared byte for byte (law 3).
+//! Implements `retro export --canonical`, which exports everything that was learnt in a form in which two
+//! stores can be compared byte for byte (law 3).
 //!
-//! Each line is one canonical JSON object:
-//! `{"kind": "memory" | "change" | "report" | "proposal", "workflow": …, "value": …}`.
-//! Workflows are sorted by name, and the rule scopes of repositories are among them. Within a workflow come the
-//! memories by id, the changes in log order, the reports by epoch (then those of manual retrospectives by id), and
-//! the proposals by id with their decisions. Memories that belong to no workflow come last, by id, without
-//! `workflow`.
+//! Each line is one canonical JSON object: `{"kind": "memory" | "change" | "report" | "proposal", "workflow":
+//! …, "value": …}`. Workflows are sorted by name and include the rule scopes of repositories. Within a workflow
+//! come the memories by id, the changes in log order, the reports by epoch (then those of manual retrospectives
+//! by id), and the proposals by id with their decisions. Memories that belong to no workflow come last, by id,
+//! without `workflow`.
 //!
 //! **Omitted**, because it may differ between two executions with the same input:
 //! - wall-clock fields at any depth: `as_of`, `at`, `until`, `created_at`, `changed_at`, `closed_at`, `paused_until`,
 //!   `tombstone_until`;
-//! - effort: `timing` of each investigation and `total` of a report (attempts, durations, costs). Attempts are among
-//!   them because a process that was killed has used one;
+//! - effort: `timing` of each investigation and `total` of a report (attempts, durations, costs). Attempts are
+//!   omitted because a process that was killed has used one;
 //! - timestamps in sentences: in `reason` and `why` they are written as `<moment>`;
 //! - `pull_requests` of a report's runs, which depend on when GitHub sent its events;
 //! - global sequence numbers, which no stored type contains anyway;
@@ -33,7 +32,8 @@ use retro_store::{MemoryFilter, OperatorStore, ProposalFilter, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Fields with timestamps, durations, costs, or facts that depend on when they were read.
+/// Names of omitted fields, which contain timestamps, durations, costs, or facts that depend on when they were
+/// read.
 const OMITTED_FIELDS: &[&str] = &[
     "pull_requests",
     "as_of",
@@ -48,7 +48,7 @@ const OMITTED_FIELDS: &[&str] = &[
     "total",
 ];
 
-/// Fields with generated sentences, which may contain timestamps.
+/// Names of fields that contain generated sentences, in which timestamps are replaced.
 const SENTENCE_FIELDS: &[&str] = &["reason", "why"];
 
 /// Exports everything that a tenant's workflows have learnt, one JSON object per line. The same state gives the same

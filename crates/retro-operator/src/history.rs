@@ -1,4 +1,4 @@
-//! The history of a memory: every change, with its reason.
+//! Shows the history of a memory: every change with its reason.
 
 use jiff::Timestamp;
 use retro_core::id::{Epoch, MemoryId};
@@ -10,36 +10,36 @@ use crate::effect::WithEffect;
 use crate::text_table::render_table;
 use crate::{memory, text};
 
-/// The history of a memory.
+/// History of a memory, from its first change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryHistory {
     /// Id of the memory.
     pub id: MemoryId,
     /// The memory with all changes applied; `None` for a lesson that was suppressed before it became a memory.
     pub memory: Option<Memory>,
-    /// All changes, in order.
+    /// All changes of the memory, oldest first.
     pub life: Vec<HistoryEntry>,
 }
 
 /// One change in the history of a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryEntry {
-    /// Policy moment.
+    /// Policy moment at which the change was made.
     pub at: Timestamp,
-    /// Epoch of the retrospective that made the change.
+    /// Epoch of the retrospective that made the change; `None` for a change made outside a retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// Kind of change.
+    /// Name of the kind of change.
     pub change: String,
-    /// Status and weight before; `None` before the memory existed.
+    /// Status and weight before the change; `None` when the memory did not exist yet.
     pub before: Option<MemoryState>,
-    /// Status and weight after; `None` when the memory still did not exist.
+    /// Status and weight after the change; `None` when the memory still did not exist.
     pub after: Option<MemoryState>,
-    /// Cause of the change.
+    /// Cause of the change, such as a run, a retrospective or a person.
     pub cause: ChangeCause,
-    /// Reason in one sentence.
+    /// Reason for the change in one sentence.
     pub reason: String,
-    /// Quote that supports the change.
+    /// Quote that supports the change; `None` when the change has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
 }
@@ -54,8 +54,8 @@ pub struct MemoryState {
 }
 
 impl MemoryHistory {
-    /// Builds the history from the changes of a memory; `None` without changes. A change that does not apply is
-    /// listed but skipped: reporting an unsound log is the task of `verify`.
+    /// Builds the history from the changes of a memory; `None` when there are no changes. A change that cannot
+    /// be applied is listed but not applied, because reporting an unsound log is the task of `verify`.
     pub fn from_changes(id: MemoryId, history: &[Change]) -> Option<Self> {
         if history.is_empty() {
             return None;
@@ -74,7 +74,7 @@ impl MemoryHistory {
 }
 
 impl WithEffect<MemoryHistory> {
-    /// Renders the history for a terminal of `columns`: lesson, status, effect, changes and evidence.
+    /// Renders the history for a terminal that is `columns` wide: lesson, status, effect, changes and evidence.
     pub fn render_text(&self, columns: u16) -> String {
         let rows = self.of.life.iter().map(|event| {
             let epoch = event.epoch.map_or_else(|| "—".to_owned(), |epoch| epoch.to_string());

@@ -1,4 +1,4 @@
-//! The operator API over HTTP.
+//! Serves the operator API over HTTP.
 
 use std::sync::Arc;
 
@@ -28,17 +28,18 @@ mod schemas;
 
 pub(crate) use dead_letters::DeadLettersQuery;
 
-/// Number of entries of a list when no limit is given: a screenful or two.
+/// Number of entries of a list when no limit is given, which fill a screen or two.
 pub const LIST_DEFAULT: u32 = 100;
 
-/// Maximum number of entries of a list: a few hundred kilobytes of memories, which a browser still shows
-/// without delay.
+/// Maximum number of entries of a list. For memories these are a few hundred kilobytes, which a browser still
+/// shows without delay.
 pub const LIST_MAX: u32 = 1000;
 
-/// Width in columns of tables served as plain text; fits most windows.
+/// Width in columns of the tables in plain text, which fits most windows.
 const TEXT_COLUMNS: u16 = 140;
 
-/// A shared function that removes secrets from a text. Every displayed dead letter passes through it.
+/// A shared function that removes secrets from a text. Every dead letter is redacted with it before it is
+/// displayed.
 pub type SharedRedactFn = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 #[derive(Clone)]
@@ -79,15 +80,15 @@ fn routes() -> Api<ApiState> {
         .routes(routes!(dead_letters::get_dead_letter))
 }
 
-/// A list response.
+/// Response with the entries of a list.
 #[derive(Debug, Serialize)]
 struct ListResponse<T> {
     items: Vec<T>,
-    /// True when more entries match; raise `limit`, or filter.
+    /// True when more entries match. Use a higher `limit` or more filters to see them.
     more: bool,
 }
 
-/// The number of entries a list returns.
+/// Maximum number of entries that a list returns.
 #[derive(Debug, Clone, Copy)]
 struct Limit(usize);
 
@@ -99,7 +100,7 @@ impl Limit {
         }
     }
 
-    /// Returns the limit for the store: one more than requested, to find out whether there are more.
+    /// Returns the limit for the store, one more than requested, to find out whether there are more entries.
     fn fetch_limit(self) -> u32 {
         u32::try_from(self.0 + 1).expect("a limit is at most LIST_MAX")
     }
@@ -128,7 +129,7 @@ struct MemoriesQuery {
     limit: Option<u32>,
 }
 
-/// Lists memories, heaviest first.
+/// Lists memories, those with the highest weight first.
 #[utoipa::path(get, path = "/v1/memories", tag = "people", params(MemoriesQuery), responses((status = 200, body = schemas::Memories)))]
 async fn list_memories(
     State(operator): State<ApiState>,
@@ -200,8 +201,8 @@ struct RulesQuery {
     limit: Option<u32>,
 }
 
-/// Lists the rules of repositories, learnt from reviews, heaviest first. A rule with `quarantine` is not presented
-/// until a person releases it.
+/// Lists the rules of repositories that were learnt from reviews, those with the highest weight first. A rule
+/// with `quarantine` is not presented until a person releases it.
 #[utoipa::path(get, path = "/v1/rules", tag = "people", params(RulesQuery), responses((status = 200, body = schemas::Memories)))]
 async fn list_rules(
     State(operator): State<ApiState>,
@@ -246,7 +247,7 @@ async fn list_retrospectives(
     Ok(limit.truncate_list(found.map_err(|cause| store_problem(&cause))?))
 }
 
-/// Returns one retrospective: window, sample, investigations and audit log.
+/// Returns one retrospective with its window, sample, investigations and audit log.
 #[utoipa::path(get, path = "/v1/retrospectives/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = schemas::Retrospective)))]
 async fn get_retrospective(
     State(operator): State<ApiState>,
@@ -333,7 +334,7 @@ struct RunsQuery {
     /// Only runs of this workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
-    /// Only this run.
+    /// Only the run with this id.
     #[param(value_type = Option<String>)]
     run: Option<RunId>,
     /// Maximum number of entries [default: 100].
@@ -358,13 +359,13 @@ async fn list_runs(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct OutcomesQuery {
-    /// Only this workflow.
+    /// Only the outcomes of this workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
 }
 
-/// Returns, for each workflow, the outcomes of the pull requests of its runs: approved, changes requested, merged,
-/// closed.
+/// Returns for each workflow how many of its runs have a pull request that was approved, had changes requested,
+/// was merged or was closed.
 #[utoipa::path(get, path = "/v1/outcomes", tag = "people", params(OutcomesQuery), responses((status = 200, body = schemas::Outcomes)))]
 async fn list_outcomes(
     State(operator): State<ApiState>,
@@ -387,8 +388,8 @@ fn unresolved_problem(why: UnresolvedRef) -> Problem {
     }
 }
 
-/// Maps a store error to a response. Its text is only logged, because it names tables and may quote rows of
-/// other tenants.
+/// Maps a store error to a response. The text of the error is only logged, because it names tables and may
+/// quote rows of other tenants.
 pub(crate) fn store_problem(cause: &StoreError) -> Problem {
     match cause {
         StoreError::Unavailable(_) => Problem::new(

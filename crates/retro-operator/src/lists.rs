@@ -1,5 +1,6 @@
-//! Lists as tables for a terminal of a given width. An empty list is rendered as a sentence. Memories are listed with
-//! the short form of their ids, which every command accepts: a whole id would leave no space for the title.
+//! Renders lists as tables for a terminal of a given width. An empty list is rendered as a sentence. Memories are
+//! listed with the short form of their ids, which every command accepts: a whole id would leave no space for the
+//! title.
 
 use retro_core::memory::Memory;
 use retro_core::outcome::WorkflowOutcomes;
@@ -11,7 +12,7 @@ use crate::proposals::render_proposals;
 use crate::text;
 use crate::text_table::render_table;
 
-/// Renders workflows and their windows.
+/// Renders workflows and the state of their windows, one workflow per line.
 pub fn render_workflows(rows: &[WorkflowRow], columns: u16) -> String {
     if rows.is_empty() {
         return "no workflows\n".to_owned();
@@ -38,7 +39,7 @@ pub fn render_workflows(rows: &[WorkflowRow], columns: u16) -> String {
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Renders runs.
+/// Renders runs, one per line.
 pub fn render_runs(rows: &[RunRow], columns: u16) -> String {
     if rows.is_empty() {
         return "no runs\n".to_owned();
@@ -96,7 +97,7 @@ pub fn render_outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Renders memories with status, weight and title.
+/// Renders memories with status, weight and title, one per line.
 pub fn render_memories(rows: &[Memory], columns: u16) -> String {
     if rows.is_empty() {
         return "no memories\n".to_owned();
@@ -113,7 +114,7 @@ pub fn render_memories(rows: &[Memory], columns: u16) -> String {
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Renders rules with their status or quarantine, and who asked for them.
+/// Renders rules, one per line, with the status or the quarantine of each rule and the people who asked for it.
 pub fn render_rules(rows: &[Memory], columns: u16) -> String {
     if rows.is_empty() {
         return "no rules\n".to_owned();
@@ -163,7 +164,8 @@ fn epoch_label(retrospective: &Retrospective) -> String {
     retrospective.asked.as_ref().map_or_else(|| retrospective.epoch.to_string(), |_| "manual".to_owned())
 }
 
-/// Describes the runs of a retrospective: a range of ordinals, or a number of named runs.
+/// Describes the runs of a retrospective: the range of their ordinals, or for a manual retrospective the number of
+/// named runs.
 fn describe_runs(retrospective: &Retrospective) -> String {
     match &retrospective.asked {
         Some(asked) => format!("{} named", asked.runs.len()),
@@ -180,7 +182,7 @@ pub fn render_reports(rows: &[RetrospectiveRow], columns: u16) -> String {
     if ended.is_empty() { "no reports yet\n".to_owned() } else { render_retrospectives(&ended, columns) }
 }
 
-/// Renders one retrospective with its sample and investigations, and the proposals of a manual one.
+/// Renders one retrospective with its sample, its investigations and, if it is manual, its proposals.
 pub fn render_retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRow], columns: u16) -> String {
     let one = &detail.retrospective;
     let mut out = format!(
@@ -232,7 +234,7 @@ pub fn render_retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRo
     out
 }
 
-/// Renders the memories that the next run of a step would be presented with.
+/// Renders the memories that would be presented to the next run of a step.
 pub fn render_context(memories: &[RecalledMemory], columns: u16) -> String {
     if memories.is_empty() {
         return "nothing to hand out\n".to_owned();

@@ -1,11 +1,11 @@
-//! One memory in full.
+//! Renders one memory in full.
 
 use retro_core::memory::Memory;
 
 use crate::effect::WithEffect;
 use crate::text;
 
-/// Renders a memory for a terminal: lesson, status, effect, cue and evidence.
+/// Renders a memory for a terminal, with its lesson, status, effect, cue and evidence.
 pub fn render_memory(memory_with_effect: &WithEffect<Memory>) -> String {
     let WithEffect { of: memory, effect } = memory_with_effect;
     format!(
@@ -16,7 +16,7 @@ pub fn render_memory(memory_with_effect: &WithEffect<Memory>) -> String {
     )
 }
 
-/// Renders lesson, status and, when there is one, the effect.
+/// Renders the lesson, the status and, if it is known, the effect.
 pub(crate) fn render_summary(memory: &Memory, effect: Option<&str>) -> String {
     let effect = effect.map(|line| format!("effect: {line}\n")).unwrap_or_default();
     format!(
@@ -33,7 +33,8 @@ pub(crate) fn render_summary(memory: &Memory, effect: Option<&str>) -> String {
     )
 }
 
-/// Renders the machine-readable part of the lesson; empty when there is none.
+/// Renders the cue, which is the machine-readable part of the lesson. Returns an empty string for a lesson without a
+/// cue.
 fn render_cue(memory: &Memory) -> String {
     let cue = &memory.lesson.cue;
     let parts = [("tool", &cue.tool), ("error", &cue.error), ("avoid", &cue.avoid), ("prefer", &cue.prefer)];
@@ -44,7 +45,7 @@ fn render_cue(memory: &Memory) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-/// Renders the most recent quotes that support the memory.
+/// Renders the most recent of the quotes that support the memory.
 pub(crate) fn render_evidence(memory: &Memory) -> String {
     let quotes = memory.evidence.iter().map(|evidence| {
         let (run, place) =

@@ -1,16 +1,17 @@
-//! Pull-request outcomes of runs, by workflow.
+//! Sums up the outcomes of pull requests per workflow.
 
 use retro_core::id::{Tenant, Workflow};
 use retro_core::outcome::{OutcomeTotals, WorkflowOutcomes};
 use retro_store::track::RunLinkKey;
 use retro_store::{OperatorStore, Result};
 
-/// Number of links between runs and pull requests read at once. The facts of a pull request may take a few
+/// Number of links between runs and pull requests that are read at once. The facts of a pull request may take a few
 /// kilobytes, so a page stays well below a hundred megabytes.
 const LINKS_PER_PAGE: u32 = 5_000;
 
-/// Sums up the outcomes of the pull requests behind a tenant's runs: of one workflow, or of all, sorted by name.
-/// Reads all links page by page; a run that is linked meanwhile may or may not be included.
+/// Sums up the outcomes of the pull requests that a tenant's runs are linked to. Returns one sum per workflow, sorted
+/// by name, for the given workflow or for all. Reads all links page by page; a run that is linked meanwhile may or
+/// may not be included.
 pub async fn summarize_outcomes(
     store: &dyn OperatorStore,
     tenant: &Tenant,

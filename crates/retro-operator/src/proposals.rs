@@ -1,4 +1,4 @@
-//! Renders proposals of manual retrospectives: as a list, and one in full.
+//! Renders the proposals of manual retrospectives, either as a list or one in full.
 
 use retro_core::manual::{Proposal, ProposalDecision};
 use retro_store::{ProposalRow, ProposalStatus};
@@ -24,7 +24,7 @@ pub fn render_proposals(rows: &[ProposalRow], columns: u16) -> String {
     render_table(columns, ["status", "runs", "proposal", "about", "id"], rows.iter().map(row).collect())
 }
 
-/// Renders one proposal in full: lesson, runs that show it, and decision.
+/// Renders one proposal in full: the lesson, the runs that support it, and the decision.
 pub fn render_proposal(row: &ProposalRow) -> String {
     let one = &row.proposal;
     format!(
@@ -64,7 +64,7 @@ fn render_decision(row: &ProposalRow) -> String {
     }
 }
 
-/// Renders the quotes that support a proposal, with their runs.
+/// Renders the quotes that support a proposal, each with the run that it comes from.
 pub(crate) fn render_evidence(proposal: &Proposal) -> String {
     let quotes = proposal.evidence.iter().map(|shown| {
         let (run, place) = (text::single_line(shown.run.as_str()), text::describe_place(shown.quote.place));

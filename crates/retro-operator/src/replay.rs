@@ -1,5 +1,5 @@
-//! Replaying and discarding dead letters, one or many, and predicting the result of a replay. Each result is
-//! a sentence that reports what was done, or why nothing was done and who acted first.
+//! Replays and discards dead letters, one or many, and predicts the result of a replay. Each result is a sentence
+//! that reports what was done, or why nothing was done and who acted first.
 
 mod batch;
 mod dry_run;
@@ -31,7 +31,7 @@ pub use dry_run::{DryRunResult, PredictedEffect, Prediction};
 pub use http::router as replay_router;
 pub(crate) use http::routes;
 
-/// The commands on dead letters other than edits.
+/// Service that replays and discards dead letters. Edits are made elsewhere.
 #[derive(Clone)]
 pub struct ReplayService {
     store: Arc<dyn ReplayPorts>,
@@ -42,33 +42,33 @@ pub struct ReplayService {
     redact: SharedRedactFn,
 }
 
-/// A selection of dead letters.
+/// Selection of the dead letters that a bulk command applies to.
 #[derive(Debug, Clone, Default)]
 pub struct DeadLetterSelection {
-    /// The search that selects them; its limit is ignored.
+    /// Search that the selected dead letters match. The limit of the search is ignored.
     pub search: DeadLetterSearch,
-    /// Confirms that an empty search selects every dead letter.
+    /// True to confirm that an empty search selects every dead letter.
     pub all: bool,
 }
 
-/// The result of a command on one dead letter.
+/// Result of a command on dead letters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ActionResult {
-    /// Done now, done before, or refused.
+    /// Whether the command was carried out now, had been carried out before, or was refused.
     pub did: ActionStatus,
-    /// The replay that is waiting or was made before.
+    /// Id of the replay that is waiting or was made before; absent when the command concerned no replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub replay: Option<ReplayId>,
-    /// The retrospective that the replay opened.
+    /// Id of the retrospective that the replay opened; absent when it opened none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub retrospective: Option<RetrospectiveId>,
-    /// Epoch of that retrospective.
+    /// Epoch of the retrospective that the replay opened; absent when it opened none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub epoch: Option<Epoch>,
-    /// The result in one sentence.
+    /// Description of the result in one sentence.
     pub detail: String,
 }
 
@@ -78,10 +78,10 @@ pub enum ReplayError {
     /// The actor or the reason is missing or too long.
     #[error(transparent)]
     Attribution(#[from] AttributionError),
-    /// The pace is out of bounds.
+    /// A value of the pace is out of bounds.
     #[error(transparent)]
     Pace(#[from] ReplayPaceError),
-    /// Neither ids nor a filter nor `all` were given.
+    /// The selection has neither ids nor a filter, and `all` is not set.
     #[error("no dead letters are selected: give ids or a filter, or confirm that all are meant")]
     NothingSelected,
     /// More than [`BATCH_DEAD_LETTERS_MAX`] dead letters match.
@@ -90,13 +90,13 @@ pub enum ReplayError {
     /// No dead letter matches.
     #[error("no dead letter matches")]
     NoMatch,
-    /// The database failed.
+    /// The database returned an error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl ReplayService {
-    /// Creates the service. `outbox` is notified when there may be something to send.
+    /// Creates the service. `outbox` is notified when it may contain messages to send.
     pub fn new(
         store: Arc<dyn ReplayPorts>,
         policies: Arc<dyn Policies>,
@@ -112,8 +112,8 @@ impl ReplayService {
         Self { hosts, ..self }
     }
 
-    /// Replays one dead letter: it is queued for the relay, or, for a failed retrospective, the next
-    /// retrospective opens immediately. Returns `None` when the tenant has no such dead letter.
+    /// Replays one dead letter by queueing it for the relay. For the dead letter of a failed retrospective, opens the
+    /// next retrospective immediately instead. Returns `None` when the tenant has no such dead letter.
     pub async fn replay_one(
         &self,
         tenant: &Tenant,
@@ -147,7 +147,7 @@ impl ReplayService {
         Ok(answers.pop().and_then(|answer| discard_result(&answer)))
     }
 
-    /// Opens the retrospective that follows a failed one.
+    /// Opens the retrospective that follows a failed one, given the dead letter of the failed one.
     async fn reopen_retrospective(
         &self,
         tenant: &Tenant,
@@ -228,8 +228,8 @@ fn discard_result(answer: &DiscardResult) -> Option<ActionResult> {
     })
 }
 
-/// Describes a replay and its result, in one sentence without a full stop. It quotes the rejection, so callers must
-/// redact it.
+/// Describes a replay and its result in one sentence without a full stop. The sentence quotes the rejection, so
+/// callers must redact it.
 pub fn describe_replay(row: &ReplayRow) -> String {
     let came = match (&row.outcome, row.state) {
         (Some(outcome), _) => outcome.to_string(),
@@ -289,7 +289,7 @@ pub(crate) fn describe_reopen_error(why: ReopenError) -> String {
     }
 }
 
-/// Formats a number of dead letters.
+/// Formats a number of dead letters with its noun: `1 letter`, `2 letters`.
 fn format_letter_count(count: usize) -> String {
     text::format_count(count as u64, "letter")
 }

@@ -1,7 +1,8 @@
-//! The report of a retrospective for people: first the changes and their reasons, then findings, then requests,
-//! sample, cost and policy.
+//! Renders the report of a retrospective for people: first the changes and their reasons, then findings, then
+//! requests, sample, cost and policy.
 //!
-//! [`render_markdown`] is for pages and pull requests, [`render_text`] for terminals; [`Report`] itself is the JSON.
+//! [`render_markdown`] is for pages and pull requests, [`render_text`] for terminals. [`Report`] itself is serialized
+//! as the JSON form.
 
 mod highlights;
 mod markdown;

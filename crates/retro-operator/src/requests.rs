@@ -1,5 +1,5 @@
 //! HTTP routes for manual retrospectives and for decisions about proposals. The implementation is injected, because
-//! only the writer may change memory and only the sampler may open a retrospective.
+//! only the writer may change memories and only the sampler may open a retrospective.
 
 use std::sync::Arc;
 
@@ -21,28 +21,28 @@ use utoipa_axum::routes;
 
 use crate::http::store_problem;
 
-/// Name of the actor when the request does not give a name. Credentials will replace it.
+/// Name of the actor when a request does not give one. This name will be obsolete when requests carry credentials.
 const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
 
 /// Header with which a client identifies a retried request.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// The result of a decision: `None` when the tenant has no such proposal; the inner error says why nothing was
-/// decided.
+/// Result of a decision about a proposal. `None` means that the tenant has no such proposal; the inner error says why
+/// nothing was decided.
 pub type DecisionOutcome = Option<Result<DecidedProposal, DecideError>>;
 
-/// Port for requests of people, which the sampler or the writer executes.
+/// Port for the requests of people, which the sampler or the writer carries out.
 #[async_trait]
 pub trait ManualRequests: Send + Sync {
-    /// Opens a manual retrospective, or returns the one that the same request opened before. The inner error
-    /// says why no retrospective was opened.
+    /// Opens a manual retrospective, or returns the one that the same request had opened before. The inner error says
+    /// why none was opened.
     async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,
         asked: &ManualRequest,
     ) -> Result<Result<(RetrospectiveId, CommitResult), TriggerError>, StoreError>;
 
-    /// Accepts a proposal: it becomes a memory.
+    /// Accepts a proposal, which becomes a memory.
     async fn accept_proposal(
         &self,
         tenant: &Tenant,
@@ -59,13 +59,13 @@ pub trait ManualRequests: Send + Sync {
     ) -> Result<DecisionOutcome, StoreError>;
 }
 
-/// Returns the routes under `/v1` for manual retrospectives and decisions. Merge them with others and pass them to
-/// [`retro_http::serve`].
+/// Returns the routes under `/v1` for manual retrospectives and for decisions about proposals. Merge them with others
+/// and pass them to [`retro_http::serve`].
 pub fn router(requests: Arc<dyn ManualRequests>) -> Api {
     routes().with_state(requests)
 }
 
-/// Returns the same routes without their state, for the OpenAPI document.
+/// Returns the routes without their state, for the OpenAPI document.
 pub(crate) fn routes() -> Api<Arc<dyn ManualRequests>> {
     Api::new()
         .routes(routes!(trigger_retrospective))
@@ -76,32 +76,33 @@ pub(crate) fn routes() -> Api<Arc<dyn ManualRequests>> {
 /// A request for a manual retrospective.
 #[derive(Debug, Deserialize, ToSchema)]
 struct TriggerRequest {
-    /// Workflow of the runs.
+    /// Workflow to which the runs belong.
     #[schema(value_type = String)]
     workflow: Workflow,
-    /// Runs to investigate, at most 20. They stay in the window.
+    /// Ids of the runs to investigate, at most 20. The runs stay in the window of their workflow.
     #[schema(value_type = Vec<String>)]
     runs: Vec<RunId>,
-    /// Question to answer. The heuristics do not read it; proposals that share words with it are listed first.
+    /// Question that the retrospective should answer. The heuristics do not read it; proposals that share words with
+    /// it are listed first.
     focus: Option<String>,
-    /// Name of the actor. Requests do not carry credentials yet.
+    /// Name of the person who sends the request. Requests do not carry credentials yet.
     by: Option<String>,
 }
 
-/// The manual retrospective.
+/// Manual retrospective that the request opened, now or before.
 #[derive(Debug, Serialize, ToSchema)]
 struct TriggerResponse {
     /// Id of the retrospective.
     #[schema(value_type = String)]
     retrospective: RetrospectiveId,
-    /// Id of the request: the `Idempotency-Key`, or derived from the content of the request.
+    /// Id of the request: the `Idempotency-Key`, or an id derived from the content of the request.
     request: String,
-    /// True when this request opened it; false when the same request had opened it before.
+    /// True when this request opened the retrospective; false when the same request had opened it before.
     opened: bool,
 }
 
-/// Opens a manual retrospective over named runs. Requests with the same `Idempotency-Key`, or without one with the
-/// same runs and question, open only one.
+/// Opens a manual retrospective over named runs. Requests with the same `Idempotency-Key` open only one
+/// retrospective. Requests without a key open only one if their workflow, runs and question are the same.
 #[utoipa::path(post, path = "/v1/retrospectives", tag = "people", request_body = TriggerRequest, params(("Idempotency-Key" = Option<String>, Header, description = "identifies the request")), responses((status = 200, body = TriggerResponse)))]
 async fn trigger_retrospective(
     State(requests): State<Arc<dyn ManualRequests>>,
@@ -124,32 +125,32 @@ async fn trigger_retrospective(
 /// A request to accept a proposal.
 #[derive(Debug, Deserialize, ToSchema)]
 struct AcceptRequest {
-    /// Name of the actor. Requests do not carry credentials yet.
+    /// Name of the person who sends the request. Requests do not carry credentials yet.
     by: Option<String>,
-    /// Reason to override a tombstone. Without it a tombstone prevents the acceptance.
+    /// Reason to override a tombstone. Without a reason, a tombstone prevents the acceptance.
     despite_tombstone: Option<String>,
 }
 
 /// A request to refuse a proposal.
 #[derive(Debug, Deserialize, ToSchema)]
 struct RefuseRequest {
-    /// Reason; kept with the proposal.
+    /// Reason for the refusal, stored with the proposal.
     reason: String,
-    /// Name of the actor. Requests do not carry credentials yet.
+    /// Name of the person who sends the request. Requests do not carry credentials yet.
     by: Option<String>,
 }
 
-/// The decision about a proposal.
+/// Response to a decision about a proposal.
 #[derive(Debug, Serialize, ToSchema)]
 struct DecisionResponse {
-    /// Verdict, actor, time, and the memory or the reason.
+    /// Verdict with its actor and time, and the memory of an accepted proposal or the reason of a refusal.
     #[schema(value_type = Object)]
     decision: DecisionRecord,
-    /// True when it was decided now; false when the same decision had been made before.
+    /// True when this request decided about the proposal; false when the same decision had been made before.
     now: bool,
 }
 
-/// Accepts a proposal: it becomes an active memory, with its runs as evidence.
+/// Accepts a proposal, which becomes an active memory with its runs as evidence.
 #[utoipa::path(post, path = "/v1/proposals/{id}/accept", tag = "people", request_body = AcceptRequest, params(("id" = String, Path, description = "the id"), ("Idempotency-Key" = Option<String>, Header, description = "identifies the request")), responses((status = 200, body = DecisionResponse)))]
 async fn accept_proposal(
     State(requests): State<Arc<dyn ManualRequests>>,
@@ -187,7 +188,7 @@ async fn refuse_proposal(
     decision_response(id, "refused", outcome)
 }
 
-/// Returns the request's id: the `Idempotency-Key`, or a hash of the content.
+/// Returns the id of the request: the `Idempotency-Key`, or without one a hash of the content.
 fn request_id(headers: &HeaderMap, what: impl FnOnce() -> serde_json::Value) -> Result<String, Problem> {
     let Some(given) = headers.get(IDEMPOTENCY_KEY) else {
         return Ok(format!("derived-{}", &content_hash(&what())[..32]));

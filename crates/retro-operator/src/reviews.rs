@@ -1,4 +1,5 @@
-//! Renders reports about reviews: as a list, and one in full. Texts of people are always shown as quotes.
+//! Renders reports about reviews, either as a list or one in full. Texts that people wrote are always shown as
+//! quotes.
 
 use retro_core::review::{ReportedRemark, ReviewReport};
 
@@ -22,7 +23,7 @@ pub fn render_reports(rows: &[ReviewReport], columns: u16) -> String {
     render_table(columns, ["decided", "review", "remarks", "changes", "id"], rows.iter().map(row).collect())
 }
 
-/// Renders one report in full: each remark with its classification, its result and the reason.
+/// Renders one report in full, with the classification, the result and the reason of each remark.
 pub fn render_report(report: &ReviewReport, columns: u16) -> String {
     let row = |remark: &ReportedRemark| {
         let did: Vec<_> = remark.did.iter().map(|did| did.kind.as_str()).collect();
@@ -51,7 +52,7 @@ pub fn render_report(report: &ReviewReport, columns: u16) -> String {
     )
 }
 
-/// Renders the features that counted for and against treating the remark as a rule, in one line.
+/// Renders in one line the features that counted for and against treating the remark as a rule.
 fn render_features(remark: &ReportedRemark) -> String {
     if remark.features.is_empty() && remark.screening.hostile.is_empty() {
         return String::new();

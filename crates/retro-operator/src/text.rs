@@ -1,6 +1,6 @@
-//! Formatting for people. Texts from runs are untrusted: they may contain control sequences that move the cursor of a
-//! terminal, or characters that reverse a line. `retro_core::printable` defines which characters are printable; this
-//! module escapes the others before tables are laid out, so that columns stay aligned.
+//! Formats texts and values for people. Texts from runs are untrusted: they may contain control sequences that move
+//! the cursor of a terminal, or characters that reverse a line. `retro_core::printable` defines which characters are
+//! printable; this module escapes the others before tables are laid out, so that columns stay aligned.
 
 use jiff::Timestamp;
 use retro_core::memory::{ChangeCause, ChangeEffect, MemoryScope, MemoryStatus};
@@ -8,17 +8,17 @@ use retro_core::printable::make_printable;
 use retro_core::trajectory::QuotePlace;
 use retro_core::weight::Weight;
 
-/// Returns the text on one line, safe for a terminal.
+/// Returns the text on one line, made safe for a terminal.
 pub(crate) fn single_line(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the text with its line breaks, safe for a terminal.
+/// Returns the text made safe for a terminal, with its line breaks kept.
 pub(crate) fn printable(text: &str) -> String {
     make_printable(text).into_owned()
 }
 
-/// Returns at most `chars_max` characters, followed by `…` if there were more.
+/// Returns the first `chars_max` characters of the text, followed by `…` if it is longer.
 pub(crate) fn truncate(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -39,17 +39,17 @@ fn pluralize(noun: &str) -> String {
     }
 }
 
-/// Formats a timestamp to the second; milliseconds would only widen tables.
+/// Formats a timestamp with a precision of one second, because milliseconds would only widen tables.
 pub(crate) fn format_timestamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// Formats thousandths as a decimal, for probabilities and similarities: `0.667`.
+/// Formats a number of thousandths, such as a probability or a similarity, as a decimal: `0.667`.
 pub(crate) fn format_thousandths(value: u16) -> String {
     Weight::from_thousandths(value).to_string()
 }
 
-/// Formats milliseconds as `12 ms`, `1.2 s` or `1 min 1 s`.
+/// Formats a number of milliseconds as `12 ms`, `1.2 s` or `1 min 1 s`.
 pub(crate) fn format_duration(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms} ms"),
@@ -58,7 +58,7 @@ pub(crate) fn format_duration(ms: u64) -> String {
     }
 }
 
-/// Describes the scope of a memory.
+/// Describes the scope of a memory. The scope of a step is described without its workflow.
 pub(crate) fn describe_scope(scope: &MemoryScope) -> String {
     match scope {
         MemoryScope::Step { step, .. } => format!("step {step}"),
@@ -79,7 +79,7 @@ pub(crate) fn describe_full_scope(of: &MemoryScope) -> String {
     }
 }
 
-/// Describes the place of a quote. Turns, calls and remarks are numbered from 0, as in the trajectory.
+/// Describes the place of a quote. Turns, calls and remarks are numbered from 0, as they are in the trajectory.
 pub(crate) fn describe_place(place: QuotePlace) -> String {
     match place {
         QuotePlace::Message { turn } => format!("message of turn {turn}"),
@@ -105,7 +105,7 @@ pub(crate) fn describe_cause(cause: &ChangeCause) -> String {
     }
 }
 
-/// Describes the effect of a change on status and weight, briefly.
+/// Describes in a few words how a change affected the status and the weight of its memory.
 pub(crate) fn describe_change(effect: &ChangeEffect) -> String {
     match effect {
         ChangeEffect::Created { status: MemoryStatus::Active, weight, .. } => {

@@ -1,12 +1,12 @@
-//! Tables for terminals.
+//! Renders tables for terminals.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
 use retro_core::printable::make_printable;
 
-/// Table width in columns when stdout is not a terminal.
+/// Width of a table in columns when stdout is not a terminal.
 pub const COLUMNS_WITHOUT_TERMINAL: u16 = 120;
 
-/// Minimum table width in columns; in a narrower table words would be cut into letters.
+/// Minimum width of a table in columns; a narrower table would break words apart.
 const COLUMNS_MIN: u16 = 60;
 
 /// Returns the width of the terminal on stdout, or [`COLUMNS_WITHOUT_TERMINAL`] when stdout is not a terminal.
@@ -14,11 +14,11 @@ pub fn terminal_columns() -> u16 {
     Table::new().width().unwrap_or(COLUMNS_WITHOUT_TERMINAL)
 }
 
-/// Headers of columns that are never wrapped: ids are copied and timestamps are compared.
+/// Headers of the columns that are never wrapped, because people copy ids and compare timestamps.
 const UNWRAPPED_COLUMNS: &[&str] = &["id", "when", "received", "given up"];
 
-/// Renders a table with a header, wrapped to `columns`; returns an empty string without rows. The columns in
-/// [`UNWRAPPED_COLUMNS`] are never wrapped.
+/// Renders a table with a header, wrapped to a width of `columns` characters. The columns named in
+/// [`UNWRAPPED_COLUMNS`] are never wrapped. Returns an empty string when there are no rows.
 pub(crate) fn render_table<const N: usize>(columns: u16, head: [&str; N], rows: Vec<[String; N]>) -> String {
     if rows.is_empty() {
         return String::new();

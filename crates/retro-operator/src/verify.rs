@@ -1,8 +1,8 @@
-//! `retro verify`: checks the stored invariants on a live store.
+//! Implements `retro verify`, which checks the invariants of the stored data while the store is in use.
 //!
 //! The store is read in three passes, page by page: by workflow (ordinals, windows, epochs), by retrospective
-//! (reports, samples, proposals) and by memory (changes, fold, tombstones). Only one page is held at a time, and a
-//! page costs the same at the end of a large store as at its beginning.
+//! (reports, samples, proposals) and by memory (changes, fold, tombstones). Only one page is in memory at a time, and
+//! reading a page costs the same at the end of a large store as at its beginning.
 //!
 //! Workers keep writing meanwhile. A page is read in one transaction and contains everything that is compared, so no
 //! check sees a half-written state. Rows that are added before the cursor between two pages are left for the next
@@ -23,96 +23,98 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::format_count;
 
-/// Number of rounds in which a violation must show up before it is reported: a race does not hit three times in a row
-/// at one place.
+/// Number of rounds in which a violation must be found before it is reported, because a race is unlikely to occur at
+/// the same place three times in a row.
 pub const CHECK_ROUNDS_MAX: usize = 3;
-/// Number of workflows per page. Their windows take about 40 bytes each, and the overhead per page is a
-/// fraction of the time to read it.
+/// Number of workflows per page. A window takes about 40 bytes, and the overhead per page is a fraction of the time
+/// that reading the page takes.
 const WORKFLOWS_PER_PAGE: u32 = 200;
 /// Number of retrospectives per page. A report takes up to a few hundred kilobytes, so a page takes about ten
 /// megabytes.
 const RETROSPECTIVES_PER_PAGE: u32 = 50;
-/// Number of memories per page, each with its whole history: up to a few hundred changes of a kilobyte.
+/// Number of memories per page. Each is read with its whole history, which is up to a few hundred changes of about a
+/// kilobyte each.
 const MEMORIES_PER_PAGE: u32 = 100;
 
-/// Maximum number of violations kept: more than a person reads, and a bound on the memory used when a whole
+/// Maximum number of violations in the result: more than a person reads, and a bound on the memory used when a whole
 /// store is damaged.
 pub const VIOLATIONS_MAX: usize = 1_000;
 
-/// The result of a verification.
+/// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verification {
-    /// Violations found, at most [`VIOLATIONS_MAX`]; empty for a sound store.
+    /// Violations that were found, at most [`VIOLATIONS_MAX`]; empty for a sound store.
     pub violations: Vec<Violation>,
-    /// Number of violations that were found but not kept.
+    /// Number of violations that were found beyond [`VIOLATIONS_MAX`] and left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-    /// Number of objects checked. An empty store proves nothing.
+    /// Numbers of objects that were checked. An empty store proves nothing.
     pub checked: CheckedCounts,
-    /// Number of unsent messages in the outbox. Not a violation, but it should decrease.
+    /// Number of unsent messages in the outbox. This is not a violation, but the number should decrease.
     pub outbox_unsent: u64,
-    /// Open dead letters of all tenants.
+    /// Number of open dead letters of all tenants.
     pub dead_letters_open: u64,
 }
 
-/// A violated invariant.
+/// Invariant that is violated at one place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Violation {
-    /// The check that failed.
+    /// Check that failed.
     pub check: Check,
-    /// Tenant, workflow, and the object within it.
+    /// Place of the violation: tenant, workflow, and the object within the workflow.
     pub place: String,
-    /// The problem in one sentence.
+    /// Description of the problem in one sentence.
     pub problem: String,
 }
 
-/// The checks.
+/// A check of `retro verify`. Each variant documents the invariant that must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
     /// Ordinals run from 1 to the number of counted runs, without a gap or a duplicate.
     Ordinals,
-    /// Windows that were not released are contiguous and disjoint, and end at the ordinal in the workflow's
-    /// row.
+    /// Windows that were not released are contiguous and disjoint, and the last one ends at the ordinal stored in the
+    /// workflow's row.
     Windows,
     /// Epochs run from 1 without a gap.
     Epochs,
-    /// At most one retrospective of a workflow is open, and the workflow's row is consistent with this.
+    /// At most one retrospective of a workflow is open, and the workflow's row says whether one is.
     Open,
     /// A closed or failed retrospective has a report that agrees with the change log.
     Reports,
-    /// A report's sample can be drawn again from its seed, and its policy has the recorded hash.
+    /// The sample in a report can be drawn again from its seed, and the policy in it has the recorded hash.
     Samples,
-    /// The memory table equals the fold of the change log.
+    /// Each stored memory equals the fold of its changes.
     Fold,
-    /// A change has the id derived from its effect key, and exists once.
+    /// A change has the id that is derived from its effect key, and is stored once.
     EffectKeys,
-    /// A manual retrospective names counted runs, and its proposals are about those runs and decided at most once.
+    /// A manual retrospective names only counted runs, and its proposals are supported by these runs and decided at
+    /// most once.
     Manual,
-    /// A tombstone belongs to a deleted memory and ends at the time that the deletion set.
+    /// A tombstone belongs to a deleted memory and expires at the time that its deletion set.
     Tombstones,
 }
 
-/// Numbers of objects checked.
+/// Numbers of objects that a verification checked, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckedCounts {
-    /// Number of tenants.
+    /// Number of tenants that were checked.
     pub tenants: u64,
-    /// Number of workflows with recorded runs.
+    /// Number of workflows with recorded runs that were checked.
     pub workflows: u64,
-    /// Number of counted runs.
+    /// Number of counted runs that were checked.
     pub runs: u64,
-    /// Number of retrospectives.
+    /// Number of retrospectives that were checked.
     pub retrospectives: u64,
-    /// Number of reports.
+    /// Number of reports that were checked.
     pub reports: u64,
     /// Number of memories that were folded and compared.
     pub memories: u64,
-    /// Number of changes.
+    /// Number of changes that were checked.
     pub changes: u64,
-    /// Number of tombstones.
+    /// Number of tombstones that were checked.
     pub tombstones: u64,
-    /// Number of proposals of manual retrospectives.
+    /// Number of proposals of manual retrospectives that were checked.
     #[serde(default)]
     pub proposals: u64,
 }
@@ -147,7 +149,8 @@ impl Verification {
         self.violations.is_empty() && self.checked.runs > 0
     }
 
-    /// Renders the result for people: verdict, violations with their places, and numbers of objects checked.
+    /// Renders the result for people: the verdict, the violations with their places, and the numbers of checked
+    /// objects.
     pub fn render_text(&self) -> String {
         let CheckedCounts {
             tenants,
@@ -189,7 +192,7 @@ impl Verification {
 }
 
 impl Check {
-    /// Returns the name used in output.
+    /// Returns the name that the output and the JSON form use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ordinals => "ordinals",
@@ -225,26 +228,26 @@ pub async fn verify_store(store: &dyn OperatorStore) -> Result<Verification> {
     Ok(all)
 }
 
-/// Position in the three passes: workflows, then retrospectives, then memories. A page starts after the last row of
-/// the previous page.
+/// Position of a page in the three passes: workflows, then retrospectives, then memories. A page starts after the
+/// last row of the previous page; `None` is the start of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PageCursor {
-    /// Workflows with their ordinals and windows.
+    /// The pass over workflows, with their ordinals and windows.
     Workflows(Option<WorkflowKey>),
-    /// Retrospectives with their reports, changes and proposals.
+    /// The pass over retrospectives, with their reports, changes and proposals.
     Retrospectives(Option<RetrospectiveCursor>),
-    /// Memories with their changes and tombstones.
+    /// The pass over memories, with their changes and tombstones.
     Memories(Option<(Tenant, MemoryId)>),
 }
 
-/// The result of checking one page.
+/// Result of checking one page.
 #[derive(Default)]
 struct PageCheck {
     checked: CheckedCounts,
     violations: Vec<Violation>,
-    /// Tenants of the page's workflows, in order.
+    /// Tenants of the page's workflows, in the order of the workflows.
     tenants: Vec<Tenant>,
-    /// Next page; `None` after the last one.
+    /// Position of the next page; `None` after the last page.
     next: Option<PageCursor>,
 }
 
@@ -254,7 +257,7 @@ impl PageCheck {
     }
 }
 
-/// Counts distinct tenants without storing them; they arrive sorted.
+/// Counts distinct tenants without storing them, which works because they arrive sorted.
 #[derive(Default)]
 struct TenantCounter {
     counted: u64,
@@ -272,8 +275,8 @@ impl TenantCounter {
     }
 }
 
-/// Checks a page until it has no violations, at most [`CHECK_ROUNDS_MAX`] times. The next page follows from the last
-/// round, so a row that has moved out of this page is checked there.
+/// Checks a page until it has no violations, at most [`CHECK_ROUNDS_MAX`] times. The next page begins where the last
+/// round ended, so a row that has moved out of this page is checked with the next one.
 async fn confirm_page(
     store: &dyn OperatorStore,
     page: &PageCursor,

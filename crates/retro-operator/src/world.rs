@@ -1,5 +1,6 @@
-//! An in-memory store for the tests of this crate. Its content comes from the core's own decisions: runs are counted,
-//! sampled, investigated in sequence, settled and closed. Only the results of investigations are made up.
+//! Provides an in-memory store for the tests of this crate. Its content comes from the decisions of `retro-core`:
+//! runs are counted, sampled, investigated in sequence, settled and closed. Only the results of investigations are
+//! made up.
 
 mod operator_store;
 mod verify_store;
@@ -30,7 +31,7 @@ use retro_core::trajectory::QuotePlace;
 use retro_store::track::RunLink;
 use retro_store::{Attempt, DeadLetter, ProposalRow, RunRow, WorkflowRow};
 
-/// The stored data. Tests damage it directly.
+/// In-memory store whose data the tests damage directly.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) workflows: Vec<WorkflowRow>,
@@ -42,14 +43,14 @@ pub(crate) struct World {
     pub(crate) details: Vec<(Sample, Vec<Investigation>)>,
     pub(crate) reports: Vec<Report>,
     pub(crate) dead_letters: Vec<DeadLetter>,
-    /// Attempts at each of the dead letters.
+    /// Attempts that are returned for every dead letter.
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) proposals: Vec<(Tenant, ProposalRow)>,
     /// Links between runs and pull requests, sorted by run, workflow and pull request.
     pub(crate) links: Vec<RunLink>,
-    /// Set by a test to return a half-written memory from one read.
+    /// Half-written memory that the next read returns instead of the stored one; `None` unless a test sets it.
     pub(crate) partial_read: std::sync::Mutex<Option<Memory>>,
-    /// Number of pages read.
+    /// Number of pages that were read.
     pub(crate) pages: std::sync::atomic::AtomicU64,
 }
 
@@ -57,14 +58,14 @@ pub(crate) fn workflow_key(tenant: &str, workflow: &str) -> WorkflowKey {
     WorkflowKey { tenant: Tenant::new(tenant).unwrap(), workflow: Workflow::new(workflow).unwrap() }
 }
 
-/// Midnight of 2026-11-20 plus `n` hours, one per epoch.
+/// Returns midnight of 2026-11-20 plus `n` hours. Each epoch takes one hour.
 pub(crate) fn at_hour(n: i64) -> Timestamp {
     Timestamp::from_second(1_795_132_800).unwrap() + SignedDuration::from_hours(n)
 }
 
 impl World {
-    /// Counts ten more runs, which opens the next retrospective, and completes it. `answer` returns the result of the
-    /// investigation with the given number.
+    /// Counts ten more runs, which opens the next retrospective, and completes this retrospective. `answer` returns
+    /// the result of the investigation with the given number.
     pub(crate) fn run_retrospective(
         &mut self,
         key: &WorkflowKey,
@@ -227,7 +228,7 @@ impl World {
         &self.memories.iter().find(|(_, memory)| memory.id == id).unwrap().1
     }
 
-    /// Returns the memory about this error.
+    /// Returns the id of the memory whose cue is this error. Panics when there is none.
     pub(crate) fn memory_about(&self, error: &str) -> MemoryId {
         let found =
             self.memories.iter().find(|(_, memory)| memory.lesson.cue.error.as_deref() == Some(error));
@@ -245,7 +246,7 @@ fn build_arrival(key: &WorkflowKey, n: u64) -> Arrival {
     Arrival { event, key: key.clone(), content_hash, run }
 }
 
-/// A repair of `mysql` calls that fail with `error`.
+/// Returns a finding that repairs `mysql` calls that fail with `error`.
 pub(crate) fn repair_finding(error: &str) -> Finding {
     Finding {
         kind: FindingKind::Repair,
@@ -272,13 +273,14 @@ pub(crate) fn contradicting_finding(error: &str, memory: MemoryId) -> Finding {
     Finding { contradicts: Some(memory), ..repair_finding(error) }
 }
 
-/// A verdict on a memory, with a quote unless its cue was not met.
+/// Returns a verdict on a memory, with a quote unless the verdict is that the cue was not met.
 pub(crate) fn memory_verdict(memory: MemoryId, verdict: MemoryVerdict, reason: &str) -> VerdictRecord {
     let quote = (verdict != MemoryVerdict::CueNotMet).then(|| build_quote("DESCRIBE orders"));
     VerdictRecord { memory, verdict, reason: reason.to_owned(), quote }
 }
 
-/// A finished investigation with these findings, and verdicts on memories that were all presented.
+/// Returns the result of an investigation with these findings and verdicts. All memories with a verdict count as
+/// presented.
 pub(crate) fn investigation_result(
     findings: Vec<Finding>,
     verdicts: Vec<VerdictRecord>,
@@ -295,7 +297,7 @@ pub(crate) fn investigation_result(
     }
 }
 
-/// A store whose third retrospective contains everything that a report can show.
+/// Returns a store whose third retrospective contains everything that a report can show.
 pub(crate) fn rich_world() -> World {
     let mut world = World::default();
     let shop = workflow_key("default", "shop");

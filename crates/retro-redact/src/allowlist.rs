@@ -1,4 +1,4 @@
-//! Allowlists: exceptions for matches of a rule that are not secrets.
+//! Implements allowlists, which exempt matches of a rule that are not secrets.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -14,11 +14,11 @@ use crate::rules::compile_regex;
 /// Match of a rule that an allowlist examines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate<'t> {
-    /// Bytes that would be redacted.
+    /// Bytes of the match that would be redacted.
     pub(crate) secret: &'t [u8],
-    /// Bytes of the whole match.
+    /// Bytes of the whole match, including the text around the secret.
     pub(crate) full_match: &'t [u8],
-    /// Lines that hold the match.
+    /// Lines that contain the match, shortened when they are long.
     pub(crate) line: &'t [u8],
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Allowlist {
     stopwords: OnceLock<Option<AhoCorasick>>,
 }
 
-/// Allowlist as written in the rule files.
+/// Allowlist as it is written in the rule files.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AllowlistSpec {
     #[serde(default)]
@@ -41,13 +41,14 @@ pub(crate) struct AllowlistSpec {
     regexes: Vec<String>,
     #[serde(default)]
     stopwords: Vec<String>,
-    /// SHA-256 of published example secrets, in lower-case hex. In plain text they would trigger other
+    /// SHA-256 hashes of published example secrets, in lower-case hex. The secrets in plain text would trigger other
     /// scanners.
     #[serde(default)]
     sha256: HashSet<String>,
 }
 
-/// Rule for combining kinds of reasons: one suffices, or every kind that the list names must apply.
+/// Way to combine the kinds of reasons that an allowlist contains: either one kind suffices, or every kind must
+/// apply.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 enum Condition {
@@ -56,7 +57,7 @@ enum Condition {
     And,
 }
 
-/// Part of the match that the expressions are matched against.
+/// Part of the match that the expressions of an allowlist are matched against.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RegexTarget {
@@ -73,8 +74,8 @@ impl From<AllowlistSpec> for Allowlist {
 }
 
 impl Allowlist {
-    /// Returns whether this list says that the match is not a secret. Kinds of reasons that the list does not
-    /// name are ignored.
+    /// Returns true when this list says that the match is not a secret. Kinds of reasons that the list does not
+    /// contain are ignored.
     pub(crate) fn allows(&self, candidate: Candidate<'_>) -> bool {
         let spec = &self.spec;
         let target = match spec.target {

@@ -1,12 +1,12 @@
-//! A cheap check of the text after a keyword, made before the expression of an assignment is tried there.
+//! Checks cheaply whether an assignment follows a keyword, before the expensive expression of the rule is tried.
 
-/// Maximum distance of the operator from the keyword. Upstream allows 23 bytes; names with several parts need
-/// more.
+/// Maximum distance of the operator from the keyword, in bytes. Upstream allows 23 bytes, but names with several
+/// parts need more.
 const NAME_REST_BYTES_MAX: usize = 64;
 
-/// Returns whether an operator follows the word that ends at `at`: the first byte that can be neither in a name
-/// nor between a name and its operator must be one. `key`, `access` and `auth` occur in every second sentence;
-/// this check dismisses nearly all of them.
+/// Returns true when an operator follows the word that ends at `at`. The first byte that can be neither in a name nor
+/// between a name and its operator must be an operator. This check rules out nearly all occurrences of frequent words
+/// such as `key`, `access` and `auth`.
 pub(crate) fn is_assigned(text: &[u8], at: usize) -> bool {
     let rest = &text[at..text.len().min(at + NAME_REST_BYTES_MAX)];
     rest.iter()

@@ -1,4 +1,5 @@
-//! Redacts JSON: its strings like any text, and everything under a name that denotes a secret.
+//! Redacts JSON. Its strings are redacted like any text, and the value of a field is redacted whole when its name
+//! denotes a secret.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,10 +10,10 @@ use retro_core::json::JsonNode;
 
 use crate::{MARKER_PREFIX, Redactor, format_marker};
 
-/// Name of the rule that matches by the name of a field alone.
+/// Id of the rule that matches a field by its name alone.
 const NAMED_FIELD_RULE: &str = "named-field";
 
-/// Names whose value is always a secret, in lower case without `_`, `-` and spaces.
+/// Names of fields whose value is a secret unless it is a placeholder, in lower case without `_`, `-` and spaces.
 const SECRET_NAMES: [&str; 15] = [
     "password",
     "passwd",
@@ -31,17 +32,18 @@ const SECRET_NAMES: [&str; 15] = [
     "authorization",
 ];
 
-/// Values that are never a secret, whatever the name: an empty value, a type, a placeholder variable, a mask.
+/// Values that are never a secret, whatever the name of the field: an empty value, a type, a placeholder variable or
+/// a mask.
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:|true|false|null|none|string|redacted|hidden|x+|\*+|\.+|<[^>]*>|\$\{?\w*\}?|\{\{?[^{}]*\}\}?)$")
         .expect("constant patterns compile")
 });
 
 impl Redactor {
-    /// Writes a value without the secrets in its strings and field names, and returns how many there were. The
-    /// output has sorted keys and no white space. The value of a field such as `password` or `client_secret` is
-    /// a secret unless it is an obvious placeholder. If two field names are equal without their secrets, the
-    /// last field is kept.
+    /// Serializes a value without the secrets in its strings and field names, and returns the number of secrets. The
+    /// output has sorted keys and no white space. The value of a field such as `password` or `client_secret` is a
+    /// secret unless it is an obvious placeholder. If two field names become equal when their secrets are replaced,
+    /// the last field is kept.
     pub fn redact_json(&self, value: JsonNode<'_>) -> (String, usize) {
         let mut out = String::with_capacity(value.raw_text().len());
         let secrets = self.write_node(value, &mut out);
@@ -126,8 +128,8 @@ impl Redactor {
         secrets
     }
 
-    /// Redacts the value of a field whose name may denote a secret, as if the field were an assignment in a
-    /// text.
+    /// Redacts the value of a field whose name may denote a secret, as if the field were an assignment in a text.
+    /// Returns the number of secrets.
     fn redact_assigned(&self, name: &str, text: &mut String) -> usize {
         let head = format!("{name}=\"");
         let assignment = format!("{head}{text}\"");

@@ -13,11 +13,11 @@ use std::sync::LazyLock;
 
 use rules::RuleSet;
 
-/// Longest text that is searched, in bytes: the largest body that intake accepts. A longer text is replaced
-/// completely, because an unsearched text must not be stored.
+/// Maximum size of a text that is searched, in bytes: that of the largest body that intake accepts. A longer text is
+/// replaced completely, because an unsearched text must not be stored.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// First characters of every replacement. A text that was redacted before is not changed again.
+/// First characters of every replacement. They mark what was redacted before, which is not redacted again.
 const MARKER_PREFIX: &str = "[redacted:";
 
 /// Finds and removes secrets. Each rule is compiled when a text first contains one of its keywords.
@@ -26,19 +26,19 @@ pub struct Redactor {
     rules: RuleSet,
 }
 
-/// Secret in a text.
+/// Secret that was found in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret<'r> {
-    /// Rule that found it.
+    /// Id of the rule that found the secret.
     pub rule: &'r str,
-    /// Byte range; both ends are on character boundaries.
+    /// Byte range of the secret in the text; both ends are on character boundaries.
     pub range: Range<usize>,
 }
 
-/// Text without its secrets.
+/// Text whose secrets were replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted<'t> {
-    /// The text; borrowed when it held no secrets.
+    /// The redacted text; borrowed when it contained no secrets.
     pub text: Cow<'t, str>,
     /// Number of secrets that were redacted.
     pub secrets: usize,
@@ -51,8 +51,8 @@ const ROUNDS_MAX: u32 = 4;
 static SHARED: LazyLock<Redactor> = LazyLock::new(|| Redactor { rules: RuleSet::built_in() });
 
 impl Redactor {
-    /// Returns the redactor of the process, with the built-in rules. Panics when the rules are invalid, which
-    /// a test excludes.
+    /// Returns the shared redactor of this process, which has the built-in rules. Panics when the rules are invalid,
+    /// which a test excludes.
     pub fn shared() -> &'static Self {
         &SHARED
     }
@@ -62,7 +62,7 @@ impl Redactor {
         self.redact(text).text
     }
 
-    /// Like [`Redactor::redact_text`], but also returns the number of secrets.
+    /// Redacts a text like [`Redactor::redact_text`], and also returns the number of secrets.
     pub fn redact<'t>(&self, text: &'t str) -> Redacted<'t> {
         let mut redacted = self.redact_once(text);
         for _ in 1..ROUNDS_MAX {
@@ -99,7 +99,7 @@ impl Redactor {
         Redacted { text: Cow::Owned(out), secrets: secrets.len() }
     }
 
-    /// Returns the secrets of a text in order. They do not overlap.
+    /// Returns the secrets found in a text, in order of position and without overlaps.
     pub fn find_secrets(&self, text: &str) -> Vec<Secret<'_>> {
         let found = scan::scan_text(&self.rules, text);
         found
@@ -108,7 +108,7 @@ impl Redactor {
             .collect()
     }
 
-    /// Replaces the secrets in `text` and returns how many there were.
+    /// Replaces the secrets in `text` and returns their number.
     fn redact_in_place(&self, text: &mut String) -> usize {
         let redacted = self.redact(text);
         let secrets = redacted.secrets;

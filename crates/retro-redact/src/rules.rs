@@ -1,4 +1,4 @@
-//! The rules, parsed from the vendored data and compiled when first needed.
+//! Parses the rules from the vendored files and compiles each when it is first needed.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,30 +9,33 @@ use serde::Deserialize;
 
 use crate::allowlist::{Allowlist, AllowlistSpec};
 
-/// Rules of gitleaks, as vendored.
+/// Vendored rules of gitleaks, unchanged.
 const GITLEAKS_RULES: &str = include_str!("../rules/gitleaks.toml");
 /// Rules of this project, for secrets that gitleaks does not cover.
 const OWN_RULES: &str = include_str!("../rules/own.toml");
 
-/// Maximum memory of one compiled rule, in bytes. Upstream's largest (`[\w-]{50,1000}`) takes less than a tenth
-/// of it.
+/// Maximum memory of one compiled rule, in bytes. Upstream's largest rule (`[\w-]{50,1000}`) takes less than a tenth
+/// of this.
 const REGEX_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Maximum distance from the start of a match to its keyword, in bytes. Upstream's prefixes have at most 50
-/// bytes; YAML secrets, whose keyword is at the end, at most 400.
+/// Maximum distance from the start of a match to its keyword, in bytes. Upstream's prefixes have at most 50 bytes,
+/// and secrets in YAML, whose keyword is at the end, at most 400.
 const WINDOW_BEFORE: usize = 512;
 /// Maximum distance from a keyword to the end of its match, in bytes, unless the rule has its own bound.
 const WINDOW_AFTER: usize = 4 * 1024;
-/// Maximum such distance for an assignment: a name, an operator, and a value of at most 400 bytes.
+/// Maximum distance from a keyword to the end of an assignment, in bytes: a name, an operator, and a value of at most
+/// 400 bytes.
 const WINDOW_AFTER_ASSIGNMENT: usize = 512;
-/// Maximum such distance for private keys: an RSA key of 16,384 bits takes 13 KiB in PEM.
+/// Maximum distance from a keyword to the end of a private key, in bytes. An RSA key of 16,384 bits takes 13 KiB in
+/// PEM.
 const WINDOW_AFTER_PEM: usize = 32 * 1024;
 
-/// Operator between the name and the value in upstream's assignments; nothing before it can match an operator.
+/// Part of upstream's expressions that matches the operator of an assignment; no part before it can match an
+/// operator.
 const OPERATOR: &str = r"(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)";
 const NAME_PREFIX: &str = r"(?i)[\w.-]{0,50}?";
 
-/// All rules, with one automaton over their keywords.
+/// All rules, with one automaton that finds their keywords.
 #[derive(Debug)]
 pub(crate) struct RuleSet {
     rules: Vec<Rule>,
@@ -42,25 +45,26 @@ pub(crate) struct RuleSet {
     without_keyword: Vec<usize>,
 }
 
-/// Rule with its compiled expression.
+/// Rule with its expression, which is compiled when first needed.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) id: String,
     pattern: String,
-    /// Keywords; moved into the automaton when the set is built.
+    /// Keywords of the rule. They are moved into the automaton when the set is built.
     keywords: Vec<String>,
     compiled: OnceLock<Regex>,
-    /// Capture group of the secret. Without one it is the first group that matched, or the whole match.
+    /// Capture group that contains the secret. `None` means the first group that matched a text, or the whole match
+    /// when no group did.
     pub(crate) group: Option<usize>,
-    /// Entropy that the secret must exceed, in bits per character; 0 means no minimum.
+    /// Entropy that the secret must exceed, in bits per byte; 0 means no minimum.
     pub(crate) entropy: f64,
-    /// True when an operator must follow the keyword.
+    /// True when an operator must follow the keyword for the rule to match.
     pub(crate) assignment: bool,
-    /// Number of bytes before a keyword that are searched.
+    /// Number of bytes before a keyword that the rule searches.
     pub(crate) before: usize,
-    /// Number of bytes after a keyword that are searched.
+    /// Number of bytes after a keyword that the rule searches.
     pub(crate) after: usize,
-    /// Exceptions of this rule.
+    /// Allowlists that apply only to this rule.
     pub(crate) allowlists: Vec<Allowlist>,
 }
 
@@ -68,7 +72,7 @@ pub(crate) struct Rule {
 struct RuleFile {
     #[serde(default)]
     allowlist: AllowlistSpec,
-    /// Allowlists that are added to rules of another file.
+    /// Allowlists to add to rules, which may be in another file.
     #[serde(default)]
     exceptions: Vec<Exception>,
     rules: Vec<RuleSpec>,
@@ -97,7 +101,7 @@ struct RuleSpec {
 }
 
 impl RuleSet {
-    /// Parses the built-in rules. Panics when their files are invalid, which a test excludes.
+    /// Parses the built-in rules of both files. Panics when a file is invalid, which a test excludes.
     pub(crate) fn built_in() -> Self {
         let read = |text: &str| toml::from_str::<RuleFile>(text).expect("the vendored rules are valid TOML");
         let (upstream, own) = (read(GITLEAKS_RULES), read(OWN_RULES));
@@ -139,18 +143,18 @@ impl RuleSet {
         &self.rules[index]
     }
 
-    /// Returns the exceptions of all rules.
+    /// Returns the allowlist that applies to all rules.
     pub(crate) fn global_allowlist(&self) -> &Allowlist {
         &self.global
     }
 
-    /// Returns the indexes of the rules that have no keyword and search every text.
+    /// Returns the indexes of the rules that have no keyword and therefore search every text.
     pub(crate) fn without_keyword(&self) -> &[usize] {
         &self.without_keyword
     }
 
-    /// Finds every keyword in the text, including overlapping ones, and returns the rules that name it with its
-    /// place.
+    /// Finds every keyword in the text, including overlapping ones. Returns the indexes of the rules that have the
+    /// keyword, and its byte range.
     pub(crate) fn find_keywords<'r>(
         &'r self,
         text: &'r str,
@@ -162,7 +166,7 @@ impl RuleSet {
 }
 
 impl Rule {
-    /// Returns the compiled expression. Its classes are ASCII, as in Go, so it matches bytes.
+    /// Returns the compiled expression. Its character classes are ASCII, as they are in Go, so it matches bytes.
     pub(crate) fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| compile_regex(&self.pattern))
     }
@@ -194,7 +198,7 @@ impl From<RuleSpec> for Rule {
     }
 }
 
-/// Compiles an expression of the vendored data. Panics when it is invalid, which a test excludes.
+/// Compiles an expression from the rule files. Panics when it is invalid, which a test excludes.
 pub(crate) fn compile_regex(pattern: &str) -> Regex {
     RegexBuilder::new(pattern)
         .unicode(false)

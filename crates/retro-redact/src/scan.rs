@@ -1,9 +1,9 @@
-//! The search: one pass over all keywords, then each rule near its own keywords only.
+//! Searches a text in one pass for all keywords, and then with each rule near its own keywords only.
 //!
-//! All rules except two have keywords without which they cannot match. One automaton finds all keywords in
-//! one pass. A rule whose keyword was found is tried in a window around it, and touching windows of one rule
-//! are merged. So the automaton and each rule see a byte at most once. The time is linear in the text, and
-//! plain prose, which holds few keywords, costs little more than the automaton.
+//! All rules except two have keywords without which they cannot match. One automaton finds all keywords in one pass.
+//! A rule whose keyword was found is tried in a window around it, and touching windows of one rule are merged. So the
+//! automaton and each rule see a byte at most once. The time is linear in the text, and plain prose, which contains
+//! few keywords, costs little more than the automaton.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,26 +14,26 @@ use crate::allowlist::Candidate;
 use crate::assignment::is_assigned;
 use crate::rules::{Rule, RuleSet};
 
-/// Maximum number of bytes by which a window is extended so that it does not end within a word. Of a longer
-/// token only a part is removed.
+/// Maximum number of bytes by which a window is extended so that it does not end within a word. If the word is
+/// longer, only its first part is searched.
 const WORD_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of bytes of a line that an allowlist examines on each side of a match; lines of logs can be
 /// megabytes long.
 const LINE_SIDE_BYTES_MAX: usize = 512;
-/// Longest replacement, in bytes, given the names of the rules.
+/// Maximum length of a replacement, in bytes, which depends on the longest rule id.
 const MARK_BYTES_MAX: usize = 80;
-/// Rules that yield to a more specific rule, because they match only the name that the secret was assigned
+/// Rules that give way to a more specific rule, because they recognise a secret only by the name that it is assigned
 /// to.
 const GENERIC_RULES: [&str; 3] = ["generic-api-key", "assigned-secret", "hashicorp-tf-password"];
 
-/// Match that is a secret.
+/// Match of a rule that is a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hit {
     pub(crate) rule: usize,
     pub(crate) range: Range<usize>,
 }
 
-/// Returns all secrets of a text in order; overlapping ones are merged.
+/// Returns all secrets of a text in the order of their positions. Overlapping secrets are merged.
 pub(crate) fn scan_text(rules: &RuleSet, text: &str) -> Vec<Hit> {
     let mut hits = Vec::new();
     for (rule, windows) in find_windows(rules, text) {
@@ -49,7 +49,8 @@ pub(crate) fn scan_text(rules: &RuleSet, text: &str) -> Vec<Hit> {
     merge_hits(rules, hits)
 }
 
-/// Finds earlier replacements. They are excluded, so that redacting a text twice changes nothing.
+/// Finds the replacements of an earlier redaction. They are excluded from the search, so that redacting a text twice
+/// changes nothing.
 fn find_markers(text: &str) -> Vec<Range<usize>> {
     let mark = |(start, _): (usize, &str)| {
         let end = text[start..].bytes().take(MARK_BYTES_MAX).position(|byte| byte == b']')?;
@@ -58,7 +59,7 @@ fn find_markers(text: &str) -> Vec<Range<usize>> {
     text.match_indices(MARKER_PREFIX).filter_map(mark).collect()
 }
 
-/// Returns the windows that each rule searches.
+/// Returns the windows of the text that each rule searches, by the index of the rule.
 fn find_windows(rules: &RuleSet, text: &str) -> BTreeMap<usize, Vec<Range<usize>>> {
     let mut windows: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
     for (of_keyword, at) in rules.find_keywords(text) {
@@ -83,7 +84,8 @@ fn window_around(rule: &Rule, text: &[u8], keyword: &Range<usize>) -> Range<usiz
     start..end
 }
 
-/// Adds a window. Keywords arrive in the order of their ends, so a new window can only touch the last one.
+/// Adds a window, or merges it into the last one if they touch. Keywords arrive in the order of their ends, so a new
+/// window can touch only the last one.
 fn merge_window(windows: &mut Vec<Range<usize>>, new: Range<usize>) {
     match windows.last_mut() {
         Some(last) if new.start <= last.end => {
@@ -153,7 +155,7 @@ fn line_of<'t>(text: &'t [u8], match_range: &Range<usize>) -> &'t [u8] {
     &text[match_range.start - start..match_range.end + end]
 }
 
-/// Returns the Shannon entropy in bits per byte.
+/// Returns the Shannon entropy of a secret in bits per byte.
 fn shannon_entropy(secret: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
     for &byte in secret {
@@ -164,13 +166,13 @@ fn shannon_entropy(secret: &[u8]) -> f64 {
     counts.iter().filter(|&&count| count > 0).map(share).map(|share| -share * share.log2()).sum()
 }
 
-/// Widens a range to whole characters, because expressions match bytes and may end within one.
+/// Widens a range to whole characters, because expressions match bytes and a match may end within a character.
 fn widen_to_characters(text: &str, range: Range<usize>) -> Range<usize> {
     text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end)
 }
 
-/// Merges overlapping hits, named by the first rule that is not generic. Of hits with the same start the
-/// longest comes first.
+/// Merges overlapping hits. The merged hit belongs to the first rule that is not generic; of hits with the same
+/// start, the longest comes first.
 fn merge_hits(rules: &RuleSet, mut hits: Vec<Hit>) -> Vec<Hit> {
     hits.sort_by_key(|hit| (hit.range.start, Reverse(hit.range.end), hit.rule));
     let mut joined: Vec<Hit> = Vec::new();

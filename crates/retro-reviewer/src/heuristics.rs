@@ -1,5 +1,5 @@
-//! The reader without a model: looks for signs in each sentence, adds up their weights, and reports the signs
-//! it found.
+//! Reads remarks without a model: looks for signs in each sentence, adds up the weights of the signs, and reports the
+//! signs that it found.
 
 use async_trait::async_trait;
 use retro_core::finding::CONTENT_CHARS_MAX;
@@ -8,18 +8,19 @@ use retro_core::review::{ReadingFeature, ReadingKind, Remark, RemarkReading, Rul
 use crate::text::{RemarkText, lowercase_words, main_clause};
 use crate::{RemarkReader, phrase, signs, topic};
 
-/// Certainty from which the reader calls a remark a rule, in thousandths. The policy may set another bound.
+/// Minimum certainty with which the reader classifies a remark as a rule, in thousandths. The policy may set another
+/// bound for decisions.
 const RULE_CERTAINTY: i32 = 600;
-/// Length in characters above which a text counts as reasoning, which is evidence against each of its
-/// sentences being a rule.
+/// Length in characters above which a text counts as long. A long text is reasoning, which counts against a rule in
+/// any of its sentences.
 const LONG_CHARS: usize = 900;
-/// Maximum number of words of praise or of an acknowledgement; a longer text also has other content.
+/// Maximum number of words of a text that is only praise or an acknowledgement; a longer text also has other content.
 const PRAISE_WORDS_MAX: usize = 14;
-/// Maximum number of characters of the sentence that a rule's content quotes; the source and the folder need
-/// the rest.
+/// Maximum number of characters that the content of a rule quotes from a sentence; the title and the source need the
+/// rest.
 const QUOTED_CHARS_MAX: usize = CONTENT_CHARS_MAX / 2;
 
-/// Words of praise.
+/// Words that mark a short text as praise.
 const PRAISE: &[&str] = &[
     "nice",
     "great",
@@ -51,7 +52,7 @@ const PRAISE: &[&str] = &[
     "fine",
 ];
 
-/// First words of an answer or a status.
+/// First words of a text that is only an answer or a status.
 const STATUS: &[&str] = &[
     "done",
     "fixed",
@@ -81,7 +82,8 @@ const STATUS: &[&str] = &[
     "as above",
 ];
 
-/// Reads remarks by signs. Needs no model and no network; the same text always gives the same reading.
+/// Reads remarks by the signs in their sentences. Needs no model and no network; the same remark always gives the
+/// same reading.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeuristicReader;
 
@@ -97,7 +99,7 @@ impl RemarkReader for HeuristicReader {
 }
 
 impl HeuristicReader {
-    /// Reads a remark synchronously; [`RemarkReader::read_remark`] returns the same.
+    /// Reads a remark synchronously, with the same result as [`RemarkReader::read_remark`].
     pub fn read_now(&self, remark: &Remark) -> RemarkReading {
         let text = RemarkText::parse(&remark.body);
         let features = remark_features(remark, &text);
@@ -120,7 +122,7 @@ impl HeuristicReader {
     }
 }
 
-/// Sentence that may be a rule.
+/// Sentence that may be a rule, with its certainty and title.
 struct RuleCandidate {
     certainty: i32,
     features: Vec<ReadingFeature>,
@@ -155,7 +157,7 @@ impl RuleCandidate {
     }
 }
 
-/// Returns the features of the whole text that count for or against each of its sentences.
+/// Returns the features of the whole text that count for or against a rule in each of its sentences.
 fn remark_features(remark: &Remark, text: &RemarkText) -> Vec<ReadingFeature> {
     let mut features = Vec::new();
     let mut add = |is: bool, name: &str, counts: i32| {
@@ -171,7 +173,7 @@ fn remark_features(remark: &Remark, text: &RemarkText) -> Vec<ReadingFeature> {
     features
 }
 
-/// Weighs a sentence; `None` when it cannot be phrased as an instruction.
+/// Scores a sentence as a rule candidate. Returns `None` when it cannot be phrased as an instruction.
 fn weigh_sentence(sentence: &str, text_features: &[ReadingFeature]) -> Option<RuleCandidate> {
     let sentence = if sentence.ends_with('?') { sentence } else { main_clause(sentence) };
     let title = phrase::phrase_imperative(sentence)?;
@@ -181,7 +183,7 @@ fn weigh_sentence(sentence: &str, text_features: &[ReadingFeature]) -> Option<Ru
     Some(RuleCandidate { certainty, features, sentence: sentence.to_owned(), title })
 }
 
-/// Classifies a remark that asks for nothing; `None` when it may ask for something.
+/// Classifies a remark that requests no change: a question, praise or noise. Returns `None` when it may request one.
 fn classify_non_request(text: &RemarkText) -> Option<ReadingKind> {
     let Some(first) = text.sentences.first() else {
         return (!text.has_suggestion && !text.has_code).then_some(ReadingKind::Noise);
@@ -215,9 +217,9 @@ fn reading_without_rule(kind: ReadingKind, text: &RemarkText) -> RemarkReading {
     RemarkReading { kind, certainty: 0, features, rule: None, why: why.to_owned() }
 }
 
-/// Formats the content of a rule, which agents read on request: the rule and its source. Quotes only the
-/// sentence that states the rule, because the rest of the remark was meant for people and may have been written
-/// to attack an agent.
+/// Formats the content of a rule, which agents read on request: the title of the rule and its source. Quotes only the
+/// sentence that states the rule, because the rest of the remark was meant for people and may have been written to
+/// attack an agent.
 fn rule_content(title: &str, sentence: &str, remark: &Remark) -> String {
     let by = if remark.by.is_empty() { "somebody whose account is gone" } else { &remark.by };
     let day = remark.at.strftime("%Y-%m-%d");

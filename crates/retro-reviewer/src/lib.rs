@@ -16,12 +16,14 @@ use retro_core::review::{Remark, RemarkReading};
 pub use heuristics::HeuristicReader;
 pub use reviewer::{Reviewer, ReviewerPorts};
 
-/// Classifies remarks. A reader may be wrong: its readings are screened and decided on, and never trusted.
+/// Classifies remarks. A reader may be wrong, so its readings are never trusted: they are screened before a decision
+/// is based on them.
 #[async_trait]
 pub trait RemarkReader: Send + Sync {
-    /// Name and version, such as `heuristics-2`, as reports show it.
+    /// Returns the name and version of the reader as reports show it, such as `heuristics-2`.
     fn name(&self) -> &str;
 
-    /// Reads one remark. Never fails: a reader without a result returns noise with certainty 0 and the reason.
+    /// Reads one remark. Never fails: a reader that cannot classify the remark returns noise with certainty 0 and the
+    /// reason.
     async fn read_remark(&self, remark: &Remark) -> RemarkReading;
 }

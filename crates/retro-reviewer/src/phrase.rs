@@ -1,11 +1,11 @@
-//! Rephrases a remark as one imperative sentence. Gives up where that would require guessing.
+//! Rephrases a sentence of a remark as an instruction. Gives up when this would require guessing.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 use retro_core::finding::TITLE_CHARS_MAX;
 
-/// Words before a rule that do not belong to it.
+/// Words at the beginning of a sentence that do not belong to the rule, such as "please".
 const LEADS: &[&str] = &[
     "please",
     "pls",
@@ -116,7 +116,7 @@ pub(crate) fn phrase_imperative(sentence: &str) -> Option<String> {
     (balanced && phrased.chars().count() <= TITLE_CHARS_MAX && !phrased.contains("://")).then_some(phrased)
 }
 
-/// Returns the folder to which a sentence is limited, such as `src/api`.
+/// Returns the folder that a sentence is limited to, such as `src/api`; `None` when it names none.
 pub(crate) fn find_folder(sentence: &str) -> Option<String> {
     static IN_FOLDER: LazyLock<Regex> = LazyLock::new(|| {
         compile_regex(
@@ -134,7 +134,7 @@ fn strip_lead<'t>(text: &'t str, lead: &str) -> Option<&'t str> {
     (ends && head.eq_ignore_ascii_case(lead)).then(|| after.trim_start_matches([' ', ',', ':', '-']))
 }
 
-/// Turns a habit or a demand into an instruction.
+/// Turns a sentence that states a habit or a demand into an instruction. Returns `None` when it cannot be rephrased.
 fn rephrase_habit(text: &str) -> Option<String> {
     if let Some(found) = WE_DO_NOT.captures(text) {
         return Some(format!("Do not {}", &found["rest"]));
@@ -169,8 +169,7 @@ fn rephrase_habit(text: &str) -> Option<String> {
     Some(format!("Make sure that {}{not}{how} {}", lowercase_first_word(&found["what"]), &found["rest"]))
 }
 
-/// Returns whether the subject of a rule is an independent noun: not a pronoun, and not part of a longer
-/// sentence.
+/// Returns true when the subject of a rule is an independent noun: not a pronoun, and not part of a longer sentence.
 fn has_own_subject(found: &Captures<'_>) -> bool {
     const POINTING: &[&str] = &[
         "this", "that", "these", "those", "it", "i", "you", "we", "they", "there", "what", "which", "if",
@@ -185,7 +184,7 @@ fn is_plural(what: &str) -> bool {
     bare.ends_with('s') && !bare.ends_with("ss")
 }
 
-/// Returns the text with its first word in lower case, unless that is an identifier or an acronym.
+/// Returns the text with its first word in lower case, unless this word is an identifier or an acronym.
 fn lowercase_first_word(text: &str) -> String {
     let mut chars = text.chars();
     match (chars.next(), chars.next()) {

@@ -1,4 +1,4 @@
-//! Builds the batch that a decision is based on from the stored remarks of a pull request.
+//! Builds the batch of remarks that a decision is based on, from the stored remarks of a pull request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use retro_store::PullRequestReviews;
 
 use crate::RemarkReader;
 
-/// Reads and screens every remark with a text, and collects its supporting evidence.
+/// Reads and screens every remark that has a text, and collects the evidence for it.
 pub(crate) async fn build_review_batch(
     tenant: &Tenant,
     pull_request: &ReviewedPullRequest,
@@ -36,8 +36,8 @@ pub(crate) async fn build_review_batch(
     ReviewBatch { id, tenant: tenant.clone(), review, remarks, others: collected.other_requests }
 }
 
-/// Screens the text of a remark, the sentence that its reader derived, and the path of its file. The path is
-/// screened because the author of a pull request names its files, and the path is shown with the rule.
+/// Screens the text of a remark, the title that the reader derived from it, and the path of its file. The path is
+/// screened because it is shown with the rule, and the author of a pull request chooses the names of the files.
 fn screen_remark(remark: &Remark, title: Option<&str>) -> Screening {
     let written = [Some(remark.body.as_str()), title, remark.path.as_deref()];
     let mut hostile: Vec<String> = written.into_iter().flatten().flat_map(screening_reasons).collect();
@@ -55,13 +55,13 @@ fn screening_reasons(text: &str) -> Vec<String> {
     }
 }
 
-/// Facts about a remark that come from other remarks and events of its pull request.
+/// Facts about the remarks of a pull request that come from its other remarks and events.
 struct ReviewContext {
     author: Option<String>,
     review_states: BTreeMap<u64, ReviewState>,
     resolved: BTreeSet<u64>,
-    /// Ids of line comments that the author of the pull request answered with "done" or a similar phrase. For
-    /// a thread, the id of its first comment.
+    /// Ids of the line comments that the author of the pull request answered with "done" or a similar phrase. A
+    /// thread has the id of its first comment.
     acknowledged: BTreeSet<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! Converts GitHub events to review events: a remark, a thread, or only the author of a pull request.
+//! Converts GitHub events to review events, each of which contains a remark, a thread, or only the author of a pull
+//! request.
 
 use jiff::Timestamp;
 use retro_core::dead_letter::{Code, Rejection};
@@ -7,7 +8,8 @@ use retro_events::github::{Comment, GithubEvent, Person, PullRequest, Repository
 use retro_redact::Redactor;
 use retro_store::{ReviewEvent, ReviewEventKind};
 
-/// Converts an event; `None` for an event without a pull request. Redacts secrets from texts.
+/// Converts a GitHub event to a review event, with the secrets in its texts redacted. Returns `None` for an event
+/// without a pull request.
 pub(crate) fn review_event_from_github(event: GithubEvent) -> Result<Option<ReviewEvent>, Rejection> {
     let Some(number) = event.data.what.pull_request_number() else { return Ok(None) };
     let repo = Repository::at_host(&event.data.host, &event.data.repo)
@@ -132,7 +134,8 @@ fn login_and_bot(by: Option<Person>) -> (String, bool) {
     by.map(|by| (strip_control_characters(&by.login), by.bot)).unwrap_or_default()
 }
 
-/// Removes control characters. GitHub's logins have none, and a PostgreSQL text column cannot hold NUL.
+/// Removes control characters from a login. GitHub's logins have none, and a text column of PostgreSQL cannot store
+/// NUL.
 fn strip_control_characters(login: &str) -> String {
     login.chars().filter(|c| !c.is_control()).collect()
 }

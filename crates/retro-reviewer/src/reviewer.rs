@@ -1,5 +1,5 @@
-//! The reviewer records the remarks of people in reviews, and decides which of them are rules when a pull
-//! request is due.
+//! Records the remarks that people make in reviews. Decides which remarks of a pull request are rules when its review
+//! is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +27,10 @@ use crate::vectors::RequestVectors;
 
 /// Delay before a message is delivered again when the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Maximum number of pull requests that one sweep decides; the next sweep decides the next ones.
+/// Maximum number of pull requests that one sweep decides; the next sweep decides the rest.
 const REVIEWS_PER_SWEEP: u32 = 100;
 
-/// Decides which remarks of a review are rules. Requests mutations from the writer and changes no memory
+/// Decides which remarks of a review are rules. Requests mutations from the writer and does not change memories
 /// itself.
 pub struct Reviewer {
     store: Arc<dyn ReviewerStore>,
@@ -42,21 +42,21 @@ pub struct Reviewer {
     wait_s: u64,
 }
 
-/// Ports that a reviewer needs for its decisions.
+/// Dependencies that a reviewer needs for its decisions.
 pub struct ReviewerPorts {
     /// Reader that classifies remarks.
     pub reader: Arc<dyn RemarkReader>,
-    /// Policies, by the scope that a repository's rules are stored under.
+    /// Policies, looked up by the rule scope of a repository.
     pub policies: Arc<dyn Policies>,
-    /// Source of the vectors by which requests are compared; `None` for the built-in embedder.
+    /// Source of the vectors by which requests are compared; `None` means the built-in embedder.
     pub vectors: Option<Arc<dyn EmbeddingSource>>,
-    /// Clock that dates decisions.
+    /// Clock for the times of decisions.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Reviewer {
-    /// Creates a reviewer over its ports. A pull request is due `wait_s` seconds after the latest remark;
-    /// `outbox` is notified when there may be something to send.
+    /// Creates a reviewer over its ports. A pull request is due `wait_s` seconds after the first new event since its
+    /// last decision; `outbox` is notified when it may contain messages to send.
     pub fn new(
         store: Arc<dyn ReviewerStore>,
         judgement: ReviewerPorts,
@@ -68,7 +68,7 @@ impl Reviewer {
         Self { store, reader, policies, vectors, clock, outbox, wait_s }
     }
 
-    /// Decides every pull request that is due, and returns how many there were.
+    /// Decides the pull requests that are due, up to the maximum of one sweep, and returns their number.
     pub async fn decide_due_reviews(&self) -> Result<usize, StoreError> {
         let due = self.store.list_due_reviews(REVIEWS_PER_SWEEP).await?;
         for key in &due {
@@ -126,9 +126,9 @@ impl Reviewer {
         Ok(step)
     }
 
-    /// Settles the batch, fetching vectors until all vectors that it needs are available or known to be
-    /// unavailable. No transaction is open meanwhile. If a new remark arrives in that time, the revision
-    /// differs, so the result is not stored and the pull request is decided again.
+    /// Settles the batch. Fetches vectors until all that the decision needs are available or known to be unavailable.
+    /// No transaction is open meanwhile. If a new remark arrives in that time, the revision differs, so the result is
+    /// not stored and the pull request is decided again.
     async fn settle_with_vectors(&self, batch: &ReviewBatch, policy: &Policy) -> SettledRemarks {
         let mut rounds = self.vectors.resolver();
         loop {
@@ -207,7 +207,8 @@ fn outcome_for(review_event: &ReviewEvent, result: Option<ReviewEventResult>) ->
     }
 }
 
-/// Returns the outcome for a store error. An unavailable database does not use up an attempt; other errors do.
+/// Returns the outcome of handling a message that failed with this store error. An unavailable database does not use
+/// up an attempt; other errors do.
 fn outcome_for_store_error(problem: &StoreError) -> HandlerOutcome {
     let reason = problem.to_string();
     match problem {

@@ -1,18 +1,18 @@
 //! Signs in a sentence that count for or against a rule, with their weights.
 //!
-//! Weights are thousandths of certainty. They were set by hand, so that one strong sign of a rule passes the
-//! policy's 0.600 if nothing speaks against it, as do two weak ones, and so that no sign passes next to a word
-//! that refers to this change only.
+//! Weights are thousandths of certainty. They were set by hand. One strong sign of a rule, or two weak ones, reach
+//! the policy's 0.600 if nothing counts against a rule. No sign is enough next to a word that refers only to this
+//! change.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use retro_core::review::ReadingFeature;
 
-/// Initial certainty of every sentence that asks for something.
+/// Certainty of a sentence that can be phrased as an instruction, in thousandths, before its features are counted.
 pub(crate) const BASE_CERTAINTY: i32 = 150;
 
-/// Sign that is searched for in a sentence.
+/// Sign for or against a rule, with its weight and the pattern that finds it in a sentence.
 struct Sign {
     name: &'static str,
     counts: i32,
@@ -25,7 +25,8 @@ fn compile_sign(name: &'static str, counts: i32, pattern: &str) -> Sign {
     Sign { name, counts, pattern }
 }
 
-/// Verbs after "we don't" that express a habit. Other verbs express that something is missing or unknown.
+/// Verbs that express a habit after "we don't". Other verbs in this place express that something is missing or
+/// unknown.
 const HABIT_VERBS: &str = "use|do|want|allow|test|log|add|put|import|write|call|hide|expose|suggest|recommend|support|include|commit|\
 merge|mock|catch|throw|raise|return|rely|depend|create|define|name|prefix|capitalize|check|ship|store|hardcode|hard-code|introduce|\
 document|merge|accept|like|mix|nest|wrap|leave|keep|make|sleep|panic|unwrap|skip|export|format|indent|abbreviate|duplicate";
@@ -161,12 +162,12 @@ delete|drop|mock|throw|raise|catch|implement|refactor|reuse|consider|let'?s|requ
         .expect("constant patterns compile, as a test verifies")
 });
 
-/// Minimum number of words of a rule: a verb, an object, and where or why.
+/// Minimum number of words of a rule, which has a verb, an object, and a place or a reason.
 const WORDS_MIN: usize = 3;
 /// Maximum number of words of a sentence that may become a rule.
 const WORDS_MAX: usize = 45;
 
-/// Returns whether a sentence begins like an instruction.
+/// Returns true when a sentence begins like an instruction.
 pub(crate) fn is_imperative(sentence: &str) -> bool {
     IMPERATIVE.is_match(sentence)
 }
@@ -195,8 +196,7 @@ pub(crate) fn sentence_features(sentence: &str) -> Vec<ReadingFeature> {
     features
 }
 
-/// Replaces the letters of code in backticks by `x`, because code is not evidence of how its author phrases a
-/// request.
+/// Replaces the letters of code in backticks by `x`, so that words in code do not count as signs.
 fn mask_code(sentence: &str) -> String {
     let mut quoted = false;
     let mask = |c: char| {

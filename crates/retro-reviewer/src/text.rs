@@ -4,24 +4,24 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// Maximum number of sentences that are considered. A longer text is an essay, whose rule would have to be
-/// guessed.
+/// Maximum number of sentences of a remark that are considered. In a longer text, one would have to guess which
+/// sentence is the rule.
 const SENTENCES_MAX: usize = 40;
 
-/// Parsed text of a remark.
+/// Text of a remark, split into sentences.
 #[derive(Debug, Default)]
 pub(crate) struct RemarkText {
-    /// Sentences of the author, on one line each, with their final punctuation.
+    /// Sentences that the author wrote, each on one line and with its final punctuation.
     pub(crate) sentences: Vec<String>,
-    /// True when it proposes exact lines for this change.
+    /// True when the remark contains a suggestion block, which proposes exact lines for this change.
     pub(crate) has_suggestion: bool,
-    /// True when it holds a code block other than a suggestion.
+    /// True when the remark contains a code block that is not a suggestion.
     pub(crate) has_code: bool,
-    /// True when it calls itself a nit.
+    /// True when the author calls the remark a nit.
     pub(crate) is_nit: bool,
-    /// True when it holds marks of a program.
+    /// True when the remark contains marks that review programs leave.
     pub(crate) has_bot_marks: bool,
-    /// Number of characters in its sentences.
+    /// Total number of characters of the sentences.
     pub(crate) chars: usize,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct RemarkText {
 const MACHINE: &[&str] =
     &["<!--", "🤖", "<details>", "<summary>", "📝 committable", "![low]", "![medium]", "![high]"];
 
-/// Words with which an author marks a nit.
+/// Words with which authors mark a remark as a nit.
 const NITS: &[&str] =
     &["nit", "nits", "nitpick", "minor", "style nit", "micro-nit", "tiny nit", "super nit", "_nit_"];
 
@@ -109,7 +109,8 @@ fn split_sentences(paragraph: &str) -> Vec<String> {
     found
 }
 
-/// Returns the part of a sentence before its reasons: up to a dash, a semicolon, or "I" after a comma.
+/// Returns the part of a sentence before its reasons: the part before a dash, a semicolon, or a comma that is
+/// followed by "I".
 pub(crate) fn main_clause(sentence: &str) -> &str {
     let ends =
         [" -- ", " - ", " – ", " — ", "; ", ", I "].into_iter().filter_map(|mark| sentence.find(mark)).min();
@@ -121,8 +122,7 @@ fn ends_with_abbreviation(text: &str) -> bool {
     ["e.g.", "i.e.", "etc.", "vs.", "cf.", "incl.", "approx.", "resp."].iter().any(|end| lower.ends_with(end))
 }
 
-/// Returns the sentence without the mark of a nit and without the name that it addresses, and whether it had
-/// the mark.
+/// Removes the mark of a nit and the names that a sentence addresses. Returns whether it had the mark, and the rest.
 fn strip_nit(sentence: &str) -> (bool, String) {
     let mut rest = sentence.trim();
     let mut nit = false;
@@ -142,7 +142,7 @@ fn strip_nit(sentence: &str) -> (bool, String) {
     (nit, rest.trim().to_owned())
 }
 
-/// Returns the sentence as it is read aloud: the words of links, and emphasised words without their marks.
+/// Removes Markdown from a sentence: of a link only the words remain, and emphasised words lose their marks.
 fn strip_markup(sentence: &str) -> String {
     static LINK: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"!?\[([^\[\]]*)\]\([^()\s]*\)"));
     // Emphasis marks are at the edges of words; marks within a word belong to an identifier.

@@ -1,6 +1,6 @@
-//! Assigns a rule to a topic in one word. Only rules of the same topic can contradict each other.
+//! Assigns a topic of one word to a rule. Only rules with the same topic can contradict each other.
 
-/// Topics in the order in which they are tried, each with the word beginnings that indicate it.
+/// Topics in the order in which they are tried, each with the beginnings of the words that indicate it.
 const TOPICS: &[(&str, &[&str])] = &[
     ("tests", &["test", "assert", "mock", "fixture", "spec", "snapshot"]),
     ("logging", &["log", "logging", "logger", "trace", "tracing"]),
@@ -23,7 +23,7 @@ const TOPICS: &[(&str, &[&str])] = &[
     ("interface", &["api", "endpoint", "route", "component", "prop", "css", "html"]),
 ];
 
-/// Returns the topic of a sentence; `code` when no word indicates one.
+/// Returns the topic of a sentence, or `code` when no word indicates a topic.
 pub(crate) fn topic_of(sentence: &str) -> &'static str {
     let lower = sentence.to_lowercase();
     let begins = |start: &&str| {

@@ -1,8 +1,8 @@
-//! Vectors by which requests are compared, from the configured source, cached by this process.
+//! Fetches the vectors by which requests are compared from the configured source, and caches them in this process.
 //!
-//! A pull request is decided again after each new remark, and each time it is compared with the same requests
-//! on other pull requests. Requests are not memories, so their vectors are not stored in the database; the
-//! process caches some and asks for the others again.
+//! A pull request is decided again after each new remark, and each time it is compared with the same requests on
+//! other pull requests. Requests are not memories, so their vectors are not stored in the database; the process
+//! caches some of them and fetches the others again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use retro_core::similarity::EmbeddingResolver;
 use retro_store::review::OTHER_REQUESTS_MAX;
 use retro_store::{EmbeddingSource, TEXTS_PER_PASS_MAX, embed_texts};
 
-/// Maximum number of texts that are cached: the requests that a few repositories are compared with. With the
-/// longest vectors they take 32 MB.
+/// Maximum number of texts that are cached: enough for the requests of a few repositories. With the longest vectors
+/// the cache takes 32 MB.
 const CACHED_TEXTS_MAX: usize = 4 * OTHER_REQUESTS_MAX as usize;
 
 pub(crate) struct RequestVectors {
@@ -26,7 +26,7 @@ impl RequestVectors {
         Self { source, cache: Mutex::default() }
     }
 
-    /// Creates the resolver for one decision.
+    /// Creates the resolver that fetches the missing vectors for one decision.
     pub(crate) fn resolver(&self) -> EmbeddingResolver {
         let of = |source: &Arc<dyn EmbeddingSource>| {
             EmbeddingResolver::for_embedder(source.name(), source.scale())

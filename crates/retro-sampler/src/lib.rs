@@ -20,26 +20,27 @@ use tracing::{debug, error, info};
 
 pub use manual::ManualRetrospectives;
 
-/// Delay before a message is tried again when the database is unavailable.
+/// Delay before a message is delivered again when the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Seconds after which a retrospective that is still due has lost its wake-up message.
+/// Number of seconds after which a retrospective that is still due is assumed to have lost its wake-up message.
 const OVERDUE_S: u64 = 5;
-/// Maximum number of retrospectives sampled in one sweep.
+/// Maximum number of retrospectives that one sweep samples.
 const SAMPLES_PER_SWEEP: u32 = 100;
 
-/// Draws the samples of retrospectives.
+/// Draws the samples of due retrospectives.
 pub struct Sampler {
     store: Arc<dyn SamplerStore>,
     outbox: Arc<Notify>,
 }
 
 impl Sampler {
-    /// Creates a sampler over its port; it notifies `outbox` when there may be messages to send.
+    /// Creates a sampler over its port. The sampler notifies `outbox` when there may be messages to send.
     pub fn new(store: Arc<dyn SamplerStore>, outbox: Arc<Notify>) -> Self {
         Self { store, outbox }
     }
 
-    /// Samples retrospectives whose wake-up message was lost. Returns the number processed.
+    /// Samples the retrospectives whose wake-up message was lost. Returns the number of retrospectives that were
+    /// processed.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let overdue = self.store.list_overdue_samples(OVERDUE_S, SAMPLES_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
@@ -80,7 +81,7 @@ impl Sampler {
         Ok(step)
     }
 
-    /// Links the span to the causes of the window's other runs.
+    /// Links the span to the other trace contexts of the runs in the window.
     async fn link_window(&self, tenant: &Tenant, id: RetrospectiveId, work: &Span) {
         match self.store.list_window_traces(tenant, id, LINKS_MAX as u32).await {
             Ok(traces) => traces.iter().for_each(|trace| work.add_link(trace, "window")),

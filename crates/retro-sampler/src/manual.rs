@@ -1,4 +1,4 @@
-//! Manual retrospectives, whose sample consists of the runs that a person names.
+//! Opens manual retrospectives, whose sample consists of the runs that a person names.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use retro_store::{CommitResult, ManualStore, StoreError};
 use tokio::sync::Notify;
 use tracing::info;
 
-/// Opens manual retrospectives.
+/// Service that opens manual retrospectives.
 pub struct ManualRetrospectives {
     store: Arc<dyn ManualStore>,
     policies: Arc<dyn Policies>,
@@ -19,7 +19,7 @@ pub struct ManualRetrospectives {
 }
 
 impl ManualRetrospectives {
-    /// Creates the service over its ports; it notifies `outbox` when there may be messages to send.
+    /// Creates the service over its ports. The service notifies `outbox` when there may be messages to send.
     pub fn new(
         store: Arc<dyn ManualStore>,
         policies: Arc<dyn Policies>,
@@ -29,8 +29,8 @@ impl ManualRetrospectives {
         Self { store, policies, clock, outbox }
     }
 
-    /// Opens a retrospective over the named runs; repeating the request does not open a second one. Returns
-    /// the id, and whether it was opened now. The inner error is the reason for a refusal.
+    /// Opens a manual retrospective over the named runs; repeating the request does not open a second one. Returns
+    /// the id of the retrospective, and whether it was opened now. The inner error is the reason why none was opened.
     pub async fn trigger(
         &self,
         key: &WorkflowKey,

@@ -1,9 +1,9 @@
 //! Folds a text to one canonical spelling.
 //!
-//! An attacker can spell a word in a thousand ways, but a pattern has only one spelling. So letters are
-//! folded before anything is matched: compatibility forms become plain letters, combining marks are removed,
-//! letters become lower case, look-alikes of other alphabets become Latin letters, and invisible characters
-//! are removed. Patterns then match one of three views of the folded text:
+//! An attacker can spell a word in a thousand ways, but a pattern has only one spelling, so a text is folded before
+//! anything is matched: compatibility forms become plain letters, combining marks are removed, letters become lower
+//! case, look-alikes of other alphabets become Latin letters, and invisible characters are removed. Patterns then
+//! match one of three views of the folded text:
 //!
 //! - [`View::Plain`] keeps punctuation: for commands, addresses and markup;
 //! - [`View::Words`] has only words and single spaces, so punctuation or a line break between two words changes
@@ -17,9 +17,8 @@ use std::ops::Range;
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
-/// Look-alikes of Latin letters, lower case: Cyrillic, Greek, Armenian, and some letters of the phonetic
-/// alphabet. Only letters that are hard to distinguish at a glance. Typographic quotation marks are folded too,
-/// because patterns use only one kind.
+/// Lower-case letters that are hard to distinguish from Latin ones at a glance: Cyrillic, Greek and Armenian letters,
+/// and some of the phonetic alphabet. Typographic quotation marks are included, because patterns use only one kind.
 const LOOK_ALIKES: &[(&str, char)] = &[
     ("аαɑ", 'a'),
     ("ьв", 'b'),
@@ -51,7 +50,7 @@ const LOOK_ALIKES: &[(&str, char)] = &[
     ("“”″", '"'),
 ];
 
-/// Returns whether a character has no visible form.
+/// Returns true when a character has no visible form.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(
         u32::from(c),
@@ -61,7 +60,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Returns the Latin letter that resembles a letter of another alphabet.
+/// Returns the Latin letter that a letter of another alphabet resembles; `None` when it resembles none.
 pub(crate) fn look_alike(c: char) -> Option<char> {
     if c.is_ascii() && c != '`' {
         return None;
@@ -74,7 +73,7 @@ pub fn fold_text(text: &str) -> String {
     FoldedViews::new(text).plain.text
 }
 
-/// Form of a text that a pattern is matched against.
+/// View of a folded text that a pattern is matched against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     Plain,
@@ -82,7 +81,7 @@ pub(crate) enum View {
     Sentences,
 }
 
-/// Folded text with the source of each of its bytes: the first byte of the original character.
+/// Folded text with the source of each of its bytes, which is the offset of the original character.
 #[derive(Debug, Default)]
 pub(crate) struct Folded {
     pub(crate) text: String,
@@ -95,8 +94,8 @@ impl Folded {
         self.sources.extend(std::iter::repeat_n(from, c.len_utf8()));
     }
 
-    /// Returns the range of a match in the original text. The range may end within a character; a reason widens
-    /// it.
+    /// Returns the range in the original text that a match in the folded text comes from. The range may end within a
+    /// character; [`crate::Reason`] widens it.
     pub(crate) fn source_range(&self, at: Range<usize>) -> Range<usize> {
         let start = self.sources.get(at.start).copied().unwrap_or_default();
         let last = at.end.checked_sub(1).and_then(|last| self.sources.get(last)).copied().unwrap_or(start);
@@ -104,7 +103,7 @@ impl Folded {
     }
 }
 
-/// The three views of one text.
+/// The three views of one folded text.
 #[derive(Debug, Default)]
 pub(crate) struct FoldedViews {
     pub(crate) plain: Folded,
@@ -181,7 +180,7 @@ impl FoldedViews {
     }
 }
 
-/// Folds one character to nothing, itself, or a few plain characters.
+/// Folds one character, which may result in no character, the same character, or a few plain characters.
 fn fold_char(c: char, push: &mut impl FnMut(char)) {
     if c.is_ascii() {
         match c {

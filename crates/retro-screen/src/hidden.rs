@@ -9,20 +9,20 @@ use std::sync::LazyLock;
 use crate::folded::{is_invisible, look_alike};
 use crate::reason::{Code, Reason};
 
-/// Minimum number of words of prose in an HTML comment. Markers of bots (`<!-- suggestion_start -->`) have
-/// fewer.
+/// Minimum number of words that make an HTML comment prose. Markers of bots, such as `<!-- suggestion_start -->`,
+/// have fewer.
 const PROSE_WORDS_MIN: usize = 4;
 
-/// Minimum number of characters of Base64 that are decoded. Shorter ones contain no sentence, and any long
-/// word looks like Base64.
+/// Minimum length of Base64 that is decoded, in characters. A shorter one contains no sentence, and any long word
+/// looks like Base64.
 const BASE64_CHARS_MIN: usize = 24;
 
-/// Maximum number of places of each kind in one text that are examined; an attack that needs more would be
+/// Maximum number of places in one text that are examined for each kind of hiding; an attack that needs more would be
 /// conspicuous.
 const CONCEALED_MAX: usize = 64;
 
-/// First character of a regional flag, which is followed by tag characters (U+E0000 to U+E007F). Tag characters
-/// have no other honest use.
+/// First character of the emoji of a regional flag. Tag characters (U+E0000 to U+E007F) follow it, which have no
+/// other honest use.
 const BLACK_FLAG: char = '\u{1F3F4}';
 
 static HTML_COMMENT: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"(?s)<!--(.*?)(?:-->|\z)"));
@@ -35,7 +35,7 @@ fn compile_regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("constant patterns compile, as every test verifies")
 }
 
-/// Finds characters and places that are suspicious because they are hidden, regardless of their content.
+/// Finds characters and places that are suspicious because they are hidden, whatever they say.
 pub(crate) fn find_hidden_text(text: &str) -> Vec<Reason> {
     let mut found: Vec<_> = find_hidden_characters(text).into_iter().collect();
     found.extend(find_mixed_scripts(text));
@@ -49,7 +49,7 @@ pub(crate) fn find_hidden_text(text: &str) -> Vec<Reason> {
     found
 }
 
-/// Text within a text that people cannot read, decoded.
+/// Text that was hidden from people within another text, in decoded form.
 pub(crate) struct ConcealedText {
     pub(crate) text: String,
     range: Range<usize>,
@@ -61,7 +61,7 @@ impl ConcealedText {
     }
 }
 
-/// Decodes Base64 that contains text, and words s p e l t like this.
+/// Finds and decodes Base64 that contains text, and words that are s p e l t like this.
 pub(crate) fn find_concealed_texts(text: &str) -> Vec<ConcealedText> {
     let base64 = BASE64
         .find_iter(text)
@@ -124,7 +124,7 @@ fn find_mixed_scripts(text: &str) -> Option<Reason> {
         })
 }
 
-/// Returns whether a Greek, Cyrillic or Armenian letter looks like a Latin one.
+/// Returns true for a Greek, Cyrillic or Armenian letter that looks like a Latin one.
 fn is_foreign_letter(c: char) -> bool {
     matches!(u32::from(c), 0x0370..=0x058F)
         && c.to_lowercase().next().and_then(look_alike).is_some_and(|alike| alike.is_ascii_alphabetic())
@@ -138,7 +138,7 @@ fn is_prose(comment: &str) -> bool {
     words.take(PROSE_WORDS_MIN).count() == PROSE_WORDS_MIN
 }
 
-/// Decodes Base64 to text; `None` when it holds something else, such as a digest or a long name.
+/// Decodes Base64 to text. Returns `None` when it encodes something else or is none, such as a digest or a long name.
 fn decode_base64(blob: &str) -> Option<String> {
     let blob = blob.trim_end_matches('=');
     if blob.len() < BASE64_CHARS_MIN {
@@ -166,7 +166,7 @@ fn decode_base64(blob: &str) -> Option<String> {
     readable.then_some(text)
 }
 
-/// Joins spaced letters to words; more than one separator between two letters ends a word.
+/// Joins spaced letters into words. More than one separator between two letters ends a word.
 fn join_spaced_letters(run: &str) -> String {
     let mut text = String::with_capacity(run.len());
     let mut gap = 0;

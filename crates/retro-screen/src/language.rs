@@ -1,4 +1,4 @@
-//! Finds prose that the patterns cannot read: Latin letters without English words.
+//! Finds prose that the patterns cannot read, which is prose in Latin letters without English words.
 //!
 //! Reviews in Chinese, Russian or Japanese are common and honest and are recognised by their letters; the
 //! screen has the most important patterns for them. Latin letters may belong to any of a thousand languages.
@@ -10,14 +10,16 @@ use std::sync::LazyLock;
 use crate::grammar;
 use crate::reason::{Code, Reason};
 
-/// Minimum number of words of a sentence. Headings and lists of names have fewer, or hold digits and symbols.
+/// Minimum number of words that make a sentence. Headings and lists of names have fewer words, or contain digits and
+/// symbols.
 const WORDS_MIN: usize = 7;
 
-/// Maximum number of words per English function word in an English sentence; in English prose about every
-/// second word is one.
+/// Maximum number of words per English word in a sentence that counts as English; in English prose about every second
+/// word is in the lists.
 const WORDS_PER_ENGLISH_MAX: usize = 9;
 
-/// Words that nearly every English sentence contains, and words that are common in reviews.
+/// English words: function words, at least one of which nearly every sentence contains, and words that are common in
+/// reviews.
 const ENGLISH: &[&str] = &[
     "the", "a", "an", "and", "or", "but", "not", "no", "is", "are", "was", "be", "been", "it", "its", "this",
     "that", "these", "those", "there", "here", "we", "you", "i", "they", "he", "she", "them", "your", "our",
@@ -30,7 +32,7 @@ const ENGLISH: &[&str] = &[
     "two", "now", "us", "or", "per", "via", "instead",
 ];
 
-/// Function words of languages that share words with English. A sentence with two of them is not English.
+/// Function words of other languages. In a sentence with two of them, software terms do not count as English.
 const FOREIGN: &[&str] = &[
     "de", "la", "le", "les", "des", "du", "un", "une", "et", "est", "que", "qui", "pour", "dans", "el",
     "los", "las", "una", "y", "por", "con", "para", "es", "und", "der", "das", "ist", "nicht", "mit", "ein",
@@ -38,7 +40,7 @@ const FOREIGN: &[&str] = &[
     "til", "nie", "jest", "ve", "bir",
 ];
 
-/// Terms of software development count as English, because a list of nouns is not a sentence in another
+/// Terms of software development. They count as English, because a list of nouns is not a sentence in another
 /// language.
 static SOFTWARE_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let words = [grammar::SOFTWARE_TERMS, grammar::RULE_VERBS].into_iter().flat_map(|words| words.split('|'));
@@ -68,7 +70,7 @@ fn is_unread(line: &str) -> bool {
     })
 }
 
-/// Returns the number of plain words in a sentence, and how many of them are English.
+/// Returns the number of plain words in a sentence, and how many of them count as English.
 fn count_words(sentence: &str) -> (usize, usize) {
     let (mut words, mut english, mut trade, mut foreign) = (0, 0, 0, 0);
     for word in sentence.split_whitespace() {
@@ -90,7 +92,7 @@ fn count_words(sentence: &str) -> (usize, usize) {
     (words, if foreign >= 2 { english } else { english + trade })
 }
 
-/// Returns whether a word is a software term, or ends like an English verb, adverb or noun.
+/// Returns true when a word is a software term, or ends like an English verb, adverb or noun.
 fn is_software_word(word: &str) -> bool {
     let ends = ["ing", "ed", "ly", "ness"].iter().any(|ending| word.len() > 5 && word.ends_with(ending));
     ends || SOFTWARE_WORDS.contains(word)

@@ -13,15 +13,15 @@ pub use reason::{Code, Reason, Strength};
 
 use folded::FoldedViews;
 
-/// Longest text that is screened, in bytes. A comment on GitHub has at most 65,536 characters, and most are one
-/// byte long. A longer text counts as hostile, because an unscreened text must not pass as clean.
+/// Maximum size of a text that is screened, in bytes. A comment on GitHub has at most 65,536 characters, and most
+/// characters are one byte long. A longer text counts as hostile, because an unscreened text must not pass as clean.
 pub const TEXT_BYTES_MAX: usize = 128 * 1024;
 
-/// Maximum number of reasons that are returned for one text; a person decides by the first few.
+/// Maximum number of reasons that are returned for one text; the first few are enough for a person to decide.
 pub const REASONS_MAX: usize = 16;
 
-/// Maximum distance between two hints that count together, in bytes: a few sentences. A long honest comment has
-/// many words, and some of them are hints by chance.
+/// Maximum distance between two hints that count together, in bytes: a few sentences. In a long honest comment, some
+/// words far apart are hints by chance.
 pub const HINTS_APART_MAX: usize = 400;
 
 /// Result of screening a text.
@@ -29,15 +29,16 @@ pub const HINTS_APART_MAX: usize = 400;
 pub enum Screening {
     /// The screen found nothing. The text is still data and never an instruction.
     Clean,
-    /// One sure sign was found, or two hints of different kinds.
+    /// The screen found one sure sign, or two hints of different kinds at most [`HINTS_APART_MAX`] apart.
     Hostile {
-        /// Reasons, sure signs first, then in the order of the text. At least one and at most [`REASONS_MAX`].
+        /// Reasons, at least one and at most [`REASONS_MAX`]: first the sure signs, then the hints, each in the order
+        /// of the text.
         reasons: Vec<Reason>,
     },
 }
 
 impl Screening {
-    /// Returns whether the text must not be shown to an agent until a person has reviewed it.
+    /// Returns true when the text must not be shown to an agent until a person has reviewed it.
     pub fn is_hostile(&self) -> bool {
         matches!(self, Self::Hostile { .. })
     }
@@ -72,8 +73,8 @@ pub fn screen_text(text: &str) -> Screening {
     decide_screening(found)
 }
 
-/// Decides from the reasons whether a text is hostile: one sure sign makes a text hostile, as do two hints of
-/// different kinds.
+/// Decides from the reasons whether a text is hostile. One sure sign makes it hostile, as do two hints of different
+/// kinds that are at most [`HINTS_APART_MAX`] apart.
 fn decide_screening(mut found: Vec<Reason>) -> Screening {
     found.sort_by_key(|reason| (reason.strength, reason.range.start, reason.range.end, reason.code));
     found.dedup_by_key(|reason| (reason.strength, reason.code, reason.range.clone()));

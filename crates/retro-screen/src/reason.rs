@@ -1,16 +1,16 @@
-//! Reasons why a text is quarantined, worded for the person who decides on it.
+//! Defines the reasons why a text is quarantined, worded for the person who decides about it.
 
 use std::ops::Range;
 
-/// Maximum number of characters of an excerpt: one line of a report.
+/// Maximum number of characters of the text that an excerpt shows, so that it takes one line of a report.
 const EXCERPT_CHARS_MAX: usize = 100;
 
-/// Weight of a reason by itself.
+/// Strength of a reason: whether it makes a text hostile by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strength {
-    /// Sufficient alone.
+    /// The reason makes a text hostile by itself.
     Sure,
-    /// Also common in honest texts: counts only together with a hint of another kind.
+    /// The reason is also common in honest texts, so it counts only together with a nearby hint of another kind.
     Hint,
 }
 
@@ -64,16 +64,16 @@ codes! {
     TooLong "too-long" "Is longer than what is looked through."
 }
 
-/// Finding of the screen in a text.
+/// Reason why the screen suspects a text, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// Kind of the reason.
+    /// Code that identifies the kind of the reason.
     pub code: Code,
-    /// Weight of the reason: sufficient alone, or only a hint.
+    /// Whether the reason makes the text hostile by itself or is only a hint.
     pub strength: Strength,
-    /// Byte range in the original text; both ends are on character boundaries.
+    /// Byte range of the suspicious part in the original text; both ends are on character boundaries.
     pub range: Range<usize>,
-    /// Excerpt of this range on one line, shortened, with invisible characters written as `<U+200B>`.
+    /// Text of this range on one line, shortened, with invisible characters written like `<U+200B>`.
     pub excerpt: String,
 }
 

@@ -1,9 +1,9 @@
-//! Patterns of attacks, over the three views of a text.
+//! Defines the patterns of attacks, which are matched against the three views of a text.
 //!
-//! Each pattern is general: a verb and its object, not a sentence of a known attack. A pattern that also
-//! occurs in honest reviews is only a hint. The tables are grouped by the attacker's goal: [`agent`]
-//! addresses the model itself, [`answer`] dictates its answer, [`world`] asks for actions outside of the
-//! code, and [`machine`] holds commands, addresses, markup and credentials.
+//! Each pattern is general: a verb and its object, not a sentence of a known attack. A pattern that also occurs in
+//! honest reviews is only a hint. The tables are grouped by the attacker's goal: [`agent`] addresses the model
+//! itself, [`answer`] dictates its answer, [`world`] asks for actions outside of the code, and [`machine`] contains
+//! commands, addresses, markup and credentials.
 
 mod agent;
 mod answer;
@@ -17,8 +17,8 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::folded::{FoldedViews, View};
 use crate::reason::{Code, Reason, Strength};
 
-/// Pattern with its meaning. For the views `Words` and `Sentences` a text has only words and single spaces;
-/// `{n}` between two words stands for at most `n` words, and capitals are names from [`SHORTHANDS`].
+/// Pattern with its meaning. In the views `Words` and `Sentences` a text has only words and single spaces. In a
+/// pattern, `{n}` between two words means at most `n` words, and words in capitals are names from [`SHORTHANDS`].
 pub(crate) struct Signal {
     code: Code,
     strength: Strength,
@@ -34,7 +34,7 @@ const fn hint(code: Code, view: View, pattern: &'static str) -> Signal {
     Signal { code, strength: Strength::Hint, view, pattern }
 }
 
-/// Word groups that several patterns share.
+/// Names of the groups of words that several patterns share, each with its expression.
 const SHORTHANDS: &[(&str, &str)] = &[
     (
         "INSTRUCTIONS",
@@ -70,10 +70,9 @@ const SHORTHANDS: &[(&str, &str)] = &[
 /// Maximum number of words that a pattern may skip, so that compiled patterns stay small.
 const SKIPPED_WORDS_MAX: usize = 15;
 
-/// Compiled pattern. It matches bytes: folded words are ASCII except in other alphabets, and a class of bytes
-/// takes a hundredth of the memory of a class of characters. Patterns are compiled separately. Most begin with
-/// a few literal words that are rarely found, while one automaton for all patterns has too many states to
-/// cache.
+/// Compiled pattern. It matches bytes: folded words are ASCII except in other alphabets, and a class of bytes takes a
+/// hundredth of the memory of a class of characters. Patterns are compiled separately. Most begin with a few literal
+/// words that texts rarely contain, while one automaton for all patterns would have too many states to cache.
 struct Matcher {
     signal: &'static Signal,
     regex: Regex,
@@ -84,7 +83,7 @@ static MATCHERS: LazyLock<Vec<Matcher>> = LazyLock::new(|| {
     tables.into_iter().flatten().map(Matcher::compile).collect()
 });
 
-/// Maximum memory of one compiled pattern; it also bounds the work for each byte of a text.
+/// Maximum memory of one compiled pattern, in bytes. It also bounds the work for each byte of a text.
 const COMPILED_BYTES_MAX: usize = 1024 * 1024;
 
 impl Matcher {
@@ -95,11 +94,11 @@ impl Matcher {
     }
 }
 
-/// Maximum number of matches of one hint that are reported; a text with a hint every few sentences is
-/// classified as hostile long before.
+/// Maximum number of matches of one hint that are reported, so that a long text does not produce thousands of
+/// reasons.
 const PLACES_MAX: usize = 16;
 
-/// Finds every signal in a text: the first match of a sure sign, several of a hint.
+/// Finds the signals in a text: the first match of each sure sign, and at most [`PLACES_MAX`] matches of each hint.
 pub(crate) fn find_signals(text: &str, views: &FoldedViews) -> Vec<Reason> {
     let mut found = Vec::new();
     for Matcher { signal, regex } in MATCHERS.iter() {
@@ -115,7 +114,7 @@ pub(crate) fn find_signals(text: &str, views: &FoldedViews) -> Vec<Reason> {
     found
 }
 
-/// Expands the shorthands of a pattern.
+/// Expands the shorthands and the gaps between words in a pattern.
 fn expand_pattern(pattern: &str) -> String {
     let mut spelt = pattern.to_owned();
     // Names are expanded twice, because one may use another.

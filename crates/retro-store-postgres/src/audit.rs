@@ -1,4 +1,4 @@
-//! Audit log of operators' actions.
+//! Stores and lists the audit log of operators' actions.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
@@ -30,7 +30,7 @@ impl AuditStore for PostgresStore {
     }
 }
 
-/// Records an action on dead letters or batches, one row for each of them.
+/// Records an action on dead letters or batches, with one row for each of them.
 pub(crate) async fn record_dead_letter_actions(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -59,7 +59,8 @@ pub(crate) async fn record_dead_letter_actions(
     at("letter_acts", "one act").check_rows_affected(done.rows_affected(), subjects.len())
 }
 
-/// Records an action that happens at most once: on a retrospective, or on a dead letter that opened one.
+/// Records an action that happens at most once, on a retrospective or on a dead letter whose replay opened a
+/// retrospective.
 pub(crate) async fn record_action(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -88,7 +89,8 @@ pub(crate) async fn record_action(
     at("acts", subject).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// A row of either table: action, person, reason, policy timestamp, opened retrospective, detail.
+/// Row of `acts` or `letter_acts`: action, person, reason, policy timestamp, id of the opened retrospective, and
+/// detail.
 type Row = (String, String, String, String, Option<String>, Option<String>);
 
 /// Lists a tenant's actions on one subject, oldest first.

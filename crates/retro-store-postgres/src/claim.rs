@@ -1,4 +1,4 @@
-//! Claims of investigations: the lease, the token, and everything that the worker needs.
+//! Claims investigations with a lease and a token, and loads everything that the worker needs.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use sqlx::PgConnection;
 use crate::convert::{OnTable, storable_text};
 use crate::{investigate, memory, now_ms, outcome, retrospective, run};
 
-/// SQL clause that selects free investigations: due, past their pause, not leased, and not cancelled.
+/// SQL clause that selects free investigations, which are due, not paused, not leased and not cancelled.
 macro_rules! free {
     () => {
         concat!(
@@ -32,12 +32,12 @@ macro_rules! free {
 
 pub(crate) use free;
 
-/// Counts the investigations that can be claimed.
+/// Query that counts the investigations that can be claimed.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
 /// Claims the oldest free investigation for `lease_s` seconds. Returns `None` when there is none. Skips an
-/// investigation that another worker is claiming at this moment; it becomes visible again when that worker
-/// commits or disconnects.
+/// investigation that another worker is claiming at this moment. If that worker disconnects without a commit, the
+/// investigation can be claimed again.
 pub(crate) async fn claim_next(
     connection: &mut PgConnection,
     worker: &str,
@@ -63,7 +63,7 @@ pub(crate) async fn claim_next(
     take.fetch_optional(connection).await.on_table("investigations")
 }
 
-/// Loads all data about a claimed investigation.
+/// Loads the data that a worker needs for an investigation that it has claimed.
 pub(crate) async fn load_claim(connection: &mut PgConnection, record: &ClaimRecord) -> Result<Claim> {
     let claimed = record.to_claimed_investigation()?;
     let stored =

@@ -1,4 +1,4 @@
-//! Closing a retrospective: loads all facts for the decision and stores its result, in one transaction.
+//! Closes a retrospective: loads all facts for the decision and stores its result in one transaction.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ use crate::{
     count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, rules, run,
 };
 
-/// Loads all facts about a settling retrospective, whose workflow is locked.
+/// Loads the facts that the decision to close a settling retrospective needs. The caller has locked the workflow.
 pub(crate) async fn load_closing_facts(
     connection: &mut PgConnection,
     retrospective: Retrospective,
@@ -86,7 +86,7 @@ async fn load_batch(connection: &mut PgConnection, retrospective: &Retrospective
     place.parse_json(&stored.ok_or_else(|| place.damaged_error("it is settling but has no batch"))?)
 }
 
-/// Finds the last successful retrospective before this one.
+/// Finds the epoch of the last successful retrospective before this one. Returns `None` when there is none.
 async fn find_previous_epoch(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -104,8 +104,8 @@ async fn find_previous_epoch(
     epoch.map(|epoch| at("retrospectives.epoch", &retrospective.key).parse_unsigned(epoch)).transpose()
 }
 
-/// Returns the changes that this retrospective or one of its runs has caused already, which must not happen again, and
-/// their memories.
+/// Returns the changes that this retrospective or one of its runs has already caused, and the memories that they
+/// changed. These changes must not be made again.
 async fn find_applied_changes(
     connection: &mut PgConnection,
     retrospective: &Retrospective,

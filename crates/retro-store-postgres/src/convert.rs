@@ -1,11 +1,11 @@
-//! Translates the database's errors into the port's, and provides the conversions of `retro-store-sql`.
+//! Translates errors of the database into errors of the port, and provides the conversions of `retro-store-sql`.
 
 use retro_store::{Result, StoreError};
 use sqlx::error::DatabaseError;
 
-/// Turns the database's errors into the port's.
+/// Translates errors of the database into errors of the port.
 pub(crate) trait OnTable<T> {
-    /// Translates an error; `table` names the table for the reader of the message.
+    /// Translates an error. `table` is the name of the table that the error message states.
     fn on_table(self, table: &'static str) -> Result<T>;
 }
 
@@ -20,21 +20,21 @@ pub(crate) fn translate_error(table: &str, error: &sqlx::Error) -> StoreError {
     retro_store_sql::translate_error(table, error, is_transient)
 }
 
-/// Returns true when an error describes a temporary condition (connection, resources, a lock, a server that stops or is
-/// read-only) rather than damaged data, by the class of its SQLSTATE.
+/// Returns true when the class of its SQLSTATE says that an error is a temporary condition rather than damaged data:
+/// a problem with the connection, resources or a lock, or a server that stops or is read-only.
 fn is_transient(answer: &dyn DatabaseError) -> bool {
     const CONNECTION: &str = "08";
-    /// Transaction over or read-only: the server became a standby, or timed out on a silent client.
+    /// Class of invalid transaction states: the server became a standby, or ended the transaction of a silent client.
     const TRANSACTION: &str = "25";
     const AUTHORIZATION: &str = "28";
     const NO_SUCH_DATABASE: &str = "3D";
-    /// A deadlock or a serialization failure.
+    /// Class of deadlocks and serialization failures.
     const ROLLED_BACK: &str = "40";
     const RIGHTS: &str = "42501";
     const RESOURCES: &str = "53";
-    /// A lock timeout.
+    /// Class of objects that are not in the required state, which includes lock timeouts.
     const STATE: &str = "55";
-    /// Operator intervention: a shutdown or a cancelled statement.
+    /// Class of interventions by an operator: a shutdown or a cancelled statement.
     const OPERATOR: &str = "57";
     const SYSTEM: &str = "58";
     let Some(code) = answer.code() else { return false };
@@ -54,8 +54,8 @@ fn is_transient(answer: &dyn DatabaseError) -> bool {
         .contains(&class)
 }
 
-/// Returns a text in the form that a text column can store, with each NUL replaced by U+FFFD. Values that
-/// have to be exact are stored as JSON or bytes.
+/// Returns a text with each NUL replaced by U+FFFD, because a text column cannot store NUL. Values that have to be
+/// exact are stored as JSON or bytes.
 pub(crate) fn storable_text(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }

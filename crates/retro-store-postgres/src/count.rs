@@ -1,5 +1,5 @@
-//! Counting a batch: loads the known state, decides, and stores the effects, with a dozen statements
-//! regardless of the batch size.
+//! Counts a batch: loads the known state, decides, and stores the effects, in a dozen statements whatever the size of
+//! the batch.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -22,9 +22,9 @@ use crate::open::commit;
 use crate::run::store_runs;
 use crate::{PostgresStore, lock, now_ms, outbox, retention, retrospective};
 
-/// Maximum number of attempts at a batch when a concurrent batch of other workflows stores one of its events
-/// first. The other batch has committed by then and is visible to the next attempt, so each further attempt
-/// requires yet another batch with the same ids.
+/// Maximum number of attempts to count a batch when a concurrent batch of other workflows stores one of its events
+/// first. The other batch has committed by then and is visible to the next attempt, so a further attempt is needed
+/// only when yet another batch has events with the same ids.
 const BEGUN_MAX: u32 = 4;
 
 #[async_trait]
@@ -74,8 +74,8 @@ impl CounterStore for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Counts a batch. Returns `None`, and stores nothing, when another batch has stored one of the events since they
-    /// were looked up.
+    /// Counts a batch. Returns `None` and stores nothing when another batch stored one of the events after this call
+    /// looked them up.
     async fn count_once(
         &self,
         batch: &[IncomingRun],
@@ -101,7 +101,8 @@ impl PostgresStore {
     }
 }
 
-/// Locks the workflows, then loads the known state of them, their runs and their events.
+/// Locks the workflows of a batch, then loads the known state of these workflows and of the runs and events in the
+/// batch.
 async fn load_snapshot(
     connection: &mut PgConnection,
     arrivals: &[Arrival],
@@ -139,9 +140,9 @@ async fn known_events(
     seen.into_iter().try_for_each(|(index, seen)| known.add_event(arrivals, index, seen))
 }
 
-/// Returns the events that a consumer has seen: their index in `events`, and the stored content. `LATERAL …
-/// OFFSET 0` forces one index lookup per event: a plain join that was planned while the table was small is
-/// cached, and would scan the whole inbox for every batch until the server has analysed it.
+/// Returns the events that a consumer has seen, each with its index in `events` and its stored content.
+/// `LATERAL … OFFSET 0` forces one index lookup per event. The plan of a plain join, cached while the table was
+/// small, would scan the whole inbox for every batch until the server has analysed the table.
 pub(crate) async fn seen_events(
     connection: &mut PgConnection,
     consumer: &str,
@@ -194,7 +195,8 @@ async fn known_runs(
     rows.into_iter().try_for_each(|row| known.add_run(arrivals, row))
 }
 
-/// Adds the known workflows. A row that is only a lock (see [`lock`]) is not known.
+/// Adds the known workflows of the batch to the snapshot. A row that is only a lock (see [`lock`]) is not a known
+/// workflow.
 async fn known_workflows(
     connection: &mut PgConnection,
     keys: &[&WorkflowKey],
@@ -213,7 +215,7 @@ async fn known_workflows(
 }
 
 /// Stores events in the order of their keys, so that concurrent batches wait for each other in one direction only.
-/// Returns false when one of them has been stored meanwhile.
+/// Returns false when another batch has stored one of the events meanwhile.
 async fn store_events(connection: &mut PgConnection, events: &[&Arrival]) -> Result<bool> {
     const STORE: &str = concat!(
         "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms)
@@ -246,8 +248,8 @@ async fn store_plan(
     store_runs(connection, &plan.runs, &bodies.bytes).await
 }
 
-/// Stores the states of workflows, with the last arrival number given in each and the number of new events. Their rows
-/// exist and are locked.
+/// Stores the states of workflows, each with the highest arrival number assigned in it and the number of its new
+/// events. The rows of the workflows exist and are locked.
 async fn store_workflows(connection: &mut PgConnection, plan: &WritePlan<'_>) -> Result<()> {
     let WritePlan { states, recorded, events_of, .. } = plan;
     const STORE: &str = "
@@ -279,7 +281,7 @@ async fn store_workflows(connection: &mut PgConnection, plan: &WritePlan<'_>) ->
     at("workflows", "a batch").check_rows_affected(done.rows_affected(), states.len())
 }
 
-/// Finds the state of one workflow.
+/// Finds the state of a workflow. Returns `None` when the workflow is not known.
 pub(crate) async fn find_workflow_state(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -289,7 +291,7 @@ pub(crate) async fn find_workflow_state(
     Ok(known.facts.workflows.remove(key))
 }
 
-/// Updates the state of an existing workflow; the number of recorded runs stays.
+/// Updates the state of an existing workflow. The number of its recorded runs does not change.
 pub(crate) async fn set_workflow_state(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -313,7 +315,7 @@ pub(crate) async fn set_workflow_state(
     at("workflows", key).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Returns one column of some rows, as an array for `unnest`.
+/// Returns one column of the given rows as an array for `unnest`.
 pub(crate) fn map_column<'a, T, C>(rows: &'a [T], of: impl Fn(&'a T) -> C) -> Vec<C> {
     rows.iter().map(of).collect()
 }

@@ -1,4 +1,4 @@
-//! Delivery attempts, and dead letters.
+//! Counts delivery attempts and stores dead letters.
 
 use async_trait::async_trait;
 use retro_core::canonical::sha256_hex;
@@ -69,8 +69,8 @@ impl DeliveryStore for PostgresStore {
     }
 }
 
-/// Stores a dead letter unless it exists, deletes its attempts, and announces it. A replay that failed again reopens
-/// its dead letter instead.
+/// Stores a dead letter unless it exists, deletes the count of its attempts, and announces it. If the message was a
+/// replay, reopens the original dead letter instead. Returns the id of the dead letter.
 pub(crate) async fn store_dead_letter(
     connection: &mut PgConnection,
     letter: &NewDeadLetter,
@@ -95,7 +95,8 @@ pub(crate) async fn store_dead_letter(
     Ok(id)
 }
 
-/// Returns true when exactly this message has a dead letter.
+/// Returns true when exactly this message has a dead letter: both the id and the time at which the message was stored
+/// must match.
 async fn is_dead_lettered(connection: &mut PgConnection, message: &Redelivery) -> Result<bool> {
     const LOOK: &str = "SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = $1 AND stored_at = $2)";
     sqlx::query_scalar(LOOK)
@@ -106,8 +107,8 @@ async fn is_dead_lettered(connection: &mut PgConnection, message: &Redelivery) -
         .on_table("dead_letters")
 }
 
-/// Counts an attempt and returns the number counted. The count stops at `most`, so a process that keeps dying before it
-/// dead-letters an exhausted message adds nothing more.
+/// Counts an attempt and returns the number of attempts so far. The count stops at `most`, so it does not grow when a
+/// process repeatedly dies before it dead-letters an exhausted message.
 async fn count_attempt(connection: &mut PgConnection, position: &DeliveryPosition, most: u32) -> Result<u32> {
     const COUNT: &str = concat!(
         "INSERT INTO attempts (consumer, stream, sequence, attempts, last_ms) VALUES ($1, $2, $3, 1, ",
@@ -139,7 +140,7 @@ async fn forget_attempts(connection: &mut PgConnection, position: &DeliveryPosit
     Ok(())
 }
 
-/// Inserts a dead letter. Returns true when it is new.
+/// Inserts a dead letter unless it exists. Returns true when it was inserted.
 async fn insert_dead_letter(
     connection: &mut PgConnection,
     id: DeadLetterId,
@@ -176,7 +177,7 @@ async fn insert_dead_letter(
     Ok(done.rows_affected() == 1)
 }
 
-/// Finds a dead letter that the tenant may see.
+/// Finds a dead letter by its id. Returns `None` when the tenant may not see it or it does not exist.
 pub(crate) async fn find_dead_letter(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -207,7 +208,7 @@ pub(crate) async fn load_locked(
     find_dead_letter(connection, tenant, id).await
 }
 
-/// Marks a dead letter as replayed. Fails when it is already.
+/// Marks a dead letter as replayed. Fails when it is already marked.
 pub(crate) async fn mark_replayed(connection: &mut PgConnection, id: DeadLetterId) -> Result<()> {
     const MARK: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status <> $2";
     let done = sqlx::query(MARK)

@@ -1,24 +1,24 @@
-//! The lock: the row of a workflow.
+//! Locks workflows by locking their rows.
 //!
 //! **The need.** Counters, samplers, investigators, writers and operators work on one workflow from several
 //! processes. Two concurrent operations must leave the same state as two consecutive ones.
 //!
 //! **The design.** A transaction that decides anything about a workflow locks its row in `workflows` before it reads
 //! the facts for the decision. Under READ COMMITTED every later statement has its own snapshot, so it sees what the
-//! previous holder of the lock committed. A batch over several workflows locks them in the order of their keys. Below
-//! that row the order is always the same too (retrospective, investigation, the rest), so transactions cannot deadlock.
-//! Heartbeats, journal entries and returned claims touch one investigation, guarded by its token, and need no other
-//! lock.
+//! previous holder of the lock committed. A batch over several workflows locks them in the order of their keys. After
+//! the workflow, other rows are always locked in the same order (retrospective, investigation, the rest), so
+//! transactions cannot deadlock. Heartbeats, journal entries and returned claims touch one investigation, guarded by
+//! its token, and need no other lock.
 //!
-//! **A workflow that has no row** cannot be locked. The transaction inserts one first, also in key order (`ON CONFLICT
-//! DO NOTHING` waits for a concurrent insert). If the batch then stores no run, the row stays with `recorded = 0`: it
-//! is only a lock, and no query shows it.
+//! **A workflow that has no row** cannot be locked. The transaction inserts a row first, also in key order
+//! (`ON CONFLICT DO NOTHING` waits for a concurrent insert). If the batch then stores no run, the row stays with
+//! `recorded = 0`: it is only a lock, and no query shows it.
 //!
 //! **What the lock does not cover**: an event's id is unique across all workflows of its tenant. The inbox's primary
 //! key enforces that, and [`crate::count`] rolls the transaction back when it is violated.
 //!
-//! **Rejected: advisory locks.** They would need no row, but they live in shared memory, where a few thousand of them
-//! are "out of shared memory" for the whole server, and a batch may name hundreds of workflows.
+//! **Rejected: advisory locks.** They would need no row, but they are kept in shared memory. A few thousand of them
+//! cause the error "out of shared memory" for the whole server, and a batch may name hundreds of workflows.
 
 use retro_core::id::WorkflowKey;
 use retro_store::Result;
@@ -26,8 +26,8 @@ use sqlx::PgConnection;
 
 use crate::convert::OnTable;
 
-/// Locks the rows of these workflows until the transaction ends, in the order of their keys. Inserts missing rows for
-/// those in `make`.
+/// Locks the rows of these workflows until the transaction ends, in the order of their keys. First inserts the
+/// missing rows of the workflows in `make`.
 pub(crate) async fn lock_workflows(
     connection: &mut PgConnection,
     make: &[&WorkflowKey],

@@ -1,4 +1,4 @@
-//! Manual retrospectives and their proposals.
+//! Stores manual retrospectives and their proposals.
 
 use async_trait::async_trait;
 use retro_core::id::{ProposalId, RetrospectiveId, Tenant, Workflow, WorkflowKey};
@@ -109,8 +109,8 @@ async fn find_proposal(
         .on_table("proposals")
 }
 
-/// Loads the facts for a person's decision, after locking the workflow. Returns `None` when the tenant has no such
-/// proposal.
+/// Loads the facts for a person's decision about a proposal, after locking the workflow. Returns `None` when the
+/// tenant has no such proposal.
 pub(crate) async fn load_proposal_facts(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -134,7 +134,7 @@ pub(crate) async fn load_proposal_facts(
     }))
 }
 
-/// Stores the proposals of a retrospective, in the order of its report.
+/// Stores the proposals of a manual retrospective in the order of its report.
 pub(crate) async fn store_proposals(
     connection: &mut PgConnection,
     key: &WorkflowKey,

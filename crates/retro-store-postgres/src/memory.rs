@@ -1,4 +1,4 @@
-//! Rows of `memories`, `changes` and `tombstones`.
+//! Reads and writes the rows of `memories`, `changes` and `tombstones`.
 
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use crate::convert::{OnTable, storable_text};
 use crate::count::map_column;
 
-/// Lists the living memories of a workflow and the named ones of any status, by id.
+/// Lists the living memories of a workflow, and its memories in `named` whatever their status, sorted by id.
 pub(crate) async fn list_living_and_named(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -34,7 +34,7 @@ pub(crate) async fn list_living_and_named(
     rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Lists the named memories that are repository rules, in any status.
+/// Lists the memories in `named` that are repository rules, whatever their status, sorted by id.
 pub(crate) async fn list_named_rules(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -52,7 +52,7 @@ pub(crate) async fn list_named_rules(
     rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Appends changes, in their order. Fails on a duplicate, which would count twice in its memory.
+/// Appends changes to the change log in their order. Fails on a duplicate, which would change its memory twice.
 pub(crate) async fn append_changes(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -84,8 +84,8 @@ pub(crate) async fn append_changes(
     at("changes", key).check_rows_affected(done.rows_affected(), changes.len())
 }
 
-/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow; that memory
-/// stays unchanged.
+/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow, and does not change
+/// that memory.
 pub(crate) async fn store_memories(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -168,7 +168,7 @@ pub(crate) async fn purge_tombstones(
     at("tombstones", key).check_rows_affected(done.rows_affected(), expired.len())
 }
 
-/// Lists the tombstones of a workflow by memory, expired ones included.
+/// Lists the tombstones of a workflow, including expired ones, sorted by the id of the memory.
 pub(crate) async fn list_tombstones(
     connection: &mut PgConnection,
     key: &WorkflowKey,

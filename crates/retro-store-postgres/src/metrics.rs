@@ -1,4 +1,4 @@
-//! Values in the database for the metrics.
+//! Reads the values in the database that the metrics report.
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};

@@ -1,4 +1,4 @@
-//! Opening and migrating the database.
+//! Opens and migrates the database.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,30 +12,31 @@ use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Row, Tran
 
 use crate::convert::{OnTable, translate_error};
 
-/// Maximum number of connections of one process. A role does few things concurrently, each for milliseconds,
-/// and a dozen processes stay below Postgres's default of a hundred connections.
+/// Maximum number of connections of one process. A role runs few transactions at a time, each for milliseconds, and a
+/// dozen processes stay below the hundred connections that Postgres allows by default.
 pub const CONNECTIONS_MAX: u32 = 8;
-/// Number of connections that record presentations to agents, in addition to the [`AGENT_CONNECTIONS_MAX`]
-/// that serve their reads. Only a gateway opens them, so a gateway has at most 18 connections. When
-/// recordings hang, only these connections hang.
+/// Number of connections that record presentations to agents, in addition to the [`AGENT_CONNECTIONS_MAX`] that serve
+/// their reads. Only a gateway opens them, so a gateway has at most 18 connections. When recordings hang, they occupy
+/// only these connections.
 pub const RECORDERS_MAX: u32 = 4;
-/// Time that a statement waits for a lock. Workflow locks are held for milliseconds, so it expires only when
-/// a process was stopped while it held a lock.
+/// Maximum time that a statement waits for a lock. Workflow locks are held for milliseconds, so this time passes only
+/// when a process was stopped while it held a lock.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// Shortest server-side timeout of an agent's statement: a server that was idle takes tenths of a second to wake up.
+/// Minimum of the server-side timeout of an agent's statement, because a server that was idle takes tenths of a
+/// second to wake up.
 const AGENT_STATEMENT_WAIT_MIN: Duration = Duration::from_secs(1);
-/// Time that a statement may take, far above the slowest query of an operator over a large table.
+/// Maximum time that a statement may take. The slowest query of an operator over a large table takes far less.
 const STATEMENT_WAIT: Duration = Duration::from_secs(60);
-/// Time that a transaction may be idle before the server aborts it and frees its locks: a process that was stopped
-/// within one must not block a workflow. Decisions inside a transaction take milliseconds.
+/// Time that a transaction may be idle before the server aborts it and frees its locks, so that a process that was
+/// stopped within a transaction does not block a workflow. Decisions inside a transaction take milliseconds.
 const IDLE_WAIT: Duration = Duration::from_secs(15);
-/// Time that a call waits for a connection, a new one included. A message is held meanwhile, and the broker expects its
-/// acknowledgement within half a minute.
+/// Maximum time that a call waits for a connection, including the time to open one. A message may be unacknowledged
+/// meanwhile, and the broker expects its acknowledgement within half a minute.
 const POOL_WAIT: Duration = Duration::from_secs(10);
 /// Time after which an unused connection is closed, because other processes need it.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
-/// Id of the advisory lock held while migrating, "retro" in ASCII: only one process migrates at a time,
-/// independent of other locks there.
+/// Id of the advisory lock held during a migration, so that only one process migrates at a time. The value is "retro"
+/// in ASCII, to avoid a collision with advisory locks of other programs.
 const MIGRATION_LOCK_ID: i64 = 0x72_6574_726f;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/postgres");
@@ -66,17 +67,17 @@ impl PostgresStore {
         Self::open_lazily(url)
     }
 
-    /// Returns a store that connects on first use, and retries on each call until it succeeds: for a process that waits
-    /// for its database. Fails when the address cannot be parsed.
+    /// Returns a store that connects on first use, and retries on each call until it succeeds, for a process that
+    /// waits for its database. Fails when the address cannot be parsed.
     pub fn open_lazily(url: &str) -> Result<Self> {
         let pool = pool_options(CONNECTIONS_MAX, POOL_WAIT).connect_lazy_with(connect_options(url)?);
         Ok(Self { reader: pool.clone(), writer: pool })
     }
 
-    /// Returns a store over the same database with connections reserved for agents, some for reads and others
-    /// for recordings: neither operators' lists nor hanging recordings delay the agents' reads. The server
-    /// cancels a statement after `patience`, or a second if that is longer, so that an abandoned statement
-    /// does not occupy a connection for longer.
+    /// Returns a store over the same database with connections reserved for agents, some for reads and others for
+    /// recordings: neither operators' lists nor hanging recordings delay the agents' reads. The server cancels a
+    /// statement after `patience`, but at the earliest after a second and at the latest after a minute, so that an
+    /// abandoned statement does not occupy a connection for longer.
     #[must_use]
     pub fn for_agents(&self, patience: Duration) -> Self {
         let limit = patience.max(AGENT_STATEMENT_WAIT_MIN).min(STATEMENT_WAIT).as_millis().to_string();
@@ -87,9 +88,9 @@ impl PostgresStore {
         Self { reader, writer }
     }
 
-    /// Begins a transaction that may write. Every statement in it sees everything that was committed before
-    /// the statement (READ COMMITTED, which [`connect_options`] sets explicitly), so facts read after the
-    /// lock are current.
+    /// Begins a transaction that may write. Every statement in it sees everything that was committed before the
+    /// statement (READ COMMITTED, which [`connect_options`] sets explicitly), so facts that are read after a lock was
+    /// acquired are current.
     pub(crate) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>> {
         self.writer.begin().await.on_table("beginning a transaction")
     }
@@ -100,7 +101,7 @@ impl PostgresStore {
         self.reader.begin_with(BEGIN).await.on_table("beginning to read")
     }
 
-    /// Connections for single-statement reads.
+    /// Returns the connections for reads that consist of a single statement.
     pub(crate) const fn reader(&self) -> &PgPool {
         &self.reader
     }
@@ -145,17 +146,17 @@ fn pool_options(connections: u32, wait: Duration) -> PgPoolOptions {
 }
 
 /// Returns true when a pooled connection is in no transaction; the pool replaces a connection that is in a
-/// transaction or closed. A future dropped while its transaction begins leaves a transaction that the driver
-/// does not know of and never rolls back: later work on that connection would never be committed, and after
-/// its first error the connection would refuse everything. Outside a transaction, a statement sent as text is
-/// its own transaction, which starts with the statement.
+/// transaction or closed. A future dropped while its transaction begins leaves a transaction that the driver does not
+/// know of and never rolls back: later work on that connection would never be committed, and after its first error
+/// the connection would refuse everything. The query is sent as text, so outside a transaction it is a transaction of
+/// its own, which starts together with the statement.
 async fn is_at_rest(connection: &mut PgConnection) -> sqlx::Result<bool> {
     const AT_REST: &str = "SELECT now() = statement_timestamp()";
     sqlx::raw_sql(AT_REST).fetch_one(connection).await?.try_get(0)
 }
 
-/// Commits a transaction. Every commit goes through here, for fault injection. After an error the outcome is unknown;
-/// it is safe to repeat the whole call.
+/// Commits a transaction. Every commit uses this function, so that faults can be injected. After an error it is
+/// unknown whether the transaction was committed; it is safe to repeat the whole call.
 pub(crate) async fn commit(transaction: Transaction<'_, Postgres>, label: Label) -> Result<()> {
     run_step(label, transaction.commit()).await.on_table("committing")
 }
@@ -183,7 +184,7 @@ fn connect_options(url: &str) -> Result<PgConnectOptions> {
     ]))
 }
 
-/// Describes the database of an address for messages, without the password, and without any part of an address that
+/// Describes the database of an address for messages. Leaves out the password, and every part of an address that
 /// cannot be parsed.
 pub fn describe_address(url: &str) -> String {
     connect_options(url).map_or_else(
@@ -219,8 +220,8 @@ pub async fn migrate(url: &str) -> Result<Vec<String>> {
     applied
 }
 
-/// Applies the migrations within one transaction, which holds the lock until it commits; their own transactions become
-/// its savepoints.
+/// Applies the migrations within one transaction, which holds the migration lock until it commits. The transactions
+/// of the single migrations become savepoints.
 async fn migrate_locked(connection: &mut PgConnection) -> Result<Vec<String>> {
     // Another process may be migrating a large table: wait for it without a time limit.
     const PATIENCE: &str =
@@ -242,7 +243,7 @@ async fn migrate_locked(connection: &mut PgConnection) -> Result<Vec<String>> {
     Ok(missing)
 }
 
-/// Lists this program's migrations that the database lacks.
+/// Lists the migrations of this program that were not applied to the database.
 async fn missing_migrations<'c>(reader: impl sqlx::PgExecutor<'c>) -> Result<Vec<String>> {
     const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success";
     const NO_SUCH_TABLE: &str = "42P01";

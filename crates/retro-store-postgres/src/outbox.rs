@@ -1,4 +1,4 @@
-//! The outbox: messages to be sent.
+//! Reads and writes the outbox, which contains the messages to be sent.
 
 use async_trait::async_trait;
 use retro_core::id::MessageId;
@@ -45,7 +45,7 @@ impl OutboxStore for PostgresStore {
     }
 }
 
-/// Id, tenant, workflow, notice and trace.
+/// Row of `outbox`: message id, tenant, workflow, notice and trace context.
 type Row = (String, String, String, String, Option<String>);
 
 fn message_from_row((id, tenant, workflow, notice, trace): &Row) -> Result<Message> {
@@ -59,7 +59,7 @@ fn message_from_row((id, tenant, workflow, notice, trace): &Row) -> Result<Messa
     })
 }
 
-/// Appends messages to the outbox. A message whose id exists already is the same message and is skipped.
+/// Appends messages to the outbox. Skips a message whose id is already there, because it is the same message.
 pub(crate) async fn enqueue_messages<'a>(
     connection: &mut PgConnection,
     messages: impl Iterator<Item = &'a Message>,

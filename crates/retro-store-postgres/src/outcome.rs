@@ -1,4 +1,4 @@
-//! Outcomes of runs at their pull requests.
+//! Reads the outcomes of runs, which follow from their pull requests.
 
 use async_trait::async_trait;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
@@ -48,7 +48,7 @@ impl OutcomeStore for PostgresStore {
     }
 }
 
-/// Lists the known outcomes of a run, by pull request.
+/// Lists the known outcomes of a run, sorted by pull request.
 pub(crate) async fn list_outcomes_of(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -68,7 +68,7 @@ pub(crate) async fn list_outcomes_of(
     rows.into_iter().map(outcome_from_row).collect()
 }
 
-/// Attaches to the runs of a window the known outcomes of their pull requests.
+/// Attaches the known outcomes of their pull requests to the runs of a window.
 pub(crate) async fn attach_window_outcomes(
     connection: &mut PgConnection,
     key: &WorkflowKey,

@@ -1,4 +1,4 @@
-//! Reading memories for agents: candidates of a step, presentations to runs, and lookups by name.
+//! Reads memories for agents: the candidates of a step, the presentations to runs, and lookups by name.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
@@ -133,9 +133,10 @@ impl MemoryRefStore for PostgresStore {
     }
 }
 
-/// Records presentations. Returns the memories that the run has been presented with for the first time, by id. Skips
-/// ids that are not memories of this workflow. Rows are written in the order of their ids, here and in
-/// [`count_presentations`], so that concurrent calls wait for each other in one direction only.
+/// Records the presentation of memories to a run. Returns the ids of the memories that this call presented for the
+/// first time. Skips ids that are neither memories of this workflow nor repository rules of its tenant. Rows are
+/// written in the order of their ids, here and in [`count_presentations`], so that concurrent calls wait for each
+/// other in one direction only.
 async fn record_presentations(
     connection: &mut PgConnection,
     key: &WorkflowKey,

@@ -1,9 +1,10 @@
-//! Retention: each call is one transaction over the oldest rows of a stage. Rows locked by others are skipped, so that
-//! two concurrent calls share the work and never wait for each other.
+//! Deletes old data. Each call is one transaction over the oldest rows of a retention stage. Rows locked by others
+//! are skipped, so that two concurrent calls share the work and never wait for each other.
 //!
-//! No workflow is locked: the processed windows have closed, and only retention touches the details of a claimed run. A
-//! run that was not counted may arrive again at any moment. Its facts are deleted under a condition that new facts do
-//! not meet, and before its body, in the order in which a counter writes them.
+//! No workflow is locked, because the processed windows have closed and only retention touches the details of a
+//! claimed run. A run that was not counted may arrive again at any moment. Its facts are deleted under a condition
+//! that new facts do not satisfy. They are deleted before its body, which is the order in which a counter writes
+//! them.
 
 use async_trait::async_trait;
 use retro_core::id::EventKey;
@@ -20,13 +21,13 @@ use crate::count::map_column;
 use crate::open::commit;
 use crate::{PostgresStore, now_ms};
 
-/// Maximum age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
+/// Maximum age in seconds: a thousand years. The bound keeps the age in milliseconds within 64 bits.
 const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
 /// Maximum number of retrospectives whose windows one call processes; a window usually contains a few dozen
 /// runs.
 const WINDOWS_PER_CALL: i64 = 100;
 
-/// SQL expression for the time before which rows are old enough; parameter 1 is the age in seconds.
+/// SQL expression for the time before which rows are old enough to purge. Parameter 1 is the age in seconds.
 macro_rules! cutoff {
     () => {
         concat!(now_ms!(), " - $1::bigint * 1000")
@@ -79,14 +80,14 @@ async fn record_purged(connection: &mut PgConnection, stage: RetentionStage, row
     Ok(())
 }
 
-/// Builds the result of a call that purged `rows`.
+/// Builds the result of a call that purged this number of rows.
 fn purged_rows(rows: u64, limit: i64) -> PurgeResult {
     PurgeResult { rows, has_more: to_i64(rows) >= limit }
 }
 
-/// Closed retrospectives: tenants and ids.
+/// Closed retrospectives, each as tenant and id.
 type Windows = Vec<(String, String)>;
-/// Keys of runs: tenant, workflow and arrival number.
+/// Keys of runs, each as tenant, workflow and arrival number.
 type RunKeys = Vec<(String, String, i64)>;
 
 async fn list_windows(connection: &mut PgConnection, sql: &'static str, age_s: i64) -> Result<Windows> {
@@ -98,8 +99,9 @@ async fn list_windows(connection: &mut PgConnection, sql: &'static str, age_s: i
         .on_table("retrospectives")
 }
 
-/// Query for runs to purge: their window is among those in parameters 1 and 2, and no open manual retrospective has
-/// sampled them. Such a retrospective has a pending investigation; those are few and found by an index.
+/// Query for the runs to purge: those whose window is among the retrospectives in parameters 1 and 2, and which no
+/// open manual retrospective has sampled. An open manual retrospective has a pending investigation; pending
+/// investigations are few and are found by an index.
 macro_rules! of_windows {
     ($details:literal) => {
         concat!(
@@ -123,7 +125,8 @@ macro_rules! of_windows {
     };
 }
 
-/// Marks the windows in parameters 1 and 2 that have no details of a kind left.
+/// Statement that marks those retrospectives in parameters 1 and 2 whose windows have no details of the given kind
+/// left.
 macro_rules! mark_windows {
     ($details:literal, $from:literal, $to:literal) => {
         concat!(
@@ -169,7 +172,8 @@ async fn purge_bodies(connection: &mut PgConnection, age_s: i64, limit: i64) -> 
     Ok(PurgeResult { rows: rows + uncounted, has_more: marked > 0 || to_i64(rows + uncounted) >= limit })
 }
 
-/// Purges facts and bodies of runs that were not counted; their identities stay. Returns the number of runs.
+/// Purges the facts and bodies of runs that were not counted; the identities of these runs are kept. Returns the
+/// number of runs.
 async fn purge_uncounted(connection: &mut PgConnection, age_s: i64, limit: i64) -> Result<u64> {
     const FACTS: &str = concat!(
         "DELETE FROM run_facts WHERE uncounted_ms <= ",
@@ -246,7 +250,7 @@ async fn mark_purged_windows(
 
 type Statement<'a> = sqlx::query::Query<'a, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
-/// Builds a statement whose first three parameters are the keys of runs.
+/// Builds a statement and binds the keys of runs as its first three parameters.
 fn of_runs<'a>(sql: &'static str, keys: &'a RunKeys) -> Statement<'a> {
     sqlx::query(sql)
         .bind(map_column(keys, |(tenant, ..)| tenant.as_str()))
@@ -327,7 +331,8 @@ async fn delete_rows(
     Ok(done.rows_affected())
 }
 
-/// Replaces inbox rows by digests, written in digest order so that neighbouring rows share pages.
+/// Replaces inbox rows by digests. They are written in the order of the digests, so that neighbouring rows share
+/// pages.
 async fn purge_events(connection: &mut PgConnection, age_s: i64, limit: i64) -> Result<PurgeResult> {
     const PICK: &str = concat!(
         "DELETE FROM inbox WHERE (consumer, tenant, source, event_id) IN (
@@ -360,7 +365,8 @@ async fn purge_events(connection: &mut PgConnection, age_s: i64, limit: i64) -> 
     Ok(purged_rows(rows.len() as u64, limit))
 }
 
-/// Returns the events known only by their digest: their index in `events`, and the digest of the content.
+/// Returns the events that are known only by their digest, each with its index in `events` and the digest of its
+/// content.
 pub(crate) async fn purged_events(
     connection: &mut PgConnection,
     consumer: &str,

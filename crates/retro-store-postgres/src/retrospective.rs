@@ -1,4 +1,4 @@
-//! Rows of `retrospectives`.
+//! Reads and writes the rows of `retrospectives`.
 
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_core::retrospective::{Retrospective, RetrospectiveState};
@@ -12,7 +12,7 @@ use crate::convert::OnTable;
 use crate::count::map_column;
 use crate::{PostgresStore, lock, now_ms};
 
-/// Finds a retrospective of the tenant.
+/// Finds a retrospective by its id. Returns `None` when the tenant has no such retrospective.
 pub(crate) async fn find_retrospective(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -31,7 +31,8 @@ pub(crate) async fn find_retrospective(
     row.map(|row| row.to_retrospective()).transpose()
 }
 
-/// Finds a retrospective of the tenant after locking its workflow.
+/// Finds a retrospective by its id after locking its workflow. Returns `None` when the tenant has no such
+/// retrospective.
 pub(crate) async fn load_locked(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -87,10 +88,10 @@ pub(crate) async fn insert_opened(connection: &mut PgConnection, opened: &[&Retr
     at("retrospectives", "a batch").check_rows_affected(done.rows_affected(), opened.len())
 }
 
-/// Reassigns the ordinals of a window that is about to be claimed, in the order of the intake stream. With
-/// several counters the order of counting depends on timing; stream order does not, so the same stream yields
-/// the same windows (law 3). Runs that were ever claimed or investigated keep their ordinals. So do all runs
-/// while a manual retrospective is open, because it names runs by ordinal.
+/// Reassigns the ordinals of a window that is about to be claimed, in the order of the intake stream. With several
+/// counters the order of counting depends on timing. The order of the stream does not, so the same stream results in
+/// the same windows (law 3). Runs that were ever claimed or investigated keep their ordinals. So do all runs while a
+/// manual retrospective is open, because it names runs by ordinal.
 async fn assign_ordinals(connection: &mut PgConnection, retrospective: &Retrospective) -> Result<()> {
     const DEAL: &str = "
         WITH looked_at AS (
@@ -141,8 +142,8 @@ async fn assign_ordinals(connection: &mut PgConnection, retrospective: &Retrospe
     )
 }
 
-/// Inserts a manual retrospective, under the lock of its workflow. The epoch only has to be unique: it counts
-/// down from -1 within the workflow.
+/// Inserts a manual retrospective, whose workflow is locked. Its epoch only has to be unique, and counts down from -1
+/// within the workflow.
 pub(crate) async fn insert_manual(connection: &mut PgConnection, manual: &Retrospective) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
@@ -168,7 +169,8 @@ pub(crate) async fn insert_manual(connection: &mut PgConnection, manual: &Retros
     at("retrospectives", manual.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Moves a retrospective from its loaded state to another. Fails when the stored state differs.
+/// Moves a retrospective from the state in which it was loaded to another state. Fails when the stored state differs
+/// from the loaded one.
 pub(crate) async fn set_state(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -190,7 +192,7 @@ pub(crate) async fn set_state(
     at("retrospectives.state", retrospective.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores the sample of a retrospective that has none.
+/// Stores the sample of a retrospective that has no sample yet.
 pub(crate) async fn set_sample(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -209,7 +211,8 @@ pub(crate) async fn set_sample(
 }
 
 impl PostgresStore {
-    /// Lists the retrospectives that have been in `state` for at least `older_than_s` seconds, longest first.
+    /// Lists the retrospectives that have been in `state` for at least `older_than_s` seconds, those that have waited
+    /// longest first.
     pub(crate) async fn list_waiting_in(
         &self,
         state: RetrospectiveState,

@@ -1,4 +1,4 @@
-//! Review events: recording them, and storing the decisions about them.
+//! Records review events and stores the decisions about them.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -139,8 +139,8 @@ impl ReviewerStore for PostgresStore {
     }
 }
 
-/// Locks the pull requests of these events, in the order of their keys, so that concurrent batches wait for each other
-/// in one direction only. Inserts missing rows first.
+/// Locks the rows of the pull requests that these events belong to. Inserts missing rows first. Rows are locked in
+/// the order of their keys, so that concurrent batches wait for each other in one direction only.
 async fn lock_pull_requests(connection: &mut PgConnection, review_events: &[ReviewEvent]) -> Result<()> {
     const MAKE: &str = "
         INSERT INTO reviews (tenant, repo, number, revision, rounds)
@@ -333,7 +333,7 @@ async fn store_thread(
     Ok(if done.rows_affected() > 0 { ReviewEventResult::Recorded } else { ReviewEventResult::Unchanged })
 }
 
-/// Makes the review of a pull request due after the wait, unless it is due already.
+/// Schedules the review of a pull request after the waiting time, unless it is already scheduled.
 async fn schedule_review(
     connection: &mut PgConnection,
     review_event: &ReviewEvent,
@@ -384,7 +384,7 @@ async fn store_batch(
     at("rule_batches", settled.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores the remarks that make a request, with its title.
+/// Stores for each remark of a pull request the title of the request that it makes, or none.
 async fn set_requests(
     connection: &mut PgConnection,
     key: &PullRequestKey,

@@ -1,4 +1,4 @@
-//! Stores and applies batches of rule mutations, and promotes rules at a person's request.
+//! Stores and applies batches of rule mutations, and promotes rules when a person requests it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::memory::{
 };
 use crate::{PostgresStore, lock, now_ms, outbox};
 
-/// Finds a batch of the tenant.
+/// Finds a batch of rule mutations. Returns `None` when the tenant has no such batch.
 pub(crate) async fn find_batch(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -38,8 +38,8 @@ pub(crate) async fn find_batch(
     row.map(|row| row.to_rule_batch(tenant, id)).transpose()
 }
 
-/// Finds a batch after locking its rule scope, inserting a row to lock if needed. Returns `None` when the tenant has no
-/// such batch.
+/// Finds a batch of rule mutations after locking its rule scope. Inserts a row to lock if there is none. Returns
+/// `None` when the tenant has no such batch.
 pub(crate) async fn load_locked(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -51,7 +51,7 @@ pub(crate) async fn load_locked(
     find_batch(connection, tenant, id).await
 }
 
-/// Loads the facts that the writer needs to apply a batch.
+/// Loads the facts that the writer needs to apply a batch of rule mutations.
 pub(crate) async fn load_batch_facts(
     connection: &mut PgConnection,
     id: ReviewBatchId,
@@ -72,7 +72,7 @@ pub(crate) async fn load_batch_facts(
     Ok(RuleBatchFacts { id, review, mutations, rules })
 }
 
-/// Stores the results of applying a batch.
+/// Stores the results of applying a batch of rule mutations.
 pub(crate) async fn store_applied_batch(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -112,7 +112,7 @@ pub(crate) async fn store_applied_batch(
     outbox::enqueue_messages(connection, closed.messages.iter()).await
 }
 
-/// Stores the rule mutations that follow from a retrospective's verdicts, for the writer.
+/// Stores the batches of rule mutations that result from a retrospective's verdicts. The writer will apply them.
 pub(crate) async fn insert_batches(connection: &mut PgConnection, all: &[RuleUseBatch]) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO rule_batches (tenant, id, workflow, repo, as_of, policy, mutations, state, settled_ms)
@@ -138,8 +138,8 @@ pub(crate) async fn insert_batches(connection: &mut PgConnection, all: &[RuleUse
     Ok(())
 }
 
-/// Records the rule evaluations of a batch before it is decided, because the decision counts them. Evaluations of one
-/// rule in one run count once.
+/// Records the rule evaluations in a batch before the batch is decided, because the decision counts them. Several
+/// evaluations of one rule in one run count once.
 pub(crate) async fn record_evaluations(connection: &mut PgConnection, batch: &RuleBatch) -> Result<()> {
     const LOOK: &str = "
         INSERT INTO rule_looks (tenant, memory, workflow, run_id, verdict, as_of)
@@ -185,7 +185,7 @@ async fn load_rule_uses(
     rows.iter().map(|row| rule_use_from_row(&row.0, row.1, row.2)).collect()
 }
 
-/// Loads the facts for the decision about a promotion.
+/// Loads the facts for the decision whether to promote a rule.
 pub(crate) async fn load_promote_facts(
     connection: &mut PgConnection,
     keeper: WorkflowKey,
@@ -195,7 +195,7 @@ pub(crate) async fn load_promote_facts(
     Ok(PromoteFacts { rule_scope: keeper, memory, memories })
 }
 
-/// Stores the results of a promotion.
+/// Stores the results of promoting a rule.
 pub(crate) async fn store_promotion(
     connection: &mut PgConnection,
     rule_scope: &WorkflowKey,
@@ -207,7 +207,7 @@ pub(crate) async fn store_promotion(
 }
 
 impl PostgresStore {
-    /// Lists the batches that have been pending for at least `older_than_s` seconds, oldest first.
+    /// Lists the batches of rule mutations that have been pending for at least `older_than_s` seconds, oldest first.
     pub(crate) async fn list_waiting_batches(
         &self,
         older_than_s: u64,
@@ -218,7 +218,7 @@ impl PostgresStore {
             now_ms!(),
             " - $1 * 1000 ORDER BY settled_ms, tenant, id LIMIT $2"
         );
-        /// Maximum age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
+        /// Maximum age in seconds: a thousand years. The bound keeps the age in milliseconds within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(to_i64(older_than_s.min(AGE_MAX_S)))

@@ -1,4 +1,4 @@
-//! Runs: a narrow table of identities, and separate tables for facts and bodies.
+//! Stores runs in a narrow table of identities and in separate tables for facts and bodies.
 
 use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;
@@ -17,7 +17,8 @@ use crate::count::map_column;
 use crate::now_ms;
 use crate::tracked_runs::rewind_tracking;
 
-/// Stores runs with their facts and bodies, replacing those of known runs. No run may occur twice in `writes`.
+/// Stores runs with their facts and bodies. Replaces the facts and bodies of known runs. No run may occur twice in
+/// `writes`.
 pub(crate) async fn store_runs(
     connection: &mut PgConnection,
     writes: &[RunWrite<'_>],
@@ -81,7 +82,7 @@ async fn store_facts(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> 
     at("run_facts", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
-/// Deletes the bodies of known runs, which may come without one now.
+/// Deletes the stored bodies of known runs, because their new version may have no body.
 async fn forget_bodies(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const FORGET: &str = "
         DELETE FROM run_bodies USING unnest($1::text[], $2::text[], $3::bigint[]) AS known (tenant, workflow, number)
@@ -121,7 +122,7 @@ async fn store_bodies(connection: &mut PgConnection, writes: &[RunWrite<'_>], bo
     at("run_bodies", "a batch").check_rows_affected(done.rows_affected(), with_body.len())
 }
 
-/// Loads the run of a window with this ordinal, and its body.
+/// Loads the run with this ordinal in the window of a retrospective, and its body.
 pub(crate) async fn load_run_at(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -145,7 +146,7 @@ pub(crate) async fn load_run_at(
     Ok((place.parse_json(&facts)?, stored_body(&body, stored.as_deref())))
 }
 
-/// Lists the ordinals of a retrospective's window, in order. Fails when one is missing.
+/// Lists the ordinals of the runs in a retrospective's window in ascending order. Fails when a run is missing.
 pub(crate) async fn list_window_ordinals(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -165,8 +166,8 @@ pub(crate) async fn list_window_ordinals(
     found.into_iter().map(|ordinal| at("runs.ordinal", &retrospective.key).parse_unsigned(ordinal)).collect()
 }
 
-/// Lists the runs of a retrospective's window, or those that a manual retrospective names, by ordinal. Fails when one
-/// is missing.
+/// Lists the runs in a retrospective's window, or the runs that a manual retrospective names, sorted by ordinal.
+/// Fails when a run is missing.
 pub(crate) async fn list_window_runs(
     connection: &mut PgConnection,
     retrospective: &Retrospective,

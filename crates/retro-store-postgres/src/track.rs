@@ -1,5 +1,5 @@
-//! Tracking of pull requests. The tenant's row in `tracked_tenants` is the tracker's lock: it is taken first, and the
-//! rows of workflows after it. The writer takes only workflow rows, so the two cannot deadlock.
+//! Tracks pull requests. The tenant's row in `tracked_tenants` is the tracker's lock: it is taken first, and the rows
+//! of workflows after it. The writer takes only workflow rows, so the two cannot deadlock.
 
 use async_trait::async_trait;
 use retro_core::id::{EventKey, Tenant, Workflow, WorkflowKey};
@@ -96,7 +96,7 @@ impl TrackerStore for PostgresStore {
     }
 }
 
-/// Finds the stored content of an event.
+/// Finds the stored content of an event. Returns `None` when the tracker has not seen the event.
 async fn find_seen_content(connection: &mut PgConnection, event: &EventKey) -> Result<Option<SeenContent>> {
     const WHOLE: &str = "
         SELECT content_hash FROM inbox WHERE consumer = $1 AND tenant = $2 AND source = $3 AND event_id = $4";
@@ -142,7 +142,7 @@ async fn store_event(connection: &mut PgConnection, pull_request_event: &PullReq
     at("inbox", &pull_request_event.event.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Locks the row of a tenant until the transaction ends, inserting it if needed.
+/// Locks the row of a tenant until the transaction ends. Inserts the row if there is none.
 async fn lock_tenant(connection: &mut PgConnection, tenant: &Tenant) -> Result<()> {
     const MAKE: &str = "INSERT INTO tracked_tenants (tenant) VALUES ($1) ON CONFLICT DO NOTHING";
     const LOCK: &str = "SELECT FROM tracked_tenants WHERE tenant = $1 FOR UPDATE";
@@ -179,7 +179,7 @@ async fn merge_facts(
     Ok(known.credited_ends() != before)
 }
 
-/// Finds the facts of a pull request. Returns `None` when no event of it has arrived.
+/// Finds the facts of a pull request. Returns `None` when no event about the pull request has arrived.
 pub(crate) async fn find_pull_request_facts(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -217,7 +217,7 @@ async fn store_commits(
     Ok(done.rows_affected() > 0)
 }
 
-/// Stores trailers of commits. Returns true when at least one of them is new.
+/// Stores the trailers of commits. Returns true when at least one of them is new.
 async fn store_trailers(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -246,7 +246,7 @@ async fn store_trailers(
     Ok(stored.rows_affected() > 0)
 }
 
-/// Returns the pull requests of commits that name runs in their trailers.
+/// Returns the pull requests that contain the commits of these trailers.
 async fn pull_requests_of_commits(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -265,8 +265,9 @@ async fn pull_requests_of_commits(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Makes credit due wherever a memory was applied in a run behind one of these pull requests that has ended, in one
-/// workflow or in all. A partly processed credit starts over, because the pull request may have ended differently.
+/// Makes credit due for those of these pull requests that have ended and to which a run that applied a memory is
+/// linked, in one workflow or in all. A partly processed credit starts over, because the pull request may now have
+/// ended differently.
 async fn schedule_credits(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -303,7 +304,8 @@ async fn schedule_credits(
     Ok(())
 }
 
-/// Locks the workflows whose runs belong to these pull requests, in the order of their keys.
+/// Locks the workflows whose runs are linked to those of these pull requests that have ended, in the order of the
+/// workflow keys.
 async fn lock_behind(
     connection: &mut PgConnection,
     tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! Runs that name a repository, pull request or commit, and the tracking position of each workflow.
+//! Stores the runs that name a repository, a pull request or a commit, and the tracking position of each workflow.
 
 use retro_core::id::WorkflowKey;
 use retro_core::outcome::{PullRequestRef, RunReferences};
@@ -11,7 +11,8 @@ use sqlx::PgConnection;
 use crate::convert::OnTable;
 use crate::count::map_column;
 
-/// Returns the tracking position of a workflow, and the number of its recorded runs.
+/// Returns the tracking position of a workflow, which is the arrival number of the last tracked run (0 before the
+/// first), and the number of recorded runs.
 pub(crate) async fn load_position(connection: &mut PgConnection, key: &WorkflowKey) -> Result<(i64, i64)> {
     const REACHED: &str = "
         SELECT coalesce((SELECT number FROM following WHERE tenant = $1 AND workflow = $2), 0),
@@ -20,7 +21,7 @@ pub(crate) async fn load_position(connection: &mut PgConnection, key: &WorkflowK
     query.fetch_one(connection).await.on_table("following")
 }
 
-/// Stores the tracking position of a workflow.
+/// Stores the tracking position of a workflow, which is the arrival number of the last tracked run.
 pub(crate) async fn store_position(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -33,10 +34,10 @@ pub(crate) async fn store_position(
     query.execute(connection).await.on_table("following").map(|_| ())
 }
 
-/// Arrival number, run id, and references of a run.
+/// Run to track: its arrival number, its id and its references.
 pub(crate) type TrackedRun = (i64, String, RunReferences);
 
-/// Lists the runs after this arrival number that still have facts, in order.
+/// Lists at most `limit` runs that follow this arrival number and still have facts, sorted by arrival number.
 pub(crate) async fn list_runs_after(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -60,7 +61,7 @@ pub(crate) async fn list_runs_after(
     rows.into_iter().map(read).collect()
 }
 
-/// Stores the references of runs; a later attempt replaces those of an earlier one.
+/// Stores the references of runs. Those of a later attempt replace those of an earlier attempt.
 pub(crate) async fn store_runs(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -85,7 +86,7 @@ pub(crate) async fn store_runs(
         .map(|_| ())
 }
 
-/// Returns the ended pull requests that one of these runs belongs to.
+/// Returns the pull requests that have ended and that at least one of these runs is linked to.
 pub(crate) async fn ended_pull_requests(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -115,8 +116,8 @@ async fn list_ended_pull_requests(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Resets tracking to the position before these runs if they were tracked already: a higher attempt may name
-/// a pull request that an earlier one did not. Their workflows are locked.
+/// Resets tracking to the position before these runs if they were already tracked, because a higher attempt may name
+/// a pull request that an earlier attempt did not. The workflows of the runs are locked.
 pub(crate) async fn rewind_tracking(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const AGAIN: &str = "
         UPDATE following SET number = asked.number

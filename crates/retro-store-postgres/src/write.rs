@@ -1,4 +1,4 @@
-//! The writer, which alone changes memory, under the lock of the workflow.
+//! Implements the port of the writer, through which alone memories are changed, while the workflow is locked.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -191,7 +191,8 @@ impl WriterStore for PostgresStore {
     }
 }
 
-/// Finds a memory after locking its workflow. The workflow of a memory never changes.
+/// Finds a memory after locking its workflow, which it looks up first: the workflow of a memory never changes.
+/// Returns `None` when the tenant has no such memory.
 async fn load_locked(
     connection: &mut PgConnection,
     tenant: &Tenant,

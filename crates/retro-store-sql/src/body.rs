@@ -1,25 +1,25 @@
-//! Run bodies: compression of a batch into one byte buffer, and decompression.
+//! Compresses the bodies of a batch of runs into one byte buffer, and decompresses bodies.
 
 use retro_core::run::BodyRef;
 use retro_store::{IncomingBody, IncomingRun, Result, StoreError, StoredBody};
 
-/// zstd's default level, which gives the best ratio for the time on a few KiB of JSON.
+/// Compression level of zstd: its default, which is the best trade-off between size and time for a few KiB of JSON.
 const ZSTD_LEVEL: i32 = 3;
-/// Maximum size of a decompressed body, in bytes, far above the 64 KiB of an inline body. Protects against a
+/// Maximum size of a decompressed body in bytes. It is far above the 64 KiB of an inline body and protects against a
 /// damaged size field.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// The compressed bodies of a batch in one buffer.
+/// Compressed bodies of a batch of runs in one buffer.
 #[derive(Debug)]
 pub struct CompressedBodies {
-    /// All compressed bodies, one after another.
+    /// Buffer with all compressed bodies, one after another.
     pub bytes: Vec<u8>,
     /// Offset and length of each run's body, in the order of the batch; `None` for a run without an inline body.
     pub spans: Vec<Option<(usize, usize)>>,
 }
 
 /// Compresses the inline bodies of a batch, before the transaction begins, so that no lock is held meanwhile. Fails
-/// with [`StoreError::Unavailable`] when memory does not suffice.
+/// with [`StoreError::Unavailable`] when there is not enough memory.
 pub fn compress_bodies(batch: &[IncomingRun]) -> Result<CompressedBodies> {
     let failed = |error: std::io::Error| StoreError::Unavailable(format!("compressing a body: {error}"));
     let mut compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?;
@@ -36,7 +36,7 @@ pub fn compress_bodies(batch: &[IncomingRun]) -> Result<CompressedBodies> {
     Ok(packed)
 }
 
-/// Returns the reference under which an incoming run's body will be stored.
+/// Returns the reference to the body of an incoming run that will be stored with the run.
 pub fn body_ref(body: &IncomingBody) -> BodyRef {
     match body {
         IncomingBody::None => BodyRef::None,

@@ -1,4 +1,4 @@
-//! Rows of `streams`, `waiting` and `losses`.
+//! Converts the rows of `streams`, `waiting` and `losses`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::RangeInclusive;
@@ -29,16 +29,16 @@ pub struct StreamRecord {
 /// State of a stream as of its last check.
 #[derive(Debug)]
 pub struct StreamRow {
-    /// Known state that the decision gets.
+    /// State of the stream that the next check is compared with.
     pub known: KnownStream,
-    /// Time of the first check, Unix time in milliseconds.
+    /// Time of the first check of this stream, in Unix milliseconds.
     pub found_ms: i64,
-    /// Time of the last check.
+    /// Time of the last check of this stream.
     pub last_seen: jiff::Timestamp,
 }
 
 impl StreamRow {
-    /// Builds a loss of this stream.
+    /// Builds the record of a loss in this stream.
     pub fn build_loss(
         &self,
         stream: &str,
@@ -69,7 +69,7 @@ impl StreamRecord {
     }
 }
 
-/// Parses a row of `waiting`: the position in the stream and the message.
+/// Parses a row of `waiting` into the position in the stream and the message.
 pub fn waiting_from_row(row: &(i64, String)) -> Result<(u64, WaitingMessage)> {
     let place = at("waiting.message", row.0);
     Ok((place.parse_unsigned(row.0)?, place.parse_json(&row.1)?))
@@ -119,8 +119,8 @@ impl ClosedLossRecord {
     }
 }
 
-/// Computes the losses of a stream: the pending messages not in `handled`, and every range of positions that is neither
-/// pending nor handled.
+/// Computes the losses of a stream: the pending messages that are not in `handled`, and every range of positions that
+/// are neither pending nor handled.
 pub fn compute_losses(
     stream: &str,
     row: &StreamRow,
@@ -142,14 +142,15 @@ pub fn compute_losses(
     losses
 }
 
-/// Checks which messages were handled, by asking the inbox of each of their consumers in turn.
+/// Determines which messages were handled, by looking them up in the inbox of each of their consumers.
 pub struct InboxCheck<'a> {
     messages: Vec<&'a WaitingMessage>,
     handled: Vec<bool>,
 }
 
 impl<'a> InboxCheck<'a> {
-    /// Starts a check of these messages. A message whose event is unknown is in no inbox and counts as not handled.
+    /// Starts the check for these messages. A message whose event is unknown cannot be looked up and counts as not
+    /// handled.
     pub fn new(messages: impl IntoIterator<Item = &'a WaitingMessage>) -> Self {
         let messages: Vec<_> = messages.into_iter().collect();
         let handled =
@@ -162,7 +163,7 @@ impl<'a> InboxCheck<'a> {
         self.messages.iter().flat_map(|message| &message.readers).map(String::as_str).collect()
     }
 
-    /// Returns the events to look up in one consumer's inbox.
+    /// Returns the events to look up in the inbox of one consumer.
     pub fn events_read_by(&self, reader: &str) -> Vec<&'a EventKey> {
         self.indices_read_by(reader)
             .into_iter()
@@ -170,8 +171,8 @@ impl<'a> InboxCheck<'a> {
             .collect()
     }
 
-    /// Records which of the [`events_read_by`](Self::events_read_by) a consumer are in its inbox, by their
-    /// indexes. Fails on an index out of range.
+    /// Records which events are in a consumer's inbox, as indexes in the list that
+    /// [`events_read_by`](Self::events_read_by) returned. Fails on an index out of range.
     pub fn record_found(&mut self, reader: &str, found: impl IntoIterator<Item = i64>) -> Result<()> {
         let asked = self.indices_read_by(reader);
         let mut seen = HashSet::new();
@@ -186,7 +187,8 @@ impl<'a> InboxCheck<'a> {
         Ok(())
     }
 
-    /// Returns for each message, in order, whether every consumer has handled its event.
+    /// Returns for each message, in the order given to [`new`](Self::new), whether all of its consumers have handled
+    /// its event.
     pub fn into_handled(self) -> Vec<bool> {
         self.handled
     }

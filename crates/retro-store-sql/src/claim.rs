@@ -1,4 +1,4 @@
-//! Rows of a claimed investigation, and the claim built from them.
+//! Converts the rows of a claimed investigation and builds the claim from them.
 
 use std::collections::BTreeMap;
 
@@ -26,24 +26,24 @@ pub struct ClaimRecord {
     taken_over: bool,
 }
 
-/// A claimed investigation.
+/// Investigation that a worker has just claimed.
 #[derive(Debug, Clone)]
 pub struct ClaimedInvestigation {
     /// Tenant that owns the retrospective.
     pub tenant: Tenant,
     /// Retrospective that the investigation belongs to.
     pub retrospective: RetrospectiveId,
-    /// Position in the sequence, from 1.
+    /// Number of the investigation in the sequence of its retrospective, from 1.
     pub number: u32,
-    /// Ordinal of the run.
+    /// Ordinal of the run to investigate.
     pub ordinal: Ordinal,
-    /// Id of the run.
+    /// Id of the run to investigate.
     pub run: RunId,
-    /// Fencing token.
+    /// Fencing token of this claim. A write with an older token is rejected.
     pub token: u64,
-    /// Number of attempts begun, this one included.
+    /// Number of attempts that were begun, including this one.
     pub attempt: u32,
-    /// True when the lease of another worker had expired.
+    /// True when the investigation was taken over because the lease of another worker had expired.
     pub taken_over: bool,
 }
 
@@ -64,34 +64,34 @@ impl ClaimRecord {
     }
 }
 
-/// Amount by which a claim advances the token, so that the previous holder is fenced. 0 when the fault injection
+/// Amount by which a claim advances the token, so that the previous holder is fenced. It is 0 when fault injection
 /// breaks fencing.
 pub fn token_step() -> i64 {
     i64::from(!is_broken(Guard::Fencing))
 }
 
-/// Everything that is loaded for a claimed investigation.
+/// Data that is loaded for a claimed investigation.
 #[derive(Debug)]
 pub struct ClaimParts {
     /// Retrospective that the investigation belongs to.
     pub retrospective: Retrospective,
-    /// Facts of the run and its body.
+    /// Facts and body of the run.
     pub run: (RunFacts, StoredBody),
-    /// Memories presented to the run, and whether the run opened each of them.
+    /// Memories that were presented to the run, and for each whether the run read its content.
     pub met: BTreeMap<MemoryId, bool>,
     /// Living memories of the workflow and all memories presented to the run, sorted by id.
     pub memories: Vec<Memory>,
-    /// Presented rules of repositories.
+    /// Rules of repositories that were presented to the run.
     pub rules: Vec<Memory>,
     /// Known outcomes of the run's pull requests.
     pub outcomes: Vec<PullRequestOutcome>,
-    /// Investigations that ended earlier in the sequence.
+    /// Investigations of the retrospective that come earlier in the sequence and have ended.
     pub earlier: Vec<Investigation>,
-    /// Journal entries of earlier attempts.
+    /// Journal entries that earlier attempts at this investigation wrote.
     pub journal: Vec<JournalEntry>,
 }
 
-/// Builds a claim. Drops presented memories that neither belong to this workflow nor are rules of its tenant,
+/// Builds a claim. Leaves out presented memories that neither belong to this workflow nor are rules of its tenant,
 /// because an event may name any id.
 pub fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
     let ClaimParts { retrospective, run: (run, body), met, mut memories, rules, outcomes, earlier, journal } =
@@ -126,8 +126,8 @@ pub fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
     }
 }
 
-/// Collects the memories presented to a run: those recorded by the gateway (rows of `presentations`) and
-/// those named in the event. A memory counts as read when either source reports it.
+/// Collects the memories that were presented to a run: those that the gateway recorded in `presentations`, and those
+/// that the event names. A memory counts as read when one of the two sources says so.
 pub fn collect_met_memories(
     key: &WorkflowKey,
     run: &RunId,

@@ -1,4 +1,4 @@
-//! Lookups for closing a retrospective, and the dead letter of a failed one.
+//! Provides lookups for closing a retrospective, and builds the dead letter of a failed one.
 
 use jiff::Timestamp;
 use retro_core::dead_letter::Rejection;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::memory::cause_columns;
 use crate::to_json;
 
-/// Returns the memories that a batch contradicts or credits.
+/// Returns the memories that the mutations of a batch contradict or credit.
 pub fn named_memories(batch: &[Mutation]) -> Vec<MemoryId> {
     let named = batch.iter().filter_map(|mutation| match &mutation.ask {
         MutationKind::Contradict { memory, .. } | MutationKind::Credit { memory, .. } => Some(*memory),
@@ -33,7 +33,8 @@ pub fn possible_causes(
     causes.map(|one| cause_columns(&one)).collect()
 }
 
-/// Payload of a failed retrospective's dead letter: enough to open the workflow again.
+/// Payload of a failed retrospective's dead letter. It contains what is needed to open the next retrospective of the
+/// workflow.
 #[derive(Serialize)]
 struct FailedRetrospective<'a> {
     // The fields are in alphabetical order: dead letters are identified by the hash of their payload.

@@ -1,4 +1,4 @@
-//! Fault labels of commits that depend on a stage.
+//! Selects the fault label of a commit whose label depends on a stage.
 
 use retro_fault::Label;
 use retro_store::{JournalStage, retention};

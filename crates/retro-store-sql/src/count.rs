@@ -1,4 +1,4 @@
-//! Counting: the stored state before a batch, and the rows that the batch writes.
+//! Represents the stored state before a batch is counted, and the rows that counting the batch writes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,29 +12,32 @@ use retro_store::{IncomingRun, Result};
 use crate::body::CompressedBodies;
 use crate::{at, parse_workflow_key};
 
-/// Consumer name of the counter in the inbox.
+/// Name of the counter in the `consumer` column of the inbox.
 pub const CONSUMER: &str = "counter";
 
-/// Stored state before a batch: the facts for the decision, and the numbers that only the store needs.
+/// Stored state before a batch is counted: the facts for the decision, and the arrival numbers, which only the store
+/// needs.
 #[derive(Debug, Default)]
 pub struct CountSnapshot {
-    /// Known state that the decision gets.
+    /// Facts that the decision about the batch is based on.
     pub facts: CountingFacts,
-    /// Arrival number of every known run of the batch.
+    /// Arrival numbers of the runs of the batch that are already stored.
     pub numbers: HashMap<(WorkflowKey, RunId), u64>,
-    /// Last arrival number given in each known workflow.
+    /// Highest arrival number assigned in each known workflow.
     pub recorded: BTreeMap<WorkflowKey, u64>,
 }
 
 impl CountSnapshot {
-    /// Adds an event that was seen before: its index in the batch, and the stored content.
+    /// Adds an event that was seen before to the snapshot. `index` is its position in the batch. Fails on an index
+    /// out of range.
     pub fn add_event(&mut self, arrivals: &[Arrival], index: i64, seen: SeenContent) -> Result<()> {
         let event: EventKey = find_arrival(arrivals, "inbox", index)?.event.clone();
         self.facts.events.insert(event, seen);
         Ok(())
     }
 
-    /// Adds a row of `runs`: the run's index in the batch, its arrival number, ordinal and attempt.
+    /// Adds a loaded row of `runs` to the snapshot: the run's index in the batch, its arrival number, ordinal and
+    /// attempt.
     pub fn add_run(&mut self, arrivals: &[Arrival], row: (i64, i64, Option<i64>, i64)) -> Result<()> {
         let (index, number, ordinal, attempt) = row;
         let arrival = find_arrival(arrivals, "runs", index)?;
@@ -51,7 +54,7 @@ impl CountSnapshot {
         Ok(())
     }
 
-    /// Adds a row of `workflows`.
+    /// Adds a loaded row of `workflows` to the snapshot.
     pub fn add_workflow(&mut self, row: WorkflowRecord) -> Result<()> {
         let (key, state, recorded) = row.into_workflow_state()?;
         self.facts.workflows.insert(key.clone(), state);
@@ -60,8 +63,9 @@ impl CountSnapshot {
     }
 }
 
-/// Orders the stored contents by the index of the requested event. An event may be found twice when it is
-/// purged at this moment; both rows are the same event. Fails on an index out of range.
+/// Returns the stored content of each requested event, in the order of the request; `None` for an event that was not
+/// found. An event may be found twice when it is purged at this moment; both rows are the same event. Fails on an
+/// index out of range.
 pub fn seen_in_request_order(
     asked: usize,
     found: Vec<(i64, SeenContent)>,
@@ -82,55 +86,56 @@ fn find_arrival<'a>(arrivals: &'a [Arrival], table: &'static str, index: i64) ->
         .ok_or_else(|| place.damaged_error("it was not requested"))
 }
 
-/// Rows that a batch writes.
+/// Rows that counting a batch writes.
 #[derive(Debug)]
 pub struct WritePlan<'a> {
-    /// Events that were not seen before.
+    /// Events of the batch that were not seen before.
     pub events: Vec<&'a Arrival>,
     /// Number of new events of each workflow.
     pub events_of: BTreeMap<WorkflowKey, u64>,
-    /// Runs to write, one entry each.
+    /// Runs to write, with one entry per run.
     pub runs: Vec<RunWrite<'a>>,
-    /// New states of the workflows that change.
+    /// New states of the workflows that the batch changes.
     pub states: BTreeMap<WorkflowKey, WorkflowState>,
-    /// Last arrival number given in each workflow.
+    /// Highest arrival number assigned in each workflow after the batch.
     pub recorded: BTreeMap<WorkflowKey, u64>,
 }
 
-/// A run to be written, new or known.
+/// Run to be written, which is either new or already stored.
 #[derive(Debug)]
 pub struct RunWrite<'a> {
-    /// The run as received.
+    /// Run as it was received.
     pub incoming: &'a IncomingRun,
-    /// Arrival number of the run, the key of its facts and body.
+    /// Arrival number of the run, which is the key of its facts and body.
     pub number: u64,
     /// True when the run was stored before this batch.
     pub known: bool,
-    /// Ordinal of a counted run.
+    /// Ordinal of the run; `None` when the run is not counted.
     pub ordinal: Option<Ordinal>,
-    /// Offset and length of its compressed body in the batch's buffer.
+    /// Offset and length of the run's compressed body in the buffer of the batch; `None` when the run has no inline
+    /// body.
     pub body: Option<(usize, usize)>,
 }
 
 impl RunWrite<'_> {
-    /// Tenant of the run.
+    /// Returns the tenant of the run.
     pub fn tenant(&self) -> &str {
         self.incoming.arrival.key.tenant.as_str()
     }
 
-    /// Trace context that counting continues, as stored.
+    /// Returns the trace context of the run as text for a column; `None` when it has none.
     pub fn trace_text(&self) -> Option<String> {
         self.incoming.trace.as_ref().map(ToString::to_string)
     }
 
-    /// Workflow of the run.
+    /// Returns the workflow of the run.
     pub fn workflow(&self) -> &str {
         self.incoming.arrival.key.workflow.as_str()
     }
 }
 
-/// Plans the writes of a batch and assigns arrival numbers to new runs. When a batch contains several events
-/// of one run, the last event that writes wins. Panics unless `effects` has one entry per run.
+/// Plans the writes of a batch and assigns arrival numbers to new runs. When a batch contains several events of one
+/// run, the last one that changes the stored run is written. Panics unless `effects` has one entry per run.
 pub fn plan_writes<'a>(
     batch: &'a [IncomingRun],
     bodies: &CompressedBodies,
@@ -209,7 +214,8 @@ pub struct WorkflowRecord {
 }
 
 impl WorkflowRecord {
-    /// Returns the workflow, its state, and the number of recorded runs.
+    /// Converts the row to the key of the workflow, its state, and the number of its recorded runs. Fails on a
+    /// damaged value.
     pub fn into_workflow_state(self) -> Result<(WorkflowKey, WorkflowState, u64)> {
         let key = parse_workflow_key(&self.tenant, &self.workflow)?;
         let place = at("workflows", &key);

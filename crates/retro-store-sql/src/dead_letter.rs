@@ -1,4 +1,4 @@
-//! Rows of `dead_letters` and of the tables that belong to a dead letter.
+//! Converts the rows of `dead_letters` and of the tables that belong to a dead letter.
 
 use retro_core::cancel::Attribution;
 use retro_store::{
@@ -17,7 +17,7 @@ pub struct DeadLetterRecord {
     consumer: String,
     stream: String,
     sequence: i64,
-    /// Bytes, because a subject may hold a NUL, which a Postgres text cannot store.
+    /// Subject of the message, as bytes because it may contain a NUL, which a text column of Postgres cannot store.
     subject: Vec<u8>,
     headers: String,
     payload: Vec<u8>,
@@ -144,7 +144,7 @@ impl FullVersionRecord {
     }
 }
 
-/// Dead letters counted together by rejection, consumer and workflow.
+/// Number of dead letters with the same rejection, consumer and workflow.
 #[derive(Debug, sqlx::FromRow)]
 pub struct DeadLetterCountRecord {
     rejection: String,

@@ -1,4 +1,4 @@
-//! Rows of `investigations`, and checks of writes under a lease.
+//! Converts the rows of `investigations`, and checks the writes that are made under a lease.
 
 use retro_core::id::Ordinal;
 use retro_core::learn::InvestigationTiming;
@@ -8,25 +8,25 @@ use retro_store::{Claim, Result, StoreError};
 
 use crate::{at, to_i64};
 
-/// Longest lease or pause: a year, in seconds. Keeps the arithmetic within 64 bits.
+/// Maximum duration of a lease or a pause in seconds: a year. The bound keeps calculations within 64 bits.
 const SECONDS_MAX: u64 = 366 * 24 * 3600;
 
-/// Bounds the seconds of a lease or a pause to a year.
+/// Limits the duration of a lease or a pause, in seconds, to a year.
 pub fn bounded_seconds(seconds: u64) -> i64 {
     to_i64(seconds.min(SECONDS_MAX))
 }
 
-/// Fails with [`StoreError::Fenced`] unless the statement under the claim's token matched one row.
+/// Fails with [`StoreError::Fenced`] unless a statement that requires the token of a claim matched one row.
 pub fn check_not_fenced(claim: &Claim, rows: u64) -> Result<()> {
     if rows == 1 { Ok(()) } else { Err(fenced_error(claim)) }
 }
 
-/// Returns the error for a write under a claim that was taken over.
+/// Returns the error for a write under a claim that another worker has taken over.
 pub const fn fenced_error(claim: &Claim) -> StoreError {
     StoreError::Fenced { retrospective: claim.retrospective.id, number: claim.number }
 }
 
-/// Returns the ordinal of the run at a position (from 0) of the shuffled order.
+/// Returns the ordinal of the run at a position of the shuffled order, counted from 0.
 pub fn ordinal_at(retrospective: &Retrospective, sample: &Sample, place: u32) -> Result<Ordinal> {
     let ordinal = sample.order.get(place as usize).copied();
     ordinal.ok_or_else(|| {
@@ -50,7 +50,8 @@ pub struct InvestigationRecord {
 }
 
 impl InvestigationRecord {
-    /// Returns the investigation, ended or not, and its timing so far.
+    /// Converts the row to the investigation, whether it has ended or not, and its timing so far. Fails on a damaged
+    /// value.
     pub fn to_investigation(&self) -> Result<(Investigation, InvestigationTiming)> {
         let key = format!("{}, number {}", self.retrospective, self.number);
         let place = at("investigations", &key);

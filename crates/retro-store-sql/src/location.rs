@@ -1,4 +1,4 @@
-//! Locations of stored values, conversions between columns and Rust types, and error translation.
+//! Locates stored values for error messages, converts between columns and Rust types, and translates errors.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use retro_store::{Result, StoreError};
 use serde::de::DeserializeOwned;
 use sqlx::error::DatabaseError;
 
-/// Translates an error of the database into an error of the port. `table` names the table in the message;
-/// `passes` decides whether a database error describes a temporary condition rather than damaged data.
+/// Translates an error of the database into an error of the port. `table` names the table in the message; `passes`
+/// returns true for a database error that describes a temporary condition rather than damaged data.
 pub fn translate_error(
     table: &str,
     error: &sqlx::Error,
@@ -35,7 +35,7 @@ pub fn translate_error(
     }
 }
 
-/// Location of a stored value, for error messages: `table.column` and the row's key.
+/// Location of a stored value for error messages: `table.column` and the key of the row.
 #[derive(Debug, Clone, Copy)]
 pub struct Location<K> {
     column: &'static str,
@@ -56,12 +56,12 @@ impl<K: Display> Location<K> {
         }
     }
 
-    /// Parses JSON.
+    /// Parses a JSON value. Fails on a damaged value.
     pub fn parse_json<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
         serde_json::from_str(text).map_err(|error| self.damaged_error(error))
     }
 
-    /// Parses the name of an enum variant.
+    /// Parses the stored name of an enum variant.
     pub fn parse_enum<T: DeserializeOwned>(&self, word: &str) -> Result<T> {
         serde_json::from_value(word.into()).map_err(|error| self.damaged_error(error))
     }
@@ -76,7 +76,7 @@ impl<K: Display> Location<K> {
         T::try_from(number).map_err(|error| self.damaged_error(format!("{number}: {error}")))
     }
 
-    /// Converts a reading of the database's clock, Unix time in milliseconds.
+    /// Converts a time by the database's clock from Unix milliseconds.
     pub fn parse_millis(&self, millis: i64) -> Result<Timestamp> {
         Timestamp::from_millisecond(millis).map_err(|error| self.damaged_error(error))
     }
@@ -96,12 +96,13 @@ pub fn to_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("stored values serialize to JSON")
 }
 
-/// Converts a number to a database integer, saturating. Ordinals, epochs and seconds stay far below 2^63.
+/// Converts a number to a database integer. A number above the maximum becomes the maximum, but ordinals, epochs and
+/// seconds stay far below 2^63.
 pub fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Formats a policy timestamp with nine decimals: at a fixed width, text order is time order.
+/// Formats a policy timestamp with nine decimals, because texts of a fixed width sort in the order of time.
 pub fn format_policy_time(moment: Timestamp) -> String {
     format!("{moment:.9}")
 }

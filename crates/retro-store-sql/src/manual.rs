@@ -1,4 +1,4 @@
-//! Rows of `proposals`, and of the runs that a manual retrospective names.
+//! Converts the rows of `proposals` and of the runs that a manual retrospective names.
 
 use retro_core::id::WorkflowKey;
 use retro_core::manual::{NamedRun, Proposal};
@@ -18,7 +18,7 @@ pub struct ProposalRecord {
 }
 
 impl ProposalRecord {
-    /// Name of the workflow.
+    /// Returns the name of the workflow that the proposal is for.
     pub fn workflow(&self) -> &str {
         &self.workflow
     }
@@ -32,7 +32,7 @@ impl ProposalRecord {
     }
 }
 
-/// Parses a named run: id, ordinal, and whether it has facts.
+/// Parses a run that a manual retrospective names: its id, its ordinal, and whether its facts are still stored.
 pub fn named_run_from_row(key: &WorkflowKey, row: &(String, Option<i64>, bool)) -> Result<NamedRun> {
     let (run, ordinal, has_facts) = row;
     let place = at("runs", format!("{key}/{run}"));

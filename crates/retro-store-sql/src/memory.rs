@@ -1,4 +1,4 @@
-//! Rows of `memories`, `changes` and `tombstones`.
+//! Converts the rows of `memories`, `changes` and `tombstones`.
 
 use std::borrow::Cow;
 
@@ -9,22 +9,22 @@ use retro_store::Result;
 
 use crate::at;
 
-/// Parses `memories.memory` of the row with this id.
+/// Parses the column `memory` of the row of `memories` with this id.
 pub fn parse_memory(id: &str, memory: &str) -> Result<Memory> {
     at("memories.memory", id).parse_json(memory)
 }
 
-/// Parses `changes.change` of the row with this id.
+/// Parses the column `change` of the row of `changes` with this id.
 pub fn parse_change(id: &str, change: &str) -> Result<Change> {
     at("changes.change", id).parse_json(change)
 }
 
-/// Parses `tombstones.tombstone` of this memory's row.
+/// Parses the column `tombstone` of the row of `tombstones` for this memory.
 pub fn parse_tombstone(memory: &str, tombstone: &str) -> Result<Tombstone> {
     at("tombstones.tombstone", memory).parse_json(tombstone)
 }
 
-/// Returns a cause as the columns `cause` and `cause_id`.
+/// Returns the values of the columns `cause` and `cause_id` for a cause.
 pub fn cause_columns(cause: &ChangeCause) -> (&'static str, String) {
     match cause {
         ChangeCause::Run { run, .. } => ("run", run.to_string()),
@@ -36,8 +36,8 @@ pub fn cause_columns(cause: &ChangeCause) -> (&'static str, String) {
     }
 }
 
-/// Returns the changes to append. Their ids are their effect keys, which both databases keep unique; when the fault
-/// injection breaks that guard, each change is appended twice under different ids.
+/// Returns the changes to append to the change log. Their ids are their effect keys, which both databases keep
+/// unique; when the fault injection breaks that guard, each change is appended twice under different ids.
 pub fn changes_to_append(changes: &[Change]) -> Cow<'_, [Change]> {
     if !is_broken(Guard::EffectKey) {
         return Cow::Borrowed(changes);

@@ -1,4 +1,4 @@
-//! Rows from which the metrics of the database are computed.
+//! Converts the rows from which the metrics of the database are computed.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use retro_store::{DatabaseMetrics, Result};
 
 use crate::at;
 
-/// Open dead letters of one code.
+/// Number of open dead letters with one code.
 #[derive(Debug, sqlx::FromRow)]
 pub struct OpenDeadLettersRecord {
     code: String,
@@ -14,7 +14,7 @@ pub struct OpenDeadLettersRecord {
     age_ms: i64,
 }
 
-/// All other values in one row.
+/// Row with all values from which the other metrics are computed.
 #[derive(Debug, sqlx::FromRow)]
 pub struct MetricsRecord {
     outbox_unsent: i64,
@@ -25,7 +25,7 @@ pub struct MetricsRecord {
     claimable: i64,
 }
 
-/// Converts both kinds of rows. Fails on a damaged value.
+/// Converts the rows to the metrics of the database. Fails on a damaged value.
 pub fn metrics_from_rows(rest: &MetricsRecord, letters: &[OpenDeadLettersRecord]) -> Result<DatabaseMetrics> {
     let place = at("levels", "this database");
     let open = letters.iter().map(|one| Ok((one.code.clone(), place.parse_unsigned(one.letters)?)));
@@ -44,7 +44,8 @@ pub fn metrics_from_rows(rest: &MetricsRecord, letters: &[OpenDeadLettersRecord]
     })
 }
 
-/// Returns the milliseconds between two readings of one clock, or 0 when the clock was set back in between.
+/// Converts the difference between two readings of a clock, in milliseconds. Returns 0 for a negative difference,
+/// which means that the clock was set back in between.
 pub fn non_negative_millis(span: i64) -> u64 {
     u64::try_from(span).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Rows of `replays`, `replay_batches` and `replay_batch_letters`.
+//! Converts the rows of `replays`, `replay_batches` and `replay_batch_letters`.
 
 use retro_core::cancel::Attribution;
 use retro_core::replay::{BatchProgress, ReplayPace};

@@ -1,4 +1,4 @@
-//! Rows of `retrospectives`.
+//! Converts the rows of `retrospectives`.
 
 use retro_core::manual::ManualRequest;
 use retro_core::retrospective::Retrospective;
@@ -24,12 +24,13 @@ pub struct RetrospectiveRecord {
 }
 
 impl RetrospectiveRecord {
-    /// Returns the stored epoch; a manual retrospective has a negative one.
+    /// Returns the epoch as it is stored, which is negative for a manual retrospective.
     pub const fn stored_epoch(&self) -> i64 {
         self.epoch
     }
 
-    /// Returns the retrospective, and its sample once it is drawn.
+    /// Converts the row to the retrospective and its sample, which is `None` until it is drawn. Fails on a damaged
+    /// value.
     pub fn to_retrospective(&self) -> Result<(Retrospective, Option<Sample>)> {
         let place = at("retrospectives", &self.id);
         let asked = self.asked.as_deref().map(|text| at("retrospectives.asked", &self.id).parse_json(text));
@@ -51,7 +52,7 @@ impl RetrospectiveRecord {
     }
 }
 
-/// A row of `retrospectives` with its progress, for a list.
+/// A row of `retrospectives` with the progress of the retrospective, for a list.
 #[derive(Debug, sqlx::FromRow)]
 pub struct RetrospectiveListRecord {
     #[sqlx(flatten)]

@@ -1,4 +1,4 @@
-//! Batches of mutations of a repository's rules.
+//! Converts the batches of mutations that change the rules of a repository.
 
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, ReviewBatchId, RunId, Tenant, Workflow, WorkflowKey};
@@ -24,22 +24,22 @@ pub struct RuleBatchRecord {
     state: String,
 }
 
-/// A batch of rule mutations, pending or applied.
+/// Batch of rule mutations, either pending or applied.
 #[derive(Debug)]
 pub struct RuleBatch {
     /// Repository that the rules belong to.
     pub repo: Repository,
-    /// Workflow key whose lock serialises writes to these rules.
+    /// Key of the workflow whose lock serialises writes to these rules.
     pub rule_scope: WorkflowKey,
-    /// Policy timestamp.
+    /// Policy timestamp of the batch: the time as of which its mutations are applied.
     pub as_of: Timestamp,
-    /// Policy that applies.
+    /// Policy that applies to the mutations.
     pub policy: Policy,
-    /// Decision about a review; `None` for a batch that results from verdicts.
+    /// Decision about a review that the batch results from; `None` for a batch that results from verdicts.
     pub review: Option<DecidedReview>,
-    /// Mutations to apply.
+    /// Mutations that the writer applies.
     pub mutations: Vec<RuleMutation>,
-    /// True until the writer has applied the batch.
+    /// True while the writer has not applied the batch.
     pub pending: bool,
 }
 
@@ -48,11 +48,11 @@ pub struct RuleBatch {
 pub struct RuleEvaluation {
     /// Id of the rule.
     pub memory: MemoryId,
-    /// Workflow of the run.
+    /// Workflow of the run in which the rule was evaluated.
     pub workflow: Workflow,
-    /// Id of the run.
+    /// Id of the run in which the rule was evaluated.
     pub run: RunId,
-    /// Verdict about the rule in this run.
+    /// Verdict on the rule in this run.
     pub verdict: &'static str,
 }
 
@@ -83,7 +83,7 @@ impl RuleBatch {
         causes
     }
 
-    /// Returns the evaluations that this batch contains.
+    /// Returns the rule evaluations that the mutations of this batch contain.
     pub fn rule_evaluations(&self) -> Vec<RuleEvaluation> {
         let looks = self.mutations.iter().filter_map(|mutation| match &mutation.ask {
             RuleMutationKind::Credit { memory, workflow, run, verdict, .. } => Some(RuleEvaluation {
@@ -97,7 +97,7 @@ impl RuleBatch {
         looks.collect()
     }
 
-    /// Returns the memories that the batch credits.
+    /// Returns the rules that the mutations of the batch credit.
     pub fn named_memories(&self) -> Vec<MemoryId> {
         let named = self.mutations.iter().filter_map(|mutation| match &mutation.ask {
             RuleMutationKind::Credit { memory, .. } => Some(*memory),
@@ -106,13 +106,14 @@ impl RuleBatch {
         named.collect()
     }
 
-    /// Returns true when the batch expires unused rules, which needs their usage counts.
+    /// Returns true when the batch expires unused rules, for which the usage of the rules must be loaded.
     pub fn needs_rule_use(&self) -> bool {
         self.mutations.iter().any(|mutation| matches!(mutation.ask, RuleMutationKind::Expire))
     }
 }
 
-/// Parses the usage of a rule: evaluations in total, and those that ignored it since it last changed.
+/// Parses the usage of a rule: the number of all its evaluations, and the number of those since its last change in
+/// which the run ignored the rule.
 pub fn rule_use_from_row(memory: &str, presented: i64, unused: i64) -> Result<(MemoryId, RuleUse)> {
     let place = at("rule_looks", memory);
     let (presented, unused) = (place.parse_unsigned(presented)?, place.parse_unsigned(unused)?);

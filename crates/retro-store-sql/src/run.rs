@@ -1,4 +1,4 @@
-//! Rows of `runs` with their facts.
+//! Converts the rows of `runs` with their facts.
 
 use jiff::Timestamp;
 use retro_core::effect::Trial;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::{at, parse_workflow_key};
 
-/// A row of `runs` with its facts.
+/// A row of `runs` with the facts of the run.
 #[derive(Debug, sqlx::FromRow)]
 pub struct RunRecord {
     workflow: String,
@@ -23,7 +23,7 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Converts the row of this tenant. Fails on a damaged value.
+    /// Converts the row, which belongs to this tenant. Fails on a damaged value.
     pub fn into_run_row(self, tenant: &Tenant) -> Result<RunRow> {
         let key = format!("{tenant}/{}/{}", self.workflow, self.run_id);
         let place = at("runs", &key);
@@ -37,7 +37,7 @@ impl RunRecord {
     }
 }
 
-/// Facts of a run that the estimate of a memory's effect needs.
+/// Facts of a run that are needed to estimate the effect of a memory.
 #[derive(Deserialize)]
 struct TrialFacts {
     outcome: RunOutcome,
@@ -47,8 +47,8 @@ struct TrialFacts {
     memories: RunMemories,
 }
 
-/// Parses a counted run for the estimate of a memory's effect: ordinal, facts, time of storing in Unix milliseconds,
-/// and whether the gateway recorded that the memory was presented.
+/// Parses a counted run for the estimate of a memory's effect. The row has the ordinal, the facts, the time of
+/// storing in Unix milliseconds, and whether the gateway recorded that the memory was presented.
 pub fn run_exposure_from_row(
     key: &WorkflowKey,
     memory: MemoryId,
@@ -67,13 +67,13 @@ pub fn run_exposure_from_row(
     Ok(RunExposure { ordinal: place.parse_unsigned(*ordinal)?, trial })
 }
 
-/// Facts of a run that the report of a window needs.
+/// Facts of a run that are needed for the report of a window.
 #[derive(Deserialize)]
 struct OutcomeFacts {
     outcome: RunOutcome,
 }
 
-/// Parses a run of a retrospective's window: ordinal, id and facts.
+/// Parses a run of a retrospective's window from its ordinal, id and facts.
 pub fn window_run_from_row(retrospective: &Retrospective, row: &(i64, String, String)) -> Result<WindowRun> {
     let (ordinal, run, facts) = row;
     let key = format!("{}/{run}", retrospective.key);
@@ -83,15 +83,16 @@ pub fn window_run_from_row(retrospective: &Retrospective, row: &(i64, String, St
     Ok(WindowRun { ordinal, run, outcome, pull_requests: Vec::new() })
 }
 
-/// Parses the spending of a counted run: ordinal and facts.
+/// Parses the spending of a counted run from its ordinal and facts.
 pub fn spending_from_row(key: &WorkflowKey, (ordinal, facts): &(i64, String)) -> Result<RunSpending> {
     let name = format!("{key}, ordinal {ordinal}");
     let facts: RunFacts = at("run_facts.facts", &name).parse_json(facts)?;
     Ok(RunSpending::from_facts(at("runs.ordinal", &name).parse_unsigned(*ordinal)?, &facts))
 }
 
-/// Parses an investigated run: number, ordinal, run id, whether it replaced another run, result, and facts. Returns
-/// `None` when the investigation has no answer or the run's outcome is unknown.
+/// Parses an investigated run from the number of the investigation, the ordinal and id of the run, whether it
+/// replaced another run, the result, and the facts. Returns `None` when the investigation has no answer or the run's
+/// outcome is unknown.
 pub fn investigated_run_from_row(
     key: &WorkflowKey,
     (number, ordinal, run, replacement, result, facts): &(i64, i64, String, bool, String, String),
@@ -109,7 +110,7 @@ pub fn investigated_run_from_row(
     Ok(outcome.succeeded().and_then(|succeeded| InvestigatedRun::from_investigation(&one, succeeded)))
 }
 
-/// Fails unless the number of runs found equals the retrospective's window.
+/// Fails unless the number of runs that were found equals the size of the retrospective's window.
 pub fn check_window_complete(retrospective: &Retrospective, found: usize) -> Result<()> {
     let Retrospective { key, first, last, asked, .. } = retrospective;
     if found as u64 == retrospective.window_runs() {

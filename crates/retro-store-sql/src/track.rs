@@ -1,4 +1,4 @@
-//! Rows of pull requests and of the runs linked to them.
+//! Converts the rows of pull requests and of the runs that are linked to them.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ struct ReferenceFacts {
     commit: Option<String>,
 }
 
-/// Parses the references in `run_facts.facts` of the run with this arrival number. Drops names that no
+/// Parses the references of the run with this arrival number from `run_facts.facts`. Leaves out names that no
 /// repository or commit can have.
 pub fn parse_references(key: &WorkflowKey, number: i64, facts: &str) -> Result<RunReferences> {
     let ReferenceFacts { repo, pull_request, commit } =
@@ -41,10 +41,11 @@ pub fn parse_references(key: &WorkflowKey, number: i64, facts: &str) -> Result<R
     })
 }
 
-/// Longest accepted name in bytes: GitHub's have at most 140, a hash has 64 digits.
+/// Maximum length of an accepted name in bytes. GitHub's names have at most 140, and a hash has at most 64 digits.
 const NAME_BYTES_MAX: usize = 512;
 
-/// Returns the rows of a commit trailer, one for each way to read it: workflow (empty: any) and run id.
+/// Returns the rows for a commit trailer, one for each way to read it. A row has the workflow, which is empty when
+/// any workflow is possible, and the run id.
 pub fn trailer_rows(trailer: &Trailer) -> Vec<(String, String)> {
     let read = parse_trailer(&trailer.text).into_iter();
     read.map(|(workflow, run)| (workflow.map(String::from).unwrap_or_default(), run.into())).collect()
@@ -61,10 +62,12 @@ pub fn pull_request_from_row(repo: String, number: i64) -> Result<PullRequestRef
     Ok(PullRequestRef { repo, number })
 }
 
-/// Workflow, run, repository, number and facts.
+/// Row of a link: workflow, run id, repository, pull request number, and pull request facts, which are `None` when no
+/// event of the pull request has arrived.
 pub type LinkRow = (String, String, String, i64, Option<String>);
 
-/// Parses a link of a run. Facts are empty when no event of the pull request has arrived yet.
+/// Parses a link between a run and a pull request. The facts are empty when no event of the pull request has arrived
+/// yet.
 pub fn link_from_row(tenant: &Tenant, row: LinkRow) -> Result<RunLink> {
     let (workflow, run, repo, number, known) = row;
     let key = parse_workflow_key(tenant.as_str(), &workflow)?;
@@ -74,7 +77,7 @@ pub fn link_from_row(tenant: &Tenant, row: LinkRow) -> Result<RunLink> {
     Ok((key.workflow, at("followed_runs.run_id", &workflow).parse(&run)?, pull_request, known))
 }
 
-/// Repository, number and facts.
+/// Row of the outcome of a known run: repository, pull request number and pull request facts.
 pub type OutcomeRow = (String, i64, String);
 
 /// Parses the outcome of a run at one of its pull requests.
@@ -84,11 +87,11 @@ pub fn outcome_from_row((repo, number, known): OutcomeRow) -> Result<PullRequest
     Ok(PullRequestOutcome::from_facts(pull_request, &known))
 }
 
-/// Run, repository, number and facts.
+/// Row of an outcome: run id, repository, pull request number and pull request facts.
 pub type RunOutcomeRow = (String, String, i64, String);
 
-/// Attaches outcomes, sorted by run and pull request, to the runs of a window; at most [`PULL_REQUESTS_NOTED_MAX`] to
-/// each run.
+/// Attaches outcomes to the runs of a window, at most [`PULL_REQUESTS_NOTED_MAX`] to each run. The rows must be
+/// sorted by run and pull request.
 pub fn attach_outcomes(window: &mut [WindowRun], rows: Vec<RunOutcomeRow>) -> Result<()> {
     let mut by_run: BTreeMap<String, Vec<PullRequestOutcome>> = BTreeMap::new();
     for (run, repo, number, known) in rows {
@@ -103,8 +106,8 @@ pub fn attach_outcomes(window: &mut [WindowRun], rows: Vec<RunOutcomeRow>) -> Re
     Ok(())
 }
 
-/// Returns for each tenant and workflow the arrival number from which tracking restarts: the one before the first
-/// rewritten run. New runs do not count, because tracking has not reached them yet.
+/// Returns for each tenant and workflow the arrival number after which tracking restarts, which is the one before the
+/// first rewritten run. New runs do not count, because tracking has not reached them yet.
 pub fn tracking_restart_points<'a>(writes: &[RunWrite<'a>]) -> BTreeMap<(&'a str, &'a str), u64> {
     let mut places = BTreeMap::new();
     for write in writes.iter().filter(|write| write.known) {
@@ -116,7 +119,7 @@ pub fn tracking_restart_points<'a>(writes: &[RunWrite<'a>]) -> BTreeMap<(&'a str
     places
 }
 
-/// Builds the message that wakes the writer for credits of a pull request in one workflow.
+/// Builds the message that wakes the writer when credit for a pull request is due in one workflow.
 pub fn outcomes_due_message(
     tenant: &Tenant,
     workflow: &str,

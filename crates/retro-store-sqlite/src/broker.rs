@@ -1,4 +1,4 @@
-//! State of the broker's streams.
+//! Stores the state of the broker's streams.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
@@ -129,7 +129,7 @@ impl BrokerStore for SqliteStore {
     }
 }
 
-/// Stores pending messages, unless the stream has ended or is suspected to have been replaced.
+/// Stores the pending messages of a stream, unless the stream has ended or may have been replaced.
 pub(crate) async fn store_pending(
     connection: &mut SqliteConnection,
     stream: &str,
@@ -153,7 +153,7 @@ pub(crate) async fn store_pending(
     Ok(())
 }
 
-/// Returns for each message whether every consumer has handled its event.
+/// Returns for each message whether all of its consumers have handled its event.
 pub(crate) async fn handled_events<'a>(
     connection: &mut SqliteConnection,
     messages: impl Iterator<Item = &'a WaitingMessage>,
@@ -166,7 +166,7 @@ pub(crate) async fn handled_events<'a>(
     Ok(inbox_check.into_handled())
 }
 
-/// Stores losses; those recorded before stay unchanged.
+/// Stores losses. Losses that were recorded before stay unchanged.
 pub(crate) async fn store_losses(connection: &mut SqliteConnection, lost: &[Loss]) -> Result<()> {
     const STORE: &str = "
         INSERT INTO losses (stream, number, first_sequence, last_sequence, message)

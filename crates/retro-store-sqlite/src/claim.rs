@@ -1,4 +1,4 @@
-//! Claims of investigations: the lease, the token, and everything that the worker needs.
+//! Claims investigations with a lease and a token, and loads everything that the worker needs.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use sqlx::SqliteConnection;
 use crate::convert::{OnTable, at};
 use crate::{investigate, memory, now_ms, outcome, retrospective, run};
 
-/// SQL clause that selects free investigations: due, past their pause, not leased, and not cancelled.
+/// SQL clause that selects free investigations, which are due, not paused, not leased and not cancelled.
 macro_rules! free {
     () => {
         concat!(
@@ -31,7 +31,7 @@ macro_rules! free {
 
 pub(crate) use free;
 
-/// Counts the investigations that can be claimed.
+/// Query that counts the investigations that can be claimed.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
 /// Claims the oldest free investigation for `lease_s` seconds. Returns `None` when there is none.
@@ -63,7 +63,7 @@ pub(crate) async fn claim_next(
     take.fetch_optional(connection).await.on_table("investigations")
 }
 
-/// Loads all data about a claimed investigation.
+/// Loads the data that a worker needs for an investigation that it has claimed.
 pub(crate) async fn load_claim(connection: &mut SqliteConnection, record: &ClaimRecord) -> Result<Claim> {
     let claimed = record.to_claimed_investigation()?;
     let stored =

@@ -1,13 +1,13 @@
-//! Translates the database's errors into the port's, and provides the conversions of `retro-store-sql`.
+//! Translates errors of the database into errors of the port, and provides the conversions of `retro-store-sql`.
 
 use retro_store::{Result, StoreError};
 use sqlx::error::DatabaseError;
 
 pub(crate) use retro_store_sql::{at, format_policy_time, to_i64, to_json};
 
-/// Turns the database's errors into the port's.
+/// Translates errors of the database into errors of the port.
 pub(crate) trait OnTable<T> {
-    /// Translates an error; `table` names the table for the reader of the message.
+    /// Translates an error. `table` is the name of the table that the error message states.
     fn on_table(self, table: &'static str) -> Result<T>;
 }
 

@@ -1,5 +1,5 @@
-//! Counting a batch: loads the known state, decides, and stores the effects, with a dozen statements
-//! regardless of the batch size.
+//! Counts a batch: loads the known state, decides, and stores the effects, in a dozen statements whatever the size of
+//! the batch.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -98,7 +98,7 @@ async fn known_events(
     seen.into_iter().try_for_each(|(index, seen)| known.add_event(arrivals, index, seen))
 }
 
-/// Returns the events that a consumer has seen: their index in `events`, and the stored content.
+/// Returns the events that a consumer has seen, each with its index in `events` and its stored content.
 pub(crate) async fn seen_events(
     connection: &mut SqliteConnection,
     consumer: &str,
@@ -185,7 +185,8 @@ async fn store_events(connection: &mut SqliteConnection, events: &[&Arrival]) ->
     at("inbox", "a batch").check_rows_affected(done.rows_affected(), expected)
 }
 
-/// Stores the states of workflows, with the last arrival number given in each and the number of new events.
+/// Stores the states of workflows, each with the highest arrival number assigned in it and the number of its new
+/// events.
 async fn store_workflows(connection: &mut SqliteConnection, plan: &WritePlan<'_>) -> Result<()> {
     let WritePlan { states, recorded, events_of, .. } = plan;
     const STORE: &str = "
@@ -220,7 +221,7 @@ async fn store_workflows(connection: &mut SqliteConnection, plan: &WritePlan<'_>
     at("workflows", "a batch").check_rows_affected(done.rows_affected(), states.len())
 }
 
-/// Finds the state of one workflow.
+/// Finds the state of a workflow. Returns `None` when the workflow is not known.
 pub(crate) async fn find_workflow_state(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -230,7 +231,7 @@ pub(crate) async fn find_workflow_state(
     Ok(known.facts.workflows.remove(key))
 }
 
-/// Updates the state of an existing workflow; the number of recorded runs stays.
+/// Updates the state of an existing workflow. The number of its recorded runs does not change.
 pub(crate) async fn set_workflow_state(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -254,7 +255,7 @@ pub(crate) async fn set_workflow_state(
     at("workflows", key).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Builds the key of an inbox row.
+/// Returns the key of an inbox row as a JSON array: tenant, source and id of the event.
 fn event_row(event: &EventKey) -> Value {
     json!([event.tenant.as_str(), event.source, event.id])
 }

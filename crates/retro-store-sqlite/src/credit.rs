@@ -1,4 +1,4 @@
-//! Late credit: stores the memories that were applied in runs, and the credits that are due.
+//! Stores the memory applications of runs, and the credits that become due when pull requests end.
 
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::memory::ChangeCause;
@@ -17,13 +17,14 @@ use crate::convert::{OnTable, at, to_i64};
 use crate::memory::{append_changes, list_living_and_named, store_memories};
 use crate::{close, now_ms, outbox, track};
 
-/// A due credit: its next uses of memories, and whether more follow.
+/// Part of a due credit: the facts about its next memory applications, and whether more follow.
 pub(crate) struct DueCredit {
     pub(crate) facts: CreditFacts,
     more: bool,
 }
 
-/// Loads the next part of a due credit, at most `limit` uses. Returns `None` when no credit is due.
+/// Loads the next part of a due credit, with at most `limit` memory applications. Returns `None` when no credit is
+/// due for this pull request.
 pub(crate) async fn load_due_credit(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -64,7 +65,7 @@ pub(crate) async fn load_due_credit(
     Ok(Some(DueCredit { facts, more }))
 }
 
-/// Lists the uses after this run and memory: one more than `limit` when more follow.
+/// Lists the memory applications that follow the run and memory in `after`, at most one more than `limit`.
 async fn list_uses_after(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -98,8 +99,8 @@ async fn list_uses_after(
     rows.iter().map(read).collect()
 }
 
-/// Stores the results of crediting. Deletes the due credit, or moves it past this part and wakes the writer
-/// for the next part.
+/// Stores the results of crediting one part. Deletes the due credit after the last part; before that, moves it to the
+/// next part and wakes the writer.
 pub(crate) async fn store_credit(
     connection: &mut SqliteConnection,
     due: &DueCredit,
@@ -158,8 +159,8 @@ pub(crate) async fn list_overdue(
     rows.into_iter().map(read).collect()
 }
 
-/// Records the memory uses that a closed retrospective found. Where the pull request of such a run has ended already,
-/// credit becomes due.
+/// Records the memory applications that a closed retrospective found. If a pull request of an affected run has
+/// already ended, its credit becomes due.
 pub(crate) async fn record_applied(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,

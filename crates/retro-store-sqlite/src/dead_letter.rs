@@ -1,4 +1,4 @@
-//! History of a dead letter's attempts, and its edited versions.
+//! Stores the history of the attempts at a message, and the edited versions of a dead letter.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
@@ -185,7 +185,7 @@ async fn append_version(
     at("letter_versions", dead_letter).parse_unsigned(version)
 }
 
-/// Records that an attempt began. Starting the same attempt again overwrites its record.
+/// Records that an attempt began. When the same attempt begins again, its record is overwritten.
 pub(crate) async fn record_attempt_start(
     connection: &mut SqliteConnection,
     position: &DeliveryPosition,
@@ -240,8 +240,9 @@ pub(crate) async fn record_attempt_failure(
     Ok(())
 }
 
-/// Attaches the recorded attempts at a message to its dead letter, with the final failure; `attempts` of them
-/// were used up. An attempt begun beyond that number was the dead-lettering itself and is deleted.
+/// Attaches the recorded attempts at a message, including the final failure, to its dead letter. `attempts` is the
+/// number of attempts that were used up; a recorded attempt beyond this number was the dead-lettering itself and is
+/// deleted.
 pub(crate) async fn attach_attempts(
     connection: &mut SqliteConnection,
     dead_letter: DeadLetterId,
@@ -276,7 +277,8 @@ pub(crate) async fn attach_attempts(
     trim_attempts(connection, dead_letter).await
 }
 
-/// Bounds the history of a dead letter that was replayed many times: the first attempt and the newest ones stay.
+/// Bounds the history of a dead letter that was replayed many times. Only the first attempt and the newest ones are
+/// kept.
 async fn trim_attempts(connection: &mut SqliteConnection, dead_letter: DeadLetterId) -> Result<()> {
     const BOUND: &str = "
         DELETE FROM attempt_history
@@ -293,7 +295,7 @@ async fn trim_attempts(connection: &mut SqliteConnection, dead_letter: DeadLette
     Ok(())
 }
 
-/// Deletes the recorded attempts at a message whose dead letter has them already.
+/// Deletes the recorded attempts at a message whose dead letter already has its attempts.
 pub(crate) async fn clear_attempts(
     connection: &mut SqliteConnection,
     position: &DeliveryPosition,
@@ -311,7 +313,7 @@ pub(crate) async fn clear_attempts(
     Ok(())
 }
 
-/// Stores which of the tenant's dead letters a batch sends, in order.
+/// Stores which of the tenant's dead letters a batch sends, and in which order.
 pub(crate) async fn store_batch_dead_letters(
     connection: &mut SqliteConnection,
     tenant: &Tenant,

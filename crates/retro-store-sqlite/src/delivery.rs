@@ -1,4 +1,4 @@
-//! Delivery attempts, and dead letters.
+//! Counts delivery attempts and stores dead letters.
 
 use async_trait::async_trait;
 use retro_core::id::{DeadLetterId, Tenant};
@@ -68,8 +68,8 @@ impl DeliveryStore for SqliteStore {
     }
 }
 
-/// Stores a dead letter unless it exists, deletes its attempts, and announces it. A replay that failed again reopens
-/// its dead letter instead.
+/// Stores a dead letter unless it exists, deletes the count of its attempts, and announces it. If the message was a
+/// replay, reopens the original dead letter instead. Returns the id of the dead letter.
 pub(crate) async fn store_dead_letter(
     connection: &mut SqliteConnection,
     letter: &NewDeadLetter,
@@ -94,7 +94,8 @@ pub(crate) async fn store_dead_letter(
     Ok(id)
 }
 
-/// Returns true when exactly this message has a dead letter.
+/// Returns true when exactly this message has a dead letter: both the id and the time at which the message was stored
+/// must match.
 async fn is_dead_lettered(connection: &mut SqliteConnection, message: &Redelivery) -> Result<bool> {
     const LOOK: &str = "SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = ?1 AND stored_at = ?2)";
     sqlx::query_scalar(LOOK)
@@ -105,8 +106,8 @@ async fn is_dead_lettered(connection: &mut SqliteConnection, message: &Redeliver
         .on_table("dead_letters")
 }
 
-/// Counts an attempt and returns the number counted. The count stops at `most`, so a process that keeps dying before it
-/// dead-letters an exhausted message adds nothing more.
+/// Counts an attempt and returns the number of attempts so far. The count stops at `most`, so it does not grow when a
+/// process repeatedly dies before it dead-letters an exhausted message.
 async fn count_attempt(
     connection: &mut SqliteConnection,
     position: &DeliveryPosition,
@@ -142,7 +143,7 @@ async fn forget_attempts(connection: &mut SqliteConnection, position: &DeliveryP
     Ok(())
 }
 
-/// Inserts a dead letter. Returns true when it is new.
+/// Inserts a dead letter unless it exists. Returns true when it was inserted.
 async fn insert_dead_letter(
     connection: &mut SqliteConnection,
     id: DeadLetterId,
@@ -179,7 +180,7 @@ async fn insert_dead_letter(
     Ok(done.rows_affected() == 1)
 }
 
-/// Finds a dead letter that the tenant may see.
+/// Finds a dead letter by its id. Returns `None` when the tenant may not see it or it does not exist.
 pub(crate) async fn find_dead_letter(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -199,7 +200,7 @@ pub(crate) async fn find_dead_letter(
     row.map(DeadLetterRecord::into_dead_letter).transpose()
 }
 
-/// Marks a dead letter as replayed. Fails when it is already.
+/// Marks a dead letter as replayed. Fails when it is already marked.
 pub(crate) async fn mark_replayed(connection: &mut SqliteConnection, id: DeadLetterId) -> Result<()> {
     const MARK: &str = "UPDATE dead_letters SET status = ?2 WHERE id = ?1 AND status <> ?2";
     let done = sqlx::query(MARK)

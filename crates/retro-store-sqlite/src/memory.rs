@@ -1,4 +1,4 @@
-//! Rows of `memories`, `changes` and `tombstones`.
+//! Reads and writes the rows of `memories`, `changes` and `tombstones`.
 
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 
 use crate::convert::{self, OnTable, at, format_policy_time};
 
-/// Lists the living memories of a workflow and the named ones of any status, by id.
+/// Lists the living memories of a workflow, and its memories in `named` whatever their status, sorted by id.
 pub(crate) async fn list_living_and_named(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -34,7 +34,7 @@ pub(crate) async fn list_living_and_named(
     rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Lists the named memories that are repository rules, in any status.
+/// Lists the memories in `named` that are repository rules, whatever their status, sorted by id.
 pub(crate) async fn list_named_rules(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -52,7 +52,7 @@ pub(crate) async fn list_named_rules(
     rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Appends changes. Fails on a duplicate, which would count twice in its memory.
+/// Appends changes to the change log. Fails on a duplicate, which would change its memory twice.
 pub(crate) async fn append_changes(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -82,8 +82,8 @@ pub(crate) async fn append_changes(
     at("changes", key).check_rows_affected(done.rows_affected(), changes.len())
 }
 
-/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow; that memory
-/// stays unchanged.
+/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow, and does not change
+/// that memory.
 pub(crate) async fn store_memories(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -167,7 +167,7 @@ pub(crate) async fn purge_tombstones(
     at("tombstones", key).check_rows_affected(done.rows_affected(), expired.len())
 }
 
-/// Lists the tombstones of a workflow by memory, expired ones included.
+/// Lists the tombstones of a workflow, including expired ones, sorted by the id of the memory.
 pub(crate) async fn list_tombstones(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,

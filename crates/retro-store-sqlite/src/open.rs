@@ -1,4 +1,4 @@
-//! Opening and migrating the database file.
+//! Opens and migrates the database file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool, Tra
 
 use crate::convert::OnTable;
 
-/// Time that a statement waits for another writing process. Transactions take milliseconds, so it expires
-/// only when another process keeps holding the file.
+/// Maximum time that a statement waits for another writing process. Transactions take milliseconds, so this time
+/// passes only when another process keeps the file locked.
 pub const BUSY_WAIT: Duration = Duration::from_secs(5);
-/// Time that a call waits for a connection of its pool: longer than a few writers in a row, each waiting
-/// [`BUSY_WAIT`].
+/// Maximum time that a call waits for a connection of its pool. It is longer than a few writers take one after
+/// another when each waits [`BUSY_WAIT`].
 const POOL_WAIT: Duration = Duration::from_secs(15);
-/// Number of reading connections. More would only compete for the same cores.
+/// Maximum number of reading connections. More connections would only compete for the same cores.
 pub const READERS_MAX: u32 = 4;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/sqlite");
@@ -54,8 +54,8 @@ impl SqliteStore {
         Self::connect(path).await
     }
 
-    /// Returns a store that opens the file on first use, and retries on each call until it succeeds: for a process that
-    /// waits for its database. Does not create the file.
+    /// Returns a store that opens the file on first use, and retries on each call until it succeeds, for a process
+    /// that waits for its database. Does not create the file.
     pub fn open_lazily(path: &Path) -> Self {
         let writer = pool_options(1).connect_lazy_with(connect_options(path));
         let reader = pool_options(READERS_MAX).connect_lazy_with(connect_options(path).read_only(true));
@@ -87,7 +87,7 @@ impl SqliteStore {
         self.reader.begin().await.on_table("beginning to read")
     }
 
-    /// Connections for single-statement reads.
+    /// Returns the connections for reads that consist of a single statement.
     pub(crate) const fn reader(&self) -> &SqlitePool {
         &self.reader
     }
@@ -114,9 +114,9 @@ impl SchemaStore for SqliteStore {
     }
 }
 
-/// Builds the pool options. Connections are kept open: closing the last one would checkpoint the log, and a
-/// local file never goes stale. A connection whose driver state is "in a transaction" is replaced: on a full
-/// disk SQLite rolls back by itself, the driver's own rollback then finds nothing to undo, and the connection
+/// Builds the pool options. Connections are kept open, because closing the last one would checkpoint the log, and a
+/// connection to a local file never goes stale. A connection whose driver state is "in a transaction" is replaced: on
+/// a full disk SQLite rolls back by itself, the driver's own rollback then finds nothing to undo, and the connection
 /// would refuse every later transaction.
 fn pool_options(connections: u32) -> SqlitePoolOptions {
     let pool = SqlitePoolOptions::new().max_connections(connections).acquire_timeout(POOL_WAIT);
@@ -125,15 +125,15 @@ fn pool_options(connections: u32) -> SqlitePoolOptions {
     pool.min_connections(1).idle_timeout(None).max_lifetime(None)
 }
 
-/// Builds the pool for agents' reads, which connects when the first agent asks.
+/// Builds the pool for agents' reads. It connects at the first request of an agent.
 fn agent_pool(path: &Path) -> SqlitePool {
     pool_options(AGENT_CONNECTIONS_MAX)
         .min_connections(0)
         .connect_lazy_with(connect_options(path).read_only(true))
 }
 
-/// Commits a transaction. Every commit goes through here, for fault injection. After an error the outcome is unknown;
-/// it is safe to repeat the whole call.
+/// Commits a transaction. Every commit uses this function, so that faults can be injected. After an error it is
+/// unknown whether the transaction was committed; it is safe to repeat the whole call.
 pub(crate) async fn commit(transaction: Transaction<'_, Sqlite>, label: Label) -> Result<()> {
     run_step(label, transaction.commit()).await.on_table("committing")
 }
@@ -154,8 +154,8 @@ pub async fn migrate(path: &Path) -> Result<Vec<String>> {
     applied
 }
 
-/// Applies the migrations within one transaction, which keeps every other writer out; their own transactions become
-/// its savepoints.
+/// Applies the migrations within one transaction, which excludes every other writer. The transactions of the single
+/// migrations become savepoints.
 async fn migrate_locked(connection: &mut SqliteConnection) -> Result<Vec<String>> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.on_table("_sqlx_migrations")?;
     transaction.ensure_migrations_table(&MIGRATOR.table_name).await.map_err(migration_failed)?;
@@ -167,7 +167,7 @@ async fn migrate_locked(connection: &mut SqliteConnection) -> Result<Vec<String>
     Ok(missing)
 }
 
-/// Lists this program's migrations that the file lacks.
+/// Lists the migrations of this program that were not applied to the file.
 async fn missing_migrations<'c>(reader: impl sqlx::SqliteExecutor<'c>) -> Result<Vec<String>> {
     const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success";
     let applied: Vec<i64> = match sqlx::query_scalar(APPLIED).fetch_all(reader).await {

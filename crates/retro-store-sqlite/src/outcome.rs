@@ -1,4 +1,4 @@
-//! Outcomes of runs at their pull requests.
+//! Queries the pull requests behind runs, and their outcomes.
 
 use async_trait::async_trait;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
@@ -46,7 +46,7 @@ impl OutcomeStore for SqliteStore {
     }
 }
 
-/// Lists the known outcomes of a run, by pull request.
+/// Lists the known pull request outcomes of a run, sorted by pull request.
 pub(crate) async fn list_outcomes_of(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -66,7 +66,7 @@ pub(crate) async fn list_outcomes_of(
     rows.into_iter().map(outcome_from_row).collect()
 }
 
-/// Attaches to the runs of a window the known outcomes of their pull requests.
+/// Attaches the known outcomes of pull requests to the runs of a window.
 pub(crate) async fn attach_window_outcomes(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,

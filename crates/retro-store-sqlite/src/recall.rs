@@ -1,4 +1,5 @@
-//! Reading memories for agents: candidates of a step, presentations to runs, and lookups by name.
+//! Reads memories for agents: candidates of a step, and lookups by id. Also records which memories were presented to
+//! runs and read by them.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
@@ -131,8 +132,8 @@ impl MemoryRefStore for SqliteStore {
     }
 }
 
-/// Records presentations. Returns the memories that the run has been presented with for the first time. Skips ids that
-/// are not memories of this workflow.
+/// Records that these memories were presented to the run. Returns those that had not been presented to it before. Skips
+/// ids that are neither memories of the workflow nor rules of a repository.
 async fn record_presentations(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,

@@ -1,5 +1,5 @@
-//! Retention: each call is one transaction over the oldest rows of a stage. The rows to purge are selected first, by an
-//! index on their age, and later statements name them by key, so that rows arriving meanwhile are never purged.
+//! Purges old rows. Each call is one transaction over the oldest rows of a stage. The rows to purge are selected first,
+//! by an index on their age, and later statements select them by key, so that rows arriving meanwhile are never purged.
 
 use async_trait::async_trait;
 use retro_core::id::EventKey;
@@ -15,13 +15,14 @@ use crate::convert::{self, OnTable, at, to_i64};
 use crate::open::commit;
 use crate::{SqliteStore, now_ms};
 
-/// Maximum age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
+/// Maximum age in seconds: a thousand years. It keeps the age in milliseconds within 64 bits.
 const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
 /// Maximum number of retrospectives whose windows one call processes; a window usually contains a few dozen
 /// runs.
 const WINDOWS_PER_CALL: u32 = 100;
 
-/// SQL expression for the time before which rows are old enough; parameter 1 is the age in seconds.
+/// SQL expression for the cutoff time in milliseconds: rows that are not newer are old enough. Parameter 1 is the age
+/// in seconds.
 macro_rules! cutoff {
     () => {
         concat!(now_ms!(), " - ?1 * 1000")
@@ -74,12 +75,13 @@ async fn record_purged(connection: &mut SqliteConnection, stage: RetentionStage,
     Ok(())
 }
 
-/// Builds the result of a call that purged `rows`.
+/// Returns the result of a call that purged this many rows. More rows may be left when the limit was reached.
 fn purged_rows(rows: u64, limit: u32) -> PurgeResult {
     PurgeResult { rows, has_more: rows >= u64::from(limit) }
 }
 
-/// Lists closed retrospectives of at least this age whose windows still have rows of a stage.
+/// Lists closed retrospectives of at least this age whose windows still have rows of a stage, at most
+/// [`WINDOWS_PER_CALL`].
 async fn list_windows(
     connection: &mut SqliteConnection,
     sql: &'static str,
@@ -93,8 +95,8 @@ async fn list_windows(
         .on_table("retrospectives")
 }
 
-/// Query for runs to purge: their window is among those in parameter 1, and no open manual retrospective has sampled
-/// them. Such a retrospective has a pending investigation; those are few and found by an index.
+/// Query for runs to purge: runs in the windows of parameter 1 that no open manual retrospective has sampled. An open
+/// manual retrospective always has a pending investigation. There are few of those, and an index finds them.
 macro_rules! of_windows {
     ($details:literal) => {
         concat!(
@@ -115,7 +117,7 @@ macro_rules! of_windows {
     };
 }
 
-/// Marks the windows in parameter 1 that have no details of a kind left.
+/// Statement that advances the purge stage of those windows of parameter 1 that have no rows left in the details table.
 macro_rules! mark_windows {
     ($details:literal, $from:literal, $to:literal) => {
         concat!(
@@ -129,7 +131,7 @@ macro_rules! mark_windows {
     };
 }
 
-/// Keys of runs: tenant, workflow and arrival number.
+/// Keys of runs. Each consists of tenant, workflow and arrival number.
 type RunKeys = Vec<(String, String, i64)>;
 
 async fn purge_bodies(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Result<PurgeResult> {
@@ -159,7 +161,8 @@ async fn purge_bodies(connection: &mut SqliteConnection, age_s: i64, limit: u32)
     Ok(PurgeResult { rows: rows + uncounted, has_more: marked > 0 || rows + uncounted >= u64::from(limit) })
 }
 
-/// Purges facts and bodies of runs that were not counted; their identities stay. Returns the number of runs.
+/// Purges facts and bodies of runs that were not counted, and keeps their identities. Returns the number of purged
+/// runs.
 async fn purge_uncounted(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Result<u64> {
     const PICK: &str = concat!(
         "SELECT tenant, workflow, number FROM run_facts WHERE uncounted_ms IS NOT NULL AND uncounted_ms <= ",
@@ -311,7 +314,7 @@ async fn delete_rows(
     Ok(done.rows_affected())
 }
 
-/// Replaces inbox rows by digests, written in digest order so that neighbouring rows share pages.
+/// Replaces inbox rows by digests. The digests are inserted in sorted order, so that neighbouring rows share pages.
 async fn purge_events(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Result<PurgeResult> {
     const PICK: &str = concat!(
         "SELECT consumer, tenant, source, event_id, content_hash FROM inbox WHERE received_ms <= ",
@@ -352,7 +355,8 @@ async fn purge_events(connection: &mut SqliteConnection, age_s: i64, limit: u32)
     Ok(purged_rows(rows.len() as u64, limit))
 }
 
-/// Returns the events known only by their digest: their index in `events`, and the digest of the content.
+/// Returns those of the given events whose inbox row was purged, each as its index in `events` and the digest of its
+/// content.
 pub(crate) async fn purged_events(
     connection: &mut SqliteConnection,
     consumer: &str,

@@ -1,4 +1,4 @@
-//! Rows of `retrospectives`.
+//! Reads and writes the rows of `retrospectives`.
 
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_core::retrospective::{Retrospective, RetrospectiveState};
@@ -12,7 +12,7 @@ use sqlx::SqliteConnection;
 use crate::convert::{self, OnTable, at, format_policy_time, to_i64};
 use crate::{SqliteStore, now_ms};
 
-/// Finds a retrospective of the tenant.
+/// Finds a retrospective of the tenant by its id.
 pub(crate) async fn find_retrospective(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -88,10 +88,10 @@ pub(crate) async fn insert_opened(
     at("retrospectives", "a batch").check_rows_affected(done.rows_affected(), opened.len())
 }
 
-/// Reassigns the ordinals of a window that is about to be claimed, in the order of the intake stream. With
-/// several counters the order of counting depends on timing; stream order does not, so the same stream yields
-/// the same windows (law 3). Runs that were ever claimed or investigated keep their ordinals. So do all runs
-/// while a manual retrospective is open, because it names runs by ordinal.
+/// Reassigns the ordinals of a window that is about to be claimed, in the order of the intake stream. With several
+/// counters the order of counting depends on timing, but the stream order does not, so the same stream yields the same
+/// windows (law 3). Runs that were ever claimed or investigated keep their ordinals. While a manual retrospective is
+/// open, all runs keep theirs, because it identifies runs by ordinal.
 async fn assign_ordinals(connection: &mut SqliteConnection, retrospective: &Retrospective) -> Result<()> {
     const DEAL: &str = "
         WITH looked_at AS (
@@ -142,8 +142,8 @@ async fn assign_ordinals(connection: &mut SqliteConnection, retrospective: &Retr
     )
 }
 
-/// Inserts a manual retrospective. The epoch only has to be unique: it counts down from -1 within the
-/// workflow.
+/// Inserts a manual retrospective. Its epoch only has to be unique: epochs of manual retrospectives count down from -1
+/// within the workflow.
 pub(crate) async fn insert_manual(connection: &mut SqliteConnection, manual: &Retrospective) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
@@ -169,7 +169,7 @@ pub(crate) async fn insert_manual(connection: &mut SqliteConnection, manual: &Re
     at("retrospectives", manual.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Moves a retrospective from its loaded state to another. Fails when the stored state differs.
+/// Changes the state of a retrospective. Fails when the stored state is no longer the one that was loaded.
 pub(crate) async fn set_state(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
@@ -191,7 +191,7 @@ pub(crate) async fn set_state(
     at("retrospectives.state", retrospective.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores the sample of a retrospective that has none.
+/// Stores the sample of a retrospective that has none yet.
 pub(crate) async fn set_sample(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
@@ -210,7 +210,8 @@ pub(crate) async fn set_sample(
 }
 
 impl SqliteStore {
-    /// Lists the retrospectives that have been in `state` for at least `older_than_s` seconds, longest first.
+    /// Lists the retrospectives that have been in `state` for at least `older_than_s` seconds, the longest waiting
+    /// first.
     pub(crate) async fn list_waiting_in(
         &self,
         state: RetrospectiveState,

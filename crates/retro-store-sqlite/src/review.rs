@@ -1,4 +1,4 @@
-//! Review events: recording them, and storing the decisions about them.
+//! Records review events and stores the decisions about them.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -138,7 +138,7 @@ impl ReviewerStore for SqliteStore {
     }
 }
 
-/// Records one event that was not in the inbox before this batch.
+/// Records one review event that was not in the inbox before this batch.
 async fn record_event(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -193,8 +193,8 @@ async fn record_event(
     })
 }
 
-/// Ensures that the pull request has a row and stores its author. Returns true when the author was unknown and the pull
-/// request has remarks.
+/// Ensures that the pull request has a row, and stores its author. If the pull request already has remarks, its review
+/// also becomes due after `wait_s` seconds. Returns true when the author was unknown before and the event names one.
 async fn record_author(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -231,7 +231,7 @@ async fn record_author(
     Ok(updated.rows_affected() > 0)
 }
 
-/// Stores a remark, unless a newer version of it is known.
+/// Stores a remark, unless a newer version of it is already stored.
 async fn store_remark(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -286,7 +286,8 @@ async fn store_remark(
     Ok(if known > 0 { ReviewEventResult::Unchanged } else { ReviewEventResult::LimitReached })
 }
 
-/// Stores the state of a thread, unless a newer one is known.
+/// Stores whether a thread is resolved. Ignores the event when a newer state is already stored, or when the pull
+/// request already has [`REMARKS_MAX`] other threads.
 async fn store_thread(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -316,7 +317,8 @@ async fn store_thread(
     Ok(if done.rows_affected() > 0 { ReviewEventResult::Recorded } else { ReviewEventResult::Unchanged })
 }
 
-/// Makes the review of a pull request due after the wait, unless it is due already.
+/// Increments the revision of a pull request's reviews, and makes their decision due `wait_s` seconds from now, unless
+/// it is due already.
 async fn schedule_review(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -367,7 +369,8 @@ async fn store_batch(
     at("rule_batches", settled.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores the remarks that make a request, with its title.
+/// Marks the remarks from which a rule was requested, each with the title of the rule, and clears the mark of all other
+/// remarks.
 async fn set_requests(
     connection: &mut SqliteConnection,
     key: &PullRequestKey,

@@ -20,7 +20,7 @@ use crate::memory::{
 };
 use crate::{SqliteStore, now_ms, outbox};
 
-/// Finds a batch of the tenant.
+/// Finds a rule batch of the tenant by its id.
 pub(crate) async fn find_batch(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -59,7 +59,7 @@ pub(crate) async fn load_batch_facts(
     Ok(RuleBatchFacts { id, review, mutations, rules })
 }
 
-/// Stores the results of applying a batch.
+/// Stores the effects of applying a rule batch.
 pub(crate) async fn store_applied_batch(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -99,7 +99,7 @@ pub(crate) async fn store_applied_batch(
     outbox::enqueue_messages(connection, closed.messages.iter()).await
 }
 
-/// Stores the rule mutations that follow from a retrospective's verdicts, for the writer.
+/// Stores the batches of rule mutations that follow from a retrospective's verdicts. The writer applies them later.
 pub(crate) async fn insert_batches(connection: &mut SqliteConnection, all: &[RuleUseBatch]) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO rule_batches (tenant, id, workflow, repo, as_of, policy, mutations, state, settled_ms)
@@ -125,8 +125,8 @@ pub(crate) async fn insert_batches(connection: &mut SqliteConnection, all: &[Rul
     Ok(())
 }
 
-/// Records the rule evaluations of a batch before it is decided, because the decision counts them. Evaluations of one
-/// rule in one run count once.
+/// Records the rule evaluations of a batch before the batch is decided, because the decision counts them. Several
+/// evaluations of one rule in one run count once.
 pub(crate) async fn record_evaluations(connection: &mut SqliteConnection, batch: &RuleBatch) -> Result<()> {
     const LOOK: &str = "
         INSERT INTO rule_looks (tenant, memory, workflow, run_id, verdict, as_of)
@@ -173,7 +173,7 @@ async fn load_rule_uses(
     rows.iter().map(|row| rule_use_from_row(&row.0, row.1, row.2)).collect()
 }
 
-/// Loads the facts for the decision about a promotion.
+/// Loads the facts for the decision about promoting a rule.
 pub(crate) async fn load_promote_facts(
     connection: &mut SqliteConnection,
     keeper: WorkflowKey,
@@ -183,7 +183,7 @@ pub(crate) async fn load_promote_facts(
     Ok(PromoteFacts { rule_scope: keeper, memory, memories })
 }
 
-/// Stores the results of a promotion.
+/// Stores the effects of promoting a rule.
 pub(crate) async fn store_promotion(
     connection: &mut SqliteConnection,
     rule_scope: &WorkflowKey,
@@ -195,7 +195,7 @@ pub(crate) async fn store_promotion(
 }
 
 impl SqliteStore {
-    /// Lists the batches that have been pending for at least `older_than_s` seconds, oldest first.
+    /// Lists the rule batches that have been pending for at least `older_than_s` seconds, the oldest first.
     pub(crate) async fn list_waiting_batches(
         &self,
         older_than_s: u64,
@@ -206,7 +206,7 @@ impl SqliteStore {
             now_ms!(),
             " - ?1 * 1000 ORDER BY settled_ms, tenant, id LIMIT ?2"
         );
-        /// Maximum age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
+        /// Maximum age in seconds: a thousand years. It keeps the age in milliseconds within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(to_i64(older_than_s.min(AGE_MAX_S)))

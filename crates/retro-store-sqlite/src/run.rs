@@ -1,4 +1,4 @@
-//! Runs: a narrow table of identities, and separate tables for facts and bodies.
+//! Stores and loads runs. A narrow table holds their identities, and separate tables hold their facts and bodies.
 
 use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;
@@ -16,7 +16,8 @@ use crate::convert::{self, OnTable, at, to_i64};
 use crate::now_ms;
 use crate::tracked_runs::rewind_tracking;
 
-/// Stores runs with their facts and bodies, replacing those of known runs. No run may occur twice in `writes`.
+/// Stores runs with their facts and bodies. The facts and bodies of runs that are already stored are replaced. No run
+/// may occur twice in `writes`.
 pub(crate) async fn store_runs(
     connection: &mut SqliteConnection,
     writes: &[RunWrite<'_>],
@@ -74,7 +75,7 @@ async fn store_facts(connection: &mut SqliteConnection, writes: &[RunWrite<'_>])
     at("run_facts", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
-/// Stores bodies. All bodies are passed as one parameter, and each row is a slice of it.
+/// Stores the bodies of runs. All bodies are passed as one concatenated parameter, and each row takes its slice of it.
 async fn store_bodies(
     connection: &mut SqliteConnection,
     writes: &[RunWrite<'_>],
@@ -110,7 +111,7 @@ async fn store_bodies(
     at("run_bodies", "a batch").check_rows_affected(done.rows_affected(), expected)
 }
 
-/// Loads the run of a window with this ordinal, and its body.
+/// Loads the facts and the body of the run with this ordinal in the workflow. Fails when the run has no facts.
 pub(crate) async fn load_run_at(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
@@ -134,7 +135,7 @@ pub(crate) async fn load_run_at(
     Ok((place.parse_json(&facts)?, stored_body(&body, stored.as_deref())))
 }
 
-/// Lists the ordinals of a retrospective's window, in order. Fails when one is missing.
+/// Lists the ordinals of the runs in a retrospective's window, in ascending order. Fails when one is missing.
 pub(crate) async fn list_window_ordinals(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
@@ -154,8 +155,8 @@ pub(crate) async fn list_window_ordinals(
     found.into_iter().map(|ordinal| at("runs.ordinal", &retrospective.key).parse_unsigned(ordinal)).collect()
 }
 
-/// Lists the runs of a retrospective's window, or those that a manual retrospective names, by ordinal. Fails when one
-/// is missing.
+/// Lists the runs of a retrospective, sorted by ordinal: those of its window or, for a manual one, those that were
+/// named. Fails when one is missing.
 pub(crate) async fn list_window_runs(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,

@@ -1,4 +1,5 @@
-//! Tracking of pull requests. SQLite's single writer takes the place of the tenant lock.
+//! Tracks pull requests. Other databases lock the tenant for this; SQLite needs no lock, because it has a single
+//! writer.
 
 use async_trait::async_trait;
 use retro_core::id::{EventKey, Tenant, Workflow, WorkflowKey};
@@ -85,7 +86,7 @@ impl TrackerStore for SqliteStore {
     }
 }
 
-/// Finds the stored content of an event.
+/// Finds the stored content of a tracked event. Returns `None` when the event has not been handled.
 async fn find_seen_content(
     connection: &mut SqliteConnection,
     event: &EventKey,
@@ -140,8 +141,8 @@ async fn track_tenant(connection: &mut SqliteConnection, tenant: &Tenant) -> Res
     Ok(())
 }
 
-/// Merges new facts into those of a pull request. Returns true when this changes whether or
-/// how the pull request ended.
+/// Merges new facts into the stored facts of a pull request. Returns true when this changes whether or how the pull
+/// request ended.
 async fn merge_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -166,7 +167,7 @@ async fn merge_facts(
     Ok(known.credited_ends() != before)
 }
 
-/// Finds the facts of a pull request. Returns `None` when no event of it has arrived.
+/// Finds the facts of a pull request. Returns `None` when no event about it has arrived.
 pub(crate) async fn find_pull_request_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -183,7 +184,7 @@ pub(crate) async fn find_pull_request_facts(
     stored.map(|stored| parse_pull_request_facts(pull_request, &stored)).transpose()
 }
 
-/// Stores the commits of a pull request. Returns true when at least one of them is new.
+/// Stores the commits of a pull request. Returns true when at least one commit is new.
 async fn store_commits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -204,7 +205,7 @@ async fn store_commits(
     Ok(done.rows_affected() > 0)
 }
 
-/// Stores trailers of commits. Returns true when at least one of them is new.
+/// Stores commit trailers that name runs. Returns true when at least one trailer is new.
 async fn store_trailers(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -224,7 +225,7 @@ async fn store_trailers(
     Ok(stored.on_table("commit_trailers")?.rows_affected() > 0)
 }
 
-/// Returns the pull requests of commits that name runs in their trailers.
+/// Returns the pull requests that contain the commits of these trailers.
 async fn pull_requests_of_commits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -243,8 +244,9 @@ async fn pull_requests_of_commits(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Makes credit due wherever a memory was applied in a run behind one of these pull requests that has ended, in one
-/// workflow or in all. A partly processed credit starts over, because the pull request may have ended differently.
+/// Schedules credit for every memory that was applied in a run linked to one of these pull requests, if that pull
+/// request has ended. Considers one workflow, or all when `workflow` is `None`. A partly processed credit starts over,
+/// because the pull request may have ended differently.
 async fn schedule_credits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,

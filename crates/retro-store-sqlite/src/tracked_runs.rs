@@ -1,4 +1,4 @@
-//! Runs that name a repository, pull request or commit, and the tracking position of each workflow.
+//! Stores which runs name a repository, pull request or commit, and up to which run each workflow is tracked.
 
 use retro_core::id::WorkflowKey;
 use retro_core::outcome::{PullRequestRef, RunReferences};
@@ -10,7 +10,8 @@ use sqlx::SqliteConnection;
 
 use crate::convert::{self, OnTable};
 
-/// Returns the tracking position of a workflow, and the number of its recorded runs.
+/// Returns the arrival number of the last tracked run of a workflow, and the number of its recorded runs. Both are 0
+/// for an unknown workflow.
 pub(crate) async fn load_position(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -22,7 +23,7 @@ pub(crate) async fn load_position(
     query.fetch_one(connection).await.on_table("following")
 }
 
-/// Stores the tracking position of a workflow.
+/// Stores the arrival number of the last tracked run of a workflow.
 pub(crate) async fn store_position(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -35,10 +36,10 @@ pub(crate) async fn store_position(
     query.execute(connection).await.on_table("following").map(|_| ())
 }
 
-/// Arrival number, run id, and references of a run.
+/// A run to track: its arrival number, its id, and the repository, pull request and commit that it names.
 pub(crate) type TrackedRun = (i64, String, RunReferences);
 
-/// Lists the runs after this arrival number that still have facts, in order.
+/// Lists the runs after this arrival number whose facts are still stored, in order of arrival, at most `limit`.
 pub(crate) async fn list_runs_after(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -62,7 +63,7 @@ pub(crate) async fn list_runs_after(
     rows.into_iter().map(read).collect()
 }
 
-/// Stores the references of runs; a later attempt replaces those of an earlier one.
+/// Stores the references of runs. The references of a later attempt replace those of an earlier one.
 pub(crate) async fn store_runs(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -79,7 +80,7 @@ pub(crate) async fn store_runs(
     query.bind(rows.to_string()).execute(connection).await.on_table("followed_runs").map(|_| ())
 }
 
-/// Returns the ended pull requests that one of these runs belongs to.
+/// Returns the ended pull requests that at least one of these runs belongs to.
 pub(crate) async fn ended_pull_requests(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -109,8 +110,8 @@ async fn list_ended_pull_requests(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Resets tracking to the position before these runs if they were tracked already: a higher attempt may name
-/// a pull request that an earlier one did not.
+/// Moves the tracking position of a workflow back before the first of these runs if it was tracked already, because a
+/// higher attempt may name a pull request that an earlier one did not.
 pub(crate) async fn rewind_tracking(
     connection: &mut SqliteConnection,
     writes: &[RunWrite<'_>],

@@ -1,4 +1,5 @@
-//! The writer, which alone changes memory. SQLite's single writer takes the place of the workflow locks.
+//! Implements the writer's port, the only port that changes memories. Other databases lock the workflow for this;
+//! SQLite needs no lock, because it has a single writer.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

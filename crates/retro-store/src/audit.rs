@@ -1,5 +1,4 @@
-//! The port of the audit log: the actions of people and their reasons. Rows are never changed and never
-//! removed.
+//! Port of the audit log, which records what people did and why. Rows are never changed and never removed.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
@@ -9,7 +8,7 @@ use uuid::Uuid;
 
 use crate::Result;
 
-/// An action of a person on a retrospective, a dead letter or a replay batch.
+/// An action that a person took on a retrospective, a dead letter or a replay batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditAction {
@@ -19,7 +18,7 @@ pub enum AuditAction {
     Replayed,
     /// A dead letter was discarded.
     Discarded,
-    /// A version of a dead letter was created.
+    /// A new version of a dead letter was created.
     Edited,
     /// The unredacted bytes of a dead letter were shown.
     ReadRaw,
@@ -28,7 +27,7 @@ pub enum AuditAction {
 }
 
 impl AuditAction {
-    /// Returns the word as stored and shown.
+    /// Returns the name of the action, as stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled",
@@ -41,28 +40,29 @@ impl AuditAction {
     }
 }
 
-/// A stored row of the audit log.
+/// A row of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// Action that was taken.
+    /// Action that the person took.
     pub deed: AuditAction,
-    /// Person, reason and time.
+    /// Person who took the action, with reason and time.
     #[serde(flatten)]
     pub act: Attribution,
-    /// Retrospective that the action opened.
+    /// Retrospective that the action opened; `None` when it opened none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened: Option<RetrospectiveId>,
-    /// Details in one sentence.
+    /// Details of the action in one sentence; `None` when there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// Records actions that change nothing else. An action with an effect is recorded in the effect's own transaction.
+/// Records actions that change nothing else, such as an export. An action that changes stored data is recorded in the
+/// same transaction as the change.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// Records one row for each of `subjects` (ids of dead letters or replay batches), all or none. `detail`
-    /// describes the action and is the same for each row. The caller must have read the subjects before, since
-    /// this method does not check that they belong to the tenant.
+    /// Records one row for each of `subjects`, which are ids of dead letters or replay batches. Records all rows or
+    /// none. `detail` describes the action and is the same for each row. This method does not check that the subjects
+    /// belong to the tenant, so the caller must have loaded them.
     async fn record_audit_rows(
         &self,
         tenant: &Tenant,

@@ -1,6 +1,6 @@
-//! The port of the stream checks: the stored state of the broker's streams. The broker may lose messages that
-//! it acknowledged, and its operator may acknowledge or delete messages that were not handled. This port
-//! stores the state that is needed to detect both.
+//! Port of the stream checks, which detect lost messages. The broker may lose messages that it acknowledged, and its
+//! operator may acknowledge or delete messages that were not handled. This port stores the state that is needed to
+//! detect both.
 
 use std::ops::RangeInclusive;
 
@@ -13,67 +13,68 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// Selects the messages that the outbox sends again to a recreated stream.
+/// Selects the messages that the outbox sends again after a stream was replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepublishScope {
     /// No messages, because the stream's messages do not come from the outbox.
     Nothing,
-    /// Wake-up messages of retrospectives that are still open.
+    /// The wake-up messages of retrospectives that are still open.
     WakeUps,
-    /// Every announcement that is still stored.
+    /// All announcements that are still stored.
     Announcements,
 }
 
-/// Outcome of checking a stream.
+/// Result of checking a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamCheck {
-    /// The stream is the known one.
+    /// The stream is the one that was seen before.
     Recognized {
-        /// 1-based number among the streams that have had this name.
+        /// Number of the stream among those that have had this name, from 1.
         number: u64,
-        /// Sequence number of the last recorded waiting message, see [`BrokerStore::record_waiting_messages`];
-        /// 0 when there is none.
+        /// Sequence number of the last message that [`BrokerStore::record_waiting_messages`] recorded; 0 when there is
+        /// none.
         named_up_to: u64,
-        /// Messages that had waited and were missing, unhandled, in two checks: they were purged or expired.
+        /// Messages that were recorded as waiting, but that two checks found neither in the stream nor handled. They
+        /// were purged or expired.
         lost: Vec<Loss>,
     },
-    /// The stream looks like a different one. The next check decides.
+    /// The stream looks like a different one. The next check confirms or refutes this.
     Suspected,
-    /// The stream is a different one, as two checks have shown.
+    /// The stream was replaced by a different one, as two checks have shown.
     Replaced {
-        /// 1-based number of the new stream.
+        /// Number of the new stream among those that have had this name, from 1.
         number: u64,
-        /// Consequences of the replacement.
+        /// Consequences of the replacement, such as lost messages.
         replacement: StreamReplacement,
     },
-    /// Another process stored a newer observation meanwhile. This observation was ignored.
+    /// Another process stored a newer observation in the meantime, so this one was ignored.
     Stale,
 }
 
-/// Consequences of a stream having been replaced.
+/// Consequences of the replacement of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamReplacement {
-    /// Time at which the broker created the previous stream.
+    /// Time at which the broker created the previous stream, as the broker reported it.
     pub previous_created_at: String,
-    /// Time at which the previous stream was last seen, by the database's clock. Messages that arrived later and
+    /// Time of the last check that saw the previous stream, by the database's clock. Messages that arrived after it and
     /// were not handled are unknown.
     pub last_seen: Timestamp,
     /// Number of outbox messages that will be sent again.
     pub republished: u64,
-    /// Messages lost with the previous stream, neither handled nor stored as dead letters.
+    /// Messages that were lost with the previous stream, being neither handled nor stored as dead letters.
     pub lost: Vec<Loss>,
 }
 
-/// The part of a waiting message that identifies a loss.
+/// A message waiting in a stream, reduced to the facts that identify it when it is lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingMessage {
     /// Subject of the message.
     pub subject: String,
-    /// Identity of its event, if it can be parsed.
+    /// Identity of the message's event; `None` when the event could not be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventKey>,
-    /// Consumers that must have handled the event before it counts as handled. Rows stored when there was only one
-    /// such consumer have none, which means the counter.
+    /// Consumers that must all have handled the event before it counts as handled. Old rows have no list, because the
+    /// counter was the only such consumer then.
     #[serde(default = "counter", skip_serializing_if = "is_counter")]
     pub readers: Vec<String>,
 }
@@ -87,28 +88,28 @@ fn is_counter(readers: &[String]) -> bool {
     readers == ["counter"]
 }
 
-/// A range of positions that was lost with a stream.
+/// A range of positions whose messages were lost with a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// Stream that held the positions.
+    /// Name of the stream that contained the positions.
     pub stream: String,
-    /// 1-based number among the streams that have had this name.
+    /// Number of the stream among those that have had this name, from 1.
     pub number: u64,
-    /// Lost positions.
+    /// Sequence numbers of the lost messages in the stream.
     pub positions: RangeInclusive<u64>,
-    /// Identity of a single lost message; `None` when nothing is known about the positions, not even whether they
-    /// were handled.
+    /// Identity of the message when the range is a single known message; `None` when nothing is known about the
+    /// positions, not even whether they were handled.
     pub message: Option<WaitingMessage>,
 }
 
-/// Id of a loss, such as `RETRO_INTAKE/1/118`.
+/// Identifies a loss by stream, number of the stream and first position, such as `RETRO_INTAKE/1/118`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LossKey {
-    /// Stream that held the positions.
+    /// Name of the stream that contained the positions.
     pub stream: String,
-    /// 1-based number among the streams that have had this name.
+    /// Number of the stream among those that have had this name, from 1.
     pub number: u64,
-    /// First position of the loss.
+    /// First sequence number of the lost range.
     pub first: u64,
 }
 
@@ -137,10 +138,10 @@ impl std::str::FromStr for LossKey {
 /// A loss that a person closed because it was reported by mistake or is acceptable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClosedLoss {
-    /// Closed loss.
+    /// The loss that was closed.
     #[serde(flatten)]
     pub loss: Loss,
-    /// Person, reason and time.
+    /// Person who closed the loss, with reason and time.
     pub act: Attribution,
 }
 
@@ -177,15 +178,16 @@ impl std::fmt::Display for Loss {
 /// Stores the observed state of the broker's streams.
 #[async_trait]
 pub trait BrokerStore: Send + Sync {
-    /// Returns the stored state of the current stream of this name. Call it before asking the broker;
-    /// otherwise a newer state from another process would look like a stream whose positions decreased.
+    /// Returns the stored state of the current stream of this name; `None` when no check has seen one. Call it before
+    /// asking the broker. Otherwise another process may store a newer state first, and the stream's positions would
+    /// seem to decrease.
     async fn load_stream(&self, stream: &str) -> Result<Option<KnownStream>>;
 
-    /// Judges an observation of a stream and stores it, in one transaction. When two checks have shown that
-    /// the stream was replaced, the previous one has ended: its losses are stored, attempts at its positions
-    /// are deleted, and the outbox sends again what `feed` selects. Only one of several concurrent processes
-    /// does this. `held` are messages waiting in the observed stream, by position; they are not lost and are
-    /// recorded as waiting in the new stream.
+    /// Compares an observation of a stream with its stored state and stores it, in one transaction. When two checks
+    /// have shown that the stream was replaced, the losses of the previous stream are stored, the attempts at its
+    /// positions are deleted, and the outbox sends again what `feed` selects. Only one of several concurrent processes
+    /// does this. `held_messages` are the messages waiting in the observed stream, by position. They are not lost and
+    /// are recorded as waiting in the new stream.
     async fn record_observation(
         &self,
         observation: &StreamObservation,
@@ -193,8 +195,8 @@ pub trait BrokerStore: Send + Sync {
         feed: RepublishScope,
     ) -> Result<StreamCheck>;
 
-    /// Records the identities of messages waiting in a stream, by position, unless that stream has ended or is
-    /// suspected to have ended. Recording a message again is harmless.
+    /// Records the identities of messages waiting in a stream, by position. Does nothing when that stream was replaced
+    /// or is suspected to have been replaced. Recording a message again is harmless.
     async fn record_waiting_messages(
         &self,
         stream: &str,
@@ -202,15 +204,16 @@ pub trait BrokerStore: Send + Sync {
         waiting: &[(u64, WaitingMessage)],
     ) -> Result<()>;
 
-    /// Begins to reconcile a stream with the handled messages, and returns the position up to which it is
-    /// reconciled. Returns `None` when another process began within the last `pause_ms` milliseconds.
+    /// Begins to compare a stream with the handled messages. Returns the position up to which this has been done.
+    /// Returns `None` when another process began within the last `pause_ms` milliseconds.
     async fn begin_reconciliation(&self, stream: &str, number: u64, pause_ms: u64) -> Result<Option<u64>>;
 
-    /// Records that the stream is reconciled up to a position. The stored position never decreases.
+    /// Records that the stream has been compared with the handled messages up to a position. The stored position never
+    /// decreases.
     async fn record_reconciled(&self, stream: &str, number: u64, to: u64) -> Result<()>;
 
-    /// Returns those of the given positions whose message, with this SHA-256 of its payload, became a dead letter
-    /// of the consumer.
+    /// Returns those of the given positions whose message became a dead letter of the consumer. Each position comes
+    /// with the SHA-256 of its payload, which must match too.
     async fn find_dead_lettered(
         &self,
         consumer: &str,
@@ -218,17 +221,18 @@ pub trait BrokerStore: Send + Sync {
         asked: &[(u64, String)],
     ) -> Result<Vec<u64>>;
 
-    /// Returns those of the given replays that have ended. A replay that failed again is found only this way,
+    /// Returns those of the given replays that have ended. This is the only way to find a replay that failed again,
     /// because its dead letter has another position.
     async fn find_ended_replays(&self, asked: &[ReplayId]) -> Result<Vec<ReplayId>>;
 
-    /// Returns losses that have not arrived again and were not closed, in the order in which they occurred.
+    /// Returns the open losses in the order in which they occurred. A loss is open until its messages have arrived
+    /// again or a person closes it.
     async fn list_losses(&self) -> Result<Vec<Loss>>;
 
-    /// Returns closed losses in the order in which they occurred.
+    /// Returns the closed losses in the order in which they occurred.
     async fn list_closed_losses(&self) -> Result<Vec<ClosedLoss>>;
 
-    /// Closes those of the given losses that are open, in one transaction, and records who closed them, why
-    /// and when. Returns the closed losses. A loss that was closed before keeps its original reason.
+    /// Closes those of the given losses that are open, in one transaction, and records the person, reason and time.
+    /// Returns the losses that this call closed. A loss that was closed before keeps its original reason.
     async fn close_losses(&self, losses: &[LossKey], act: &Attribution) -> Result<Vec<LossKey>>;
 }

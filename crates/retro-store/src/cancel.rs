@@ -1,6 +1,6 @@
-//! The port for cancelling a retrospective and for reopening a failed one immediately.
+//! Port for cancelling a retrospective, and for reopening a failed one without waiting for its pause.
 //!
-//! Neither changes memory. Each is one transaction that also records the person and the reason.
+//! Neither changes memories. Each is one transaction that also records the person and the reason.
 
 use async_trait::async_trait;
 use retro_core::cancel::{Attribution, ReopenError};
@@ -11,10 +11,10 @@ use serde::Deserialize;
 
 use crate::{NewDeadLetter, Result};
 
-/// Decides the state of the workflow after the cancellation.
+/// Decides the state of the workflow after a retrospective was cancelled.
 pub type DecideCancel<'a> = &'a (dyn Fn(&Retrospective, WorkflowState) -> WorkflowState + Send + Sync);
 
-/// Decides which retrospective follows a failed one.
+/// Decides which retrospective to open after a failed one.
 pub type DecideReopen<'a> = &'a (
         dyn Fn(
     &Retrospective,
@@ -29,37 +29,38 @@ pub type DecideReopen<'a> = &'a (
 pub enum CancelResult {
     /// The retrospective was cancelled.
     Cancelled {
-        /// Retrospective after the cancellation.
+        /// The cancelled retrospective.
         retrospective: Retrospective,
-        /// State of the workflow after the cancellation.
+        /// State of the workflow after the cancellation, with the runs released.
         state: WorkflowState,
     },
-    /// The retrospective had ended before. Nothing changed.
+    /// The retrospective had already ended. Nothing changed.
     AlreadyEnded {
-        /// Ended retrospective.
+        /// The retrospective that had already ended, unchanged.
         retrospective: Retrospective,
-        /// Person, reason and time, if it was cancelled.
+        /// Person who cancelled it, with reason and time; `None` when it ended in another way.
         act: Option<Attribution>,
     },
     /// The tenant has no such retrospective.
     NotFound,
 }
 
-/// Outcome of replaying the dead letter of a failed retrospective.
+/// Outcome of reopening a failed retrospective by replaying its dead letter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReopenResult {
-    /// The next retrospective was opened.
+    /// The next retrospective was opened. Holds that retrospective.
     Opened(Retrospective),
-    /// The dead letter was replayed before. Nothing changed.
+    /// The dead letter had already been replayed. Nothing changed.
     AlreadyReopened {
-        /// Person, reason and time of the earlier replay.
+        /// Person who replayed it earlier, with reason and time.
         act: Attribution,
-        /// Retrospective that the earlier replay opened, in its current state.
+        /// The retrospective that the earlier replay opened, in its current state.
         opened: Retrospective,
     },
-    /// No retrospective can be opened. Nothing changed, including the dead letter.
+    /// No retrospective can be opened, for the reason that this variant holds. Nothing changed, and the dead letter
+    /// stays open.
     Refused(ReopenError),
-    /// The dead letter's code is not that of a failed retrospective.
+    /// The dead letter has a different code, so it does not record a failed retrospective.
     OtherCode(Code),
     /// The tenant has no such dead letter.
     NotFound,
@@ -68,9 +69,9 @@ pub enum ReopenResult {
 /// Cancels and reopens retrospectives.
 #[async_trait]
 pub trait CancelStore: Send + Sync {
-    /// Cancels an open retrospective in one transaction under the lock of the workflow: fences its investigators,
+    /// Cancels an open retrospective in one transaction under the lock of the workflow. Fences its investigators,
     /// stores the workflow state that `decide` returns, and records the audit row. When a writer closes the
-    /// retrospective at the same moment, one of the two wins and the other finds it ended.
+    /// retrospective at the same moment, one of the two succeeds, and the other finds it ended.
     async fn cancel_retrospective(
         &self,
         tenant: &Tenant,
@@ -79,10 +80,10 @@ pub trait CancelStore: Send + Sync {
         decide: DecideCancel<'_>,
     ) -> Result<CancelResult>;
 
-    /// Reopens a failed retrospective in one transaction under the lock of the workflow. If the dead letter
-    /// records a failed retrospective and was not replayed before, stores the retrospective that `decide`
-    /// opens with its message, marks the dead letter replayed and records the audit row. Of two concurrent
-    /// calls one opens it; the other returns who opened it and which retrospective that is.
+    /// Reopens a failed retrospective in one transaction under the lock of the workflow. If the dead letter records a
+    /// failed retrospective and was not replayed before, stores the retrospective that `decide` opens and its message,
+    /// marks the dead letter as replayed, and records the audit row. Of two concurrent calls, one opens the
+    /// retrospective; the other returns it with the person who opened it.
     async fn reopen_retrospective(
         &self,
         tenant: &Tenant,
@@ -92,7 +93,7 @@ pub trait CancelStore: Send + Sync {
     ) -> Result<ReopenResult>;
 }
 
-/// Returns the id of the failed retrospective that a dead letter records; `None` when its payload holds none.
+/// Returns the id of the failed retrospective that a dead letter records; `None` when its payload contains no such id.
 pub fn failed_retrospective(dead_letter: &NewDeadLetter) -> Option<RetrospectiveId> {
     #[derive(Deserialize)]
     struct Failed {

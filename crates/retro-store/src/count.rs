@@ -1,4 +1,4 @@
-//! The counter's port: storing and counting finished runs.
+//! Port of the counter, which stores and counts finished runs.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,44 +10,44 @@ use retro_core::trace::TraceContext;
 
 use crate::Result;
 
-/// A finished run with its body, as the counter wants it stored.
+/// A finished run and its body, to be stored by the counter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IncomingRun {
-    /// The event and the run's facts.
+    /// Event of the run and the facts that it states.
     pub arrival: Arrival,
-    /// Sequence number in the intake stream. When a window is claimed, its runs get their ordinals in this order,
-    /// so the result does not depend on which of several counters was faster.
+    /// Sequence number of the event in the intake stream. When a window is claimed, its runs get their ordinals in this
+    /// order, so the result does not depend on which of several counters was faster.
     pub position: u64,
-    /// Trajectory of the run.
+    /// Trajectory of the run, or where it is stored.
     pub body: IncomingBody,
-    /// Trace context that counting continues. It is stored with the run, so that the retrospective can continue it
-    /// in turn.
+    /// Trace context of the run, which counting continues; `None` when the run was not traced. It is stored with the
+    /// run, so that the retrospective can continue it too.
     pub trace: Option<TraceContext>,
 }
 
-/// The trajectory of an incoming run.
+/// The trajectory of an incoming run, or where it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IncomingBody {
-    /// The event carried no trajectory.
+    /// The event contained no trajectory.
     None,
-    /// Redacted trajectory as JSON of [`retro_core::trajectory::Trajectory`]; stored compressed.
+    /// A redacted trajectory, as JSON of [`retro_core::trajectory::Trajectory`]. It is stored compressed.
     Inline(Vec<u8>),
-    /// Reference into the broker's object store.
+    /// A trajectory in the broker's object store.
     Object(ObjectRef),
-    /// Address on a host that the configuration allows.
+    /// A trajectory at an HTTPS address, on a host that the configuration allows.
     Https(HttpsRef),
 }
 
-/// Decision of the counter: takes the stored facts and a batch of arrivals, returns the effects to store.
+/// Decides how to count a batch of arrivals: takes the stored facts and the arrivals, and returns the effects to store.
 pub type DecideCount<'a> = &'a (dyn Fn(CountingFacts, &[Arrival]) -> CountingEffects + Send + Sync);
 
-/// Stores and counts runs.
+/// Stores runs and counts them into the windows of their workflows.
 #[async_trait]
 pub trait CounterStore: Send + Sync {
-    /// Counts a batch of runs in one transaction. Loads the stored state of their events, runs and workflows
-    /// (and about the workflows in `look_at`), calls `decide`, and stores inbox rows, runs with bodies,
-    /// workflow states, opened retrospectives and their messages. Returns one entry per run, in order. Two
-    /// concurrent calls have the same result as two consecutive calls.
+    /// Counts a batch of runs in one transaction. Loads the stored state of their events, runs and workflows, and of
+    /// the workflows in `look_at`. Then calls `decide`, and stores inbox rows, runs with bodies, workflow states,
+    /// opened retrospectives and their messages. Returns one decision per run, in order. Two concurrent calls have the
+    /// same result as two consecutive calls.
     async fn count_runs(
         &self,
         batch: &[IncomingRun],
@@ -63,8 +63,8 @@ pub trait CounterStore: Send + Sync {
     /// call returns.
     async fn load_counting_facts(&self, arrivals: &[Arrival]) -> Result<CountingFacts>;
 
-    /// Returns workflows that have counted runs waiting, no open retrospective, and no pause that lasts beyond
-    /// `now`. The counter polls for them, because no further event may arrive to trigger the check. At most
-    /// `limit`.
+    /// Returns workflows whose windows may be full: those with counted runs waiting, no open retrospective, and no
+    /// pause that lasts beyond `now`. Returns at most `limit`. The counter polls for them, because no further event may
+    /// arrive to trigger the check.
     async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>>;
 }

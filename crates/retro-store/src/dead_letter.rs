@@ -1,4 +1,4 @@
-//! The history of a dead letter's attempts, and the versions that people create of it.
+//! Ports for the attempts at a dead letter's message, and for the versions that people create of it.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -9,25 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AuditStore, CounterStore, DeadLetterFilter, DeliveryPosition, OperatorStore, ReplayRow, Result};
 
-/// Maximum number of attempts kept for one dead letter: the first and the newest ones. A message has up to five
-/// attempts; each replay adds its own.
+/// Maximum number of attempts kept for one dead letter: the first one and the newest ones. A message has up to five
+/// attempts, and each replay adds more.
 pub const ATTEMPTS_KEPT: u32 = 50;
 
-/// Maximum length of a failure's reason, in characters. Longer error texts of databases or brokers are
-/// truncated.
+/// Maximum length of the reason for a failure, in characters. Longer error texts of databases or brokers are truncated.
 pub const FAILURE_CHARS_MAX: usize = 2000;
 
-/// A failed attempt.
+/// The failure of one attempt to handle a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptFailure {
     /// Number of the attempt, from 1.
     pub attempt: u32,
     /// Dead-letter code; `None` when the message will be retried.
     pub code: Option<Code>,
-    /// Path of the field that caused the failure.
+    /// Path of the message's field that caused the failure; `None` when no single field did.
     pub path: Option<String>,
-    /// Reason in one sentence, at most [`FAILURE_CHARS_MAX`] characters. It is shown to people, so it never
-    /// contains secrets from the message.
+    /// Reason for the failure in one sentence, at most [`FAILURE_CHARS_MAX`] characters. It is shown to people, so it
+    /// never contains secrets from the message.
     pub detail: String,
 }
 
@@ -49,7 +48,7 @@ fn truncate_detail(text: &str) -> String {
     text.chars().take(FAILURE_CHARS_MAX).collect()
 }
 
-/// A stored attempt.
+/// A stored attempt to handle a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// Consumer and position of the message.
@@ -59,39 +58,40 @@ pub struct Attempt {
     /// Time at which the attempt was counted, by the database's clock; `None` for the first delivery, which is not
     /// counted.
     pub begun_at: Option<Timestamp>,
-    /// Time of the failure; `None` when none was recorded, as when the process died.
+    /// Time of the failure, by the database's clock; `None` when no failure was recorded, for example because the
+    /// process died.
     pub failed_at: Option<Timestamp>,
-    /// Dead-letter code; `None` when the message was to be retried.
+    /// Dead-letter code; `None` when the message was to be retried or no failure was recorded.
     pub code: Option<Code>,
-    /// Path of the field that caused the failure.
+    /// Path of the message's field that caused the failure; `None` when no single field did.
     pub path: Option<String>,
-    /// Reason in one sentence; `None` when no failure was recorded.
+    /// Reason for the failure in one sentence; `None` when no failure was recorded.
     pub detail: Option<String>,
     /// Version of the program that made the attempt.
     pub program_version: String,
 }
 
-/// Headers and payload of a version of a dead letter, as a replay sends them.
+/// Headers and payload of one version of a dead letter, as a replay sends them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageContent {
-    /// Headers in order.
+    /// Headers as pairs of name and value, in the order in which they are sent.
     pub headers: Vec<(String, String)>,
-    /// Payload bytes.
+    /// Payload bytes, which need not be valid JSON.
     pub payload: Vec<u8>,
 }
 
-/// An edited version of a dead letter. Versions never change.
+/// An edited version of a dead letter. A stored version never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterVersion {
-    /// Number of the version, from 1; the dead letter as received is version 0.
+    /// Number of the version, from 1. Version 0 is the dead letter as received.
     pub version: u32,
-    /// Number of the version it was made from.
+    /// Number of the version that was edited; 0 is the dead letter as received.
     pub based_on: u32,
-    /// Headers and payload.
+    /// Headers and payload of the version.
     pub content: MessageContent,
     /// SHA-256 of the payload, in hexadecimal.
     pub payload_sha256: String,
-    /// Person, reason and time of the edit.
+    /// Person who made the edit, with reason and time.
     pub act: Attribution,
 }
 
@@ -100,31 +100,31 @@ pub struct DeadLetterVersion {
 pub struct DeadLetterVersionRow {
     /// Number of the version, from 1.
     pub version: u32,
-    /// Number of the version it was made from.
+    /// Number of the version that was edited; 0 is the dead letter as received.
     pub based_on: u32,
     /// Size of the payload in bytes.
     pub payload_bytes: u64,
     /// SHA-256 of the payload, in hexadecimal.
     pub payload_sha256: String,
-    /// Person, reason and time of the edit.
+    /// Person who made the edit, with reason and time.
     #[serde(flatten)]
     pub act: Attribution,
 }
 
-/// Reads the history and versions of a dead letter. A dead letter of another tenant appears to have none.
+/// Reads the attempts, versions and replays of a dead letter. A dead letter of another tenant appears to have none.
 #[async_trait]
 pub trait DeadLetterStore: Send + Sync {
-    /// Returns the attempts at a dead letter, the first one first; at most [`ATTEMPTS_KEPT`].
+    /// Returns the attempts at a dead letter's message in order, at most [`ATTEMPTS_KEPT`].
     async fn list_attempts(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<Attempt>>;
 
-    /// Returns the versions of a dead letter, the first one first.
+    /// Returns the edited versions of a dead letter in order, without their content.
     async fn list_versions(
         &self,
         tenant: &Tenant,
         dead_letter: DeadLetterId,
     ) -> Result<Vec<DeadLetterVersionRow>>;
 
-    /// Returns one version of a dead letter. Versions are numbered from 1.
+    /// Returns one edited version of a dead letter, numbered from 1; `None` when it does not exist.
     async fn find_version(
         &self,
         tenant: &Tenant,
@@ -132,12 +132,12 @@ pub trait DeadLetterStore: Send + Sync {
         version: u32,
     ) -> Result<Option<DeadLetterVersion>>;
 
-    /// Returns the replays of a dead letter, the first one first.
+    /// Returns the replays of a dead letter in the order in which they were requested.
     async fn list_replays(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<ReplayRow>>;
 
-    /// Groups the tenant's dead letters that match the filter by rejection, consumer and workflow, and counts each
-    /// group. Groups are ordered by their latest dead letter, the newest first, at most as many as the filter's
-    /// limit. The filter's `after` is ignored.
+    /// Counts the tenant's dead letters that match the filter, in groups of equal rejection, consumer and workflow. The
+    /// group with the latest dead letter comes first. Returns at most as many groups as the filter's limit. The
+    /// filter's `after` is ignored.
     async fn count_dead_letters(
         &self,
         tenant: &Tenant,
@@ -145,34 +145,34 @@ pub trait DeadLetterStore: Send + Sync {
     ) -> Result<Vec<DeadLetterCount>>;
 }
 
-/// A group of dead letters with the same rejection, consumer and workflow.
+/// The size of a group of dead letters with the same rejection, consumer and workflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterCount {
-    /// Reason of the rejection, identical word for word.
+    /// Rejection of the messages, which is the same word for word in the whole group.
     pub rejection: Rejection,
     /// Consumer that rejected the messages.
     pub consumer: String,
-    /// Workflow in the subject; `None` when it could not be read.
+    /// Workflow that the messages' subject names; `None` when it could not be read.
     pub workflow: Option<Workflow>,
-    /// Number of dead letters.
+    /// Number of dead letters in the group.
     pub total: u64,
-    /// Number of those that are open.
+    /// Number of dead letters in the group that are open.
     pub open: u64,
-    /// Time of the first one, by the database's clock.
+    /// Time at which the first dead letter of the group was stored, by the database's clock.
     pub first_seen: Timestamp,
-    /// Time of the last one, by the database's clock.
+    /// Time at which the latest dead letter of the group was stored, by the database's clock.
     pub last_seen: Timestamp,
-    /// Id of the last one, as an example.
+    /// Id of the latest dead letter of the group, as an example.
     pub example: DeadLetterId,
 }
 
-/// Edits dead letters. An edit reads the dead letter first, and this read is recorded in the audit log. The
-/// dead letter itself never changes.
+/// Stores edited versions of dead letters. To edit a dead letter a person must read it first, and this read is recorded
+/// in the audit log. The dead letter itself never changes.
 #[async_trait]
 pub trait DeadLetterEditStore: OperatorStore + AuditStore + CounterStore {
-    /// Stores the next version of a dead letter, made from version `based_on`, with its audit row, in one
-    /// transaction. Returns its number, from 1; `None` when the tenant has no such dead letter. Concurrent edits
-    /// get different numbers.
+    /// Stores `content` as the next version of a dead letter, edited from version `based_on`, and an audit row, in one
+    /// transaction. Returns the number of the new version, from 1; `None` when the tenant has no such dead letter.
+    /// Concurrent edits get different numbers.
     async fn edit_dead_letter(
         &self,
         tenant: &Tenant,

@@ -1,6 +1,6 @@
-//! The port of embeddings, and the source that computes them. A model on disk or behind an address is called outside
-//! of every transaction. The embeddings of memories are stored under the name of the embedder, so that a later
-//! decision finds them in the database.
+//! Port for storing embeddings, and the trait of the source that computes them. A model on disk or at an address is
+//! called outside of every transaction. The embeddings of memories are stored under the name of their embedder, so that
+//! a later decision finds them in the database.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +15,35 @@ use crate::Result;
 /// Further texts are compared by the built-in embedder until a background sweep, where one runs, has embedded them.
 pub const TEXTS_PER_PASS_MAX: usize = 256;
 
-/// An embedder other than the built-in one.
+/// Computes embeddings with a model other than the built-in embedder.
 #[async_trait]
 pub trait EmbeddingSource: Send + Sync {
-    /// Returns the name with a version of at most 200 bytes. Other weights need another name.
+    /// Returns the name of the embedder including its version, at most 200 bytes. An embedder with different weights
+    /// must have a different name.
     fn name(&self) -> &str;
 
-    /// Returns the scale by which the cosines are interpreted.
+    /// Returns the scale that maps the cosines of this embedder to the common similarity scale.
     fn scale(&self) -> SimilarityScale;
 
-    /// Returns the vector of each text, in order, within the bounds of
-    /// [`retro_core::similarity::Embedder::embed`]. Accepts any number of texts and enforces its own timeout.
-    /// Fails for all texts together; the call may be repeated.
+    /// Returns the vector of each text, in order, within the bounds of [`retro_core::similarity::Embedder::embed`].
+    /// Accepts any number of texts and enforces its own timeout. When one text fails, the whole call fails; it may be
+    /// repeated.
     async fn embed(&self, texts: &[String]) -> std::result::Result<Vec<Vec<i32>>, EmbeddingSourceError>;
 }
 
-/// Reason why there are no embeddings, for people. Contains neither texts nor keys.
+/// Reason why texts were not embedded, worded for people. It contains neither texts nor keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EmbeddingSourceError {
     /// The embedder was called and failed.
     #[error("{0}")]
     Failed(String),
-    /// The embedder was not called, because its circuit breaker is open. The breaker has logged that already.
+    /// The embedder was not called, because its circuit breaker is open. The breaker has already logged that.
     #[error("{0}")]
     CircuitOpen(String),
 }
 
-/// Returns the embeddings of texts, by text, and counts the result in the metrics. Logs a failure and returns `None`;
-/// the caller then compares by the built-in embedder.
+/// Returns a map from each text to its embedding, and counts the result in the metrics. On failure, logs it and returns
+/// `None`; the caller then compares with the built-in embedder.
 pub async fn embed_texts(
     source: &dyn EmbeddingSource,
     texts: Vec<String>,
@@ -70,31 +71,32 @@ pub async fn embed_texts(
     }
 }
 
-/// A memory and the text by which it is compared.
+/// The text by which a memory is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryText {
     /// Tenant that owns the memory.
     pub tenant: Tenant,
     /// Id of the memory.
     pub memory: MemoryId,
-    /// Text to embed.
+    /// Text of the memory, to be embedded.
     pub text: String,
 }
 
-/// A page of memories in key order.
+/// A page of memories without an embedding, in key order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MissingEmbeddingsPage {
-    /// Memories of the page that can be compared, because they are living or have a tombstone, and that have no
-    /// embedding by the embedder.
+    /// Those memories of the page that have no embedding by the embedder although they can be compared, because they
+    /// are living or have a tombstone.
     pub missing: Vec<MemoryText>,
-    /// Start of the next page; `None` on the last page.
+    /// Last memory of the page, after which the next page starts; `None` on the last page.
     pub after: Option<(Tenant, MemoryId)>,
 }
 
-/// Stores embeddings.
+/// Stores the embeddings of memories.
 #[async_trait]
 pub trait EmbeddingStore: Send + Sync {
-    /// Returns the stored embeddings of these texts by the embedder, among this tenant's memories.
+    /// Returns the stored embeddings of those of these texts that belong to this tenant's memories, as computed by the
+    /// named embedder.
     async fn load_embeddings(
         &self,
         tenant: &Tenant,
@@ -102,8 +104,8 @@ pub trait EmbeddingStore: Send + Sync {
         texts: &[String],
     ) -> Result<BTreeMap<String, Vec<i32>>>;
 
-    /// Returns those of the next `limit` memories after the given one, over all tenants, that have no embedding by
-    /// the embedder.
+    /// Looks at the next `limit` memories of all tenants after the given one, and returns those that have no embedding
+    /// by the embedder.
     async fn list_missing_embeddings(
         &self,
         embedder: &str,
@@ -111,14 +113,14 @@ pub trait EmbeddingStore: Send + Sync {
         limit: u32,
     ) -> Result<MissingEmbeddingsPage>;
 
-    /// Returns how many memories have no embedding by the embedder, counted up to
+    /// Returns the number of memories that have no embedding by the embedder, counted up to
     /// [`COUNTED_MAX`](crate::metrics::COUNTED_MAX).
     async fn count_missing_embeddings(&self, embedder: &str) -> Result<u64>;
 
-    /// Stores embeddings of memories in one transaction, in place of earlier ones by the same embedder.
+    /// Stores embeddings of memories in one transaction, replacing earlier ones by the same embedder.
     async fn store_embeddings(&self, embedder: &str, embeddings: &[(MemoryText, Vec<i32>)]) -> Result<()>;
 
-    /// Deletes embeddings by other embedders that were stored more than `older_than_s` seconds ago; at most
-    /// `limit`. Returns the number of deleted embeddings.
+    /// Deletes embeddings that other embedders computed and that were stored more than `older_than_s` seconds ago, at
+    /// most `limit`. Returns the number of deleted embeddings.
     async fn purge_embeddings(&self, embedder: &str, older_than_s: u64, limit: u32) -> Result<u64>;
 }

@@ -1,4 +1,4 @@
-//! The port of idempotent requests: it stores the response to a request that carries an idempotency key.
+//! Port of idempotent requests. It stores the response to each request that carries an idempotency key.
 
 use async_trait::async_trait;
 use retro_core::id::Tenant;
@@ -10,51 +10,51 @@ use crate::Result;
 pub struct RequestKey {
     /// Tenant of the caller.
     pub tenant: Tenant,
-    /// Method and path. The same key on another route is another request.
+    /// Method and path of the request. The same key on another route identifies another request.
     pub route: &'static str,
     /// Idempotency key that the caller chose.
     pub key: String,
 }
 
-/// Timeouts in seconds, by the database's clock.
+/// Timeouts for idempotent requests, measured by the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdempotencyTimeouts {
-    /// Time that a caller may take to finish the request; after that another caller may take it over.
+    /// Time in seconds that a caller has to finish the request. After that, another caller may take it over.
     pub lock_timeout_s: u64,
-    /// Time for which a response is kept.
+    /// Time in seconds for which a response is kept.
     pub retention_s: u64,
 }
 
 /// Outcome of beginning a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BeginRequestResult {
-    /// The caller may process the request. Holds the fencing token, which only increases and must be passed
-    /// when the request ends.
+    /// The caller may process the request. Holds a fencing token, which only increases and must be passed when the
+    /// request ends.
     Started(u64),
     /// Another caller is processing the request.
     InProgress,
     /// The key was used before for a request with different content.
     ContentMismatch,
-    /// The request was processed before; holds the stored response.
+    /// The request was processed before. Holds the stored response.
     Answered(StoredResponse),
 }
 
-/// A stored response.
+/// The stored response to an idempotent request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// HTTP status code.
+    /// HTTP status code of the response.
     pub status: u16,
-    /// Content type of the body.
+    /// Media type of the body.
     pub content_type: String,
-    /// Body as sent.
+    /// Body of the response, as sent.
     pub body: Vec<u8>,
 }
 
-/// Stores responses by idempotency key.
+/// Stores the responses to requests by idempotency key.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Begins a request. Only one of two concurrent calls may process it. `fingerprint` is the SHA-256 of its content,
-    /// in hexadecimal.
+    /// Begins a request. Of two concurrent calls with the same key, only one may process the request. `fingerprint` is
+    /// the SHA-256 of the request's content, in hexadecimal.
     async fn begin_request(
         &self,
         name: &RequestKey,
@@ -62,8 +62,8 @@ pub trait IdempotencyStore: Send + Sync {
         times: IdempotencyTimeouts,
     ) -> Result<BeginRequestResult>;
 
-    /// Ends a request by storing its response or, without one, by deleting the key, so that the request can be
-    /// repeated. Does nothing when another caller took the request over.
+    /// Ends a request by storing its response. Without a response, deletes the key instead, so that the request can be
+    /// repeated. Does nothing when another caller has taken the request over.
     async fn end_request(&self, name: &RequestKey, token: u64, answer: Option<&StoredResponse>)
     -> Result<()>;
 

@@ -1,6 +1,7 @@
-//! The investigator's port: claims under a lease with a fencing token, and a journal.
+//! Port of the investigator, which claims investigations under a lease with a fencing token, and keeps a journal of
+//! each.
 //!
-//! Leases are measured by the database's clock alone. Every write after the claim carries the token. A write with an
+//! Leases are measured by the database's clock alone. Every write after the claim passes the token. A write with an
 //! outdated token fails with [`crate::StoreError::Fenced`] and stores nothing.
 
 use async_trait::async_trait;
@@ -18,60 +19,61 @@ use crate::{Result, TraceStore};
 /// An investigation that only this worker may process until its lease ends.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// Retrospective of the investigation.
+    /// Retrospective to which the investigation belongs.
     pub retrospective: Retrospective,
-    /// Place of the investigation in the sequence, from 1.
+    /// Number of the investigation within its retrospective, from 1.
     pub number: u32,
-    /// Fencing token. It grows with each claim of this investigation.
+    /// Fencing token, which grows with each claim of this investigation.
     pub token: u64,
-    /// Attempts begun, this one included. The claim itself counts, so that a run that kills the process runs out
-    /// of attempts too.
+    /// Number of attempts begun, including this one. The claim itself counts as an attempt, so that a run that kills
+    /// the process runs out of attempts too.
     pub attempt: u32,
-    /// `true` when another worker held the investigation and let its lease expire.
+    /// `true` when another worker had claimed the investigation and let its lease expire.
     pub taken_over: bool,
     /// Facts of the run, as its event stated them.
     pub run: RunFacts,
-    /// Trajectory of the run.
+    /// Trajectory of the run, or where it is stored.
     pub body: StoredBody,
-    /// Memories presented to the run: those the gateway recorded and those the event names, merged.
+    /// Memories that were presented to the run. Combines those that the gateway recorded with those that the event
+    /// names.
     pub presented: Vec<PresentedMemory>,
-    /// Living memories of the workflow, and every presented memory.
+    /// Living memories of the workflow, and every memory in `presented`.
     pub memories: Vec<Memory>,
-    /// Pull requests of the run, as far as they are known by now.
+    /// Pull requests of the run and how they ended, as far as this is known at the time of the claim.
     pub outcomes: Vec<PullRequestOutcome>,
-    /// Ended investigations of the retrospective, all before this one.
+    /// Ended investigations of the same retrospective, all of them earlier than this one.
     pub earlier: Vec<Investigation>,
-    /// Journal rows of earlier attempts.
+    /// Journal entries that earlier attempts at this investigation stored.
     pub journal: Vec<JournalEntry>,
 }
 
-/// The trajectory of a claimed run.
+/// The trajectory of a claimed run, or where it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StoredBody {
-    /// The run was reported without a trajectory.
+    /// The event of the run contained no trajectory.
     None,
-    /// JSON of [`retro_core::trajectory::Trajectory`], decompressed.
+    /// A stored trajectory, as decompressed JSON of [`retro_core::trajectory::Trajectory`].
     Inline(Vec<u8>),
-    /// Reference into the broker's object store.
+    /// A trajectory in the broker's object store.
     Object(ObjectRef),
-    /// Address on a host that the configuration allows.
+    /// A trajectory at an HTTPS address, on a host that the configuration allows.
     Https(HttpsRef),
-    /// The body was dropped or cannot be read; holds the reason.
+    /// The body was purged or cannot be read. Holds the reason.
     Gone(String),
 }
 
-/// A journalled stage of an investigation.
+/// A stage of an investigation whose result is stored in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JournalStage {
-    /// The brief that the investigator received.
+    /// The stage in which the brief for the investigator was written.
     Briefed,
-    /// The investigator's answer. It is stored in the journal, so that a worker that takes over neither asks
-    /// nor pays again.
+    /// The stage in which the investigator answered. A worker that takes over reads the answer from the journal, so it
+    /// neither asks nor pays again.
     Answered,
 }
 
 impl JournalStage {
-    /// Returns the word as stored.
+    /// Returns the name of the stage, as stored.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Briefed => "briefed",
@@ -80,64 +82,64 @@ impl JournalStage {
     }
 }
 
-/// A row of the journal.
+/// An entry in the journal of an investigation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalEntry {
-    /// Stage that the row records.
+    /// Stage whose result the entry contains.
     pub stage: JournalStage,
     /// Result of the stage as JSON.
     pub body: serde_json::Value,
 }
 
-/// State of the sequence when an investigation ends.
+/// The investigations of a retrospective at the moment when one of them ends.
 #[derive(Debug, Clone)]
 pub struct InvestigationSequence {
-    /// The retrospective.
+    /// Retrospective to which the investigations belong.
     pub retrospective: Retrospective,
-    /// Sample of the retrospective.
+    /// Sample that the retrospective investigates.
     pub sample: Sample,
-    /// Ended investigations in sequence, including the one that ends now.
+    /// Ended investigations in the order in which they ran, including the one that is ending now.
     pub ended: Vec<Investigation>,
 }
 
-/// Work that follows the end of an investigation.
+/// The work that follows the end of an investigation.
 #[derive(Debug, Clone)]
 pub struct FollowUp {
-    /// The next investigation, or settle.
+    /// Next step of the retrospective: another investigation, or settling.
     pub next: NextStage,
-    /// Mutations for the writer; empty unless the retrospective settles.
+    /// Mutations that the writer applies; empty unless the retrospective settles.
     pub batch: Vec<Mutation>,
     /// Message that wakes the next worker or the writer.
     pub message: Message,
 }
 
-/// Decision at the end of an investigation: takes the ended investigations, returns the next work.
+/// Decides what follows the end of an investigation: takes the ended investigations, and returns the next work.
 pub type DecideFollowUp<'a> = &'a (dyn Fn(&InvestigationSequence) -> FollowUp + Send + Sync);
 
-/// Claims, journals and ends investigations.
+/// Claims investigations, journals their stages and ends them.
 #[async_trait]
 pub trait InvestigatorStore: TraceStore {
-    /// Claims for `lease_s` seconds the oldest investigation that is due, whose pause has passed and that no
-    /// worker holds. Returns `None` when there is none. `worker` is a name for people.
+    /// Claims, for `lease_s` seconds, the oldest investigation that is due, whose pause has passed and that no worker
+    /// has claimed. Returns `None` when there is none. `worker` names the worker for people.
     async fn claim_investigation(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>>;
 
-    /// Extends the lease to `lease_s` seconds from now.
+    /// Extends the lease of a claim to `lease_s` seconds from now.
     async fn extend_lease(&self, claim: &Claim, lease_s: u64) -> Result<()>;
 
-    /// Stores a journal row. A second row of the same stage is ignored.
+    /// Stores a journal entry. A second entry for the same stage is ignored.
     async fn append_journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()>;
 
     /// Releases the claim after a failed attempt and makes the investigation due again after `pause_s`
     /// seconds.
     async fn schedule_retry(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()>;
 
-    /// Releases the claim because its worker stops. The investigation is due again immediately, and the
-    /// attempt does not count. The journal is kept, and the token increases.
+    /// Releases the claim because its worker stops. The investigation is due again immediately, and the attempt does
+    /// not count. The journal is kept, and the fencing token increases.
     async fn release_claim(&self, claim: &Claim) -> Result<()>;
 
-    /// Ends the investigation in one transaction. Stores result and timing, calls `decide`, makes the next
-    /// investigation due or moves the retrospective to settling with its batch of mutations, and stores the
-    /// message. `timing.attempts` and `timing.duration_ms` are overwritten with the database's own values.
+    /// Ends the investigation in one transaction. Stores its result and timing, and calls `decide`. Then either makes
+    /// the next investigation due, or moves the retrospective to settling with its batch of mutations. Stores the
+    /// message too. `timing.attempts` and `timing.duration_ms` are overwritten with the database's own values.
     async fn finish_investigation(
         &self,
         claim: &Claim,
@@ -146,6 +148,6 @@ pub trait InvestigatorStore: TraceStore {
         decide: DecideFollowUp<'_>,
     ) -> Result<()>;
 
-    /// Returns how many investigations may be claimed now.
+    /// Returns the number of investigations that a worker may claim now.
     async fn count_claimable(&self) -> Result<u64>;
 }

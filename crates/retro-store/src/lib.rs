@@ -75,7 +75,7 @@ pub use verify::{
 };
 pub use write::{Deletion, WriterStore};
 
-/// Every port that a database implements.
+/// All ports that a database implements.
 pub trait Store:
     BrokerStore
     + CounterStore
@@ -131,52 +131,53 @@ impl<T> Store for T where
 {
 }
 
-/// The ports that replay needs: reading dead letters, replaying them, reopening a failed retrospective, and
-/// the counter's facts, from which a dry run predicts the result. The writer's port is intentionally not
-/// included: a replay must not be able to change memory.
+/// The ports that a replay needs: reading dead letters, replaying them, reopening a failed retrospective, and the
+/// counter's facts, from which a dry run predicts the result. The writer's port is intentionally not included, because
+/// a replay must not be able to change memories.
 pub trait ReplayPorts: CounterStore + OperatorStore + CancelStore + ReplayStore {}
 
 impl<T: CounterStore + OperatorStore + CancelStore + ReplayStore + ?Sized> ReplayPorts for T {}
 
-/// Error returned by the ports.
+/// Reason why a call to a port failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database is unreachable, busy or full; the same call may succeed later. Either nothing was committed or
-    /// the outcome is unknown, and calling again is safe in both cases.
+    /// The database is unreachable, busy or full, and the same call may succeed later. Nothing was committed, or it is
+    /// unknown whether anything was. Calling again is safe in both cases.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// Another worker holds the lease now. The caller must stop and must not publish anything.
+    /// The caller no longer holds the claim on the investigation, for example because another worker took it over. The
+    /// caller must stop and must not publish anything.
     #[error("fenced: the lease of investigation {number} of retrospective {retrospective} was taken over")]
     Fenced {
-        /// Retrospective of the investigation.
+        /// Retrospective to which the investigation belongs.
         retrospective: retro_core::id::RetrospectiveId,
         /// Number of the investigation within its retrospective, from 1.
         number: u32,
     },
-    /// The decision needs embeddings that were not loaded. Nothing was committed; the same call succeeds once they
-    /// are.
+    /// The decision needs embeddings that were not loaded. Nothing was committed. The same call succeeds once they are
+    /// loaded.
     #[error(transparent)]
     MissingEmbeddings(#[from] retro_core::similarity::MissingEmbeddings),
     /// Stored data cannot be read or is inconsistent. Retrying does not help; a person has to inspect it.
     #[error("{place} is damaged: {problem}")]
     Damaged {
-        /// Table, column and key.
+        /// Table, column and key of the damaged data.
         place: String,
-        /// Description of the damage.
+        /// Description of the damage, for people.
         problem: String,
     },
 }
 
-/// Result of a port method.
+/// Result of a port method, which fails with a [`StoreError`].
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Outcome of a transaction that is safe to repeat.
+/// Outcome of a transaction that may safely be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitResult {
-    /// The transaction did the work.
+    /// The transaction was performed by this call.
     Done,
-    /// The work had been done before. Nothing changed.
+    /// The transaction had already been performed. Nothing changed.
     AlreadyDone,
-    /// The tenant has no such object.
+    /// The tenant has no such object. Nothing changed.
     NotFound,
 }

@@ -1,25 +1,25 @@
-//! Resolves the short memory ids that people and agents type.
+//! Resolves the shortened memory ids that people and agents type.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, Tenant};
 
 use crate::Result;
 
-/// Finds memories by a full id or its first digits.
+/// Finds memories by their full id or by its first digits.
 #[async_trait]
 pub trait MemoryRefStore: Send + Sync {
-    /// Returns the ids of the tenant's memories, of every status, that match the reference, by id. Returns at most
-    /// two, because two already make a reference ambiguous.
+    /// Returns the ids of the tenant's memories, of every status, that match the reference, in ascending order. Returns
+    /// at most two, because two already make a reference ambiguous.
     async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>>;
 }
 
-/// Reason why a reference matches no single memory.
+/// Reason why a reference does not identify one memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnresolvedRef {
-    /// No memory of the tenant has such an id, whether or not another tenant has one.
+    /// The tenant has no memory with such an id. Memories of other tenants do not count.
     #[error("there is no memory {0} in this tenant")]
     Missing(MemoryRef),
-    /// Several memories of the tenant match.
+    /// Several memories of the tenant match the reference.
     #[error("the ids of several memories begin with {0}: give more digits of the one that you mean")]
     Ambiguous(MemoryRef),
 }

@@ -1,4 +1,4 @@
-//! The operator's port: read-only queries for the CLI and the web pages.
+//! Port of the operator's read-only queries, which the CLI and the web pages show.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -24,15 +24,15 @@ use crate::{DeadLetterStore, MemoryRefStore, OutcomeStore, ProposalStore, Result
 /// A workflow and the state of its window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkflowRow {
-    /// Key of the workflow.
+    /// Tenant and name of the workflow.
     pub key: WorkflowKey,
-    /// State of the workflow.
+    /// State of the workflow, including its window.
     pub state: WorkflowState,
-    /// Number of recorded runs, counted ones included.
+    /// Number of recorded runs, including counted ones.
     pub recorded: u64,
 }
 
-/// A stored run.
+/// A stored run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRow {
     /// Workflow of the run.
@@ -41,11 +41,11 @@ pub struct RunRow {
     pub ordinal: Option<Ordinal>,
     /// Facts of the run, as its event stated them.
     pub facts: RunFacts,
-    /// Location of its trajectory. Serialised without the query of an address, because that may contain
-    /// credentials.
+    /// Where the trajectory of the run is stored. An address is serialised without its query, because the query may
+    /// contain credentials.
     #[serde(serialize_with = "without_query")]
     pub body: BodyRef,
-    /// Time at which it was first stored, by the database's clock.
+    /// Time at which the run was first stored, by the database's clock.
     pub received_at: Timestamp,
 }
 
@@ -59,69 +59,70 @@ fn without_query<S: Serializer>(body: &BodyRef, serializer: S) -> std::result::R
     }
 }
 
-/// Filter for runs.
+/// Filter for a list of runs.
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
-    /// Only items of this workflow.
+    /// Only runs of this workflow; `None` matches every workflow.
     pub workflow: Option<Workflow>,
-    /// Only the run with this id.
+    /// Only runs with this id; `None` matches every run. Runs of different workflows may share an id.
     pub run: Option<RunId>,
-    /// Maximum number of results, the newest first.
+    /// Maximum number of results. The newest run comes first.
     pub limit: u32,
 }
 
-/// A counted run and its exposure to one memory.
+/// A counted run, and whether one particular memory was presented to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunExposure {
     /// Ordinal of the run.
     pub ordinal: Ordinal,
-    /// Exposure and result. The run's start is the time in its event or, without one, the time at which it was
-    /// first stored.
+    /// Whether the memory was presented to the run, and the run's result. The run's start is the time in its event or,
+    /// if the event has none, the time at which the run was first stored.
     pub trial: Trial,
 }
 
-/// Filter for memories.
+/// Filter for a list of memories.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryFilter {
-    /// Only items of this workflow.
+    /// Only memories of this workflow; `None` matches every workflow.
     pub workflow: Option<Workflow>,
-    /// Only memories of this step.
+    /// Only memories of this step; `None` matches every step.
     pub step: Option<Step>,
-    /// Only memories with this status.
+    /// Only memories with this status; `None` matches every status.
     pub status: Option<MemoryStatus>,
-    /// `true` to return only rules of repositories.
+    /// `true` to list only rules of repositories.
     pub rules_only: bool,
-    /// Maximum number of results, ordered by weight (the highest first) and id.
+    /// Maximum number of results. The memory with the highest weight comes first, and memories of equal weight are
+    /// ordered by id.
     pub limit: u32,
 }
 
-/// Filter for dead letters; an absent field matches everything. There is no text search here: the stored text
-/// is not redacted, so callers search the redacted text that they show.
+/// Filter for a list of dead letters. A field that is `None` matches every dead letter. There is no text search: the
+/// stored text is not redacted, so callers search the redacted text that they show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterFilter {
-    /// Ids to match; empty matches any.
+    /// Only dead letters with one of these ids; when empty, every id matches.
     pub ids: Vec<DeadLetterId>,
     /// Only dead letters with this code.
     pub code: Option<Code>,
     /// Only dead letters of this consumer, given by the name of its role.
     pub consumer: Option<String>,
-    /// Only items of this workflow.
+    /// Only dead letters of this workflow.
     pub workflow: Option<Workflow>,
-    /// Only dead letters stored at this time or later, by the database's clock.
+    /// Only dead letters that were stored at this time or later, by the database's clock.
     pub since: Option<Timestamp>,
-    /// Only dead letters stored before this time.
+    /// Only dead letters that were stored before this time, by the database's clock.
     pub until: Option<Timestamp>,
     /// Only dead letters with this status.
     pub status: Option<DeadLetterStatus>,
-    /// Only dead letters after this one in the tenant's list; the start of the next page.
+    /// Only dead letters that come after this one in the tenant's list; `None` for the first page.
     pub after: Option<DeadLetterId>,
-    /// Maximum number of results, the newest first.
+    /// Maximum number of results. The newest dead letter comes first.
     pub limit: u32,
 }
 
 impl DeadLetterFilter {
-    /// Default of `limit`: a page that a person can still read, and enough for a caller that only checks
-    /// whether any exist. A default of 0 would never find any.
+    /// Default of `limit`. A person can still read a page of this size. It is not 0, because a caller that only checks
+    /// whether any dead letter exists would then never find one.
     pub const DEFAULT_LIMIT: u32 = 100;
 }
 
@@ -141,14 +142,14 @@ impl Default for DeadLetterFilter {
     }
 }
 
-/// A retrospective in a list.
+/// A retrospective in a list, with its totals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetrospectiveRow {
     /// Retrospective as stored when it opened, with its current state.
     pub retrospective: Retrospective,
     /// Number of ended investigations.
     pub investigated: u32,
-    /// Number of changes that it made.
+    /// Number of changes to memories that the retrospective made.
     pub changes: u32,
 }
 
@@ -157,41 +158,42 @@ pub struct RetrospectiveRow {
 pub struct RetrospectiveDetail {
     /// Retrospective as stored when it opened, with its current state.
     pub retrospective: Retrospective,
-    /// Sample, once it is drawn.
+    /// Sample of the retrospective; `None` until it is drawn.
     pub sample: Option<Sample>,
-    /// Investigations so far, ended or not.
+    /// Investigations of the retrospective so far, including those that have not ended.
     pub investigations: Vec<Investigation>,
 }
 
-/// Summary of the database's condition.
+/// Summary of the database's condition, over all tenants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatabaseHealth {
     /// Number of unsent outbox messages.
     pub outbox_unsent: u64,
     /// Number of open dead letters.
     pub dead_letters_open: u64,
-    /// Number of events handled since the database was created.
+    /// Number of events that were handled since the database was created.
     pub events_seen: u64,
     /// Number of applied migrations.
     pub migrations: u64,
 }
 
-/// Queries for operators. Every query is limited to a tenant; another tenant's object is treated as missing.
+/// Queries for operators. Except for `list_tenants` and `load_health`, each is limited to one tenant, and an object of
+/// another tenant is treated as missing.
 #[async_trait]
 pub trait OperatorStore:
     MemoryRefStore + ProposalStore + DeadLetterStore + OutcomeStore + VerifyStore
 {
-    /// Returns every tenant that has stored data, in order.
+    /// Returns every tenant that has stored data, sorted by name.
     async fn list_tenants(&self) -> Result<Vec<Tenant>>;
-    /// Returns the tenant's workflows, in order.
+    /// Returns the tenant's workflows that have recorded runs, sorted by name.
     async fn list_workflows(&self, tenant: &Tenant) -> Result<Vec<WorkflowRow>>;
     /// Returns the tenant's runs that match the filter.
     async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>>;
-    /// Returns every assigned ordinal of a workflow, in order.
+    /// Returns every assigned ordinal of a workflow, in ascending order.
     async fn list_ordinals(&self, key: &WorkflowKey) -> Result<Vec<Ordinal>>;
-    /// Returns counted runs of a workflow whose facts are still stored, the newest first, starting after the
-    /// ordinal `behind`, each with whether the memory was presented to it. Counts both what the gateway recorded
-    /// and what the run's event states. At most `limit`.
+    /// Returns counted runs of a workflow whose facts are still stored, each with whether the memory was presented to
+    /// it according to the gateway's records or the run's event. The newest run comes first. Starts after the ordinal
+    /// `behind`, or with the newest run when it is `None`. Returns at most `limit`.
     async fn list_run_exposures(
         &self,
         key: &WorkflowKey,
@@ -199,45 +201,50 @@ pub trait OperatorStore:
         behind: Option<Ordinal>,
         limit: u32,
     ) -> Result<Vec<RunExposure>>;
-    /// Returns the tenant's memories of every status that match the filter.
+    /// Returns the tenant's memories that match the filter, by default of every status.
     async fn list_memories(&self, tenant: &Tenant, filter: &MemoryFilter) -> Result<Vec<Memory>>;
-    /// Returns the changes of one memory, in order.
+    /// Returns the changes of one memory in the order in which they were made.
     async fn list_memory_changes(&self, tenant: &Tenant, memory: MemoryId) -> Result<Vec<Change>>;
-    /// Returns the changes of a workflow, in order.
+    /// Returns the changes of a workflow's memories in the order in which they were made.
     async fn list_workflow_changes(&self, key: &WorkflowKey) -> Result<Vec<Change>>;
-    /// Returns the tombstones of a workflow, by memory.
+    /// Returns the tombstones of a workflow, sorted by the id of their memory.
     async fn list_tombstones(&self, key: &WorkflowKey) -> Result<Vec<Tombstone>>;
-    /// Returns retrospectives of one workflow or of all, manual ones included; by workflow, the newest first.
+    /// Returns retrospectives of one workflow, or of all when `workflow` is `None`, including manual ones. They are
+    /// sorted by workflow, and within a workflow the newest comes first.
     async fn list_retrospectives(
         &self,
         tenant: &Tenant,
         workflow: Option<&Workflow>,
         limit: u32,
     ) -> Result<Vec<RetrospectiveRow>>;
-    /// Returns one retrospective.
+    /// Returns a retrospective by its id; `None` when the tenant has no such retrospective.
     async fn find_retrospective(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,
     ) -> Result<Option<RetrospectiveDetail>>;
-    /// Returns the report of a retrospective.
+    /// Returns the report of a retrospective; `None` when there is none.
     async fn find_report(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Option<Report>>;
-    /// Returns the report of a review batch.
+    /// Returns the report of a review batch; `None` when there is none.
     async fn find_review_report(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Option<ReviewReport>>;
-    /// Returns review reports of one repository or of all, the newest first, at most `limit`.
+    /// Returns the review reports of the repository with the rule scope `keeper`, or of all repositories when it is
+    /// `None`. The newest report comes first. Returns at most `limit`.
     async fn list_review_reports(
         &self,
         tenant: &Tenant,
         keeper: Option<&Workflow>,
         limit: u32,
     ) -> Result<Vec<ReviewReport>>;
-    /// Returns the rule scopes under which changes of repositories' rules are stored, in order.
+    /// Returns the tenant's rule scopes in which at least one batch was applied, in sorted order. The rules of a
+    /// repository and their changes are stored under its rule scope.
     async fn list_rule_scopes(&self, tenant: &Tenant) -> Result<Vec<WorkflowKey>>;
-    /// Returns dead letters of the tenant; for the default tenant also those whose tenant could not be read.
+    /// Returns the tenant's dead letters that match the filter. The default tenant also gets those whose tenant could
+    /// not be read.
     async fn list_dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>>;
-    /// Returns one dead letter.
+    /// Returns a dead letter by its id; `None` when the tenant has no such dead letter.
     async fn find_dead_letter(&self, tenant: &Tenant, id: DeadLetterId) -> Result<Option<DeadLetter>>;
-    /// Returns the audit rows of the retrospective, dead letter or batch with this id, the oldest first.
+    /// Returns the audit rows of the retrospective, dead letter or replay batch with this id. The oldest row comes
+    /// first.
     async fn list_audit_rows(&self, tenant: &Tenant, subject: Uuid) -> Result<Vec<AuditRow>>;
     /// Returns a summary of the database's condition.
     async fn load_health(&self) -> Result<DatabaseHealth>;

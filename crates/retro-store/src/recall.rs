@@ -1,4 +1,4 @@
-//! The gateway's port: memories for an agent, and records of presentations and reads.
+//! Port of the gateway, which loads memories for agents and records what was presented and read.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, RunId, Step, Tenant, WorkflowKey};
@@ -8,15 +8,15 @@ use retro_core::review::Repository;
 
 use crate::{MemoryRefStore, Result};
 
-/// Number of database connections reserved for agents' reads, in either database: enough to answer more than
-/// two agents concurrently, and few enough for a server that a fleet shares.
+/// Number of database connections reserved for agents' reads, in each kind of database. It is enough to answer several
+/// agents concurrently, and small enough for a server that many processes share.
 pub const AGENT_CONNECTIONS_MAX: u32 = 6;
 
-/// Loads memories for agents and records their use.
+/// Loads memories for agents, and records their presentation and use.
 #[async_trait]
 pub trait RecallStore: MemoryRefStore {
-    /// Returns the active memories of the step with a weight of at least `weight_min`, each with the number of
-    /// runs it was presented to.
+    /// Returns the active memories of the step with a weight of at least `weight_min`, each with the number of runs to
+    /// which it was presented.
     async fn load_candidates(
         &self,
         key: &WorkflowKey,
@@ -24,8 +24,8 @@ pub trait RecallStore: MemoryRefStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>>;
 
-    /// Returns the active rules of the repository with a weight of at least `weight_min`, each with the number of
-    /// runs it was presented to. Rules confined to any path are included; the caller matches paths.
+    /// Returns the active rules of the repository with a weight of at least `weight_min`, each with the number of runs
+    /// to which it was presented. Includes rules that are limited to certain paths; the caller matches the paths.
     async fn load_rule_candidates(
         &self,
         tenant: &Tenant,
@@ -33,13 +33,13 @@ pub trait RecallStore: MemoryRefStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>>;
 
-    /// Records that memories of the run's workflow, and rules of repositories, were in the prompt of a run.
-    /// Each run and memory is recorded once, even if the call is repeated.
+    /// Records that a run's prompt contained these memories of its workflow or rules of repositories. Each memory is
+    /// recorded once per run, even if the call is repeated.
     async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()>;
 
-    /// Records, once, that a run opened a memory. Does nothing when the tenant has no such memory.
+    /// Records that a run opened a memory, once per run and memory. Does nothing when the tenant has no such memory.
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()>;
 
-    /// Returns a memory of the tenant. Returns `None` for a memory of another tenant, as for a missing one.
+    /// Returns a memory of the tenant by its id; `None` when the tenant has no such memory.
     async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>>;
 }

@@ -1,4 +1,4 @@
-//! The sampler's port: drawing the sample of a retrospective.
+//! Port of the sampler, which draws the sample of a retrospective.
 
 use async_trait::async_trait;
 use retro_core::id::{Ordinal, RetrospectiveId, Tenant};
@@ -8,24 +8,25 @@ use retro_core::sample::Sample;
 
 use crate::{CommitResult, Result, TraceStore};
 
-/// Decision of the sampler: the sample and the first investigation.
+/// What the sampler decides for a retrospective: the sample and the first investigation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnSample {
-    /// Sample, stored before anything is investigated.
+    /// Sample that was drawn. It is stored before any run is investigated.
     pub sample: Sample,
-    /// First investigation, which becomes due.
+    /// First investigation, which becomes due when the sample is stored.
     pub first: NextStage,
 }
 
-/// Decision of the sampler: takes the retrospective and the ordinals of its window, returns the sample.
+/// Decides the sample: takes the retrospective and the ordinals of its window, and returns the sample with the first
+/// investigation.
 pub type DecideSample<'a> = &'a (dyn Fn(&Retrospective, Vec<Ordinal>) -> DrawnSample + Send + Sync);
 
-/// Draws samples.
+/// Draws the samples of retrospectives.
 #[async_trait]
 pub trait SamplerStore: TraceStore {
-    /// Draws the sample in one transaction. If the retrospective is still due, calls `decide`, stores the sample,
-    /// makes the first investigation due with its message ([`retro_core::message::Notice::InvestigationDue`]) and
-    /// moves the retrospective to investigating.
+    /// Draws the sample of a retrospective in one transaction. If the retrospective is still due, calls `decide`,
+    /// stores the sample, makes the first investigation due, stores its message
+    /// ([`retro_core::message::Notice::InvestigationDue`]), and moves the retrospective to investigating.
     async fn draw_sample(
         &self,
         tenant: &Tenant,
@@ -33,8 +34,8 @@ pub trait SamplerStore: TraceStore {
         decide: DecideSample<'_>,
     ) -> Result<CommitResult>;
 
-    /// Returns retrospectives that have been due for `older_than_s` seconds, because their wake-up message was
-    /// lost. At most `limit`.
+    /// Returns retrospectives that have been due for at least `older_than_s` seconds, because their wake-up message was
+    /// lost. Returns at most `limit`.
     async fn list_overdue_samples(
         &self,
         older_than_s: u64,

@@ -1,7 +1,7 @@
-//! Reads the whole database page by page, for `retro verify`.
+//! Port that reads the whole database page by page, for `retro verify`.
 //!
-//! A page is read in one transaction, so it is consistent despite concurrent writes. Pages are keyed, not
-//! numbered: rows that are added or removed between two pages do not shift other rows.
+//! A page is read in one transaction, so it is consistent despite concurrent writes. Each page starts after a key
+//! rather than at a row number, so rows that are added or removed between two pages do not shift other rows.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, Ordinal, RunId, Tenant, WorkflowKey};
@@ -11,31 +11,31 @@ use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState
 
 use crate::{ProposalRow, Result};
 
-/// A workflow with its ordinals and windows at one moment.
+/// A workflow with its ordinals and windows, all read at the same moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowRecords {
-    /// Workflow, or the rule scope of a repository.
+    /// Key of the workflow, or of the rule scope of a repository.
     pub key: WorkflowKey,
     /// State of the workflow.
     pub state: WorkflowState,
-    /// Number of recorded runs, counted ones included; 0 for a rule scope.
+    /// Number of recorded runs, including counted ones; 0 for a rule scope.
     pub recorded: u64,
-    /// Summary of the ordinals.
+    /// Summary of the ordinals that the workflow's runs have.
     pub ordinals: OrdinalSummary,
-    /// Automatic retrospectives, by epoch.
+    /// Windows of the automatic retrospectives, sorted by epoch.
     pub windows: Vec<WindowRow>,
 }
 
-/// Summary of a workflow's ordinals.
+/// Summary of the ordinals of a workflow's runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OrdinalSummary {
     /// Number of runs that have an ordinal.
     pub assigned: u64,
-    /// First gap: the expected ordinal and the one found instead.
+    /// First gap, as the expected ordinal and the one found instead; `None` when there is no gap.
     pub first_gap: Option<(Ordinal, Ordinal)>,
 }
 
-/// The window of an automatic retrospective.
+/// The window and state of an automatic retrospective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowRow {
     /// Epoch of the retrospective within the workflow.
@@ -51,13 +51,13 @@ pub struct WindowRow {
 /// A retrospective with everything that `retro verify` compares with it.
 #[derive(Debug, Clone)]
 pub struct RetrospectiveRecords {
-    /// Retrospective as stored.
+    /// Retrospective as it is stored.
     pub retrospective: Retrospective,
-    /// Report, once the retrospective has ended.
+    /// Report of the retrospective; `None` when none is stored.
     pub report: Option<Report>,
-    /// Changes that name the retrospective, in order.
+    /// Changes that name the retrospective as their origin, in the order in which they were made.
     pub changes: Vec<Change>,
-    /// Proposals by place; only a manual retrospective has any.
+    /// Proposals sorted by their place in the report. Only a manual retrospective has any.
     pub proposals: Vec<ProposalRow>,
 }
 
@@ -66,51 +66,51 @@ pub struct RetrospectiveRecords {
 pub struct RetrospectivePage {
     /// Retrospectives of the page.
     pub items: Vec<RetrospectiveRecords>,
-    /// Start of the next page; `None` on the last page.
+    /// Position after which the next page starts; `None` on the last page.
     pub next: Option<RetrospectiveCursor>,
 }
 
-/// Position after a retrospective. `epoch` is the stored number, which is negative for a manual retrospective.
+/// Identifies the retrospective after which a page starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetrospectiveCursor {
     /// Workflow of the retrospective.
     pub key: WorkflowKey,
-    /// Stored epoch.
+    /// Stored epoch of the retrospective, which is negative for a manual one.
     pub epoch: i64,
 }
 
-/// A memory as its three tables record it.
+/// A memory with its rows from the tables of memories, changes and tombstones.
 #[derive(Debug, Clone)]
 pub struct MemoryRecords {
-    /// Tenant that owns the memory.
+    /// Tenant to which the memory belongs.
     pub tenant: Tenant,
     /// Id of the memory.
     pub id: MemoryId,
-    /// Row of the memory table, with the workflow that owns it.
+    /// Row of the memory table, with the workflow that owns it; `None` when there is none.
     pub stored: Option<(WorkflowKey, Memory)>,
-    /// Changes in order, each with the workflow it is stored under.
+    /// Changes in the order in which they were made, each with the workflow under which it is stored.
     pub changes: Vec<(WorkflowKey, Change)>,
-    /// Tombstone, with the workflow it is stored under.
+    /// Tombstone, with the workflow under which it is stored; `None` when there is none.
     pub tombstone: Option<(WorkflowKey, Tombstone)>,
 }
 
-/// Reads all tenants page by page, for the operator of the database.
+/// Reads the data of all tenants page by page, for the operator of the database.
 #[async_trait]
 pub trait VerifyStore: Send + Sync {
-    /// Returns the next `limit` workflows after the given one, in order. A shorter page is the last one.
+    /// Returns the next `limit` workflows after the given one, in sorted order. A page with fewer is the last one.
     async fn list_workflow_records(
         &self,
         after: Option<&WorkflowKey>,
         limit: u32,
     ) -> Result<Vec<WorkflowRecords>>;
-    /// Returns the next `limit` retrospectives after the given position, manual ones included.
+    /// Returns the next `limit` retrospectives after the given position, including manual ones.
     async fn list_retrospective_records(
         &self,
         after: Option<&RetrospectiveCursor>,
         limit: u32,
     ) -> Result<RetrospectivePage>;
-    /// Returns the next `limit` memories after the given one that occur in any of the tables memories, changes and
-    /// tombstones, in order. A shorter page is the last one.
+    /// Returns the next `limit` memories after the given one, in sorted order. Includes every memory that occurs in at
+    /// least one of the tables of memories, changes and tombstones. A page with fewer is the last one.
     async fn list_memory_records(
         &self,
         after: Option<(&Tenant, MemoryId)>,

@@ -1,11 +1,11 @@
-//! Logs one line when the collector becomes unavailable, and one line when it is available again.
+//! Logs one line when the collector becomes unavailable, and another when it is available again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use opentelemetry_sdk::error::OTelSdkResult;
 use tracing::{info, warn};
 
-/// Stores whether the last export failed, so that only changes are logged.
+/// Tracks whether the last export failed, so that only changes are logged.
 #[derive(Debug)]
 pub(crate) struct ExportFailureLog {
     signal: &'static str,
@@ -13,12 +13,12 @@ pub(crate) struct ExportFailureLog {
 }
 
 impl ExportFailureLog {
-    /// Creates the log for a signal (`spans`, `metrics`), without a failure so far.
+    /// Creates the log for one signal, `spans` or `metrics`. No export has failed at first.
     pub(crate) const fn new(what: &'static str) -> Self {
         Self { signal: what, failing: AtomicBool::new(false) }
     }
 
-    /// Logs a change between failing and succeeding, and returns the result unchanged.
+    /// Logs a line when exports begin to fail or succeed again. Returns the result unchanged.
     pub(crate) fn log_result(&self, sent: OTelSdkResult) -> OTelSdkResult {
         let was_failing = self.failing.swap(sent.is_err(), Ordering::Relaxed);
         let what = self.signal;

@@ -15,24 +15,25 @@ use tracing::{info, warn};
 use metrics::Metrics;
 
 /// Maximum time to wait for the last spans when the process ends. Process managers wait ten seconds beyond
-/// `shutdown_grace_s` before they kill a process, and a graceful shutdown may take eight of them.
+/// `shutdown_grace_s` before they kill a process, and a graceful shutdown may take eight of those.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum time for the collector to answer. It runs on the same machine or in the same pod.
+/// Maximum time for the collector to answer. It is short because the collector runs on the same machine or in the same
+/// pod.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The resource attributes that identify this process.
 #[derive(Debug, Clone)]
 pub struct ServiceIdentity {
-    /// `service.name`: the program and its role, the same for every process of that role.
+    /// Value of `service.name`, which names the program and its role. It is the same for all processes of that role.
     pub service: String,
-    /// `service.instance.id`: unique to this process.
+    /// Value of `service.instance.id`, which is unique to this process.
     pub instance: String,
 }
 
-/// Reasons why telemetry cannot start.
+/// Reason why telemetry cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The endpoint does not begin with `http://`.
+    /// The endpoint does not begin with `http://`. Holds the endpoint.
     #[error("`otlp_endpoint` is {0}: it must begin with http://; for TLS run a collector beside the process")]
     UnsupportedEndpoint(String),
     /// The OpenTelemetry SDK could not be set up.
@@ -48,8 +49,8 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Installs the global tracer and meter providers. Without an endpoint nothing is exported. Call it once, outside
-    /// of an async runtime. Fails when the endpoint is not plain HTTP or the SDK cannot be set up.
+    /// Installs the global tracer and meter providers. Without an endpoint nothing is exported. Call it once and
+    /// outside of an async runtime. Fails when the endpoint is not plain HTTP or when the SDK cannot be set up.
     pub fn start(origin: &ServiceIdentity, endpoint: Option<&str>) -> Result<Self, TelemetryError> {
         if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.starts_with("http://")) {
             return Err(TelemetryError::UnsupportedEndpoint(endpoint.to_owned()));
@@ -91,7 +92,7 @@ impl Telemetry {
     }
 }
 
-/// Builds the resource attributes of every span and metric. `OTEL_RESOURCE_ATTRIBUTES` adds to them and
+/// Builds the resource attributes that every span and metric gets. `OTEL_RESOURCE_ATTRIBUTES` adds attributes, and
 /// `OTEL_SERVICE_NAME` overrides `service.name`.
 fn build_resource(origin: &ServiceIdentity) -> Resource {
     let attribute = |name, value: &str| KeyValue::new(name, value.to_owned());

@@ -1,4 +1,4 @@
-//! Metrics, pushed to the collector periodically and rendered as text on request.
+//! Pushes metrics to the collector periodically, and renders them as text on request.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use prometheus::{Registry, TextEncoder};
 use crate::failure_log::ExportFailureLog;
 use crate::{EXPORT_TIMEOUT, TelemetryError};
 
-/// The meter provider and the registry that the Prometheus text is rendered from.
+/// The meter provider, and the registry from which the Prometheus text is rendered.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
@@ -22,8 +22,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Installs the meter provider. With an endpoint metrics are also pushed to the collector, every minute unless
-    /// `OTEL_METRIC_EXPORT_INTERVAL` says otherwise.
+    /// Installs the meter provider. With an endpoint, metrics are also pushed to the collector every minute, or at the
+    /// interval in `OTEL_METRIC_EXPORT_INTERVAL`.
     pub(crate) fn start(resource: Resource, endpoint: Option<&str>) -> Result<Self, TelemetryError> {
         let registry = Registry::new();
         // All metrics have the same scope, so a scope label on every line would be noise.
@@ -63,7 +63,7 @@ fn build_exporter(endpoint: &str) -> Result<LoggingMetricExporter, TelemetryErro
     Ok(LoggingMetricExporter { exporter, failure_log: ExportFailureLog::new("metrics") })
 }
 
-/// An exporter that logs when exports begin to fail and when they succeed again.
+/// A metric exporter that logs when exports begin to fail and when they succeed again.
 struct LoggingMetricExporter {
     exporter: MetricExporter,
     failure_log: ExportFailureLog,

@@ -1,4 +1,4 @@
-//! Export of spans to the collector.
+//! Exports spans to the collector.
 
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
@@ -8,8 +8,8 @@ use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData};
 use crate::failure_log::ExportFailureLog;
 use crate::{EXPORT_TIMEOUT, TelemetryError};
 
-/// Builds a provider that exports spans in batches from its own thread. A trace is sampled when its remote parent
-/// was; for new traces `OTEL_TRACES_SAMPLER` decides.
+/// Builds a tracer provider that exports spans in batches from a thread of its own. A trace is sampled when its remote
+/// parent was. For new traces `OTEL_TRACES_SAMPLER` decides.
 pub(crate) fn build_provider(
     resource: Resource,
     endpoint: &str,
@@ -25,7 +25,7 @@ pub(crate) fn build_provider(
     Ok(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build())
 }
 
-/// An exporter that logs when exports begin to fail and when they succeed again.
+/// A span exporter that logs when exports begin to fail and when they succeed again.
 #[derive(Debug)]
 struct LoggingSpanExporter {
     exporter: SpanExporter,

@@ -8,13 +8,12 @@ use retro_core::time::Clock;
 pub struct MovableClock(Arc<Mutex<Timestamp>>);
 
 impl MovableClock {
-    /// Creates a clock that shows `moment`.
+    /// Creates a clock that initially shows `moment`.
     pub fn starting_at(moment: Timestamp) -> Self {
         Self(Arc::new(Mutex::new(moment)))
     }
 
-    /// Moves the clock forward, or back for a negative span. Stops at [`Timestamp::MAX`] instead of
-    /// overflowing.
+    /// Moves the clock forward, or back if the span is negative. Stops at [`Timestamp::MAX`] instead of overflowing.
     pub fn advance(&self, by: SignedDuration) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *now = now.saturating_add(by).unwrap_or(Timestamp::MAX);

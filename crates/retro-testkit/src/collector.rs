@@ -1,4 +1,4 @@
-//! A minimal OpenTelemetry collector for tests: accepts OTLP over HTTP and keeps everything it receives.
+//! A minimal OpenTelemetry collector for tests. It accepts OTLP over HTTP and keeps everything that it receives.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,10 +21,10 @@ use tokio::task::JoinHandle;
 
 use crate::TEST_TIMEOUT;
 
-/// Largest request body, in bytes. A batch holds up to 512 spans.
+/// Maximum size of a request body in bytes. A batch contains up to 512 spans.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// OTLP collector of one test, on a free loopback port. Stops when dropped.
+/// OTLP collector for one test, on a free loopback port. It stops when dropped.
 #[derive(Debug)]
 pub struct Collector {
     url: String,
@@ -32,50 +32,50 @@ pub struct Collector {
     serving: JoinHandle<()>,
 }
 
-/// A received span.
+/// A span that the collector received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedSpan {
-    /// Trace id, hex.
+    /// Trace id in hexadecimal.
     pub trace: String,
-    /// Span id, hex.
+    /// Span id in hexadecimal.
     pub id: String,
-    /// Parent span id, hex; empty for a root span.
+    /// Id of the parent span in hexadecimal; empty for a root span.
     pub parent: String,
-    /// Span name.
+    /// Name of the span.
     pub name: String,
-    /// OTLP span kind: 1 internal, 2 server, 3 client, 4 producer, 5 consumer.
+    /// OTLP span kind: 1 is internal, 2 server, 3 client, 4 producer and 5 consumer.
     pub kind: i32,
-    /// True when the span status is an error.
+    /// `true` when the status of the span is an error.
     pub failed: bool,
-    /// Start, in nanoseconds since 1970.
+    /// Start time in nanoseconds since the Unix epoch.
     pub start: u64,
-    /// End, in nanoseconds since 1970.
+    /// End time in nanoseconds since the Unix epoch.
     pub end: u64,
-    /// `service.name` of the sender.
+    /// Resource attribute `service.name` of the process that sent the span.
     pub service: String,
-    /// Attributes, with their values as text.
+    /// Attributes of the span, with their values as text.
     pub attributes: BTreeMap<String, String>,
-    /// Links to other spans.
+    /// Links from this span to other spans.
     pub links: Vec<ReceivedLink>,
 }
 
 /// A link from one span to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedLink {
-    /// Trace id of the linked span, hex.
+    /// Trace id of the linked span in hexadecimal.
     pub trace: String,
-    /// Span id of the linked span, hex.
+    /// Id of the linked span in hexadecimal.
     pub id: String,
-    /// Attributes, with their values as text.
+    /// Attributes of the link, with their values as text.
     pub attributes: BTreeMap<String, String>,
 }
 
-/// A received metric.
+/// A metric that the collector received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceivedMetric {
-    /// `service.name` of the sender.
+    /// Resource attribute `service.name` of the process that sent the metric.
     pub service: String,
-    /// Name, unit and data points.
+    /// Name, unit and data points of the metric.
     pub metric: Metric,
 }
 
@@ -92,7 +92,7 @@ struct Received {
 }
 
 impl Collector {
-    /// Starts a collector.
+    /// Starts a collector on a free loopback port.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
@@ -108,13 +108,13 @@ impl Collector {
         Self { url, inner, serving }
     }
 
-    /// Returns the URL to use as `otlp_endpoint`.
+    /// Returns the URL of the collector, to be used as `otlp_endpoint`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Waits until the received spans satisfy `wanted` and returns them. Panics with the span names received
-    /// after [`TEST_TIMEOUT`].
+    /// Waits until the received spans satisfy `wanted`, and returns them. Panics after [`TEST_TIMEOUT`] with the names
+    /// of the received spans.
     pub async fn wait_for_spans(&self, wanted: impl Fn(&[ReceivedSpan]) -> bool) -> Vec<ReceivedSpan> {
         let found = self.wait_for(|seen| wanted(&seen.spans).then(|| seen.spans.clone())).await;
         found.unwrap_or_else(|| {
@@ -124,8 +124,8 @@ impl Collector {
         })
     }
 
-    /// Waits until the received metrics satisfy `wanted` and returns them; a metric appears once for each
-    /// export. Panics with the metric names received after [`TEST_TIMEOUT`].
+    /// Waits until the received metrics satisfy `wanted`, and returns them. A metric occurs once for each export.
+    /// Panics after [`TEST_TIMEOUT`] with the names of the received metrics.
     pub async fn wait_for_metrics(&self, wanted: impl Fn(&[ReceivedMetric]) -> bool) -> Vec<ReceivedMetric> {
         let found = self.wait_for(|seen| wanted(&seen.metrics).then(|| seen.metrics.clone())).await;
         found.unwrap_or_else(|| {

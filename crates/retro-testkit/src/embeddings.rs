@@ -1,6 +1,5 @@
-//! Embedders for tests: a server that answers `/v1/embeddings`, and a directory of Model2Vec weights. Both
-//! map a text to the concepts that the test lists, so that two sentences without a common word can be
-//! similar.
+//! Embedders for tests: a server that answers `/v1/embeddings`, and a directory of Model2Vec weights. Both map a text
+//! to the concepts that the test lists, so that two sentences can be similar without sharing a word.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,10 +13,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Words of each concept. The nth concept is the nth component of a vector.
+/// Lists of words, one for each concept. The nth concept is the nth component of a vector.
 pub type Concepts = &'static [&'static [&'static str]];
 
-/// Embedding server of one test, on a free loopback port. Stops when dropped.
+/// Embedding server for one test, on a free loopback port. It stops when dropped.
 #[derive(Debug)]
 pub struct EmbeddingServer {
     url: String,
@@ -31,7 +30,7 @@ struct Inner {
     state: Mutex<ServerState>,
 }
 
-/// Configured failures and recorded requests of a server.
+/// Configured failures of a server, and the requests that it received.
 #[derive(Debug, Clone, Default)]
 struct ServerState {
     refusals: Vec<u16>,
@@ -42,7 +41,7 @@ struct ServerState {
 }
 
 impl EmbeddingServer {
-    /// Starts a server for these concepts.
+    /// Starts a server that embeds texts by these concepts.
     pub async fn start(concepts: Concepts) -> Self {
         let inner = Arc::new(Inner { concepts, state: Mutex::default() });
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback has a free port");
@@ -53,32 +52,32 @@ impl EmbeddingServer {
         Self { url, inner, serving }
     }
 
-    /// Returns the base URL, ending in `/v1`.
+    /// Returns the base URL of the server, which ends in `/v1`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Answers the next requests with these HTTP statuses, one request each, in order.
+    /// Makes the server answer the next requests with these HTTP statuses, one per request, in order.
     pub fn fail_first_requests(&self, states: &[u16]) {
         self.inner.lock_state().refusals = states.to_vec();
     }
 
-    /// Answers every request with 503 while true.
+    /// Sets whether the server answers every request with 503.
     pub fn set_unavailable(&self, is_away: bool) {
         self.inner.lock_state().is_unavailable = is_away;
     }
 
-    /// Returns the number of requests received, failed ones included.
+    /// Returns the number of received requests, including failed ones.
     pub fn request_count(&self) -> u32 {
         self.inner.lock_state().requests
     }
 
-    /// Returns every text that was embedded, in request order.
+    /// Returns every text that was embedded, in the order of the requests.
     pub fn embedded_texts(&self) -> Vec<String> {
         self.inner.lock_state().texts.clone()
     }
 
-    /// Returns the `authorization` header of the last request.
+    /// Returns the `authorization` header of the last request; `None` when it had none.
     pub fn last_authorization(&self) -> Option<String> {
         self.inner.lock_state().authorization.clone()
     }
@@ -123,7 +122,7 @@ async fn handle_embeddings(
     Json(answer).into_response()
 }
 
-/// Counts how often each concept occurs in the text.
+/// Counts how often the words of each concept occur in the text.
 fn count_concepts(concepts: Concepts, text: &str) -> Vec<f64> {
     let text = text.to_lowercase();
     let named = |words: &[&str]| {
@@ -132,8 +131,8 @@ fn count_concepts(concepts: Concepts, text: &str) -> Vec<f64> {
     concepts.iter().map(|words| named(words) as f64).collect()
 }
 
-/// Writes Model2Vec weights into a directory. Each word of a concept is a token whose vector is that
-/// concept's axis; any other token has the zero vector.
+/// Writes Model2Vec weights into a directory. Each word of a concept is a token, whose vector is the axis of that
+/// concept. Any other token has the zero vector.
 pub fn write_weights(dir: &Path, concepts: Concepts) {
     let words: Vec<(&str, usize)> = concepts
         .iter()

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::TEST_TIMEOUT;
 
-/// An in-memory [`DeliveryStore`]: attempts, failures and dead letters.
+/// An in-memory [`DeliveryStore`] with attempts, failures and dead letters.
 #[derive(Debug, Default)]
 pub struct InMemoryDeliveries {
     attempts: Mutex<HashMap<DeliveryPosition, u32>>,
@@ -24,7 +24,7 @@ pub struct InMemoryDeliveries {
 }
 
 impl InMemoryDeliveries {
-    /// Returns the stored dead letters, in insertion order.
+    /// Returns the stored dead letters in the order in which they were stored.
     pub fn dead_letters(&self) -> Vec<NewDeadLetter> {
         self.dead_letters.borrow().clone()
     }
@@ -35,7 +35,7 @@ impl InMemoryDeliveries {
             .await
     }
 
-    /// Returns the settled replays, each with whether its event had been handled before.
+    /// Returns the ended replays. The flag of each is `true` when its event had been handled before.
     pub fn settled_replays(&self) -> Vec<(IncomingReplay, bool)> {
         lock_ignoring_poison(&self.settled).clone()
     }
@@ -45,19 +45,18 @@ impl InMemoryDeliveries {
         lock_ignoring_poison(&self.attempts).get(position).copied().unwrap_or(0)
     }
 
-    /// Returns the recorded failures of a message, in order.
+    /// Returns the recorded failures of a message in the order in which they were recorded.
     pub fn recorded_failures(&self, position: &DeliveryPosition) -> Vec<AttemptFailure> {
         let failures = lock_ignoring_poison(&self.failures);
         failures.iter().filter(|(at, _)| at == position).map(|(_, failure)| failure.clone()).collect()
     }
 
-    /// Makes every call fail with [`StoreError::Unavailable`] while true.
+    /// Sets whether every call fails with [`StoreError::Unavailable`].
     pub fn set_unavailable(&self, away: bool) {
         *lock_ignoring_poison(&self.is_unavailable) = away;
     }
 
-    /// Makes storing a dead letter fail with [`StoreError::Unavailable`] while true; other calls still
-    /// succeed.
+    /// Sets whether storing a dead letter fails with [`StoreError::Unavailable`]. Other calls still succeed.
     pub fn set_refuses_dead_letters(&self, refuses: bool) {
         *lock_ignoring_poison(&self.refuses_dead_letters) = refuses;
     }
@@ -122,7 +121,7 @@ impl DeliveryStore for InMemoryDeliveries {
     }
 }
 
-/// An in-memory [`OutboxStore`].
+/// An in-memory [`OutboxStore`] to which a test adds messages.
 #[derive(Debug, Default)]
 pub struct InMemoryOutbox {
     messages: Mutex<Vec<Message>>,
@@ -130,7 +129,7 @@ pub struct InMemoryOutbox {
 }
 
 impl InMemoryOutbox {
-    /// Adds a message to the outbox.
+    /// Adds an unsent message to the outbox.
     pub fn push(&self, message: Message) {
         lock_ignoring_poison(&self.messages).push(message);
     }

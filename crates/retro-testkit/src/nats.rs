@@ -9,7 +9,7 @@ use crate::{TEST_TIMEOUT, free_port};
 
 const MIB: u64 = 1024 * 1024;
 
-/// A nats-server of one test, with its own folder and a free port. Stops when dropped.
+/// A nats-server for one test, with its own folder and a free port. It stops when dropped.
 #[derive(Debug)]
 pub struct TestNats {
     server: NatsServer,
@@ -18,7 +18,7 @@ pub struct TestNats {
 }
 
 impl TestNats {
-    /// Starts a server. Panics with instructions when there is no usable nats-server.
+    /// Starts a server. Panics with installation instructions when there is no usable nats-server.
     pub async fn start() -> Self {
         init_test_logging();
         let folder = TempDir::new().expect("a temporary folder can be made");
@@ -31,35 +31,35 @@ impl TestNats {
         }
     }
 
-    /// Returns the client URL.
+    /// Returns the URL to which clients connect.
     pub fn url(&self) -> &str {
         self.server.url()
     }
 
-    /// Returns a configuration with small streams, so that many tests fit on a small disk at once.
+    /// Returns a bus configuration with small streams, so that many tests fit on a small disk at once.
     pub fn bus_config(&self, name: &str) -> BusConfig {
         BusConfig { sizes: small_streams(), ..BusConfig::new(self.url(), name) }
     }
 
-    /// Connects under this client name and creates the streams.
+    /// Connects to the server under this client name and creates the streams.
     pub async fn connect_bus(&self, name: &str) -> Bus {
         self.connect_bus_with(self.bus_config(name)).await
     }
 
-    /// Connects with this configuration and creates the streams.
+    /// Connects to the server with this configuration and creates the streams.
     pub async fn connect_bus_with(&self, config: BusConfig) -> Bus {
         let bus = Bus::connect(config).await.expect("the server's own URL is valid");
         topology::ensure_topology(&bus, ACK_WAIT).await.expect("a healthy server accepts the streams");
         bus
     }
 
-    /// Returns the process id, or `None` while the server is down.
+    /// Returns the process id of the server, or `None` while it is down.
     pub fn pid(&self) -> Option<u32> {
         self.server.pid()
     }
 
-    /// Kills the server with SIGKILL and returns the id of the killed process. Its supervisor restarts it on
-    /// the same port and store.
+    /// Kills the server with SIGKILL and returns the id of the killed process. The supervisor restarts the server on
+    /// the same port and with the same data.
     pub fn kill_server(&self) -> u32 {
         let pid = self.pid().expect("the server is running");
         let process = Pid::from_raw(i32::try_from(pid).expect("a process id fits"));
@@ -67,7 +67,7 @@ impl TestNats {
         pid
     }
 
-    /// Waits until a process other than `killed` is healthy.
+    /// Waits until the server is healthy in a process other than `killed`.
     pub async fn wait_until_healthy(&self, killed: u32) {
         let mut state = self.server.subscribe_state();
         let back = state.wait_for(|state| matches!(state, ServerState::Healthy { pid } if *pid != killed));
@@ -93,7 +93,7 @@ pub(crate) const fn small_streams() -> StreamSizes {
     }
 }
 
-/// Shows the logs of the code under test together with a failed test; `RUST_LOG` sets the level.
+/// Enables the logs of the code under test, which are shown when a test fails. `RUST_LOG` sets the level.
 pub(crate) fn init_test_logging() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     // Fails when another test of this process has already installed a subscriber, which does the same.

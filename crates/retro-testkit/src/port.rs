@@ -1,4 +1,4 @@
-//! Ports for test servers.
+//! Reserves free ports for test servers.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
@@ -11,8 +11,8 @@ const PORTS: u32 = 20_000;
 
 /// Returns a port without a listener that is reserved for this process until it exits.
 ///
-/// The port lies below the kernel's ephemeral range, and no other test process gets it. So no process can
-/// take it before its server starts or while that server restarts.
+/// The port is below the kernel's ephemeral range, and no other test process gets it. So no other process can take it
+/// before the server starts or while the server restarts.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let begin = std::process::id().wrapping_mul(37);
@@ -25,9 +25,9 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// Reserves the port among all test processes; false when another process has it.
+/// Reserves the port among all test processes. Returns `false` when another process has reserved it.
 ///
-/// Binds an abstract Unix socket name: the kernel gives a name to one process at a time and releases it when
+/// Binds an abstract Unix socket name, because the kernel gives a name to one process at a time and releases it when
 /// the process exits.
 fn reserve_port(port: u16) -> bool {
     static HELD: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());

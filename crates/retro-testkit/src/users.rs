@@ -1,4 +1,4 @@
-//! A nats-server with the users and permissions of a deployment.
+//! Starts a nats-server with the users and permissions of a deployment, for tests.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,10 +14,10 @@ use tokio::process::{Child, Command};
 use crate::TEST_TIMEOUT;
 use crate::nats::{init_test_logging, small_streams};
 
-/// Shipped broker configuration.
+/// Configuration of the broker as it is shipped in `deploy/nats`.
 const CONFIGURATION: &str = include_str!("../../../deploy/nats/nats.conf");
 
-/// A nats-server with the shipped configuration and the users of some tenants, on a free loopback port. Stops
+/// A nats-server on a free loopback port, with the shipped configuration and the users of some tenants. Stops
 /// when dropped.
 #[derive(Debug)]
 pub struct SecuredNats {
@@ -27,7 +27,8 @@ pub struct SecuredNats {
 }
 
 impl SecuredNats {
-    /// Starts a server. Panics with instructions when there is no usable nats-server.
+    /// Starts a server with the users of these tenants. Panics with instructions when there is no usable
+    /// nats-server.
     pub async fn start(tenants: &[Tenant]) -> Self {
         init_test_logging();
         let folder = TempDir::new().expect("a temporary folder can be made");
@@ -56,23 +57,23 @@ impl SecuredNats {
         Self { address, _server: server, _folder: folder }
     }
 
-    /// Returns the URL for a user, name and password included.
+    /// Returns the server's URL for this user, with name and password.
     pub fn url(&self, user: &BrokerUser) -> String {
         format!("nats://{user}:{}@{}", test_password(user), self.address)
     }
 
-    /// Returns host and port.
+    /// Returns the host and port of the server.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns the bus configuration of a user, with small streams.
+    /// Returns a bus configuration that connects as this user and creates small streams.
     pub fn bus_config(&self, user: &BrokerUser) -> BusConfig {
         BusConfig { sizes: small_streams(), ..BusConfig::new(self.url(user), user.to_string()) }
     }
 }
 
-/// Returns the password that tests give to a user.
+/// Returns the password that tests assign to a user.
 pub fn test_password(user: &BrokerUser) -> String {
     format!("secret-of-{user}")
 }
@@ -84,7 +85,7 @@ fn render_passwords(tenants: &[Tenant]) -> String {
     })
 }
 
-/// Waits for the file in which the server writes its ports.
+/// Waits until the server has written its ports to a file in `folder`, and returns its client address.
 async fn wait_for_address(folder: &Path) -> String {
     let told = async {
         loop {
@@ -102,7 +103,7 @@ fn read_log(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("server.log")).unwrap_or_default()
 }
 
-/// Reads the client address from `nats-server_<pid>.ports`; `None` until the file is complete.
+/// Reads the client address from `nats-server_<pid>.ports`. Returns `None` until the file is complete.
 fn read_client_address(folder: &Path) -> Option<String> {
     let mut files = std::fs::read_dir(folder).ok()?.filter_map(Result::ok);
     let file = files.find(|file| file.path().extension().is_some_and(|extension| extension == "ports"))?;

@@ -14,42 +14,42 @@ pub use messaging::{
     record_outcome, start_batch_span, start_process_span, start_send_event_span, start_send_span,
 };
 
-/// Instrumentation scope of all our spans.
+/// Name of the instrumentation scope of all our spans.
 const INSTRUMENTATION_SCOPE: &str = "retro";
-/// Maximum number of links on one span. Enough to inspect the runs of a window, and a bound for windows and batches
-/// of any size.
+/// Maximum number of links on one span: enough to inspect the runs of a window, and a limit for larger windows
+/// and batches.
 pub const LINKS_MAX: usize = 32;
 
-/// The OpenTelemetry kind of a span.
+/// Kind of a span, as OpenTelemetry defines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Work inside this process.
+    /// The span covers work inside this process.
     Internal,
-    /// Answers a request.
+    /// The span covers the handling of a request.
     Server,
-    /// Sends a message.
+    /// The span covers the sending of a message.
     Producer,
-    /// Handles a message.
+    /// The span covers the handling of a received message.
     Consumer,
 }
 
 /// The parent of a new span.
 #[derive(Debug, Clone, Copy)]
 pub enum SpanParent<'a> {
-    /// No parent: the span starts a new trace.
+    /// The span has no parent and starts a new trace.
     Root,
-    /// The current span of this task.
+    /// The parent is the current span of this task.
     Current,
-    /// The parent is a span of another process or an earlier stage, and this span does the work for the first
-    /// time.
+    /// The parent is a span of another process or of an earlier stage. For work that is done for the first time.
     Remote(&'a TraceContext),
-    /// A new trace with a link to this span, for work that is repeated (a redelivery, a replay, a takeover).
+    /// The span starts a new trace with a link to this span. For repeated work (a redelivery, a replay, a
+    /// takeover).
     Linked(&'a TraceContext),
 }
 
 impl<'a> SpanParent<'a> {
-    /// Returns the parent for work that belongs to `trace`: [`Self::Linked`] when the work is repeated (`again`),
-    /// [`Self::Remote`] when it is not, and [`Self::Root`] without a trace.
+    /// Returns the parent for work that continues `trace`: [`Self::Linked`] when the work is repeated (`again`),
+    /// [`Self::Remote`] when it is done for the first time, and [`Self::Root`] when there is no trace.
     pub fn from_trace(trace: Option<&'a TraceContext>, again: bool) -> Self {
         match trace {
             None => Self::Root,
@@ -59,12 +59,12 @@ impl<'a> SpanParent<'a> {
     }
 }
 
-/// A running span. It ends when this value is dropped.
+/// A running span, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Span(Context);
 
 impl Span {
-    /// Starts a span.
+    /// Starts a span of this name and kind with the given parent.
     pub fn start(name: impl Into<std::borrow::Cow<'static, str>>, kind: Kind, cause: SpanParent<'_>) -> Self {
         let mut builder = SpanBuilder::from_name(name).with_kind(kind.into());
         let parent = match cause {
@@ -81,12 +81,12 @@ impl Span {
         Self(Context::new().with_span(span))
     }
 
-    /// Sets an attribute.
+    /// Sets an attribute of the span.
     pub fn set_attribute(&self, key: &'static str, value: impl Into<Value>) {
         self.0.span().set_attribute(KeyValue::new(key, value));
     }
 
-    /// Adds a link to another span. `relation` describes how the two are related.
+    /// Adds a link to another span. `relation` describes how the spans are related.
     pub fn add_link(&self, trace: &TraceContext, relation: &'static str) {
         let Link { span_context, attributes, .. } = build_link(trace, relation);
         self.0.span().add_link(span_context, attributes);
@@ -100,19 +100,19 @@ impl Span {
     }
 
     /// Returns the trace context that messages and stored rows carry so that later spans can continue this one.
-    /// `None` without a valid trace.
+    /// Returns `None` when the span has no valid trace.
     pub fn trace_context(&self) -> Option<TraceContext> {
         trace_context(&self.0)
     }
 
-    /// Returns true when the span is recorded and exported. When it is not, callers need not load data that only the
+    /// Returns true when the span is recorded and exported. Otherwise, callers need not load data that only the
     /// span uses.
     pub fn is_recording(&self) -> bool {
         self.0.span().is_recording()
     }
 
-    /// Runs a future inside the span: [`current_trace_context`] returns this span there, and log lines carry the
-    /// trace id.
+    /// Runs a future inside the span: within it, [`current_trace_context`] returns this span, and log lines
+    /// carry the trace id.
     pub async fn instrument<F: Future>(&self, future: F) -> F::Output {
         // Without a recorded trace the id in the log would lead nowhere.
         let log = if self.is_recording() {
@@ -123,7 +123,7 @@ impl Span {
         future.instrument(log).with_context(self.0.clone()).await
     }
 
-    /// Runs a closure inside the span, like [`Self::instrument`] for code that does not wait.
+    /// Runs a closure inside the span. Like [`Self::instrument`], but for synchronous code.
     pub fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
         let _attached = self.0.clone().attach();
         f()
@@ -136,8 +136,8 @@ impl Drop for Span {
     }
 }
 
-/// Returns the trace context of the current span, to store with the rows or send with the messages that it
-/// writes. `None` without a valid trace.
+/// Returns the trace context of the current span, to be stored with rows and sent with messages that are written
+/// in it. Returns `None` when there is no valid trace.
 pub fn current_trace_context() -> Option<TraceContext> {
     Context::map_current(trace_context)
 }

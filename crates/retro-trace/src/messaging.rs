@@ -1,13 +1,13 @@
-//! Spans for messages, following the OpenTelemetry semantic conventions for messaging.
+//! Starts spans for messages, following the OpenTelemetry semantic conventions for messaging.
 
 use retro_core::message::Message;
 use retro_events::{Delivery, HandlerOutcome, subject};
 
 use crate::{Kind, Span, SpanParent};
 
-/// Starts the span for handling one message. `destination` is its subject without tenant and workflow. The span
-/// continues the sender's trace; for a redelivered or replayed message it starts a new trace that links to the
-/// sender's.
+/// Starts the span for handling one message. `destination` is the subject of the message without tenant and
+/// workflow. The span continues the sender's trace. For a redelivered or replayed message, the span starts a new
+/// trace with a link to the sender's span.
 pub fn start_process_span(delivery: &Delivery, consumer: &'static str, destination: &'static str) -> Span {
     let trace = delivery.trace_context();
     let cause = SpanParent::from_trace(trace.as_ref(), delivery.is_repeated());
@@ -18,8 +18,8 @@ pub fn start_process_span(delivery: &Delivery, consumer: &'static str, destinati
     span
 }
 
-/// Starts the span for handling a batch. It starts a new trace, because the messages of a batch belong to different
-/// traces.
+/// Starts the span for handling a batch of messages. The span starts a new trace, because the messages of a
+/// batch belong to different traces.
 pub fn start_batch_span(messages: usize, consumer: &'static str, destination: &'static str) -> Span {
     let span = Span::start(format!("process {destination}"), Kind::Consumer, SpanParent::Root);
     set_messaging_attributes(&span, "process", destination);
@@ -28,8 +28,8 @@ pub fn start_batch_span(messages: usize, consumer: &'static str, destination: &'
     span
 }
 
-/// Starts the span for sending one of our own messages, as a child of the span that wrote it. Returns `None` when the
-/// message carries no trace context.
+/// Starts the span for sending one of our own messages, as a child of the span that wrote the message. Returns
+/// `None` when the message carries no trace context.
 pub fn start_send_span(message: &Message) -> Option<Span> {
     // Starts no root span: without the writer's context the span could not be related to anything.
     let cause = SpanParent::Remote(message.trace.as_ref()?);
@@ -47,7 +47,7 @@ pub fn start_send_event_span(destination: &'static str) -> Span {
     span
 }
 
-/// Sets the error status of a handler's span if the handler did not finish the message.
+/// Sets the error status of a handler's span, unless the handler finished the message.
 pub fn record_outcome(span: &Span, verdict: &HandlerOutcome) {
     match verdict {
         HandlerOutcome::Done | HandlerOutcome::Duplicate => {}

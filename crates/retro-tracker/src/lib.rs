@@ -16,28 +16,28 @@ use tracing::debug;
 
 /// Delay before a message is tried again when the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Maximum number of runs tracked in one transaction: milliseconds of work, so that no counter waits for
-/// long.
+/// Maximum number of runs tracked in one transaction. Such a transaction takes milliseconds, so that no counter
+/// waits for long.
 const RUNS_PER_STEP: u32 = 500;
-/// Maximum number of workflows checked in one sweep; the next sweep checks the next ones.
+/// Maximum number of workflows checked in one sweep; the next sweep continues with the following ones.
 const WORKFLOWS_PER_SWEEP: u32 = 100;
 /// Maximum number of transactions for one workflow in one sweep, so that a busy workflow does not delay the
 /// others.
 const STEPS_PER_WORKFLOW: usize = 20;
 
-/// Tracks pull requests.
+/// Tracks the pull requests that runs belong to.
 pub struct Tracker {
     store: Arc<dyn TrackerStore>,
     outbox: Arc<Notify>,
 }
 
 impl Tracker {
-    /// Creates a tracker over its port; it notifies `outbox` when there may be messages to send.
+    /// Creates a tracker over a store. Notifies `outbox` when there may be messages to send.
     pub fn new(store: Arc<dyn TrackerStore>, outbox: Arc<Notify>) -> Self {
         Self { store, outbox }
     }
 
-    /// Tracks the runs recorded since the last sweep. Returns their number.
+    /// Tracks the runs recorded since the last sweep. Returns the number of runs.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let mut followed = 0;
         for key in self.store.list_untracked_workflows(WORKFLOWS_PER_SWEEP).await? {

@@ -1,4 +1,4 @@
-//! Facts about a pull request in GitHub's events.
+//! Parses GitHub's events into facts about a pull request.
 
 use jiff::Timestamp;
 use retro_core::outcome::{
@@ -7,8 +7,8 @@ use retro_core::outcome::{
 use retro_events::github::{Commit, GithubEvent, PullRequest, RepositoryEvent, Review, ReviewState};
 use retro_store::track::{PullRequestEvent, Trailer};
 
-/// Parses an event into the facts that are stored. Returns `None` when it contains nothing about a tracked
-/// pull request.
+/// Parses an event into the facts to store. Returns `None` when the event contains nothing about a tracked pull
+/// request.
 pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequestEvent> {
     let GithubEvent { event, content_hash, occurred_at: at, data } = event;
     let mut parsed = PullRequestEvent {
@@ -42,7 +42,7 @@ pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequest
     Some(parsed)
 }
 
-/// Reads the facts of an event that is about the pull request itself, whose fields are all reliable.
+/// Reads the facts of an event about the pull request itself, in which all fields are reliable.
 fn facts_from_event(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     let closed = (!shown.open && !shown.merged).then(|| shown.closed_at.unwrap_or(at));
     PullRequestFacts {
@@ -52,9 +52,9 @@ fn facts_from_event(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     }
 }
 
-/// Reads the facts of an event about something else. Such an event contains fewer fields of the pull request:
-/// it may state that the pull request is closed but not whether it was merged. So only unambiguous fields
-/// count.
+/// Reads the facts of an event about something other than the pull request. Such an event contains fewer fields
+/// of the pull request: it may state that the pull request is closed but not whether it was merged. Therefore,
+/// only unambiguous fields are used.
 fn partial_facts(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     PullRequestFacts {
         opened_at: shown.opened_at,
@@ -63,7 +63,7 @@ fn partial_facts(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     }
 }
 
-/// Reads the facts of a review. A bot's review does not count, and a comment is not a verdict.
+/// Reads the facts of a review. Reviews by bots are ignored, and a review that only comments is not a verdict.
 fn facts_from_review(shown: &PullRequest, action: &str, review: &Review, at: Timestamp) -> PullRequestFacts {
     let known = partial_facts(shown, at);
     if review.by.as_ref().is_some_and(|person| person.bot) {

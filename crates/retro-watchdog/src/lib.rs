@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-/// Extra time for overdue work to end: a cancelled task stops at its next `.await`, within milliseconds unless the
-/// machine is starved.
+/// Extra time for overdue work to end. A cancelled task stops at its next `.await`, within milliseconds unless
+/// the machine is overloaded.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// Interval of the thread's checks. Time is counted in ticks, so that the time of work is not used up while
-/// the process is suspended.
+/// Interval between two checks. Time is counted in ticks, so that the time while the process is suspended does
+/// not count.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Watches work and ends the process when it hangs. Clones share one thread; the default value watches
+/// Watches work and ends the process when some work hangs. Clones share one thread; the default value watches
 /// nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Watchdog(Option<Arc<WatchdogThread>>);
@@ -23,7 +23,7 @@ pub struct Watchdog(Option<Arc<WatchdogThread>>);
 #[derive(Debug)]
 struct WatchdogThread {
     work: Arc<Mutex<WatchTable>>,
-    /// The thread ends when this is dropped.
+    /// Channel to the thread, which ends when this sender is dropped.
     _alive: Sender<()>,
 }
 
@@ -37,11 +37,11 @@ struct WatchTable {
 #[derive(Debug)]
 struct WatchedWork {
     what: String,
-    /// Tick at which its time runs out.
+    /// Tick at which the time of the work runs out.
     deadline: u64,
 }
 
-/// Work in progress, until this and every clone of it are dropped.
+/// Handle for work in progress. The work ends when this handle and all of its clones are dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {
     _open: Option<Arc<OpenWork>>,
@@ -60,8 +60,8 @@ impl Drop for OpenWork {
 }
 
 impl Watchdog {
-    /// Starts the thread. It calls `end` once, with a sentence, when some work exceeds its time by [`GRACE`]. Fails
-    /// when the system cannot start a thread.
+    /// Starts the thread. The thread calls `end` once, with a sentence, when some work exceeds its time by more
+    /// than [`GRACE`]. Fails when the system cannot start a thread.
     pub fn start(end: impl FnOnce(&str) + Send + 'static) -> std::io::Result<Self> {
         let work = Arc::<Mutex<WatchTable>>::default();
         let (alive, gone) = mpsc::channel();
@@ -75,7 +75,7 @@ impl Watchdog {
         Ok(Self(Some(Arc::new(WatchdogThread { work, _alive: alive }))))
     }
 
-    /// Starts watching work that must end within this time.
+    /// Starts watching the work described by `what`, which must end within this time.
     pub fn watch(&self, what: impl Into<String>, within: Duration) -> Watch {
         let Some(watched) = &self.0 else { return Watch::default() };
         let mut table = lock_table(&watched.work);
@@ -87,7 +87,7 @@ impl Watchdog {
         Watch { _open: Some(Arc::new(OpenWork { number, work: Arc::clone(&watched.work) })) }
     }
 
-    /// Describes the work that exceeds its time at this moment.
+    /// Describes the work that has exceeded its time. Returns `None` when there is none.
     pub fn overdue(&self) -> Option<String> {
         let table = lock_table(&self.0.as_ref()?.work);
         table.overdue_by(0)
@@ -95,14 +95,15 @@ impl Watchdog {
 }
 
 impl WatchTable {
-    /// Describes the work that exceeds its time by more than this many ticks.
+    /// Describes the work that has exceeded its time by more than this many ticks. Returns `None` when there is
+    /// none.
     fn overdue_by(&self, ticks: u64) -> Option<String> {
         let over = self.open.values().find(|work| work.deadline + ticks < self.now)?;
         Some(format!("{} does not end", over.what))
     }
 }
 
-/// Waits until some work is overdue. Returns `None` when the watchdog is dropped.
+/// Waits until some work is overdue, and describes that work. Returns `None` when the watchdog is dropped.
 fn wait_for_overdue(work: &Mutex<WatchTable>, gone: &Receiver<()>) -> Option<String> {
     loop {
         if gone.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {
@@ -121,12 +122,12 @@ fn to_ticks(time: Duration) -> u64 {
     u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
 }
 
-/// Locks the table. Uses a poisoned lock too, because the watchdog must go on.
+/// Locks the table, even if the lock is poisoned, because the watchdog must continue.
 fn lock_table(work: &Mutex<WatchTable>) -> MutexGuard<'_, WatchTable> {
     work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The work panicked. The panic's text may quote the processed data, so it stays in the process's own log.
+/// Error of work that panicked. The panic's text may quote processed data, so it stays in the process's own log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panicked;
 
@@ -136,8 +137,8 @@ impl std::fmt::Display for Panicked {
     }
 }
 
-/// Runs work and turns its panic into an error. Values held by the work are dropped; a transaction is rolled
-/// back.
+/// Runs work and turns a panic into an error. Values owned by the work are dropped, so its open transaction is
+/// rolled back.
 pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|_| Panicked)
 }

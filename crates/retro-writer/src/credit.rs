@@ -1,4 +1,4 @@
-//! Late credit: applied once the pull request of a run that applied memories has ended.
+//! Applies late credit, which becomes due when the pull request of a run that applied memories has ended.
 
 use retro_core::id::WorkflowKey;
 use retro_core::memory::FoldError;
@@ -11,13 +11,13 @@ use tracing::{debug, error, info};
 
 use crate::{CLOSINGS_PER_SWEEP, OVERDUE_S, STORE_RETRY_DELAY, Writer};
 
-/// Maximum number of memory uses credited in one transaction: a few dozen milliseconds of work under the
-/// workflow's lock, because any number of runs may belong to a pull request. The remaining uses get a
-/// separate message.
+/// Maximum number of memory uses credited in one transaction, because a pull request may have any number of
+/// runs. Such a transaction works for a few dozen milliseconds under the workflow's lock. The remaining uses get
+/// a separate message.
 const USES_PER_CREDIT: u32 = 500;
 
 impl Writer {
-    /// Applies credits whose wake-up message was lost. Returns the number of pull requests processed.
+    /// Applies due credits whose wake-up message was lost. Returns the number of pull requests processed.
     pub(crate) async fn sweep_credits(&self) -> Result<usize, StoreError> {
         let overdue = self.store.list_overdue_credits(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (key, pull_request) in &overdue {

@@ -31,13 +31,13 @@ use vectors::SweepCursor;
 
 /// Delay before a message is tried again when the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Seconds after which a retrospective that is still settling has lost its wake-up message.
+/// Seconds after which a retrospective that is still settling is assumed to have lost its wake-up message.
 const OVERDUE_S: u64 = 5;
-/// Maximum number of retrospectives closed in one sweep; the same bound holds for credits and for batches of
+/// Maximum number of retrospectives closed in one sweep. The same maximum applies to credits and to batches of
 /// rules.
 const CLOSINGS_PER_SWEEP: u32 = 100;
 
-/// The only component that changes memory.
+/// The component that changes memories. No other component does.
 pub struct Writer {
     store: Arc<dyn WriterStore>,
     policies: Arc<dyn Policies>,
@@ -48,8 +48,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates a writer over its ports that compares texts by the built-in embedder; it notifies `outbox` when there
-    /// may be messages to send.
+    /// Creates a writer over its ports that compares texts by the built-in embedder. Notifies `outbox` when
+    /// there may be messages to send.
     pub fn new(
         store: Arc<dyn WriterStore>,
         policies: Arc<dyn Policies>,
@@ -59,13 +59,13 @@ impl Writer {
         Self { store, policies, vectors: None, vector_cursor: Mutex::default(), clock, outbox }
     }
 
-    /// Compares texts by the vectors of this source; `None` keeps the built-in embedder.
+    /// Returns the writer with this source of vectors for comparing texts. `None` keeps the built-in embedder.
     pub fn with_vector_source(self, vectors: Option<Arc<dyn EmbeddingSource>>) -> Self {
         Self { vectors, ..self }
     }
 
-    /// Closes retrospectives, gives credits and applies rule batches whose wake-up messages were lost.
-    /// Returns the number of retrospectives, batches of rules and pull requests processed.
+    /// Closes retrospectives, gives credits and applies batches of rules whose wake-up messages were lost.
+    /// Returns the total number of retrospectives, batches of rules and pull requests processed.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let overdue = self.store.list_overdue_closings(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
@@ -124,9 +124,9 @@ impl Writer {
         Ok(step)
     }
 
-    /// Deletes a memory at a person's request and leaves a tombstone. `request` identifies the request:
-    /// repeating it deletes once. The inner error is the reason why the memory cannot be deleted in its
-    /// current state. Returns [`CommitResult::NotFound`] when the tenant has no such memory.
+    /// Deletes a memory at a person's request and leaves a tombstone. `request` identifies the request: a
+    /// repeated request has no further effect. The inner error is the reason why the memory cannot be deleted in
+    /// its current state. Returns [`CommitResult::NotFound`] when the tenant has no such memory.
     pub async fn delete_memory(
         &self,
         tenant: &Tenant,

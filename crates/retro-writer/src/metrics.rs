@@ -1,4 +1,4 @@
-//! Metrics of a committed closing.
+//! Records the metrics of a closed retrospective after its commit.
 
 use retro_core::dead_letter::Code;
 use retro_core::id::{RetrospectiveId, Tenant};
@@ -6,7 +6,7 @@ use retro_core::learn::ClosedRetrospective;
 use retro_store::WriterStore;
 use tracing::debug;
 
-/// Values of a closing that its metrics need.
+/// Values of a closed retrospective that are recorded as metrics.
 pub(crate) struct ClosingMetrics {
     outcome: &'static str,
     changes: Vec<&'static str>,
@@ -22,7 +22,8 @@ impl ClosingMetrics {
         }
     }
 
-    /// Records the metrics. The time until confirmation is read from the store, and skipped when that fails.
+    /// Records the metrics. The times from event to confirmation are loaded from the store, and are not recorded
+    /// when that fails.
     pub(crate) async fn record(self, store: &dyn WriterStore, tenant: &Tenant, id: RetrospectiveId) {
         retro_meter::RETROSPECTIVES_CLOSED.add(1, [self.outcome]);
         for kind in &self.changes {

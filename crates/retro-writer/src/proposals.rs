@@ -1,4 +1,5 @@
-//! Decisions of people on proposals, made under the same lock and with the same log as all changes.
+//! Carries out people's decisions on proposals, under the same lock and with the same change log as all other
+//! changes.
 
 use retro_core::id::{ProposalId, Tenant};
 use retro_core::manual::{
@@ -9,12 +10,13 @@ use retro_store::manual::DecideProposal;
 
 use crate::Writer;
 
-/// Result of a decision: `None` when the tenant has no such proposal; the inner error is the reason why nothing was
-/// decided.
+/// Result of a decision. `None` means that the tenant has no such proposal. The inner error is the reason why
+/// nothing was decided.
 pub type ProposalOutcome = Option<Result<DecidedProposal, DecideError>>;
 
 impl Writer {
-    /// Accepts a proposal: creates a memory from it, or adds its evidence to the memory with the same lesson.
+    /// Accepts a proposal: creates a memory from it, or adds the proposal's evidence to an existing memory with
+    /// the same lesson.
     pub async fn accept_proposal(
         &self,
         tenant: &Tenant,
@@ -38,7 +40,7 @@ impl Writer {
         }
     }
 
-    /// Stores a person's refusal of a proposal.
+    /// Stores a person's refusal of a proposal, with the reason.
     pub async fn refuse_proposal(
         &self,
         tenant: &Tenant,

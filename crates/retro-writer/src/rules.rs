@@ -1,4 +1,4 @@
-//! Changes of repository rules: from reviews, from verdicts on presented rules, and by people.
+//! Changes repository rules: from reviews, from verdicts on presented rules, and at people's requests.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ use tracing::{debug, error, info};
 use crate::{CLOSINGS_PER_SWEEP, OVERDUE_S, STORE_RETRY_DELAY, Writer};
 
 impl Writer {
-    /// Applies batches of rules whose wake-up message was lost. Returns the number processed.
+    /// Applies batches of rules whose wake-up message was lost. Returns the number of batches processed.
     pub(crate) async fn sweep_rules(&self) -> Result<usize, StoreError> {
         let overdue = self.store.list_overdue_rule_batches(OVERDUE_S, CLOSINGS_PER_SWEEP).await?;
         for (tenant, id) in &overdue {
@@ -97,9 +97,9 @@ impl Writer {
         }
     }
 
-    /// Promotes a rule at a person's request, also out of quarantine. `request` identifies the request:
-    /// repeating it promotes once. The inner error is the reason why the rule cannot be promoted in its
-    /// current state. Returns [`CommitResult::NotFound`] when the tenant has no such memory.
+    /// Promotes a rule at a person's request, even if it is quarantined. `request` identifies the request: a
+    /// repeated request has no further effect. The inner error is the reason why the rule cannot be promoted in
+    /// its current state. Returns [`CommitResult::NotFound`] when the tenant has no such memory.
     pub async fn promote_rule(
         &self,
         tenant: &Tenant,

@@ -1,15 +1,15 @@
-//! Vectors of an external source: fetched outside of every transaction, and stored in the background.
+//! Fetches vectors from an external source outside of every transaction, and stores them in the background.
 //!
-//! **The need.** A decision runs under the lock of its workflow and must not wait for a service. **The
-//! design.** The decision is tried with the vectors that are already available. If it compares texts without
-//! a vector, nothing is stored; their vectors are fetched from the database or the source, and the decision
-//! is tried again. The same facts lead to the same texts, so the second pass nearly always succeeds; each
-//! concurrent change of the facts costs another pass, and the last pass decides with the vectors it has.
-//! **Missing vectors** are replaced by the built-in embedder, so tombstones and thresholds stay in force
-//! while a source is unavailable or has embedded only some of the memories.
+//! **The need.** A decision runs under the lock of its workflow and must not wait for a service. **The design.**
+//! The decision is tried with the vectors that are already available. If it compares texts without a vector,
+//! nothing is stored. The missing vectors are fetched from the database or the source, and the decision is tried
+//! again. The same facts lead to the same texts, so the second pass nearly always succeeds. Each concurrent
+//! change of the facts costs another pass, and the last pass decides with the vectors that are available.
+//! **Missing vectors** are replaced by the built-in embedder, so tombstones and thresholds stay in force while a
+//! source is unavailable or has embedded only some of the memories.
 //!
-//! Vectors of memories are stored. The sweep goes over all memories page by page, again and again. A restart
-//! or another embedder restarts it, and a page without missing vectors costs one query.
+//! Vectors of memories are stored. The sweep goes over all memories page by page, again and again. A restart or
+//! another embedder restarts it, and a page without missing vectors costs one query.
 
 use std::sync::{Arc, PoisonError};
 
@@ -22,22 +22,22 @@ use crate::Writer;
 
 /// Maximum number of memories checked in one sweep.
 const MEMORIES_PER_SWEEP: u32 = 1000;
-/// Maximum number of texts in one request of the sweep to the source; their vectors are stored before the
-/// next request.
+/// Maximum number of texts in one request of the sweep to the source. The vectors of a request are stored before
+/// the next request.
 const TEXTS_PER_BATCH: usize = 64;
-/// Age after which the vectors of a former embedder are deleted: a week, during which switching back needs no
-/// new vectors.
+/// Age in seconds after which the vectors of a former embedder are deleted: a week, during which switching back
+/// to it requires no new vectors.
 const STALE_VECTOR_AGE_S: u64 = 7 * 24 * 3600;
-/// Maximum number of rows deleted in one sweep.
+/// Maximum number of stored vectors deleted in one sweep.
 const DELETED_PER_SWEEP: u32 = 1000;
 
-/// Position of the sweep.
+/// Position of the sweep: the memory after which it continues.
 #[derive(Debug, Default)]
 pub(crate) struct SweepCursor {
     after: Option<(Tenant, MemoryId)>,
 }
 
-/// Fetches the vectors for the passes of one decision.
+/// Fetches the vectors for all passes of one decision.
 pub(crate) struct EmbeddingFetcher<'w> {
     writer: &'w Writer,
     tenant: &'w Tenant,
@@ -49,7 +49,8 @@ impl EmbeddingFetcher<'_> {
         self.resolver.next_pass()
     }
 
-    /// Fetches the vectors that a pass missed. Fails when the database is unavailable, never because of the source.
+    /// Fetches the vectors that were missing in a pass. Fails when the database is unavailable. A failure of the
+    /// source is not an error.
     pub(crate) async fn fetch_missing(&mut self, missing: Vec<String>) -> Result<(), StoreError> {
         let Some(source) = &self.writer.vectors else { return Ok(()) };
         let mut found = self.writer.store.load_embeddings(self.tenant, source.name(), &missing).await?;
@@ -73,8 +74,8 @@ impl Writer {
         EmbeddingFetcher { writer: self, tenant, resolver }
     }
 
-    /// Checks the next memories and stores vectors for those that lack one. Returns the number stored. Does nothing
-    /// with the built-in embedder.
+    /// Checks the next memories, and fetches and stores the vectors that are missing. Returns the number of
+    /// vectors stored. Does nothing with the built-in embedder.
     pub async fn sweep_vectors(&self) -> Result<usize, StoreError> {
         let Some(source) = &self.vectors else { return Ok(0) };
         let embedder = source.name();
@@ -103,8 +104,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Embeds texts and stores their vectors, as far as the source supplies them; refused texts are requested again
-    /// in the next round of the sweep. Returns the number stored.
+    /// Embeds texts and stores the vectors that the source returns. Refused texts are requested again in the
+    /// next round of the sweep. Returns the number of vectors stored.
     async fn embed_and_store(
         &self,
         source: &dyn EmbeddingSource,

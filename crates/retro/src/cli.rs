@@ -1,5 +1,5 @@
-//! The command line: the global options and the commands without subcommands. Each group of commands has its
-//! own file.
+//! Defines the command line: the global options and the commands without subcommands. Each group of commands has
+//! its own file.
 
 mod audit;
 mod dead_letter_args;
@@ -34,9 +34,9 @@ pub(crate) use self::rules::{Rules, parse_repository};
 /// Data goes to stdout, everything else to stderr.
 ///
 /// Exit codes: 0 success; 1 failure; 2 usage error; 3 not found; 4 a check found a problem (`verify`, `doctor`,
-/// `ready`, `config check`, `pipeline check`), or a file or a request was refused; 5 the process ended itself because
-/// work hung and could not be stopped, and should be restarted (`up`, `serve`); 130 or 143 a second signal ended the
-/// process at once (`up`, `serve`).
+/// `ready`, `config check`, `pipeline check`), or a file or a request was refused; 5 the process ended itself
+/// because work hung and could not be stopped, and should be restarted (`up`, `serve`); 130 or 143 a second
+/// signal ended the process immediately (`up`, `serve`).
 #[derive(Debug, Parser)]
 #[command(name = "retro", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -46,7 +46,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Options of every command.
+/// Options that every command accepts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
     /// Data folder, with the SQLite database, the supervised broker's files and `instance.json` [default: .retro].
@@ -55,15 +55,15 @@ pub(crate) struct Global {
     /// Configuration file [default: retro.toml if it exists].
     #[arg(long, global = true, value_name = "FILE", env = "RETRO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Tenant to act for.
+    /// Tenant whose data the command uses.
     #[arg(long, global = true, default_value = "default", env = "RETRO_TENANT")]
     pub(crate) tenant: Tenant,
-    /// Output format.
+    /// Format of the output on stdout.
     #[arg(short, long, global = true, value_enum, default_value = "table")]
     pub(crate) output: Output,
 }
 
-/// Output format.
+/// Format of the data that a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// Human-readable table or text.
@@ -112,7 +112,7 @@ pub(crate) enum Command {
     /// List messages that were lost with the broker's data, and close false or accepted losses.
     #[command(subcommand)]
     Losses(Losses),
-    /// Show the context (memories and rules) that the next run of a step gets.
+    /// Show the context (memories and rules) that the next run would get for a step.
     Context(Context),
     /// Check that the stored data satisfies all invariants, also while Retrospect is running; fails on an empty store.
     Verify,
@@ -159,8 +159,8 @@ pub(crate) struct Serve {
 
 #[derive(Debug, Args)]
 pub(crate) struct Migrate {
-    /// Take over streams that belong to another database. Use it after a move to another database, with every process
-    /// stopped.
+    /// Take over streams that belong to another database. Use this option after a move to another database,
+    /// while every process is stopped.
     #[arg(long)]
     pub(crate) take_over: bool,
 }
@@ -170,21 +170,23 @@ pub(crate) struct Emit {
     /// Files to send.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Workflow of the runs; overrides the one that a file names.
+    /// Workflow of the runs; overrides a workflow that the file names.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
-    /// Task of runs whose file names none, at most 1024 bytes; does not apply to CloudEvents. `retro memories effect`
-    /// compares runs of the same task.
+    /// Task of the runs for which the file names no task, at most 1024 bytes; does not apply to CloudEvents.
+    /// `retro memories effect` compares runs of the same task.
     #[arg(long, value_parser = parse_task)]
     pub(crate) task: Option<String>,
-    /// Outcome of runs whose file names none: success, failure, error, timeout, cancellation or skip. Without it
-    /// their outcome is unknown: they are counted, but do not serve as evidence.
+    /// Outcome of the runs for which the file names no outcome: success, failure, error, timeout, cancellation
+    /// or skip. Without this option their outcome is unknown: the runs are counted, but do not serve as
+    /// evidence.
     #[arg(long, value_parser = parse_outcome)]
     pub(crate) outcome: Option<RunOutcome>,
     /// Send every event under a new id; the run ids stay the same.
     #[arg(long)]
     pub(crate) new_event_ids: bool,
-    /// Pause after this many runs of a workflow until none of its retrospectives is due or open [default: no pauses].
+    /// Pause after this many runs of a workflow until no retrospective of the workflow is due or open [default:
+    /// no pauses].
     #[arg(long, value_name = "RUNS")]
     pub(crate) pace: Option<u64>,
     /// Maximum number of runs to send from each file, after `--skip` [default: all].
@@ -232,7 +234,7 @@ pub(crate) enum Reports {
         /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// Maximum number of reports.
+        /// Maximum number of reports to print.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
@@ -251,10 +253,11 @@ pub(crate) struct Context {
     /// Workflow of the step.
     #[arg(long)]
     pub(crate) workflow: Workflow,
-    /// Name of the step.
+    /// Name of the step for which the context is requested.
     #[arg(long, default_value = "main")]
     pub(crate) step: Step,
-    /// Id of the run that gets the context, which is then recorded as presented to it [default: only preview].
+    /// Id of the run that gets the context; the context is recorded as presented to this run [default: only
+    /// preview].
     #[arg(long)]
     pub(crate) run: Option<RunId>,
     /// Repository that the run works on, as [host/]owner/name; adds the rules of the repository.
@@ -267,8 +270,8 @@ pub(crate) struct Context {
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// Leave out wall-clock times, durations, costs and global sequence numbers, so that equal histories give the same
-    /// output. Required.
+    /// Leave out wall-clock times, durations, costs and global sequence numbers, so that equal histories give
+    /// the same output. This option is required.
     #[arg(long, required = true)]
     pub(crate) canonical: bool,
 }

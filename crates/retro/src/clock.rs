@@ -1,9 +1,9 @@
-//! The only real clock of the program.
+//! Provides the only real clock of the program.
 
 use jiff::Timestamp;
 use retro_core::time::Clock;
 
-/// The system clock, in milliseconds, shifted by the fault injection of tests.
+/// Clock that returns the system time in milliseconds, shifted by the fault injection of tests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SystemClock;
 

@@ -1,4 +1,4 @@
-//! Runs the commands. Most read the store, let `retro-operator` render the result and print it.
+//! Runs the commands. Most of them read from the store, render the result with `retro-operator` and print it.
 
 mod cancel;
 pub(crate) mod configuration;
@@ -28,25 +28,25 @@ use crate::cli::{Cli, Command, Context as ContextArgs};
 use crate::policies::PolicySource;
 use crate::{emit, output, serve, store, up};
 
-/// Outcome of a command.
+/// Outcome of a command, which determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command succeeded.
     Done,
-    /// The arguments are ambiguous.
+    /// The arguments are ambiguous: they match more than one item.
     UsageError,
     /// The requested item does not exist.
     NotFound,
     /// A check found a problem, or a request was refused.
     ProblemFound,
-    /// A second signal ended the process immediately.
+    /// A second signal of this kind ended the process immediately.
     Signalled(SignalKind),
     /// The process ended itself because work hung and could not be stopped.
     Hung,
 }
 
 impl Exit {
-    /// Returns the exit code of the process.
+    /// Returns the process exit code for this outcome.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -66,7 +66,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Runs a command. `metrics` renders the metrics of this process.
+/// Runs the command given by the arguments. `metrics` renders the metrics of this process.
 pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape) -> anyhow::Result<Exit> {
     if let Command::Serve(_) = &cli.command {
         serve::require_database(&loaded)?;

@@ -1,4 +1,4 @@
-//! `retro emit`: sends finished runs from files, one event per run, in the order of the files.
+//! Runs `retro emit`, which sends finished runs from files, one event per run, in the order of the files.
 
 mod pace;
 
@@ -31,19 +31,20 @@ use crate::output;
 
 /// Time after which a broker that has not answered is reported as missing.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval at which the connection is polled.
+/// Interval at which the state of the connection is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Result of the command.
+/// Result of `retro emit`.
 #[derive(Debug, Default, Serialize)]
 struct EmitSummary {
     /// Number of events that the broker has confirmed.
     sent: usize,
-    /// Number of events of each workflow.
+    /// Number of events sent for each workflow.
     workflows: BTreeMap<String, usize>,
     /// Number of bodies that were uploaded to the object store.
     bodies_uploaded: usize,
-    /// Files that could not be parsed, each with position and reason. None of their events was sent.
+    /// Files that could not be parsed, each with the position and the reason. No events of these files were
+    /// sent.
     refused: Vec<String>,
 }
 
@@ -76,7 +77,8 @@ pub(crate) async fn emit_files(
     Ok(if sent.refused.is_empty() { Exit::Done } else { Exit::ProblemFound })
 }
 
-/// Returns the trace context of the caller, from TRACEPARENT and TRACESTATE.
+/// Reads the trace context of the caller from TRACEPARENT and TRACESTATE. Returns `None` when there is none or
+/// it is invalid.
 fn read_trace_context() -> Option<TraceContext> {
     let of = |name| std::env::var(name).ok();
     TraceContext::from_headers(&of("TRACEPARENT")?, of("TRACESTATE").as_deref()).ok()
@@ -87,7 +89,8 @@ fn format_summary(sent: &EmitSummary) -> String {
     format!("sent {} events ({}), refused {}", sent.sent, workflows.join(", "), sent.refused.len())
 }
 
-/// Parses a file into events. A file that cannot be parsed is rejected as a whole, with position and reason.
+/// Parses a file into events. If any part of the file cannot be parsed, the whole file is rejected, with the
+/// position and the reason. Fails when the file cannot be read.
 fn read_events(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>, Rejection>> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -100,14 +103,14 @@ fn read_events(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>,
     }))
 }
 
-/// Returns an event about the same run with a unique id.
+/// Returns the event with a new unique id and the same run id.
 fn with_new_id(mut event: RunEvent) -> RunEvent {
     let call = format!("{} {}", std::process::id(), SystemClock.now());
     event.envelope.id = derive_uuid("event told again", &[&event.envelope.id, &call]).to_string();
     event
 }
 
-/// Sends events to the broker and paces them.
+/// Sends events to the broker and pauses as `--pace` demands.
 struct Sender {
     tenant: Tenant,
     bus: Bus,
@@ -179,9 +182,9 @@ impl Sender {
     }
 }
 
-/// Waits up to [`BROKER_TIMEOUT`] for the broker. The address of a killed `retro up` stays recorded; sending
+/// Waits up to [`BROKER_TIMEOUT`] for the broker. The address of a killed `retro up` stays recorded, and sending
 /// is retried for about half a minute, so a message explains the delay to the user. Fails when the broker
-/// refuses the login: retrying would not change that.
+/// refuses the login, because retrying would not change that.
 async fn wait_for_broker(bus: &Bus, url: &str) -> anyhow::Result<()> {
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let settled = async {

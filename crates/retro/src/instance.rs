@@ -1,4 +1,4 @@
-//! `instance.json`: a small file in the data folder by which other commands find a running `retro up`.
+//! Defines `instance.json`, a small file in the data folder by which other commands find a running `retro up`.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -9,22 +9,23 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 
-/// Addresses of a running process.
+/// Addresses of a running `retro up`, as recorded in its data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Instance {
-    /// Process id.
+    /// Id of the process.
     pub(crate) pid: u32,
-    /// Address of its NATS server, with credential.
+    /// Address of the process's NATS server, with the credential.
     pub(crate) nats_url: String,
-    /// Address of its HTTP API.
+    /// Address of the process's HTTP API.
     pub(crate) http_url: String,
-    /// Address for GitHub's webhooks, if it accepts any.
+    /// Address that accepts GitHub's webhooks; `None` when the process has no bridge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bridge_url: Option<String>,
 }
 
 impl Instance {
-    /// Writes the file atomically and readable by its owner only: the broker's address may hold a password.
+    /// Writes the file atomically and readable only by its owner, because the broker's address may contain a
+    /// password.
     pub(crate) fn write(&self, data_dir: &Path) -> anyhow::Result<()> {
         let path = instance_path(data_dir);
         let fresh = path.with_extension("json.new");
@@ -37,7 +38,7 @@ impl Instance {
         std::fs::rename(&fresh, &path).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Reads the file. Fails with a hint about `retro up` when there is none.
+    /// Reads the file. Fails with a hint about `retro up` when the file does not exist.
     pub(crate) fn read(data_dir: &Path) -> anyhow::Result<Self> {
         let path = instance_path(data_dir);
         let text = std::fs::read_to_string(&path).map_err(|error| {
@@ -50,19 +51,19 @@ impl Instance {
         serde_json::from_str(&text).with_context(|| format!("{} cannot be read", path.display()))
     }
 
-    /// Returns the instance recorded in the folder; `None` when the file is missing or cannot be read.
+    /// Returns the instance recorded in the folder. Returns `None` when the file is missing or cannot be read.
     pub(crate) fn find(data_dir: &Path) -> Option<Self> {
         Self::read(data_dir).ok()
     }
 
-    /// Returns the address of the HTTP API. Fails when the recorded address is invalid.
+    /// Returns the socket address of the HTTP API. Fails when the recorded address is invalid.
     pub(crate) fn http_address(&self) -> anyhow::Result<SocketAddr> {
         let address = self.http_url.strip_prefix("http://").and_then(|address| address.parse().ok());
         address.with_context(|| format!("{} is not an address of a `retro up`", self.http_url))
     }
 
-    /// Fails with advice when the process that wrote the file no longer runs. A killed process leaves its
-    /// file behind.
+    /// Fails with advice when the process that wrote the file no longer runs, because a killed process leaves
+    /// its file behind.
     pub(crate) fn check_alive(&self, data_dir: &Path) -> anyhow::Result<()> {
         if is_running(self.pid) {
             return Ok(());
@@ -76,14 +77,14 @@ impl Instance {
         ))
     }
 
-    /// Removes the file; called when the process ends gracefully.
+    /// Removes the file. Called when the process ends gracefully.
     pub(crate) fn remove(data_dir: &Path) {
         let _ = std::fs::remove_file(instance_path(data_dir));
     }
 }
 
-/// Returns whether a process has this id. It may be another program by now; only a request to its address
-/// shows that.
+/// Returns true when a process with this id exists. The process may be another program by now; only a request to
+/// the recorded address shows that.
 fn is_running(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }

@@ -1,5 +1,5 @@
-//! Logs to stderr. Messages and fields may contain untrusted text, so each is written on one line and made printable;
-//! the colours of the log itself stay.
+//! Writes the log to stderr. Messages and fields may contain untrusted text, so each is written on one line and
+//! made printable. The log's own colours are kept.
 
 use std::backtrace::Backtrace;
 use std::fmt::{self, Debug};
@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use crate::output;
 
-/// Sets up logging to stderr. Commands other than `up` and `serve` log warnings only.
+/// Sets up logging to stderr. Commands other than `up` and `serve` log only warnings and errors.
 pub(crate) fn init_logging(config: &Config, serving: bool) {
     let filter = if serving { config.log.as_str() } else { "warn" };
     // The NATS client repeats its messages while the broker is unreachable, and the bus logs the problem
@@ -26,7 +26,7 @@ pub(crate) fn init_logging(config: &Config, serving: bool) {
         .expect("logging is set up once, at the start of `main`");
 }
 
-/// Makes panic messages printable like everything else on stderr: they may contain untrusted text, too.
+/// Makes panic messages printable like all other output on stderr, because they may contain untrusted text, too.
 pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
@@ -50,7 +50,7 @@ where
         .finish()
 }
 
-/// Writes a field in the library's format, with its value on one line and printable.
+/// Writes a field in the log library's format, with its value printable and on one line.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     let value = format!("{value:?}");
     let value = make_printable_line(&value);

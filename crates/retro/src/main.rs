@@ -51,8 +51,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help or the usage error, and exits. Arguments may hold any text: if one is not printable, the message is
-/// printed without colours, whose escape codes would be made printable too.
+/// Prints the help or the usage error, and exits. Arguments may contain any text. If an argument is not
+/// printable, the message is printed without colours, because making the text printable would also escape the
+/// colour codes.
 fn exit_with_usage(problem: &clap::Error) -> ! {
     let printable = std::env::args_os().all(|argument| is_printable(&argument.to_string_lossy()));
     if printable {
@@ -62,7 +63,8 @@ fn exit_with_usage(problem: &clap::Error) -> ! {
     std::process::exit(problem.exit_code())
 }
 
-/// Joins an error with its causes; a cause that is already part of the preceding text is not repeated.
+/// Joins the messages of an error and its causes. A cause that the preceding text already contains is not
+/// repeated.
 fn describe_error(problem: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for cause in problem.chain().map(ToString::to_string) {
@@ -95,7 +97,7 @@ fn run_program(cli: &Cli) -> anyhow::Result<Exit> {
     exit
 }
 
-/// Loads the configuration from file and environment, and applies the global options.
+/// Loads the configuration from the file and the environment, and applies the global options.
 fn load_config(cli: &Cli) -> Result<LoadedConfig, Problems> {
     // Text that is not UTF-8 is shown lossily in the error; if it were skipped, the variable would seem to be unset.
     let text = |text: OsString| text.to_string_lossy().into_owned();

@@ -1,5 +1,5 @@
-//! Carries out requests of operators: the sampler opens manual retrospectives, the writer changes memory. Used by the
-//! commands and by the HTTP API.
+//! Carries out requests of operators: the sampler opens manual retrospectives, and the writer changes memories.
+//! Used by the commands and by the HTTP API.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use tokio::sync::Notify;
 
 use crate::clock::SystemClock;
 
-/// The operations that operators can request.
+/// Operations that operators can request.
 pub(crate) struct OperatorCommands {
     manual: ManualRetrospectives,
     writer: Writer,
 }
 
 impl OperatorCommands {
-    /// Creates the operations over a store. Texts are compared by `vectors`, if given, else by the built-in embedder;
-    /// `outbox` is notified when there may be something to send.
+    /// Creates the operations over a store. Texts are compared by `vectors` if given, otherwise by the built-in
+    /// embedder. `outbox` is notified when there may be something to send.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         policies: Arc<dyn Policies>,

@@ -1,4 +1,4 @@
-//! Printing: data on stdout, everything else on stderr.
+//! Prints data on stdout and everything else on stderr.
 //!
 //! All output passes through this module, which makes untrusted text printable so that it cannot control the
 //! terminal. No other module may open stdout or stderr; clippy enforces this.
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::cli::Output;
 
-/// Prints data: the table, or the rows as one JSON document.
+/// Prints data in the chosen format: as a table, or as one JSON document.
 pub(crate) fn print_data(
     output: Output,
     rows: &impl Serialize,
@@ -22,13 +22,13 @@ pub(crate) fn print_data(
     }
 }
 
-/// Prints text on stdout. A closed pipe is not an error.
+/// Prints text on stdout. A pipe that the reader has closed is not an error.
 pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     write_stdout(&make_printable(text))
 }
 
-/// Prints JSON on stdout, one document or one per line. Unprintable characters are escaped within strings, so it
-/// parses to the same values.
+/// Prints JSON on stdout, either one document or one per line. Unprintable characters within strings are
+/// escaped, which does not change the parsed values.
 pub(crate) fn print_json(documents: &str) -> anyhow::Result<()> {
     write_stdout(&make_printable_json(documents))
 }
@@ -63,8 +63,8 @@ fn stdout() -> Stdout {
     std::io::stdout()
 }
 
-/// Returns stderr, for messages that are not data. The log writes there too, and makes each of its fields printable
-/// itself.
+/// Returns stderr, for messages that are not data. The log is also written there, and makes each of its fields
+/// printable itself.
 #[expect(clippy::disallowed_methods, reason = "the only place that prints messages for people")]
 pub(crate) fn stderr() -> Stderr {
     std::io::stderr()

@@ -8,12 +8,12 @@ use retro_config::ReloadResult;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Interval between two checks of the files: an edit applies before its author has opened the log, and a check reads
-/// one small file.
+/// Interval between two checks of the policy files. An edit takes effect before its author has opened the log,
+/// and each check reads only one small file.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Applies edits of the policy until `stop` is cancelled. Logs what changed, and logs once what is wrong with an
-/// edit that cannot be used.
+/// Applies edits of the policy files until `stop` is cancelled. Logs each change, and logs once why an edit
+/// cannot be used.
 pub(crate) async fn watch_policies(book: Arc<PolicySource>, stop: CancellationToken) {
     while book.can_change() {
         tokio::select! {

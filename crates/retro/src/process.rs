@@ -1,26 +1,26 @@
 //! Runs one process: a set of roles over one broker and one database.
 //!
-//! **The need.** A laptop runs all roles in one process, and a team runs many processes with single roles;
-//! both are assembled here. Processes are started in any order, also before their broker and database, and
-//! stopped at any moment.
+//! **The need.** A laptop runs all roles in one process, and a team runs many processes with single roles; both
+//! are assembled here. Processes are started in any order, also before their broker and database, and stopped at
+//! any moment.
 //!
-//! **The design.** Nothing here waits for a connection: broker and database are handles that connect in the
-//! background. HTTP is served from the start, and `/readyz` lists the missing parts; agents get an empty
-//! answer with the reason. The roles start working once nothing is missing. From then on each of them
-//! survives an outage (messages are deferred, failed sweeps and checks are repeated), and `/readyz` reports
-//! it.
+//! **The design.** Nothing here waits for a connection: the handles of broker and database connect in the
+//! background. HTTP is served from the start, and `/readyz` lists the missing parts; agents get an empty answer
+//! with the reason. The roles start working once nothing is missing. From then on each of them survives an
+//! outage (messages are deferred, failed sweeps and checks are repeated), and `/readyz` reports it.
 //!
-//! **Shutdown.** No further messages are pulled and no further investigations are claimed. Work in progress
-//! may continue for `shutdown_grace_s`. Then an investigation's lease is released, so that any other process
-//! can continue it immediately, and all other work is left as after a kill. Acknowledgements are flushed.
+//! **Shutdown.** No further messages are pulled and no further investigations are claimed. Work in progress may
+//! continue for `shutdown_grace_s`. Then an investigation's lease is released, so that any other process can
+//! continue it immediately, and all other work is left as if the process had been killed. Acknowledgements are
+//! flushed.
 //!
-//! **Hanging work.** Work that computes without end cannot be stopped. Work that exceeds its time and does
-//! not end when cancelled is reported on `/readyz`, and after a grace period the process exits with a
-//! specific code. Its supervisor starts another one; the attempt was counted before.
+//! **Hanging work.** Work that computes without end cannot be stopped. Work that exceeds its time and does not
+//! end when cancelled is reported on `/readyz`, and after a grace period the process exits with a specific code.
+//! Its supervisor starts another one; the attempt was counted before.
 //!
-//! **No leader.** Every role, including its sweep, may run any number of times. When two of them find the
-//! same work, the database decides: the row shows whether it is already counted, sampled, claimed, closed or
-//! marked as sent.
+//! **No leader.** Every role, including its sweep, may run any number of times. When two of them find the same
+//! work, the database decides: the row shows whether it is already counted, sampled, claimed, closed or marked
+//! as sent.
 
 mod gauges;
 mod listeners;
@@ -53,47 +53,48 @@ pub(crate) use listeners::Listeners;
 use readiness::ReadinessState;
 use shutdown::Signals;
 
-/// Time that the shutdown may take beyond `shutdown_grace_s`: releasing, flushing, and a database that answers late.
+/// Time that the shutdown may take beyond `shutdown_grace_s`, for releasing leases, flushing acknowledgements,
+/// and a slow database.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(8);
 
-/// The parts of a process.
+/// The parts from which a process is assembled.
 pub(crate) struct Process {
     pub(crate) config: Config,
     pub(crate) roles: BTreeSet<Role>,
     pub(crate) store: Arc<dyn Store>,
-    /// The same database over a separate connection pool, for agents' requests.
+    /// Handle of the same database with a separate connection pool, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
     pub(crate) bus: Bus,
     pub(crate) policies: Arc<PolicySource>,
-    /// Source of the vectors that texts are compared by; `None` for the built-in embedder.
+    /// Source of the vectors by which texts are compared; `None` for the built-in embedder.
     pub(crate) vectors: Option<Arc<dyn EmbeddingSource>>,
-    /// State of the supervised broker; `None` when an external one is configured.
+    /// State of the supervised broker; `None` when an external broker is configured.
     pub(crate) supervised: Option<watch::Receiver<ServerState>>,
-    /// Source of the metrics.
+    /// Callback that renders the metrics for `/metrics`.
     pub(crate) metrics: Scrape,
 }
 
-/// A running process.
+/// A process after its start, with the state that its tasks share.
 struct RunningProcess {
     process: Process,
-    /// Notified when there may be something to send.
+    /// Notified when there may be messages to send.
     outbox: Arc<Notify>,
     ready: ReadinessState,
     stop: CancellationToken,
-    /// The last check found that the broker belongs to another database.
+    /// True when the last check found that the broker belongs to another database.
     is_foreign: Arc<watch::Sender<bool>>,
     tasks: TaskTracker,
     watchdog: Watchdog,
 }
 
 impl Process {
-    /// Returns the hosts from which bodies may be fetched, besides the broker.
+    /// Returns the hosts besides the broker from which bodies may be fetched.
     fn dataref_hosts(&self) -> DatarefHosts {
         self.config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded")
     }
 
-    /// Runs until a signal, and shuts down gracefully. `at_work` is called once the roles work. Fails when the
-    /// shutdown takes too long.
+    /// Runs until a signal arrives, and then shuts down gracefully. `at_work` is called once, when the roles
+    /// have started to work. Fails when the shutdown takes too long.
     pub(crate) async fn run(
         self,
         doors: Listeners,
@@ -141,7 +142,7 @@ impl Process {
 }
 
 /// Ends the process because work hangs. Called on the watchdog's own thread. There is no graceful shutdown,
-/// since the code that it needs may hang as well; the process ends as if it had been killed.
+/// since the code for it may hang as well. The process ends as if it had been killed.
 fn end_hung_process(overdue: &str) {
     error!("{overdue} after its time limit; the process exits so that its supervisor restarts it");
     std::process::exit(Exit::Hung.exit_code().into());

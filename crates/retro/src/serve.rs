@@ -1,4 +1,4 @@
-//! `retro serve`: runs one or more roles of a fleet, with an external broker and database.
+//! Runs `retro serve`: one or more roles of a fleet, with an external broker and database.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::process::{Listeners, Process};
 use crate::store::Stores;
 use crate::{embedder, output, store};
 
-/// Fails when no database is configured. The default would be a SQLite file in the current directory, in which a
-/// process of a fleet would count its share of the events that belong in the fleet's own database.
+/// Fails when no database is configured. The default would be a SQLite file in the current directory, and this
+/// process would count there its share of the events that belong in the fleet's own database.
 pub(crate) fn require_database(loaded: &LoadedConfig) -> anyhow::Result<()> {
     if loaded.config.database_url.is_none() && !loaded.origins.contains_key("data_dir") {
         bail!(
@@ -26,7 +26,8 @@ pub(crate) fn require_database(loaded: &LoadedConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs until a signal asks it to stop. Waits for broker, database, migrations and streams as long as necessary.
+/// Runs the roles until a signal arrives. Waits for broker, database, migrations and streams as long as
+/// necessary.
 pub(crate) async fn run_serve(
     config: Config,
     roles: BTreeSet<Role>,

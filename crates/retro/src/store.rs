@@ -13,8 +13,8 @@ use retro_store_sqlite::SqliteStore;
 
 use crate::data_folder;
 
-/// Opens the existing database, with or without other running processes. Fails with advice when it does not
-/// exist or lacks a migration.
+/// Opens the existing database, whether or not other processes use it. Fails with advice when the database does
+/// not exist or lacks a migration.
 pub(crate) async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     if let Some(url) = &config.database_url {
         return Ok(Arc::new(PostgresStore::open(url.expose()).await?));
@@ -29,10 +29,10 @@ pub(crate) async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>
     Ok(Arc::new(SqliteStore::open(&file).await.with_context(|| describe_unusable(config))?))
 }
 
-/// The database handles of a process.
+/// Database handles of a process.
 pub(crate) struct Stores {
     pub(crate) store: Arc<dyn Store>,
-    /// The same database over a separate connection pool, for agents' requests.
+    /// Handle of the same database with a separate connection pool, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
 }
 
@@ -53,13 +53,14 @@ pub(crate) fn build_lazy_stores(config: &Config) -> anyhow::Result<Stores> {
     })
 }
 
-/// Sets the identity of the database at the bus, so that the bus can detect a broker of another database.
+/// Tells the bus the identity of the configured database, so that the bus can detect a broker that belongs to
+/// another database.
 pub(crate) async fn set_bus_database(config: &Config, bus: &Bus) -> anyhow::Result<()> {
     bus.set_database(&open_store(config).await?.load_database_id().await?);
     Ok(())
 }
 
-/// Applies the migrations that this version needs. Returns the names of those that were applied.
+/// Applies the migrations that this version needs. Returns the names of the migrations that were applied.
 pub(crate) async fn migrate_database(config: &Config) -> anyhow::Result<Vec<String>> {
     if let Some(url) = &config.database_url {
         return Ok(retro_store_postgres::migrate(url.expose()).await?);
@@ -69,12 +70,12 @@ pub(crate) async fn migrate_database(config: &Config) -> anyhow::Result<Vec<Stri
     retro_store_sqlite::migrate(&sqlite_path(config)).await.with_context(|| describe_unusable(config))
 }
 
-/// Returns whether the database is a SQLite file that does not exist yet. That is not an error.
+/// Returns true when the configured database is a SQLite file that does not exist yet, which is not an error.
 pub(crate) fn is_not_created(config: &Config) -> bool {
     config.database_url.is_none() && !sqlite_path(config).exists()
 }
 
-/// Returns the name of the database for messages, without a password.
+/// Returns the name of the database for messages, without the password.
 pub(crate) fn database_name(config: &Config) -> String {
     match &config.database_url {
         Some(url) => retro_store_postgres::describe_address(url.expose()),

@@ -1,4 +1,4 @@
-//! `retro up`: runs all roles in one process, which also supervises the broker and migrates the database.
+//! Runs `retro up`: all roles in one process, which also supervises the broker and migrates the database.
 
 mod backends;
 
@@ -21,7 +21,7 @@ use crate::store::Stores;
 use crate::{data_folder, embedder, output, store};
 use backends::Backends;
 
-/// Runs until a signal asks it to stop.
+/// Runs all roles until a signal arrives.
 pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_vector_source(&config)?;
@@ -47,7 +47,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
     ended
 }
 
-/// Returns all roles; the bridge only if a webhook secret is configured.
+/// Returns the roles to run: all roles, but the bridge only if a webhook secret is configured.
 fn select_roles(config: &Config) -> BTreeSet<Role> {
     let bridged = config.has_bridge_secret();
     Role::ALL.into_iter().filter(|role| *role != Role::Bridge || bridged).collect()
@@ -66,7 +66,8 @@ fn report_running(
     Ok(())
 }
 
-/// Locks the data folder. Two processes on one data folder would corrupt the broker's store.
+/// Locks the data folder and returns the lock file, because two processes on one data folder would corrupt the
+/// broker's store.
 fn lock_data_folder(data_dir: &Path) -> anyhow::Result<File> {
     let path = data_dir.join("lock");
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,5 +1,4 @@
-//! Reads the messages that a broker stores, with a minimal NATS client: two requests do not justify a
-//! dependency.
+//! Reads messages from a broker with a minimal NATS client, because so few requests do not justify a dependency.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +7,14 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Number of messages per request; a batch is a few megabytes.
+/// Number of messages to request at once; so many events are a few megabytes.
 const BATCH: usize = 1000;
-/// Largest message that is accepted, in bytes: the broker's limit plus headers.
+/// Maximum size of a message in bytes: the broker's limit plus headers.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Reply subject.
+/// Subject to which the broker sends its replies.
 const INBOX: &str = "_INBOX.load";
 
-/// Counts the events in a stream of the broker at `url`, by event id.
+/// Counts the events in a stream of the broker at `url`. Returns the number of messages per event id.
 pub(crate) async fn count_events_by_id(url: &str, stream: &str) -> Result<BTreeMap<String, usize>> {
     let mut broker = BrokerConnection::connect(url).await?;
     let (mut events, mut next) = (BTreeMap::new(), 1);
@@ -39,7 +38,7 @@ pub(crate) async fn count_events_by_id(url: &str, stream: &str) -> Result<BTreeM
     }
 }
 
-/// Counts the messages that a consumer has not received or not acknowledged.
+/// Counts the messages that a consumer has not received or has not acknowledged.
 pub(crate) async fn count_pending(url: &str, stream: &str, consumer: &str) -> Result<u64> {
     let mut broker = BrokerConnection::connect(url).await?;
     let info = broker.request_json(&format!("$JS.API.CONSUMER.INFO.{stream}.{consumer}")).await?;
@@ -68,7 +67,7 @@ impl BrokerConnection {
         Ok(self.0.write_all(words.as_bytes()).await?)
     }
 
-    /// Sends a request with an empty body and returns the JSON answer.
+    /// Sends a request with an empty body and returns the JSON reply.
     async fn request_json(&mut self, subject: &str) -> Result<Value> {
         self.write_command(&format!("PUB {subject} {INBOX} 0\r\n\r\n")).await?;
         let mut line = String::new();
@@ -86,7 +85,7 @@ impl BrokerConnection {
         }
     }
 
-    /// Reads a payload of this many bytes and its line end.
+    /// Reads a payload of `total` bytes and the line end after it.
     async fn read_payload(&mut self, total: usize) -> Result<Vec<u8>> {
         if total > BYTES_MAX {
             bail!("an answer of {total} bytes is too large");
@@ -97,7 +96,8 @@ impl BrokerConnection {
         Ok(bytes)
     }
 
-    /// Reads the next message of a batch: stream sequence and payload. `None` at the end of the batch.
+    /// Reads the next message of a batch and returns its stream sequence and payload. Returns `None` at the end
+    /// of the batch.
     async fn read_message(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
         let mut line = String::new();
         loop {

@@ -1,5 +1,5 @@
-//! The steps of CI, ordered so that mistakes are found early. The tests come last, so that the last line of
-//! output counts them.
+//! Runs the steps of CI, ordered so that mistakes are found early. The tests come last, so that the last line of
+//! output contains the test counts.
 
 mod deny;
 mod leaked_processes;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use crate::{generate, tidy};
 use test_runner::TestCounts;
 
-/// A CI step: name, function, and advice for a failure.
+/// A CI step: its name, its function, and advice for a failure.
 struct Step {
     name: &'static str,
     run: fn(&Path) -> Result<()>,
@@ -38,7 +38,7 @@ const STEPS: &[Step] = &[
     Step { name: "docs", run: build_docs, remedy: "fix the link or the example in the first warning" },
 ];
 
-/// Runs every step and then the tests; stops at the first failure.
+/// Runs all steps and then the tests, and stops at the first failure.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let mut times = Vec::new();
     for step in STEPS {
@@ -55,12 +55,12 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     Ok(report_tests(counts))
 }
 
-/// Runs every test.
+/// Runs every test and prints the test counts.
 pub(crate) fn run_tests(root: &Path) -> Result<ExitCode> {
     test_runner::run_tests(root).map(report_tests)
 }
 
-/// Prints the test counts as the last line, where scripts look for them.
+/// Prints the test counts as the last line of output, where scripts look for them.
 fn report_tests(counts: TestCounts) -> ExitCode {
     if counts.failed > 0 {
         println!("step `tests` failed: each failure above names its test");
@@ -87,7 +87,7 @@ fn build_docs(root: &Path) -> Result<()> {
     run_cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "--deny warnings")])
 }
 
-/// Runs cargo in the workspace. Fails when cargo does.
+/// Runs cargo in the workspace. Fails when cargo fails.
 fn run_cargo(root: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     let status = command.current_dir(root).args(arguments).envs(variables.iter().copied()).status()?;

@@ -1,5 +1,5 @@
-//! `make demo`: shows the main task on real runs, then a composed workflow whose agents request context. Uses
-//! only the public interface: the `retro` binary and its HTTP API.
+//! Implements `make demo`: turns real runs into memories, then runs a composed workflow whose agents request context.
+//! Uses only the public interface: the `retro` binary and its HTTP API.
 
 mod agent;
 mod composed;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::instance::Instance;
 
-/// Tenant of the demo.
+/// Tenant of the demo's runs.
 const TENANT: &str = "default";
 
 /// Runs the demo in a fresh folder below the project's root.
@@ -22,7 +22,7 @@ pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
     runtime.block_on(run_demo(root, &binary))
 }
 
-/// Returns the path of the release build, in cargo's target folder. Fails when it is missing.
+/// Returns the path of the release build in cargo's target folder. Fails when there is no such build.
 pub(crate) fn find_release_binary() -> Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let path = metadata.target_directory.join("release/retro").into_std_path_buf();

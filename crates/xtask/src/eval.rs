@@ -1,7 +1,7 @@
-//! `cargo xtask eval`: measures the decisions that need no model on evaluation data, so that everyone with
-//! the data can reproduce the figures in the manuals.
+//! `cargo xtask eval`: measures, on evaluation data, the decisions that need no model. Everyone with the data
+//! can reproduce the figures in the manuals.
 //!
-//! An evaluation calls the product's own functions, and uses labels only to score their answers.
+//! An evaluation calls the product's own functions, and uses labels only to score the results.
 
 mod findings;
 mod hostile;
@@ -20,27 +20,26 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-/// An evaluation.
+/// Evaluation to run.
 #[derive(Subcommand)]
 pub(crate) enum Eval {
-    /// Measures the heuristics of the investigator part by part, each figure compared with a naive baseline and its
-    /// goal.
+    /// Measures the heuristics of the investigator one by one, and compares each figure with a naive baseline
+    /// and a goal.
     Findings(findings::Options),
-    /// Posts hostile and genuine reviews through a running bridge, and shows the result of each and the lines
-    /// that an agent sees.
+    /// Posts hostile and genuine reviews to a running bridge, and shows the result of each and the lines that an
+    /// agent sees.
     Hostile(hostile::Options),
-    /// Measures the screen against hostile text: recall by kind and false alarms on real reviews, compared with a
-    /// one-line regular expression.
+    /// Measures the screen for hostile text: its recall by kind and its false alarms on real reviews, compared
+    /// with a one-line regular expression.
     Injection(injection::Options),
     /// Sends every real run to a fresh instance, and prints a random sample of the learned memories for review.
     Memories(real::memories::Options),
-    /// Runs one retrospective over failed runs with known causes, and prints its findings next to those
-    /// causes.
+    /// Runs one retrospective over failed runs with known causes, and prints its findings next to these causes.
     Report(real::comparison::Options),
-    /// Measures which sentences an embedder considers similar, compared with people's judgement; can calibrate an
-    /// embedder's scale.
+    /// Measures which sentences an embedder considers similar, compared with people's judgement; can also
+    /// calibrate the scale of an embedder.
     Paraphrases(findings::paraphrases::Options),
-    /// Measures which review remarks are read as rules, compared with people's labels.
+    /// Measures which review remarks are read as rules, and compares the results with people's labels.
     Rules(rules::Options),
     /// Measures how long the heuristics take per run and per megabyte of trajectory.
     Time(real::time::Options),
@@ -48,16 +47,17 @@ pub(crate) enum Eval {
     Webhooks(webhooks::Options),
 }
 
-/// Location of the evaluation data.
+/// Option for the location of the evaluation data.
 #[derive(Args)]
 struct EvalData {
-    /// Folder of the evaluation data.
+    /// Folder that contains the evaluation data.
     #[arg(long, env = "RETRO_EVAL_DATA")]
     data: Option<PathBuf>,
 }
 
 impl EvalData {
-    /// Returns the folder of a data set. Fails with instructions when it is unknown or missing.
+    /// Returns the folder of a data set. Fails with instructions when the location of the evaluation data is
+    /// unknown or the data set is missing.
     fn set_folder(&self, name: &str) -> Result<PathBuf> {
         let data = self.data.as_deref().context("evaluation data is not part of the project: name its folder with `--data DIR` or in RETRO_EVAL_DATA")?;
         let folder = data.join(name);
@@ -70,25 +70,25 @@ impl EvalData {
     }
 }
 
-/// One half of the evaluation data. Heuristics are tuned on one half, and the other shows whether they
+/// One half of the evaluation data. Heuristics are tuned on one half, and the other half shows whether they
 /// generalise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 enum DataHalf {
-    /// Half that was read while the heuristics were written.
+    /// Half whose cases were read while the heuristics were written.
     Read,
-    /// Half that was only counted.
+    /// Half whose cases were only counted and never read.
     Unread,
 }
 
 impl DataHalf {
-    /// Assigns a group to a half by its hash.
+    /// Assigns a group of cases to a half by the hash of its name.
     fn of_group(group: &str) -> Self {
         if Sha256::digest(group.as_bytes())[0] < 128 { Self::Read } else { Self::Unread }
     }
 }
 
-/// Runs one evaluation and prints its results.
+/// Runs the chosen evaluation and prints its results.
 pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
     match eval {
         Eval::Findings(options) => findings::run(options),
@@ -103,7 +103,7 @@ pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
     }
 }
 
-/// Reads a JSON-lines file. Fails with file and line number.
+/// Reads the rows of a JSON-lines file. Fails with the file and the line number when a row cannot be read.
 fn read_rows<Row: DeserializeOwned>(file: &Path) -> Result<Vec<Row>> {
     let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     let lines = BufReader::new(opened).lines().enumerate();

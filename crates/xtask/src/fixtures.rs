@@ -1,8 +1,9 @@
-//! `cargo xtask fixtures`: makes the demo's real runs from evaluation data; its output is committed.
+//! Runs `cargo xtask fixtures`, which generates the demo's real runs from evaluation data. The generated files
+//! are committed.
 //!
 //! A run becomes the CloudEvent that its engine would have sent, with the trajectory inline. Labels (rewards,
-//! failure flags, error classes, expected actions, task texts) are left out, so that nothing in the demo can
-//! be read off a label. The same data always gives the same bytes.
+//! failure flags, error classes, expected actions, task texts) are left out, so that nothing in the demo can be
+//! derived from a label. The same data always gives the same bytes.
 
 mod airline;
 mod sql;
@@ -15,28 +16,29 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Largest event with its trajectory inline: the size that CloudEvents asks every intermediary to forward.
+/// Maximum size in bytes of an event with its trajectory inline: the size that CloudEvents requires every
+/// intermediary to forward.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
-/// Largest compressed size of all files together, because every clone of the project contains them.
+/// Maximum compressed size in bytes of all files together, because every clone of the project contains them.
 const FILES_BYTES_MAX: usize = 1024 * 1024;
-/// Highest zstd level that needs no extra memory to decompress.
+/// Highest zstd compression level that needs no extra memory to decompress.
 const COMPRESSION_LEVEL: i32 = 19;
-/// ATIF version of the written trajectories.
+/// ATIF version of the trajectories that are written.
 const ATIF_VERSION: &str = "ATIF-v1.4";
 
-/// A converted run.
+/// A run of the evaluation data, converted to the parts of an event.
 pub(crate) struct ConvertedRun {
     pub(crate) workflow: String,
     pub(crate) run_id: String,
     pub(crate) success: bool,
-    /// Version of the prompt, where the data has several.
+    /// Version of the prompt; `None` when the data has only one.
     pub(crate) prompt_version: Option<&'static str>,
     pub(crate) agent: Value,
-    /// Trajectory entries, without their step numbers.
+    /// Entries of the trajectory, without step numbers.
     pub(crate) steps: Vec<Value>,
 }
 
-/// Agent of the run, as the data names it.
+/// Agent of a run, as the data describes it.
 #[derive(Deserialize)]
 struct AgentRow {
     model: String,
@@ -45,14 +47,14 @@ struct AgentRow {
     schema_given: bool,
 }
 
-/// Outcome of the run. The other fields of the data are labels.
+/// Outcome of a run. The other fields of the data are labels.
 #[derive(Deserialize)]
 struct OutcomeRow {
     success: bool,
 }
 
-/// Reads the evaluation data under `data` and writes the demo's files. Fails when a run or the total is too
-/// large.
+/// Reads the evaluation data under `data` and writes the demo's files. Fails when an event or the total size is
+/// too large.
 pub(crate) fn run(root: &Path, data: &Path) -> Result<()> {
     let folder = root.join("crates/xtask/fixtures/demo");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -87,7 +89,7 @@ fn pack_runs(runs: &[ConvertedRun]) -> Result<Vec<u8>> {
 }
 
 impl ConvertedRun {
-    /// Builds the event that the run's engine would have sent, with the trajectory inline.
+    /// Builds the event that the engine would have sent for the run, with the trajectory inline.
     pub(crate) fn to_event(&self) -> Value {
         let numbered = self.steps.iter().enumerate().map(|(at, step)| {
             let mut step = step.clone();
@@ -120,7 +122,7 @@ impl ConvertedRun {
     }
 }
 
-/// Builds an agent's turn: message, reasoning, and calls with their answers.
+/// Builds an agent's turn with its message, its reasoning, and its calls with their results.
 pub(crate) fn agent_turn(message: &str, reasoning: Option<&str>, calls: &[Call]) -> Value {
     let mut turn = json!({"source": "agent", "message": message});
     if let Some(reasoning) = reasoning {
@@ -136,7 +138,7 @@ pub(crate) fn agent_turn(message: &str, reasoning: Option<&str>, calls: &[Call])
     turn
 }
 
-/// A tool call with its answer.
+/// A tool call with its result.
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) tool: String,

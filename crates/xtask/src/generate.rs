@@ -1,5 +1,5 @@
-//! Files generated from the code's types, so that they need not be kept in sync by hand. CI checks that they
-//! are up to date.
+//! Writes and checks the files that are generated from the code's types, so that they need not be kept in sync
+//! by hand. CI checks that they are up to date.
 
 mod commented_toml;
 mod config;
@@ -14,9 +14,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// A generated file.
+/// Path and content of a generated file.
 struct GeneratedFile {
-    /// Path from the workspace's root.
+    /// Path relative to the workspace's root.
     path: &'static str,
     text: String,
 }
@@ -40,7 +40,7 @@ pub(crate) fn write_generated(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails when a generated file is out of date.
+/// Checks that every generated file is up to date. Fails otherwise.
 pub(crate) fn check_generated(root: &Path) -> Result<()> {
     let files = generate_all()?;
     let count = files.len();

@@ -1,4 +1,4 @@
-//! A task's own `retro up` process, and its commands.
+//! Starts a `retro up` process for one task, and runs commands against it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,12 +10,12 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-/// Timeout of every operation.
+/// Maximum duration of each operation on the instance.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Interval at which a condition is polled.
+/// Interval at which the state of the instance is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A running `retro up`.
+/// A running `retro up` with its own data folder.
 pub(crate) struct Instance {
     binary: PathBuf,
     folder: PathBuf,
@@ -26,8 +26,8 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Starts in a fresh folder with these environment variables. First stops the process that an interrupted
-    /// task left running in the folder.
+    /// Starts `retro up` in a fresh folder with these environment variables. First stops a process that an
+    /// interrupted task left running in the folder.
     pub(crate) async fn start(
         binary: &Path,
         folder: &Path,
@@ -70,12 +70,12 @@ impl Instance {
         &self.http_url
     }
 
-    /// Returns the process id.
+    /// Returns the process id of `retro up`; `None` when the process has ended.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.process.id()
     }
 
-    /// Returns a value that the process wrote to `instance.json`.
+    /// Returns a value that the process recorded in `instance.json`. Fails when there is no such value.
     pub(crate) fn recorded_value(&self, key: &str) -> Result<String> {
         let value = read_recorded(&self.folder, key).and_then(|value| value.as_str().map(str::to_owned));
         value.with_context(|| format!("`retro up` recorded no {key} in {}", self.folder.display()))
@@ -101,7 +101,7 @@ impl Instance {
         )
     }
 
-    /// Runs a command with its output going to the terminal.
+    /// Runs a `retro` command, which prints its output on the terminal. Fails when the command fails.
     pub(crate) async fn run_command(&self, arguments: &[&str]) -> Result<()> {
         let status = self.build_command(arguments).status().await?;
         if !status.success() {
@@ -110,7 +110,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Runs a command and parses its JSON output.
+    /// Runs a `retro` command and parses its JSON output. Fails when the command fails.
     pub(crate) async fn run_json(&self, arguments: &[&str]) -> Result<Value> {
         let output =
             self.build_command(arguments).args(["-o", "json"]).stderr(Stdio::inherit()).output().await?;
@@ -121,7 +121,7 @@ impl Instance {
             .with_context(|| format!("`retro {}` printed no JSON", arguments.join(" ")))
     }
 
-    /// Runs a command and returns its text output.
+    /// Runs a `retro` command and returns its text output. Fails when the command fails.
     pub(crate) async fn run_text(&self, arguments: &[&str]) -> Result<String> {
         let output = self.build_command(arguments).stderr(Stdio::inherit()).output().await?;
         if !output.status.success() {
@@ -142,21 +142,21 @@ impl Instance {
         command
     }
 
-    /// Requests the context of a step, as an agent does at the step's start.
+    /// Requests the context of a step, as an agent does at the start of the step.
     pub(crate) async fn request_context(&self, workflow: &str, step: &str, run: &str) -> Result<Value> {
         let request = serde_json::json!({"workflow": workflow, "step": step, "run_id": run});
         let answer = self.http.post(format!("{}/v1/context", self.http_url)).json(&request).send().await?;
         Ok(answer.error_for_status()?.json().await?)
     }
 
-    /// Opens a memory, as an agent does to read more of it.
+    /// Opens a memory, as an agent does to read it in full.
     pub(crate) async fn open_memory(&self, memory: &str, run: &str) -> Result<()> {
         let url = format!("{}/v1/memories/{memory}?run={run}", self.http_url);
         self.http.get(url).send().await?.error_for_status()?;
         Ok(())
     }
 
-    /// Waits until no retrospective is open.
+    /// Waits until no retrospective is open. Fails after [`OPERATION_TIMEOUT`].
     pub(crate) async fn wait_until_idle(&self) -> Result<()> {
         for _ in 0..OPERATION_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis() {
             let rows = self.run_json(&["retrospectives", "list", "--limit", "1000"]).await?;
@@ -175,7 +175,7 @@ impl Instance {
         )
     }
 
-    /// Shuts the program down gracefully.
+    /// Shuts the process down gracefully and waits for its end.
     pub(crate) async fn stop(mut self) -> Result<()> {
         if let Some(pid) = self.process.id() {
             kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGTERM)?;
@@ -188,14 +188,14 @@ impl Instance {
     }
 }
 
-/// Reads a value from `instance.json`.
+/// Reads a value from `instance.json`. Returns `None` when the file or the key does not exist.
 fn read_recorded(folder: &Path, key: &str) -> Option<Value> {
     let text = std::fs::read_to_string(folder.join("instance.json")).ok()?;
     serde_json::from_str::<Value>(&text).ok()?.get(key).cloned()
 }
 
-/// Stops the `retro up` that a killed task left behind. The process holds a lock in its data folder until it
-/// ends.
+/// Stops the `retro up` that a killed task left running, and waits for its end. The process holds a lock in its
+/// data folder until it ends.
 async fn stop_leftover_instance(folder: &Path) -> Result<()> {
     let Ok(lock) = std::fs::File::open(folder.join("lock")) else { return Ok(()) };
     let pid = read_recorded(folder, "pid").and_then(|pid| i32::try_from(pid.as_i64()?).ok());

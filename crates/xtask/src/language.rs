@@ -1,7 +1,7 @@
-//! Measures how the code is named and described: function names, doc comments, plain comments.
+//! Measures the language of the code: function names, doc comments and plain comments.
 //!
-//! Counts only code that is compiled into the program, not its tests. A sample of doc comments, drawn by a
-//! seed, is for people to read: a share shows that a habit is gone, not that a sentence is good.
+//! Counts only code that is compiled into the program, not its tests. A random sample of doc comments can be
+//! printed for people to read, because a share shows that a habit is gone, not that a sentence is good.
 
 mod syntax;
 
@@ -17,11 +17,11 @@ use crate::tidy::tree::Tree;
 pub(crate) use syntax::Syntax;
 use syntax::{Definition, Doc, Kind};
 
-/// Largest share of functions, in per cent, whose names have only one word.
+/// Maximum share of functions, in per cent, whose names have only one word.
 const ONE_WORD_MAX: f64 = 35.0;
-/// Largest share of doc comments, in per cent, that open with one of [`RIDDLES`].
+/// Maximum share of doc comments, in per cent, that open with one of [`RIDDLES`].
 const RIDDLES_MAX: f64 = 6.0;
-/// Openings that delay the subject of the sentence.
+/// Opening words that delay the subject of a sentence.
 const RIDDLES: &[&str] = &["What", "Whether", "How", "Where", "It", "Its", "They"];
 
 /// Options of `cargo xtask language`.
@@ -33,12 +33,13 @@ pub(crate) struct Options {
     /// Seed of the random draw.
     #[arg(long, default_value = "1")]
     seed: String,
-    /// Prints every function with a one-word name and every doc comment that misses a goal.
+    /// Also prints every function with a one-word name and every doc comment with an opening that delays its
+    /// subject.
     #[arg(long)]
     list: bool,
 }
 
-/// The measured shares, with the counts behind them.
+/// Measured counts, from which the shares are computed.
 struct Measurement<'a> {
     functions: usize,
     one_word: Vec<&'a Definition>,
@@ -71,7 +72,7 @@ impl<'a> Measurement<'a> {
         percent(self.riddles.len(), self.docs)
     }
 
-    /// Returns a sentence for each goal that is missed.
+    /// Describes each goal that is missed, in one sentence.
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.one_word_share() > ONE_WORD_MAX {
@@ -98,7 +99,7 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// Checks the goals for `cargo xtask tidy`.
+/// Returns the goals that are missed, for `cargo xtask tidy`.
 pub(crate) fn check_goals(tree: &Tree) -> Vec<Problem> {
     let syntax = Syntax::read(tree);
     let mut problems = syntax.unreadable.clone();
@@ -106,7 +107,7 @@ pub(crate) fn check_goals(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Prints the measurement; fails when a goal is missed.
+/// Prints the measured shares. Fails when a goal is missed.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let syntax = Syntax::read(&Tree::read_workspace(root)?);
     let measured = Measurement::new(&syntax);
@@ -149,7 +150,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Draws `count` doc comments: those with the smallest digests of seed, place and text.
+/// Draws `count` doc comments: those with the smallest digests of seed, path, item and text.
 fn draw<'a>(docs: &'a [Doc], seed: &str, count: usize) -> Vec<&'a Doc> {
     let digest = |doc: &&Doc| -> [u8; 32] {
         Sha256::digest(format!("{seed}\0{}\0{}\0{}", doc.path, doc.item, doc.text)).into()
@@ -168,7 +169,8 @@ fn is_riddle(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).next().is_some_and(|word| RIDDLES.contains(&word))
 }
 
-/// A doc comment of one word, or a comment on a private item that only repeats its name.
+/// Returns true for a doc comment of one word, and for a comment on a private item that only repeats the item's
+/// name.
 fn is_filler(doc: &Doc) -> bool {
     let words: Vec<_> =
         doc.text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();

@@ -1,7 +1,7 @@
-//! `cargo xtask load`: sends signed webhooks at a constant rate to a `retro up`, and kills its broker
+//! Runs `cargo xtask load`, which sends signed webhooks at a constant rate to a `retro up` and kills its broker
 //! half-way.
 //!
-//! Prints the answers that GitHub would have got and their latencies, redelivers the refused webhooks (as a
+//! Prints the answers that GitHub would have received and their latencies, redelivers the refused webhooks (as a
 //! person does in GitHub's list), and compares the stored and counted webhooks with the sent ones.
 
 mod webhook;
@@ -22,35 +22,36 @@ use crate::demo::find_release_binary;
 use crate::instance::Instance;
 use webhook::{Webhook, deliver_webhook};
 
-/// Load to send.
+/// Options for the load that `cargo xtask load` generates.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct LoadOptions {
-    /// Deliveries per second.
+    /// Number of deliveries per second.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=5000))]
     rate: u32,
-    /// Duration in seconds.
+    /// Duration of the load in seconds.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=3600))]
     seconds: u32,
-    /// Leaves the broker running.
+    /// Leaves the broker running instead of killing it half-way.
     #[arg(long)]
     calm: bool,
 }
 
-/// Maximum number of concurrent deliveries. Above this the sender waits, as GitHub does.
+/// Maximum number of concurrent deliveries. At this number, the sender waits, as GitHub does.
 const CONCURRENT_MAX: usize = 1000;
-/// One of this many accepted deliveries is repeated, as a person may do by mistake.
+/// Interval, in accepted deliveries, at which a delivery is repeated, as a person may do by mistake.
 const REPEAT_EVERY: usize = 100;
-/// Maximum number of attempts to redeliver refused webhooks.
+/// Maximum number of times that refused webhooks are redelivered.
 const RETRY_ROUNDS_MAX: u32 = 10;
-/// Timeout for counting after the last delivery.
+/// Longest wait, after the last delivery, until all runs are counted.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(120);
-/// Interval at which the count is polled.
+/// Interval at which the number of counted runs is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A delivery with its status, or `None` when there was no answer within GitHub's timeout, and its latency.
+/// A delivery with its status and its latency. The status is `None` when there was no answer within GitHub's
+/// timeout.
 type DeliveryResult = (Webhook, Option<u16>, Duration);
 
-/// Runs the load against the release build, or against `binary`.
+/// Runs the load against `binary`, or against the release build if `binary` is `None`.
 pub(crate) fn run(root: &Path, binary: Option<&Path>, load: LoadOptions) -> Result<()> {
     let binary = binary.map_or_else(find_release_binary, |path| Ok(path.to_owned()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -99,7 +100,7 @@ async fn run_load(root: &Path, binary: &Path, load: LoadOptions) -> Result<()> {
     Ok(())
 }
 
-/// Counts the events that the broker stores, by delivery id.
+/// Counts the events that the broker stores. Returns the number of events per delivery id.
 async fn count_stored_events(nats: &str) -> Result<BTreeMap<String, usize>> {
     let mut held = BTreeMap::new();
     for stream in ["RETRO_INTAKE", "RETRO_GITHUB"] {
@@ -108,8 +109,8 @@ async fn count_stored_events(nats: &str) -> Result<BTreeMap<String, usize>> {
     Ok(held)
 }
 
-/// Prints how often the deliveries of each status are stored. Fails when a delivery that was answered with
-/// 202 is missing.
+/// Prints how often the broker stored the deliveries, by the status of the answer. Fails when a delivery that
+/// was answered with 202 is missing.
 fn check_stored(answered: &[DeliveryResult], held: &BTreeMap<String, usize>) -> Result<()> {
     let mut places: BTreeMap<Option<u16>, [usize; 3]> = BTreeMap::new();
     for (webhook, status, _) in answered {
@@ -132,7 +133,7 @@ fn describe_status(status: Option<u16>) -> String {
     status.map_or_else(|| "no answer within 10 s".to_owned(), |status| format!("answered {status}"))
 }
 
-/// Sends at the configured rate, independent of the answers.
+/// Sends deliveries at the configured rate, without waiting for answers.
 async fn send_at_rate(url: String, load: LoadOptions) -> Result<Vec<DeliveryResult>> {
     let http = webhook::build_client()?;
     let room = Arc::new(Semaphore::new(CONCURRENT_MAX));
@@ -158,7 +159,7 @@ async fn deliver_timed(http: &reqwest::Client, url: &str, webhook: Webhook) -> D
     (webhook, status, began.elapsed())
 }
 
-/// Prints the statuses, and the latency of accepted deliveries.
+/// Prints the number of answers with each status, and the latency of accepted deliveries.
 fn print_statuses(answered: &[DeliveryResult]) {
     let mut statuses: BTreeMap<Option<u16>, usize> = BTreeMap::new();
     for (_, status, _) in answered {
@@ -177,7 +178,8 @@ fn print_statuses(answered: &[DeliveryResult]) {
     println!("  202 latency: p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms", ms(500), ms(990), ms(1000));
 }
 
-/// Redelivers refused webhooks until they are accepted, and repeats some of the accepted ones.
+/// Redelivers refused webhooks until they are accepted, and repeats some of the accepted ones. Fails when a
+/// webhook is still refused after the last attempt.
 async fn redeliver_webhooks(url: &str, answered: Vec<DeliveryResult>) -> Result<()> {
     let http = webhook::build_client()?;
     let (taken, mut refused): (Vec<_>, Vec<_>) =
@@ -205,7 +207,7 @@ async fn redeliver_webhooks(url: &str, answered: Vec<DeliveryResult>) -> Result<
     anyhow::bail!("{} deliveries were refused {RETRY_ROUNDS_MAX} times", refused.len())
 }
 
-/// Waits until this many runs are counted, or until the timeout, and returns the count.
+/// Waits until this many runs are counted, or until [`COUNT_TIMEOUT`], and returns the number of counted runs.
 async fn wait_until_counted(retro: &Instance, runs: u64) -> Result<u64> {
     let began = Instant::now();
     loop {
@@ -219,7 +221,7 @@ async fn wait_until_counted(retro: &Instance, runs: u64) -> Result<u64> {
     }
 }
 
-/// Kills the nats-server that this `retro up` supervises and returns its process id.
+/// Kills the nats-server that this `retro up` supervises. Returns the id of the killed process.
 fn kill_broker(retro: &Instance) -> Result<i32> {
     let parent = retro.pid().context("`retro up` has ended")?;
     for process in std::fs::read_dir("/proc")?.flatten() {

@@ -33,15 +33,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Runs everything that CI runs, in order; stops at the first failure and prints advice.
+    /// Runs everything that CI runs, in order. Stops at the first failure and prints advice.
     Ci,
-    /// Runs every test, doctests included, with nextest where it is installed.
+    /// Runs every test including doctests, with nextest if it is installed.
     Test,
-    /// Checks the layout: dependency directions, lints, READMEs, reasons, runbooks, file lengths.
+    /// Checks the layout of the workspace: dependency directions, lints, READMEs, reasons, runbooks, file
+    /// lengths.
     Tidy,
-    /// Measures names and doc comments of the code; fails when a goal is missed.
+    /// Measures the names and doc comments of the code; fails when a goal is missed.
     Language(language::Options),
-    /// Runs the demo: real runs, then every kind of change that can happen to a memory.
+    /// Runs the demo: first real runs, then every kind of change that can happen to a memory.
     Demo {
         /// Path of the `retro` binary [default: the release build].
         #[arg(long)]
@@ -58,7 +59,7 @@ enum Task {
     },
     /// Generates the demo's real runs from evaluation data; the output is committed.
     Fixtures {
-        /// Folder of the evaluation data.
+        /// Folder that contains the evaluation data.
         #[arg(long, env = "RETRO_EVAL_DATA")]
         data: PathBuf,
     },
@@ -67,9 +68,10 @@ enum Task {
         #[command(subcommand)]
         eval: eval::Eval,
     },
-    /// Writes the files generated from the types: policy and configuration with their defaults.
+    /// Writes the files that are generated from the code's types, such as policy and configuration with their
+    /// defaults.
     Gen {
-        /// Writes nothing; fails when a file is out of date.
+        /// Only checks the files; fails when one is out of date.
         #[arg(long)]
         check: bool,
     },
@@ -102,10 +104,8 @@ fn run(task: &Task) -> Result<ExitCode> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// Finds the workspace's root.
-///
-/// Reads the environment variable at run time and not at compile time: clones that share a target folder may
-/// run a binary that another clone compiled.
+/// Returns the root folder of the workspace. The environment variable is read at run time and not at compile
+/// time, because clones that share a target folder may run a binary that another clone compiled.
 fn workspace_root() -> Result<PathBuf> {
     let own = var_os("CARGO_MANIFEST_DIR").context("cargo says where the workspace is: run `cargo xtask`")?;
     let root = Path::new(&own).ancestors().nth(2);

@@ -1,4 +1,4 @@
-//! Conversion of a simulation's messages, or the ticks of a spoken simulation, to ATIF.
+//! Converts the messages of a simulation, or the ticks of a spoken simulation, to ATIF.
 
 use std::collections::HashMap;
 
@@ -8,20 +8,20 @@ use serde_json::Value;
 
 use crate::atif_document::{self, AtifDocument};
 
-/// A message of system, user, assistant or tool.
+/// A message whose role is `system`, `user`, `assistant` or `tool`.
 #[derive(Deserialize, Default)]
 pub(super) struct Message {
     pub(super) role: String,
-    /// For a tool result: id of its call.
+    /// Id of the tool call that this message answers, if it is a tool result.
     id: Option<String>,
     content: Option<String>,
-    /// True if the content is audio in Base64, not text.
+    /// True if the content is audio in Base64 and not text.
     #[serde(default)]
     is_audio: bool,
     tool_calls: Option<Vec<Call>>,
-    /// Several tool results in one message.
+    /// The tool results of a message that combines several of them; `None` for other messages.
     tool_messages: Option<Vec<Message>>,
-    /// For a tool result: true if the tool reports a failure.
+    /// True if the tool reported a failure; `None` if that is not stated.
     error: Option<bool>,
     timestamp: Option<String>,
     pub(super) usage: Option<Usage>,
@@ -36,14 +36,14 @@ struct Call {
     arguments: Value,
 }
 
-/// Tokens of one message.
+/// Token usage of one message.
 #[derive(Deserialize)]
 pub(super) struct Usage {
     pub(super) prompt_tokens: Option<u64>,
     pub(super) completion_tokens: Option<u64>,
 }
 
-/// A tick of a spoken simulation, in which each side may say a part of a sentence.
+/// A tick of a spoken simulation, in which the agent and the user may each say a part of a sentence.
 #[derive(Deserialize)]
 pub(super) struct Tick {
     agent_chunk: Option<Message>,
@@ -58,7 +58,7 @@ pub(super) struct Tick {
     user_tool_results: Vec<Message>,
 }
 
-/// Builds the ATIF document of a run.
+/// Builds the ATIF document of a run from its messages.
 pub(super) fn into_atif(messages: Vec<Message>, agent: &Agent) -> Value {
     let name = agent.name.as_deref().unwrap_or("tau2");
     let mut atif = AtifDocument::new(name, agent.version.as_deref(), agent.model.as_deref());
@@ -69,7 +69,8 @@ pub(super) fn into_atif(messages: Vec<Message>, agent: &Agent) -> Value {
     atif.into_json()
 }
 
-/// Adds a message. `callers` maps each call to the entry that receives its result.
+/// Adds a message to the document. `callers` maps the id of each call to the index of the entry that receives its
+/// result.
 fn add_message(message: Message, atif: &mut AtifDocument, callers: &mut HashMap<String, usize>) {
     if let Some(answers) = message.tool_messages {
         answers.into_iter().for_each(|answer| add_message(answer, atif, callers));
@@ -127,8 +128,8 @@ fn add_tool_result(
     }
 }
 
-/// Merges ticks into messages. Consecutive parts of one side form one message; it ends when that side calls a
-/// tool, or when the other side speaks while it is silent.
+/// Merges ticks into messages. Consecutive parts that one side says form one message. The message ends when that side
+/// calls a tool, or when it is silent while the other side speaks.
 pub(super) fn messages_from_ticks(ticks: Vec<Tick>) -> Vec<Message> {
     let mut spoken = SpokenTranscript::default();
     for tick in ticks {
@@ -151,14 +152,14 @@ pub(super) fn messages_from_ticks(ticks: Vec<Tick>) -> Vec<Message> {
 #[derive(Default)]
 struct SpokenTranscript {
     messages: Vec<Message>,
-    /// Index of the agent's unfinished message.
+    /// Index of the agent's unfinished message; `None` if there is none.
     agent: Option<usize>,
-    /// Index of the user's unfinished message.
+    /// Index of the user's unfinished message; `None` if there is none.
     user: Option<usize>,
 }
 
 impl SpokenTranscript {
-    /// Adds what a side said and called in a tick. Returns the index of its unfinished message.
+    /// Adds what one side said and called in a tick. Returns the index of this side's unfinished message.
     fn add_turn(
         &mut self,
         role: &str,
@@ -186,7 +187,7 @@ impl SpokenTranscript {
     }
 }
 
-/// Returns a part; `None` if it is empty.
+/// Returns what a side said in a tick; `None` if the text is empty.
 fn spoken_text(chunk: Option<Message>) -> Option<Message> {
     chunk.filter(|chunk| chunk.content.as_deref().is_some_and(|content| !content.is_empty()))
 }

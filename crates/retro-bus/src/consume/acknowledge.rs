@@ -1,4 +1,4 @@
-//! Replies to the broker: acknowledge, defer, dead-letter.
+//! Sends the replies to the broker that acknowledge, defer or dead-letter a message.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use super::pull::Incoming;
 use super::{Deferral, Worker};
 use crate::Bus;
 
-/// Longest wait for the client to accept a reply. It only fills a buffer, which is full while the broker is
+/// Longest wait for the client to accept a reply into its buffer. The buffer is full only while the broker is
 /// unreachable.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest wait for a confirmed acknowledgement. The broker confirms in less than a millisecond or not at all.
+/// Longest wait for the broker to confirm an acknowledgement. The broker confirms in less than a millisecond or not at
+/// all.
 const CONFIRM_TIMEOUT: Duration = Duration::from_millis(500);
 /// Delay for a message whose dead letter could not be stored because the database was unreachable.
 const STORE_UNAVAILABLE_WAIT: Duration = Duration::from_secs(2);
@@ -26,7 +27,7 @@ const STORE_UNAVAILABLE_WAIT: Duration = Duration::from_secs(2);
 /// operator can repair.
 const STORE_CORRUPT_WAIT: Duration = Duration::from_secs(60);
 
-/// Acknowledgements of one batch. The last one is held back to be confirmed.
+/// Acknowledgements of one batch that are not sent yet. The last one is kept so that the broker can confirm it.
 pub(super) struct PendingAcks<'a> {
     bus: &'a Bus,
     last: Option<(Subject, Label)>,
@@ -42,7 +43,7 @@ impl<'a> PendingAcks<'a> {
         self.push(one.reply.clone(), Label::BuryAck).await;
     }
 
-    /// Acknowledges a message whose effects are committed. `None` has no reply subject and is skipped.
+    /// Adds the acknowledgement of a message whose effects are committed. A message without a reply subject is skipped.
     async fn push(&mut self, reply: Option<Subject>, label: Label) {
         let Some(reply) = reply else { return };
         // Holds the newest one back for `confirm_last`, and sends the one before it unconfirmed.
@@ -51,9 +52,9 @@ impl<'a> PendingAcks<'a> {
         }
     }
 
-    /// Sends and flushes all pending acknowledgements. Called before a message that may kill the process is
-    /// handled. Otherwise its neighbour, which was handled long ago, would be redelivered with each attempt
-    /// and become the suspect.
+    /// Sends and flushes all pending acknowledgements. It is called before a message that may kill the process is
+    /// handled. Otherwise another message of the batch, which is already handled, would be redelivered after each crash
+    /// and become a suspect itself.
     pub(super) async fn send_all(&mut self) {
         let Some((reply, label)) = self.last.take() else { return };
         send_reply(self.bus, label, reply, ACK).await;
@@ -62,9 +63,10 @@ impl<'a> PendingAcks<'a> {
         }
     }
 
-    /// Sends the last acknowledgement and waits until the broker confirms it, which covers the others too.
-    /// Unconfirmed messages are redelivered. The broker does not reply for a message that it does not consider
-    /// pending, and after a crash of the broker there are many of those, so the wait is short.
+    /// Sends the last acknowledgement and waits until the broker confirms it. The confirmation covers the earlier
+    /// acknowledgements, too. Unconfirmed messages are redelivered. The wait is short, because the broker does not
+    /// reply for a message that it does not consider pending, and after a crash of the broker there are many such
+    /// messages.
     pub(super) async fn confirm_last(self) {
         let Some((reply, label)) = self.last else { return };
         let ack = Request::new().payload(ACK).timeout(Some(CONFIRM_TIMEOUT));
@@ -77,7 +79,8 @@ impl<'a> PendingAcks<'a> {
 const ACK: Bytes = Bytes::from_static(b"+ACK");
 
 impl Worker {
-    /// Applies the handler's outcome for one message. `attempt` includes this one.
+    /// Applies the handler's outcome to one message. `attempt` is the number of attempts so far, including the current
+    /// one.
     pub(super) async fn apply_outcome(
         &self,
         one: &Incoming,
@@ -179,8 +182,8 @@ impl Worker {
         }
     }
 
-    /// Defers a message whose dead letter could not be stored. If its handler returned an outcome, it may be
-    /// handled again; if its attempts are used up, it may only be dead-lettered again.
+    /// Defers a message whose dead letter could not be stored. If its handler returned an outcome, the message may be
+    /// handled again. If its attempts are used up, it may only be dead-lettered again.
     async fn defer_dead_letter(&self, one: &Incoming, letter: &NewDeadLetter, wait: Duration, reason: &str) {
         match letter.rejection.code {
             Code::HandlerPanicked | Code::AttemptsExhausted => self.defer_suspect(one, wait, reason).await,
@@ -194,8 +197,8 @@ impl Worker {
         acks.push_dead_letter(one).await;
     }
 
-    /// Records why an attempt failed, for the dead letter that the message may become. If that fails, the
-    /// message is retried anyway.
+    /// Records why an attempt failed, for the dead letter that the message may become. The message is retried even if
+    /// the reason cannot be stored.
     pub(super) async fn record_failure(&self, one: &Incoming, attempt: u32, reason: &str) {
         let failure = AttemptFailure::from_error(attempt, reason);
         if let Err(error) = self.store.record_failure(&self.position_of(&one.delivery), &failure).await {
@@ -207,14 +210,14 @@ impl Worker {
         }
     }
 
-    /// Defers a message without using up an attempt: it is redelivered as if for the first time.
+    /// Defers a message without using up an attempt. It is redelivered as if for the first time.
     pub(super) async fn defer_message(&self, one: &Incoming, wait: Duration, reason: &str) {
         self.remember_deferral(&one.delivery, Deferral::Snoozed, reason);
         self.record_outcome("snooze");
         self.nak_with_delay(&one.reply, wait).await;
     }
 
-    /// Defers a message without using up an attempt, but as a suspect: when redelivered, it is handled alone.
+    /// Defers a message as a suspect, without using up an attempt. It is handled alone when it is redelivered.
     pub(super) async fn defer_suspect(&self, one: &Incoming, wait: Duration, reason: &str) {
         self.remember_deferral(&one.delivery, Deferral::Suspect, reason);
         self.record_outcome("snooze");
@@ -237,7 +240,7 @@ impl Worker {
         put_off.insert(*sequence, how);
     }
 
-    /// Defers a message that failed; the attempt is used up.
+    /// Defers a message whose attempt failed. The attempt is used up.
     pub(super) async fn retry_later(&self, reply: &Option<Subject>, wait: Duration) {
         self.record_outcome("retry");
         self.nak_with_delay(reply, wait).await;
@@ -266,7 +269,7 @@ impl Worker {
     }
 }
 
-/// Hands a reply to the client. If it gets lost, the broker redelivers the message.
+/// Passes a reply to the client, which sends it. If the reply is lost, the broker redelivers the message.
 async fn send_reply(bus: &Bus, label: Label, reply: Subject, answer: Bytes) {
     wait_until_buffered(bus.send_reply(label, reply, answer)).await;
 }

@@ -1,4 +1,4 @@
-//! Direct reads of a stream that bypass its consumers.
+//! Reads messages directly from a stream, without a consumer.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use retro_events::Delivery;
 
 use crate::{Bus, BusError};
 
-/// Longest wait for one message.
+/// Longest wait for the next message of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of bytes requested at once: many small messages, and never more than the server buffers for one
+/// Maximum number of bytes requested at once. It allows many small messages and is less than the server buffers for one
 /// connection.
 const BATCH_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Headers that the server adds to a message read this way.
+/// Headers that the server adds to a message that is read directly.
 const SERVER_HEADERS: [&str; 7] = [
     "Nats-Stream",
     "Nats-Subject",
@@ -25,9 +25,8 @@ const SERVER_HEADERS: [&str; 7] = [
     "Nats-UpTo-Sequence",
 ];
 
-/// Returns the complete messages between two positions of a stream, both included, in order; positions
-/// without a message are skipped. Fails when the stream does not allow direct reads or the broker is
-/// unreachable.
+/// Returns the messages between two positions of a stream, both included, in order. Positions without a message are
+/// skipped. Fails when the stream does not allow direct reads or the broker is unreachable.
 pub(crate) async fn read_messages(
     bus: &Bus,
     stream: &str,

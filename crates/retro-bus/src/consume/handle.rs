@@ -1,4 +1,4 @@
-//! Runs the handler in isolation, so that its failures do not reach the loop.
+//! Runs the handler in isolation, so that its failures do not stop the consumer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use super::acknowledge::PendingAcks;
 use super::pull::Incoming;
 use super::{MESSAGING_SYSTEM, Worker};
 
-/// Delay for a message whose attempt could not be counted.
+/// Delay for a message whose attempt could not be counted because the database was unreachable.
 const STORE_UNAVAILABLE_WAIT: Duration = Duration::from_secs(2);
 
-/// Result of running the handler.
+/// Result of running the handler on a batch.
 enum HandlerRun {
-    /// One outcome for each message.
+    /// The handler returned one outcome for each message.
     Completed(Vec<HandlerOutcome>),
-    /// The handler panicked, hung or returned another number of outcomes than there were messages.
+    /// The handler panicked, hung, or did not return exactly one outcome per message.
     Failed { how: FailureKind, reason: String },
 }
 
-/// Kind of handler failure, used as a metric label.
+/// Kind of a handler's failure, used as a metric label.
 #[derive(Debug, Clone, Copy)]
 enum FailureKind {
     Panic,
@@ -60,8 +60,8 @@ impl HandlerRun {
 }
 
 impl Worker {
-    /// Handles messages delivered for the first time as one batch. Returns them if the handler failed on more
-    /// than one.
+    /// Handles messages delivered for the first time as one batch. If the handler fails on a batch of more than one
+    /// message, returns its messages, which are then handled alone.
     pub(super) async fn handle_together(
         &self,
         batch: Vec<Incoming>,
@@ -92,7 +92,7 @@ impl Worker {
         }
     }
 
-    /// Handles a redelivered message, after counting the attempt.
+    /// Counts the attempt at a redelivered message, then handles the message alone.
     pub(super) async fn handle_alone(&self, one: Incoming, acks: &mut PendingAcks<'_>) {
         let Delivery { sequence, payload, stored_at, .. } = &one.delivery;
         let message = Redelivery::new(self.position_of(&one.delivery), payload, *stored_at);
@@ -123,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// Dead-letters a message whose last attempt ended without an outcome, because the process died.
+    /// Dead-letters a message whose last attempt ended without an outcome because the process died.
     async fn dead_letter_exhausted(&self, one: &Incoming, acks: &mut PendingAcks<'_>) {
         let attempts_max = self.subscription.attempts_max;
         let detail =
@@ -132,9 +132,9 @@ impl Worker {
             .await;
     }
 
-    /// Deletes the attempts of a handled message. It is redelivered only because its acknowledgement was lost,
-    /// and that may happen more often than a message may fail; if the attempts stayed, it would end as a dead
-    /// letter though all of it was done.
+    /// Deletes the attempts of a handled message. From now on it is redelivered only if its acknowledgement is lost,
+    /// which may happen more often than a message may fail. If its attempts were kept, it would become a dead letter
+    /// although it was handled.
     async fn forget_attempts(&self, delivery: &Delivery) {
         if let Err(error) = self.store.clear_attempts(&self.position_of(delivery)).await {
             debug!("the attempts of a handled message were not deleted: {error}");
@@ -155,7 +155,7 @@ impl Worker {
         outcome
     }
 
-    /// Runs the handler in a separate task, so that a panic ends the task and not the loop.
+    /// Runs the handler in a separate task, so that a panic ends the task and not the consumer.
     async fn run_in_task(&self, batch: &[Incoming]) -> HandlerRun {
         let deliveries: Vec<Delivery> = batch.iter().map(|one| one.delivery.clone()).collect();
         let span = self.handler_span(&deliveries);

@@ -1,19 +1,19 @@
-//! Batches from a pull consumer.
+//! Receives batches of messages from a pull consumer.
 //!
-//! **The need.** The next messages have to arrive while the previous ones are handled, so that broker and
-//! handler work in parallel. After a stop, no message may still be in flight: the broker redelivers a message
-//! that nobody received only after the consumer's `ack_wait`, and that costs an attempt.
+//! **The need.** The next messages have to arrive while the previous ones are handled, so that broker and handler work
+//! in parallel. After a stop, no message may still be in flight: the broker redelivers a message that nobody received
+//! only after the consumer's `ack_wait`, and the redelivery counts as an attempt.
 //!
-//! **The design.** A request states the requested number of messages and expires after [`PULL_EXPIRES`]; the
-//! broker then reports how many of them it did not send. So the number that may still arrive is always known.
-//! After a stop nothing more is requested, and what arrives is handled until every request has ended.
+//! **The design.** A request states the requested number of messages and expires after [`PULL_EXPIRES`]; the broker
+//! then reports how many of them it did not send. So the number of messages that may still arrive is always known.
+//! After a stop no more messages are requested, and those that arrive are handled until every request has ended.
 //!
 //! A request also limits the bytes: a batch of large messages is short, and memory is bounded by size, not by
 //! count.
 //!
-//! **Rejected.** The client's own endless stream keeps requesting messages and cannot be stopped.
-//! Unsubscribing, also through the client's drain, loses messages in flight; and a message that is returned
-//! while a request is open comes back to that request.
+//! **Rejected.** The client's own endless stream keeps requesting messages and cannot be stopped. Unsubscribing loses
+//! the messages in flight, even with the client's drain. Returning those messages does not help either, because a
+//! message that is returned while a request is open is delivered to that request again.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -31,32 +31,31 @@ use tracing::error;
 
 use crate::{Bus, BusError};
 
-/// Lifetime of a request at the broker. A stop waits at most this long if nothing arrives.
+/// Time after which a request for messages expires at the broker. A stop waits at most this long if no message arrives.
 const PULL_EXPIRES: Duration = Duration::from_secs(1);
-/// Maximum number of bytes of one request: eight of the largest messages. Two requests are open at once, so
-/// large messages cost at most twice this much memory before they are handled.
+/// Maximum number of bytes of one request: eight of the largest messages. Two requests are open at once, so messages
+/// that wait to be handled use at most twice this much memory.
 const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Time after the expiry of a request in which the broker must report its end. Otherwise the subscription is
+/// Time after the expiry of a request within which the broker must report its end. After that, the subscription is
 /// considered lost.
 const RESPONSE_GRACE: Duration = Duration::from_secs(3);
-/// Interval between checks for a new connection, because the broker forgets our requests when the connection
-/// is replaced.
+/// Interval at which a new connection is checked for. The broker forgets the requests of a connection that is replaced.
 const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A message and the subject for its acknowledgement.
+/// A message and the subject to which its acknowledgement is sent.
 pub(super) struct Incoming {
     pub(super) delivery: Delivery,
-    /// `None` for a message that the broker considers acknowledged.
+    /// Reply subject; `None` for a message that the broker considers acknowledged.
     pub(super) reply: Option<Subject>,
 }
 
-/// Result of waiting for messages.
+/// Result of waiting for the messages of a subscription.
 pub(super) enum PullEvent {
-    /// At least one message.
+    /// At least one message arrived.
     Batch(Vec<Incoming>),
-    /// The broker no longer knows our requests.
+    /// The open requests expired without a reply, or the connection was replaced. The caller must subscribe again.
     Unresponsive,
-    /// The subscription ended, for this reason.
+    /// The subscription ended; contains the reason.
     Closed(String),
     /// The consumer was stopped, and no message is in flight.
     Stopped,
@@ -65,25 +64,26 @@ pub(super) enum PullEvent {
 /// Subscription to a durable consumer's messages.
 pub(super) struct PullSubscription {
     bus: Bus,
-    /// Subject on which messages arrive.
+    /// Subject on which the requested messages arrive.
     inbox: Subject,
     messages: Subscriber,
-    /// Subject to which requests are sent.
+    /// Subject to which requests for messages are sent.
     request_subject: String,
     request: Bytes,
     batch_max: usize,
     /// Number of messages that were requested and may still arrive.
     outstanding: usize,
-    /// Latest time at which the last request ends.
+    /// Time at which the last request ends at the latest.
     expires_at: Instant,
-    /// Number of the client's connection on which the requests were made.
+    /// Number of the connection on which the requests were made; the client counts its connections.
     connection_number: u64,
-    /// Reason why the subscription ended; returned after the messages that arrived before.
+    /// Reason why the subscription ended; `None` while it is open. It is returned after the messages that arrived
+    /// before the end.
     closed_reason: Option<String>,
 }
 
 impl PullSubscription {
-    /// Subscribes and requests the first messages.
+    /// Subscribes to the consumer's messages and requests the first ones.
     pub(super) async fn subscribe(
         bus: &Bus,
         consumer: &Consumer<Config>,
@@ -117,8 +117,8 @@ impl PullSubscription {
         Ok(pull)
     }
 
-    /// Waits for a message, and returns it together with all that have already arrived. After a stop it
-    /// continues until everything requested has arrived.
+    /// Waits for a message and returns it together with all others that have already arrived. After a stop it continues
+    /// until every requested message has arrived or its request has ended.
     pub(super) async fn next(&mut self, stop: &CancellationToken) -> PullEvent {
         loop {
             if let Some(reason) = self.closed_reason.take() {
@@ -161,8 +161,8 @@ impl PullSubscription {
         Ok(())
     }
 
-    /// Collects the first message and all that are there without waiting. Unconstrained, because tokio's
-    /// cooperative budget would end a batch at about 127 messages.
+    /// Collects the first message and all others that are available without waiting. It is exempt from tokio's
+    /// cooperative budget, which would end a batch at about 127 messages.
     fn collect_batch(&mut self, first: Option<async_nats::Message>) -> Vec<Incoming> {
         let mut batch = Vec::new();
         let mut arrived = Some(first);
@@ -179,7 +179,7 @@ impl PullSubscription {
         batch
     }
 
-    /// Returns the message, or `None` if it is a status message about a request.
+    /// Returns the message, or `None` if it is a status message that the broker sent about a request.
     fn accept_message(&mut self, message: async_nats::Message) -> Option<Incoming> {
         let Some(status) = message.status.filter(|status| *status != StatusCode::OK) else {
             self.outstanding = self.outstanding.saturating_sub(1);
@@ -197,7 +197,7 @@ impl PullSubscription {
     }
 }
 
-/// Counts the connections that the client has made so far.
+/// Returns the number of connections that the client has made so far.
 fn count_connections(bus: &Bus) -> u64 {
     bus.client.statistics().connects.load(Ordering::Relaxed)
 }
@@ -223,8 +223,8 @@ fn parse_incoming(message: &jetstream::Message) -> Option<Incoming> {
     Some(Incoming { delivery, reply: Some(reply) })
 }
 
-/// Returns the headers sorted by name. The client keeps them in a hash map, and the same message must always
-/// give the same list.
+/// Returns the headers sorted by name. The client stores them in a hash map, but equal messages must always give equal
+/// lists.
 pub(super) fn sorted_headers(map: &async_nats::HeaderMap) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = map
         .iter()

@@ -1,20 +1,19 @@
-//! The reconciler: compares the messages that the broker considers handled with those that were handled.
+//! The reconciler, which compares the messages that the broker considers handled with those that were handled.
 //!
-//! **The need.** A message that was acknowledged is never redelivered. But somebody may have acknowledged,
-//! terminated or skipped a message that was never handled: an operator at the broker's command line, someone
-//! who edited a consumer, or a bug of ours.
+//! **The need.** A message that was acknowledged is never redelivered. But a message that was never handled may have
+//! been acknowledged, terminated or skipped: by an operator at the broker's command line, by someone who edited a
+//! consumer, or because of a bug in this program.
 //!
-//! **The design.** Every message at or below the consumer's ack floor is read once more, in windows. Its
-//! event's identity is looked up in the inbox, and its position in the dead letters. A message in neither
-//! goes to the handler like any redelivered message: alone, with its attempt counted first, and finally as a
-//! dead letter. Handling a message again does no harm. The database stores the position up to which
-//! everything is accounted for; the rest is compared again in the next pass. The advisories by which the
-//! broker reports that it gave up on a message only start a pass early, since they are messages that can be
-//! lost.
+//! **The design.** Every message at or below the consumer's ack floor is read once more, in windows. Its event's
+//! identity is looked up in the inbox, and its position in the dead letters. A message that is found in neither is
+//! handled like any redelivered message: alone, after its attempt is counted, and as a dead letter when its attempts
+//! are used up. Handling a message again does no harm. The database stores the position up to which every message is
+//! accounted for; later messages are compared again in the next pass. The broker reports in advisories that it gave up
+//! on a message. Because advisories can be lost, they only start a pass early.
 //!
-//! A safety net must not slow down the real work: between two windows it pauses four times as long as the last
-//! one took, so it uses at most a fifth of a core. A stream that fills faster than that is compared later, not
-//! never.
+//! The comparison must not slow down the handling of messages: after each window it pauses four times as long as the
+//! window took, so it uses at most a fifth of a core. If a stream fills faster than that, its messages are compared
+//! later, but they are compared.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -40,16 +39,17 @@ use super::{Subscription, Worker, direct_get};
 use crate::Bus;
 use crate::stream_check::{StreamCheckError, check_stream};
 
-/// Number of positions compared together: one request to the broker and two queries to the database.
+/// Number of positions that are compared together, with one request to the broker and two queries to the database.
 const WINDOW_MESSAGES: u64 = 500;
-/// Maximum number of remembered messages that the broker gave up on and that could not be handled yet.
+/// Maximum number of messages to remember that the broker gave up on and that could not be handled yet.
 const GIVEN_UP_MAX: usize = 10_000;
-/// Wait after an advisory: the broker updates its state after publishing it, and several advisories start a
-/// single pass.
+/// Wait after an advisory before a pass starts. The broker updates its state only after publishing the advisory, and
+/// several advisories then start a single pass.
 const ADVISORY_DELAY: Duration = Duration::from_millis(250);
 
-/// Compares a consumer's stream with the messages that it handled, every `pause` and whenever the broker
-/// gives up on a message, until `stop` is cancelled. Several processes share the passes.
+/// Compares a consumer's stream with the messages that the consumer handled, until `stop` is cancelled. A pass runs
+/// every `pause` and whenever the broker gives up on a message. If several processes run the reconciler, they take
+/// turns.
 pub async fn run_reconciler(
     bus: Bus,
     consumer: Arc<dyn Reconcilable>,
@@ -89,7 +89,7 @@ struct Reconciler {
     worker: Worker,
     consumer: Arc<dyn Reconcilable>,
     broker: Arc<dyn BrokerStore>,
-    /// Positions of messages on which the broker has given up.
+    /// Stream positions of messages that the broker has given up on.
     given_up: BTreeSet<u64>,
     stop: CancellationToken,
 }
@@ -166,7 +166,7 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Handles the messages of a window that were not handled. Returns the position up to which all of them are
+    /// Handles the messages of a window that were not handled. Returns the position up to which all messages are
     /// accounted for.
     async fn reconcile_window(&self, window: RangeInclusive<u64>) -> Result<u64, StreamCheckError> {
         let (from, to) = window.into_inner();
@@ -190,7 +190,7 @@ impl Reconciler {
         Ok(left.first().map_or(to, |first| first.sequence - 1))
     }
 
-    /// Returns the messages of a batch that were neither handled nor given up.
+    /// Returns the messages of a batch that were not handled, have no dead letter, and are not replays that have ended.
     async fn find_unaccounted(&self, batch: Vec<Delivery>) -> Result<Vec<Delivery>, StreamCheckError> {
         let unhandled = self.consumer.find_unprocessed(&batch).await.map_err(StreamCheckError::Consumer)?;
         let unhandled: Vec<Delivery> =
@@ -212,17 +212,17 @@ impl Reconciler {
     }
 }
 
-/// Returns the replay that a message claims to be. A forged header hides only the forger's own message from
-/// this check.
+/// Returns the id of the replay that a message claims to be; `None` without the header. A forged header hides only the
+/// forger's own message from this check.
 fn parse_replay_id(delivery: &Delivery) -> Option<ReplayId> {
     delivery.header(REPLAY_HEADER)?.parse().ok()
 }
 
-/// The broker's advisories about messages of a consumer that it gave up on.
+/// Subscription to the broker's advisories about messages that it gave up on.
 struct Advisories(Option<futures::stream::Select<Subscriber, Subscriber>>);
 
 impl Advisories {
-    /// Subscribes if possible. Without advisories, passes run at their normal interval only.
+    /// Subscribes to the advisories if possible. Without a subscription, passes run only at their normal interval.
     async fn subscribe(worker: &Worker) -> Self {
         let [one, two] =
             retro_events::permissions::advisory_subjects(&worker.subscription.stream, worker.consumer.name());
@@ -236,7 +236,7 @@ impl Advisories {
         }
     }
 
-    /// Waits for the next advisories and returns the positions they name. Never returns if there is no
+    /// Waits for the next advisories and returns the stream positions that they name. Never returns if there is no
     /// subscription.
     async fn next_positions(&mut self) -> Vec<u64> {
         let first = match &mut self.0 {

@@ -9,16 +9,17 @@ use tokio::process::Command;
 use super::ServerError;
 
 const BINARY_NAME: &str = "nats-server";
-/// Environment variable with the path of the binary; the configuration has precedence.
+/// Environment variable that names the path of the binary. A configured path takes precedence.
 const BINARY_VARIABLE: &str = "RETRO_NATS_SERVER";
-/// Folder of the project's own tools, below its root.
+/// Folder of the project's own tools, relative to the project's root.
 const TOOLS_FOLDER: &str = ".tools/bin";
-/// Older versions lose messages when they crash, or lack settings that this crate relies on.
+/// Oldest supported version. Older versions lose messages when they crash, or lack settings that this crate relies on.
 const VERSION_MIN: (u32, u32, u32) = (2, 14, 1);
-/// Longest wait for the version; printing it takes milliseconds.
+/// Longest wait for the binary to print its version, which normally takes milliseconds.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the first of: the configured path, the environment variable, `PATH`, the project's tools folder.
+/// Returns the first binary found, in this order: the configured path, the environment variable, `PATH`, the project's
+/// tools folder.
 pub(super) fn find_binary(configured: Option<&Path>) -> Result<PathBuf, ServerError> {
     if let Some(path) = configured {
         return require_file(path.to_owned());
@@ -40,8 +41,8 @@ fn require_file(path: PathBuf) -> Result<PathBuf, ServerError> {
     if path.is_file() { Ok(path) } else { Err(ServerError::NotFound(path.display().to_string())) }
 }
 
-/// Candidates in the tools folder above the executable (a build in the project's own folder) or the current
-/// directory.
+/// Returns the paths at which a binary may be in a tools folder above the executable or the current directory. The
+/// first case is a build in the project's own folder.
 fn tool_candidates() -> impl Iterator<Item = PathBuf> {
     let starts = [env::current_exe().ok(), env::current_dir().ok()];
     starts.into_iter().flatten().flat_map(|start| {
@@ -67,7 +68,7 @@ pub(super) async fn check_version(path: &Path) -> Result<String, ServerError> {
     Ok(found)
 }
 
-/// Parses `nats-server: v2.15.1`, with or without a suffix such as `-RC.1`.
+/// Parses a version such as `nats-server: v2.15.1`, with or without a suffix such as `-RC.1`.
 fn parse_version(text: &str) -> Option<(String, (u32, u32, u32))> {
     let found = text.split_whitespace().find_map(|word| word.strip_prefix('v'))?;
     let mut parts = found.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());

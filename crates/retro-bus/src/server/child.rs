@@ -1,4 +1,4 @@
-//! One process of the server: its files, start and end.
+//! Starts and stops one process of the server, and prepares its files.
 
 use std::fs::{self, File, TryLockError};
 use std::net::TcpListener;
@@ -15,21 +15,22 @@ use super::credential::Credential;
 use super::private_files::{append_private_file, create_private_folder, overwrite_private_file};
 use super::{ServerError, config, health};
 
-/// `$1` is the server, followed by its arguments. Descriptor 3 is the pipe from the supervising process: POSIX
-/// gives a background command `/dev/null` as its standard input, so the pipe has to be elsewhere. The server
-/// creates files that its group can read; the umask keeps them private to the owner.
+/// Shell script that starts the watcher and then the server. `$1` is the server's path, followed by its arguments.
+/// Descriptor 3 is the pipe from the supervising process: POSIX gives a background command `/dev/null` as its standard
+/// input, so the pipe needs another descriptor. The server creates files that its group can read; the umask keeps them
+/// private to the owner.
 const START_SCRIPT: &str = r#"umask 077
 exec 3<&0 </dev/null
 { while read -r _; do :; done <&3; kill -KILL $$; } >/dev/null 2>&1 &
 exec 3<&-
 exec "$@""#;
-/// Longest wait for the server of a process that was just killed to release the store.
+/// Longest wait for a server to release the store after its supervising process was killed.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Longest time for the server to flush and exit. Its store survives a kill as well.
+/// Longest time for the server to flush and exit before it is killed. The store survives a kill, too.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A binary with its folder and ports: everything needed to start the same server again.
+/// A binary with its folder and ports, which is everything needed to start the same server again.
 #[derive(Debug)]
 pub(super) struct Installation {
     binary: PathBuf,
@@ -37,12 +38,12 @@ pub(super) struct Installation {
     port: u16,
     monitoring_port: u16,
     credential: Credential,
-    /// Locked output file, which every server inherits.
+    /// The locked output file, which every process of the server inherits.
     output: File,
 }
 
 impl Installation {
-    /// Creates the folder, takes its lock, loads or generates the credential and chooses ports.
+    /// Creates the folder, locks it, loads or generates the credential, and chooses the ports.
     pub(super) async fn prepare(
         binary: PathBuf,
         folder: &Path,
@@ -74,12 +75,12 @@ impl Installation {
         Ok(())
     }
 
-    /// Returns host and port that clients connect to, without the credential.
+    /// Returns the host and port that clients connect to, without the credential.
     pub(super) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Chooses another monitoring port. While no server ran, another process may have taken the old one.
+    /// Chooses another monitoring port, because another process may have taken the previous one while no server ran.
     pub(super) fn choose_monitoring_port(&mut self) -> Result<(), ServerError> {
         self.choose_ports(Some(self.port))
     }
@@ -101,7 +102,7 @@ impl Installation {
         self.folder.join("nats-server.log")
     }
 
-    /// Starts a server and waits until it is healthy. It is killed if it is not healthy in time.
+    /// Starts a server and waits until it is healthy. A server that is not healthy in time is killed.
     pub(super) async fn start(&self, healthy_within: Duration) -> Result<ServerChild, ServerError> {
         let mut child = self.spawn()?;
         let unhealthy = |problem: String| ServerError::Unhealthy { problem, log: self.log_file() };
@@ -151,7 +152,7 @@ impl Installation {
         Ok(ServerChild { group: group_of(&child), child, _lifeline: lifeline })
     }
 
-    /// Returns the last line that the server logged, to show immediately why it ended.
+    /// Returns the last line that the server logged, which shows why it ended.
     fn last_log_line(&self) -> String {
         let last = |path: PathBuf| {
             let text = fs::read(path).unwrap_or_default();
@@ -163,13 +164,13 @@ impl Installation {
     }
 }
 
-/// A running server. Killed when dropped.
+/// A running server, which is killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct ServerChild {
     child: Child,
     group: Pid,
-    /// Pipe whose closing kills the server. Kept apart from `child`, since waiting for a child closes its
-    /// stdin.
+    /// Pipe that keeps the server alive: the server is killed when the pipe is closed. It is separate from `child`,
+    /// because waiting for a child closes its stdin.
     _lifeline: Option<ChildStdin>,
 }
 
@@ -178,7 +179,7 @@ impl ServerChild {
         self.group.as_raw().unsigned_abs()
     }
 
-    /// Waits until the server exits, without asking it to.
+    /// Waits until the server exits on its own.
     pub(super) async fn wait_until_exit(&mut self) -> String {
         match self.child.wait().await {
             Ok(status) => status.to_string(),
@@ -186,7 +187,7 @@ impl ServerChild {
         }
     }
 
-    /// Asks the server to exit, waits a bounded time, then kills it.
+    /// Asks the server to exit, waits for a limited time, then kills it.
     pub(super) async fn stop(mut self) {
         let _ = kill(self.group, Signal::SIGTERM);
         if tokio::time::timeout(STOP_TIMEOUT, self.child.wait()).await.is_err() {
@@ -195,7 +196,7 @@ impl ServerChild {
         self.kill_and_wait().await;
     }
 
-    /// Kills the server with its watcher and waits until it is gone.
+    /// Kills the server together with its watcher and waits until the server has exited.
     pub(super) async fn kill_and_wait(mut self) {
         kill_group(self.pid());
         let _ = self.child.wait().await;
@@ -206,7 +207,7 @@ impl ServerChild {
     }
 }
 
-/// Kills a server with its watcher, without waiting for them to exit.
+/// Kills a server together with its watcher, without waiting for them to exit.
 pub(super) fn kill_group(pid: u32) {
     if let Ok(group) = i32::try_from(pid) {
         // Fails if they are already gone.
@@ -223,7 +224,8 @@ fn output_file(folder: &Path) -> PathBuf {
     folder.join("nats-server.out")
 }
 
-/// Opens and locks the server's output file. The server of a process that was just killed may still hold it.
+/// Opens and locks the server's output file. Waits for the lock, because the server of a process that was just killed
+/// may still have it.
 async fn lock_output_file(folder: &Path) -> Result<File, ServerError> {
     let path = output_file(folder);
     let file = append_private_file(&path)?;

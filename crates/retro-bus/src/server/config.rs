@@ -1,15 +1,16 @@
-//! Generates the server's configuration file. It contains the credential, because any other way to pass it
-//! would be visible to other users of the machine.
+//! Generates the server's configuration file. The file contains the credential, because other users of the machine
+//! could see a credential that is passed in any other way.
 
 use std::path::Path;
 
 use super::credential::{Credential, USER};
 
-/// Size at which the server rotates its log; three older files are kept, enough to see why it died.
+/// Size at which the server rotates its log, in bytes. Three older files are kept, which is enough to see why the
+/// server died.
 const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Renders the configuration. The server listens on loopback only, accepts one user, and syncs each message to
-/// disk before acknowledging it.
+/// Renders the configuration file. With it the server listens on loopback only, accepts one user, and syncs each
+/// message to disk before acknowledging it.
 pub(super) fn render_config(
     store: &Path,
     log: &Path,

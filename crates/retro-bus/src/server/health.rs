@@ -1,4 +1,4 @@
-//! Health checks of the server: one GET over loopback, too small for an HTTP client.
+//! Checks the health of the server with single GET requests over loopback, which do not need an HTTP client library.
 
 use std::time::Duration;
 
@@ -7,19 +7,21 @@ use tokio::net::TcpStream;
 
 /// Longest wait for an answer; a healthy server answers within milliseconds.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Largest answer, in bytes: one short JSON object.
+/// Maximum size of an answer, in bytes. An answer is one short JSON object.
 const RESPONSE_BYTES_MAX: u64 = 8 * 1024;
 
-/// Substring of the server's error for a stream that it could not write to.
+/// Text that the server's error contains when a stream could not be written.
 const WRITE_ERROR: &str = "write error";
 
-/// Queries `/healthz`, JetStream included. Fails with the problem.
+/// Queries `/healthz` and requires that JetStream is enabled. Fails with the reported problem. Write errors of streams
+/// are not checked here.
 pub(super) async fn check_health(monitoring_port: u16) -> Result<(), String> {
     query_health(monitoring_port, "/healthz?js-enabled-only=true").await
 }
 
-/// Returns why a server has stopped writing, if it has: its disk is full or broken. It still answers all
-/// requests, and does not resume automatically when there is space again.
+/// Returns why a server has stopped writing, which is a full or broken disk; `None` if it still writes or cannot be
+/// queried. A server that has stopped writing still answers all requests, and does not resume automatically when there
+/// is space again.
 pub(super) async fn find_write_error(monitoring_port: u16) -> Option<String> {
     let problem = query_health(monitoring_port, "/healthz").await.err()?;
     let body = problem.find('{').map(|at| &problem[at..])?;

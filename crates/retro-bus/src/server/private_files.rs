@@ -1,5 +1,5 @@
-//! Files and folders that no other user of the machine may read, regardless of the umask with which the
-//! process was started.
+//! Creates files and folders that no other user of the machine may read, regardless of the umask with which the process
+//! was started.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -10,10 +10,10 @@ use super::ServerError;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// Mode bits that give permissions to group and others.
+/// Mode bits of the permissions for group and others.
 const OTHERS_MASK: u32 = 0o077;
 
-/// Creates a folder, or restricts an existing one to its owner.
+/// Creates a folder that only its owner can access, or restricts an existing one to its owner.
 pub(super) fn create_private_folder(path: &Path) -> Result<(), ServerError> {
     let made = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path);
     made.map_err(ServerError::io_error(format!("create {}", path.display())))?;
@@ -34,7 +34,7 @@ pub(super) fn restrict_to_owner(path: &Path) -> Result<(), ServerError> {
     close().map_err(ServerError::io_error(format!("restrict {} to its owner", path.display())))
 }
 
-/// Creates a file atomically.
+/// Creates a file atomically, readable only by its owner.
 pub(super) fn create_private_file(path: &Path, bytes: &[u8]) -> Result<(), ServerError> {
     let fresh = path.with_extension("new");
     let write = || {
@@ -49,7 +49,7 @@ pub(super) fn create_private_file(path: &Path, bytes: &[u8]) -> Result<(), Serve
     write().map_err(ServerError::io_error(format!("write {}", path.display())))
 }
 
-/// Overwrites a file in place, which needs no extra space on a full disk.
+/// Overwrites a file in place, which needs no additional space on a full disk.
 pub(super) fn overwrite_private_file(path: &Path, bytes: &[u8]) -> Result<(), ServerError> {
     // Restricted before the new content is written, so that the content is never readable by others.
     let mut file = append_private_file(path)?;
@@ -57,7 +57,7 @@ pub(super) fn overwrite_private_file(path: &Path, bytes: &[u8]) -> Result<(), Se
     write.map_err(ServerError::io_error(format!("write {}", path.display())))
 }
 
-/// Opens a file for appending, and creates it if it is missing.
+/// Opens a file for appending and creates it if it does not exist.
 pub(super) fn append_private_file(path: &Path) -> Result<File, ServerError> {
     let file = OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path);
     let file = file.map_err(ServerError::io_error(format!("open {}", path.display())))?;

@@ -1,4 +1,4 @@
-//! Supervises the server and restarts it.
+//! Supervises the server and restarts it when it dies or hangs.
 
 use std::time::Duration;
 
@@ -12,33 +12,33 @@ use super::{disk_space, health};
 use crate::backoff::Backoff;
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of consecutive failed checks after which the server is restarted: five seconds if it reports that
-/// it is unhealthy, fifteen if it does not answer.
+/// Number of consecutive failed checks after which the server is restarted. This is after five seconds if the server
+/// reports that it is unhealthy, and after fifteen if it does not answer.
 const UNHEALTHY_CHECKS_MAX: u32 = 5;
 /// Number of healthy checks after which the backoff is reset, so that the server is restarted immediately
 /// after a later failure.
 const STABLE_AFTER_CHECKS: u32 = 30;
 
-/// State of the server.
+/// State of the supervised server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
     /// The server runs and is healthy.
     Healthy {
-        /// Process id.
+        /// Process id of the server.
         pid: u32,
     },
-    /// The server runs and cannot write. It is restarted once its disk has space.
+    /// The server runs but cannot write. It is restarted once its disk has space.
     WriteBlocked {
-        /// Process id.
+        /// Process id of the server.
         pid: u32,
-        /// Location of its store, its error, and the remedy.
+        /// Sentence that names the server's store, its error, and the remedy.
         problem: String,
     },
-    /// The server is being restarted.
+    /// The server does not run or is unhealthy, and is being restarted.
     Down,
 }
 
-/// Supervises `child` and its successors until `stop` is cancelled.
+/// Supervises `child`, and the servers that replace it, until `stop` is cancelled.
 pub(super) async fn supervise_server(
     mut installation: Installation,
     mut child: ServerChild,
@@ -107,8 +107,8 @@ async fn wait_until_unhealthy(
     }
 }
 
-/// Handles a server that cannot write. While its disk is full it keeps running: a successor could not write
-/// either, and this server still serves its stored messages. Returns the reason for a restart once there is
+/// Handles a server that cannot write. While its disk is full the server keeps running, because it still serves its
+/// stored messages, and a restarted server could not write either. Returns the reason for a restart once there is
 /// space.
 fn handle_write_error(
     pid: u32,
@@ -133,7 +133,8 @@ fn handle_write_error(
     None
 }
 
-/// Restarts the server on the same port and store, as often as it takes. Returns `None` when stopped.
+/// Restarts the server on the same port and store, and repeats this until the server is healthy. Returns `None` when
+/// stopped.
 async fn restart_server(
     installation: &mut Installation,
     backoff: &mut Backoff,

@@ -1,42 +1,42 @@
-//! Ownership of streams and consumers. Each carries the identity of the database in which the effects of its
-//! messages are stored. Otherwise a process with another database could consume some of the messages: their
-//! effects would be missing in the first database, and neither process would notice.
+//! Records which database owns each stream and consumer. The metadata of each contains the identity of the database in
+//! which the effects of its messages are stored. Otherwise a process with another database could consume some of the
+//! messages: their effects would be missing in the first database, and neither process would notice.
 //!
-//! The process that provisions them sets the identity. Creation is compare-and-set at the broker: if two
-//! databases create the same stream concurrently, one of them is refused. Streams of an older release carry
-//! no identity and get it at the next `retro migrate`; if two databases do this at the same time, both may
-//! succeed, and the first one detects it at its next check.
+//! The identity is set by the process that provisions streams and consumers. Creation is compare-and-set at the broker:
+//! if two databases create the same stream concurrently, one of them is refused. Streams of an older release have no
+//! identity and get one at the next `retro migrate`. If this is done for two databases at the same time, both may
+//! succeed, and the processes of the first one detect it at their next check.
 
 use std::collections::HashMap;
 
 use crate::{Bus, BusError};
 
-/// Key in the metadata of a stream or consumer.
+/// Metadata key under which a stream or consumer stores the identity of its database.
 const DATABASE_KEY: &str = "retro-database";
 
-/// Treatment of streams that belong to another database.
+/// How streams and consumers that belong to another database are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// The streams stay unchanged, and each is an error.
+    /// They stay unchanged, and each one is an error.
     Respected,
-    /// The streams are taken over: from now on they belong to this database.
+    /// They are taken over and belong to this database from now on.
     TakenOver,
 }
 
 impl Bus {
-    /// Sets the database in which this process stores the effects of messages. Only the first call has an
-    /// effect: the identity of a database never changes.
+    /// Sets the database in which this process stores the effects of messages. Only the first call has an effect,
+    /// because the identity of a database never changes.
     pub fn set_database(&self, identity: &str) {
         let _ = self.database.set(identity.to_owned());
     }
 
-    /// Returns whether the database is set.
+    /// Returns whether the database of this process is set.
     pub fn has_database(&self) -> bool {
         self.database.get().is_some()
     }
 }
 
-/// Fails when the metadata names another database. Nothing is compared while the process does not know its own.
+/// Fails when the metadata names another database. Always succeeds while this process does not know its own database.
 pub(super) fn check_database(
     bus: &Bus,
     name: &str,
@@ -50,8 +50,8 @@ pub(super) fn check_database(
     }
 }
 
-/// Returns the metadata with this process's database in it. Fails when it names another one and `ownership` is
-/// respected.
+/// Returns the metadata with the identity of this process's database added. Fails when the metadata names another
+/// database and `ownership` is [`Ownership::Respected`].
 pub(super) fn claim_metadata(
     bus: &Bus,
     name: &str,

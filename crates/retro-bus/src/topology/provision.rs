@@ -1,4 +1,4 @@
-//! Provisions streams and consumers: get, compare, create or update.
+//! Provisions streams and consumers by getting, comparing, and then creating or updating them.
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
@@ -97,8 +97,7 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
     Ok(())
 }
 
-/// Explains why a stream could not be created: the broker's own message for a disk that is too small does not
-/// mention it.
+/// Explains why a stream could not be created. If the disk is too small, the broker's own message does not say so.
 fn create_stream_error(
     name: &str,
     bytes: i64,
@@ -117,7 +116,7 @@ fn create_stream_error(
     BusError::Unusable { name: format!("stream {name}"), problem }
 }
 
-/// Returns the existing configuration with our fields overwritten and all others kept.
+/// Returns the existing configuration with the program's settings changed and all others kept.
 fn merge_config(found: &Config, wanted: Config) -> Config {
     Config {
         subjects: wanted.subjects,

@@ -1,4 +1,4 @@
-//! Verifies streams and consumers with the permissions of a role, which may query only its own.
+//! Verifies streams and consumers with the permissions of a role, which may query only its own consumer.
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
@@ -11,7 +11,7 @@ use retro_events::Role;
 use super::database;
 use crate::{Bus, BusError};
 
-/// Checks everything that roles need, concurrently.
+/// Checks concurrently everything that the roles need, and returns the problems.
 pub(super) async fn find_problems(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
     let mut names: Vec<_> = roles.iter().flat_map(|role| role.required_streams()).collect();
     names.sort_unstable();
@@ -62,8 +62,8 @@ pub(super) async fn load_consumer(
     }
 }
 
-/// Fails unless it is a pull consumer with explicit acks. An older or newer release may have created it with
-/// other limits, which both can work with.
+/// Fails unless the consumer is a pull consumer with explicit acknowledgements. Its limits are not compared: an older
+/// or newer release, which may have created it with other limits, works with the same consumer.
 fn check_usable(found: Consumer<pull::Config>, name: String) -> Result<Consumer<pull::Config>, BusError> {
     let config = &found.cached_info().config;
     if config.ack_policy == AckPolicy::Explicit && config.deliver_subject.is_none() {

@@ -1,4 +1,4 @@
-//! Dead letters and their replay.
+//! Checks dead letters and their replays.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -33,8 +33,8 @@ fn check_no_duplicates(judge: &mut Judge, state: &State) {
     }
 }
 
-/// Finds messages that were dropped. Attempts are deleted when a message is handled or dead-lettered, so a
-/// message that has used up all attempts and has no dead letter was dropped.
+/// Finds messages that were dropped. A message that has used up all attempts and has no dead letter was dropped,
+/// because its attempts are deleted when it is handled or dead-lettered.
 fn check_none_missing(judge: &mut Judge, state: &State) {
     let given_up: HashSet<_> =
         state.letters.iter().map(|one| (&one.consumer, &one.stream, one.sequence)).collect();
@@ -79,8 +79,8 @@ fn check_replayed_once(judge: &mut Judge, state: &State) {
     }
 }
 
-/// Checks the replays of each dead letter: numbered without a gap, none unfinished at the end, and no more
-/// successful requests than replays that happened.
+/// Checks the replays of each dead letter. They must be numbered without a gap and must all have ended, and there must
+/// be at least as many of them as successful requests.
 fn check_replay_counts(judge: &mut Judge, history: &History, state: &State) {
     let mut sent: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for one in &state.replays {

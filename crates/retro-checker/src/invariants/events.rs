@@ -1,4 +1,4 @@
-//! Events and runs: none lost, none handled twice, none invented.
+//! Checks that no event or run is lost, handled twice or invented.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,9 +7,9 @@ use crate::event::{Event, Identity, parse_source_and_id, parse_tenant};
 use crate::history::History;
 use crate::state::{DeadLetter, State, Stream};
 
-/// Stream of incoming events.
+/// Name of the stream of incoming events.
 pub(super) const INTAKE: &str = "RETRO_INTAKE";
-/// Consumer that counts runs.
+/// Name of the consumer that counts runs.
 pub(super) const COUNTER: &str = "counter";
 
 pub(super) fn check_events(judge: &mut Judge, history: &History, state: &State) {
@@ -42,7 +42,7 @@ fn check_nothing_lost(judge: &mut Judge, history: &History, state: &State) {
     }
 }
 
-/// Every place in which an event can be found.
+/// All places in which an event may be found.
 struct EventLocations<'a> {
     inbox: HashMap<Identity<'a>, &'a str>,
     runs: HashSet<(&'a str, &'a str, &'a str)>,
@@ -114,20 +114,21 @@ impl<'a> EventLocations<'a> {
     }
 }
 
-/// Returns the messages above the counter's acknowledgement floor.
+/// Returns the messages above the counter's acknowledgement floor, which may not have been handled yet.
 fn list_in_flight(intake: &Stream) -> impl Iterator<Item = &crate::state::StoredMessage> {
     let floor = intake.consumers.iter().find(|one| one.name == COUNTER).map_or(0, |one| one.ack_floor);
     intake.messages.iter().filter(move |message| message.sequence > floor)
 }
 
-/// Decodes a dead letter's bytes. Empty when the hex is malformed; the hash check reports that.
+/// Decodes the payload of a dead letter. Returns no bytes when the hex is malformed, which the hash check reports.
 pub(super) fn decode_payload(letter: &DeadLetter) -> Vec<u8> {
     let digits = letter.payload_hex.as_bytes().chunks(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     digits.map(byte).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Checks only workflows that occur in the history: a test may use others without recording them.
+/// Checks that every stored run was emitted. Only workflows that occur in the history are checked, because a test may
+/// use others without recording them.
 fn check_nothing_invented(judge: &mut Judge, history: &History, state: &State) {
     let (mut workflows, mut runs) = (HashSet::new(), HashSet::new());
     for event in history.possible_events() {

@@ -1,15 +1,15 @@
-//! Work under leases: fencing tokens and attempts.
+//! Checks the fencing tokens and attempts of leased work.
 
 use super::{Invariant, Judge};
 use crate::history::History;
 use crate::state::{Investigation, State};
 
-/// Maximum number of attempts at a message, as documented.
+/// Documented maximum number of attempts to handle a message.
 pub(super) const MESSAGE_ATTEMPTS_MAX: u64 = 5;
-/// Maximum number of claims of an investigation: three attempts by the default policy, and the claim that
-/// records the final failure.
+/// Maximum number of claims of an investigation: the three attempts of the default policy, and the claim that records
+/// the final failure.
 const CLAIMS_MAX: u64 = 4;
-/// Stages of an investigation, in order.
+/// Journalled stages of an investigation, in order.
 const STAGES: [&str; 2] = ["briefed", "answered"];
 
 pub(super) fn check_leases(judge: &mut Judge, state: &State, history: &History) {
@@ -55,8 +55,8 @@ fn check_tokens(judge: &mut Judge, state: &State, one: &Investigation) {
     }
 }
 
-/// Checks that attempts stay within their bounds. Each injected fault may cost an investigation one
-/// additional claim.
+/// Checks that no message and no investigation has more attempts than allowed. Each injected fault may cost an
+/// investigation one additional claim.
 fn check_attempts(judge: &mut Judge, state: &State, history: &History) {
     let faults: u64 = history.faults_by_kind().values().sum();
     let messages = state

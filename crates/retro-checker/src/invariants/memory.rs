@@ -1,4 +1,4 @@
-//! Memories and their change log.
+//! Checks memories against their change log.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -67,7 +67,7 @@ fn check_fold(judge: &mut Judge, state: &State) {
     }
 }
 
-/// Returns the first field in which two memories differ. A missing field equals an empty list.
+/// Returns the first field in which two memories differ. A missing field is equal to an empty list.
 fn first_difference<'a>(one: &'a Value, other: &'a Value) -> Option<&'a str> {
     let empty = Value::Array(Vec::new());
     let fields = one.as_object().into_iter().chain(other.as_object()).flat_map(|fields| fields.keys());

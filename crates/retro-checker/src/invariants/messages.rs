@@ -1,5 +1,5 @@
-//! Messages: effects are stored before the acknowledgement, sent messages have arrived, and no message is
-//! left at the end.
+//! Checks that effects are stored before their message is acknowledged, that sent messages have arrived, and that no
+//! message is left at the end.
 
 use std::collections::HashSet;
 
@@ -11,19 +11,19 @@ use crate::event::{parse_source_and_id, parse_tenant};
 use crate::history::{BROKER_WIPED, History};
 use crate::state::{State, StoredMessage};
 
-/// Stream of wake-ups.
+/// Stream of wake-ups between internal stages.
 const WORK: &str = "RETRO_WORK";
-/// Subject prefix of messages that wake the sampler.
+/// Prefix of the subjects of messages that wake the sampler.
 const SAMPLE: &str = "retro.work.retrospective.due.";
-/// Subject prefix of messages that wake the writer.
+/// Prefix of the subjects of messages that wake the writer.
 const CLOSE: &str = "retro.work.mutations.due.";
-/// Header that holds a message's id at the broker.
+/// Header that contains the id of a message at the broker.
 const MESSAGE_ID: &str = "Nats-Msg-Id";
-/// Header that marks a message as a replay.
+/// Header that contains the id of a replay and so marks its message as a replay.
 const REPLAY: &str = "Retro-Replay";
 
-/// Checks law 10 for every message up to the acknowledgement floor. Messages above the floor may be
-/// acknowledged too, but the broker does not say which.
+/// Checks law 10 for every message up to the acknowledgement floor. Messages above the floor may be acknowledged, too,
+/// but the broker does not say which ones are.
 pub(super) fn check_acknowledged_after_commit(judge: &mut Judge, state: &State) {
     for stream in &state.broker.streams {
         for consumer in &stream.consumers {
@@ -38,10 +38,10 @@ pub(super) fn check_acknowledged_after_commit(judge: &mut Judge, state: &State) 
     }
 }
 
-/// Effects that a consumer must have stored for the messages it acknowledged.
+/// The stored effects from which it is decided whether a consumer handled the messages that it acknowledged.
 struct StoredEffects<'a> {
     state: &'a State,
-    /// Stream sequences that the consumer dead-lettered.
+    /// Stream sequences of the messages that the consumer dead-lettered.
     dead_sequences: HashSet<u64>,
     stream: &'a str,
     consumer: &'a str,
@@ -82,8 +82,8 @@ impl<'a> StoredEffects<'a> {
         }
     }
 
-    /// True when the message is a replay whose result is stored. A failed replay reopens its dead letter and
-    /// creates no second one.
+    /// Returns whether the message is a replay whose result is stored. A failed replay reopens its dead letter and does
+    /// not create a second one.
     fn is_ended_replay(&self, message: &StoredMessage) -> bool {
         let Some(id) = message.find_header(REPLAY) else { return false };
         self.state
@@ -92,7 +92,7 @@ impl<'a> StoredEffects<'a> {
             .any(|one| one.id == id && ["handled", "failed"].contains(&one.state.as_str()))
     }
 
-    /// True when the retrospective named in a wake-up is still in the state that the wake-up was for.
+    /// Returns whether the retrospective that a wake-up names is in this state.
     fn is_in_state(&self, message: &StoredMessage, state: &str) -> bool {
         let notice: Value = serde_json::from_slice(&message.payload).unwrap_or_default();
         let id = notice["notice"]["retrospective"].as_str();

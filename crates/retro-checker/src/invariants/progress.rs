@@ -1,4 +1,4 @@
-//! The amount of work that the program did, and the least amount it must have done.
+//! Measures the amount of work that the program did, and checks it against a minimum.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,36 +7,36 @@ use super::{Invariant, Judge};
 use crate::history::History;
 use crate::state::State;
 
-/// The least work that the program must have done, so that a test in which nothing happened fails.
+/// Minimum amount of work that the program must have done, so that a test in which nothing happened fails.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgressFloor {
-    /// Counted runs.
+    /// Minimum number of counted runs.
     pub counted: u64,
-    /// Retrospectives that ended in a report.
+    /// Minimum number of retrospectives that ended in a report.
     pub closed: u64,
-    /// Dead letters.
+    /// Minimum number of dead letters.
     pub letters: u64,
-    /// Injected faults by kind.
+    /// Minimum number of injected faults of each kind.
     pub faults: BTreeMap<String, u64>,
 }
 
-/// Work that the program did.
+/// Amount of work that the program did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Counted runs.
+    /// Number of counted runs.
     pub counted: u64,
-    /// Retrospectives that ended in a report.
+    /// Number of retrospectives that ended in a report.
     pub closed: u64,
-    /// Dead letters.
+    /// Number of dead letters.
     pub letters: u64,
-    /// Changes of memories.
+    /// Number of changes of memories.
     pub changes: u64,
-    /// Injected faults by kind.
+    /// Number of injected faults of each kind.
     pub faults: BTreeMap<String, u64>,
 }
 
 impl ProgressFloor {
-    /// Minimum number of faults of each kind.
+    /// Requires at least this many injected faults of the given kind.
     #[must_use]
     pub fn with_fault(mut self, kind: &str, times: u64) -> Self {
         self.faults.insert(kind.to_owned(), times);

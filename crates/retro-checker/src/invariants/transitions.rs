@@ -1,4 +1,4 @@
-//! Properties that must hold from one state to the next.
+//! Checks the properties that must hold between two consecutive states.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ fn check_samples(judge: &mut Judge, before: &State, after: &State) {
     }
 }
 
-/// Checks that everything committed after a claim was seen carries its fencing token or a later one.
+/// Checks that everything that was committed after a claim carries the fencing token of this claim or of a later one.
 fn check_tokens(judge: &mut Judge, before: &State, after: &State) {
     let ended: HashMap<_, _> =
         after.investigations.iter().map(|one| ((&one.tenant, &one.retrospective, one.number), one)).collect();
@@ -85,8 +85,8 @@ fn check_logs(judge: &mut Judge, before: &State, after: &State) {
     }
 }
 
-/// Checks that runs stay, and that a claimed run keeps its ordinal. An unclaimed run may get another ordinal
-/// when its window is claimed.
+/// Checks that runs are never removed, and that a claimed run keeps its ordinal. An unclaimed run may get another
+/// ordinal when its window is claimed.
 fn check_runs(judge: &mut Judge, before: &State, after: &State) {
     let claimed: HashMap<_, _> =
         before.workflows.iter().map(|row| ((&row.tenant, &row.workflow), row.claimed)).collect();

@@ -1,4 +1,4 @@
-//! Epochs and windows of automatic retrospectives.
+//! Checks the epochs and windows of automatic retrospectives.
 
 use super::{Invariant, Judge};
 use crate::state::{Retrospective, State, Workflow};

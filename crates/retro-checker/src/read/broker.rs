@@ -7,13 +7,13 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use crate::state::{Broker, Consumer, StoredMessage, Stream};
 use crate::{CheckError, error_at};
 
-/// The program's streams, by their documented names. Object-store streams are left out.
+/// The program's streams, by their documented names, without those of the object store.
 const STREAMS: [&str; 4] = ["RETRO_INTAKE", "RETRO_GITHUB", "RETRO_WORK", "RETRO_ANNOUNCEMENTS"];
 /// Maximum number of concurrent requests to the broker.
 const CONCURRENT_REQUESTS: usize = 32;
 
-/// Reads everything that the broker stores. Reads consumers before messages, so that every acknowledged
-/// message is among those read.
+/// Reads the program's streams from the broker. The consumers of a stream are read before its messages, so that the
+/// messages include every acknowledged one.
 pub(super) async fn read_broker(url: &str) -> Result<Broker, CheckError> {
     let client = connect_options(url).connect(url).await.map_err(error_at("the broker"))?;
     let jetstream = jetstream::new(client);
@@ -24,7 +24,7 @@ pub(super) async fn read_broker(url: &str) -> Result<Broker, CheckError> {
     Ok(Broker { streams })
 }
 
-/// Reads the login from the URL, because the client ignores it there.
+/// Returns options with the credentials from the URL, because the client ignores credentials there.
 fn connect_options(url: &str) -> ConnectOptions {
     let login = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
     match login.and_then(|(login, _)| login.split_once(':')) {
@@ -58,7 +58,7 @@ async fn read_stream(jetstream: &Context, name: &str) -> Result<Option<Stream>, 
     Ok(Some(Stream { name: name.to_owned(), last_sequence: state.last_sequence, messages, consumers }))
 }
 
-/// Reads the message with this sequence; `None` when it was removed.
+/// Reads the message with the given sequence number; `None` when it was removed.
 async fn read_message(
     stream: &stream::Stream,
     name: &str,

@@ -15,8 +15,9 @@ pub(super) enum Database {
 
 /// A table: name, columns and sort order.
 ///
-/// A column may have a prefix: `hex:` renders bytes as hex digits, `utf8:` decodes text that Postgres stores
-/// as bytes, `bool:` renders a boolean, and `is:column:name` tests for not null under another name.
+/// A column may have a prefix: `hex:` renders bytes as hex digits, `utf8:` decodes text that Postgres stores as bytes,
+/// and `bool:` renders a boolean. `is:column:name` renders a boolean called `name`, which is true when the column is
+/// not null.
 struct Table(&'static str, &'static [&'static str], &'static str);
 
 const WORKFLOWS: Table = Table(
@@ -121,7 +122,7 @@ impl Database {
         Ok(Self::Postgres(pool.map_err(error_at("Postgres"))?))
     }
 
-    /// Reads all tables in one snapshot.
+    /// Reads all tables in one transaction, so that they belong to the same moment.
     pub(super) async fn read_state(&self) -> Result<State, CheckError> {
         match self {
             Self::Sqlite(pool) => {
@@ -197,7 +198,7 @@ impl Reader<'_> {
         rows.map_err(error_at(table))
     }
 
-    /// Renders the JSON key and the expression of a column.
+    /// Renders the JSON key and the SQL expression of a column.
     fn column_pair(&self, column: &str) -> String {
         let parts: Vec<&str> = column.split(':').collect();
         format_column_pair(&parts, matches!(self, Self::Sqlite(_)))

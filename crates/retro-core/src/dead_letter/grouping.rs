@@ -1,4 +1,4 @@
-//! Grouping of rejection sentences, so that a thousand dead letters with the same mistake are one line.
+//! Groups rejection sentences, so that a thousand dead letters with the same mistake are shown as one line.
 
 /// Returns a sentence without its variable parts: quoted text becomes `…`, and a word with a digit becomes
 /// `#`. Sentences about the same mistake become equal even if they contain different values, ids, positions
@@ -25,7 +25,7 @@ pub fn grouping_key(sentence: &str) -> String {
     out
 }
 
-/// Returns the character that closes a quotation.
+/// Returns the character that closes a quotation; `None` if the given character does not open one.
 const fn closing_quote(opening: char) -> Option<char> {
     match opening {
         '`' => Some('`'),

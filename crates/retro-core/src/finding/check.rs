@@ -1,4 +1,4 @@
-//! Mechanical checks of an investigator's answer.
+//! Checks an investigator's answer mechanically.
 
 use super::{
     CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, FINDINGS_MAX, Fault, Finding,
@@ -7,9 +7,9 @@ use super::{
 };
 use crate::trajectory::QuotePlace;
 
-/// Drops every part of an answer that fails a mechanical check. A quote must be verbatim at the place it names, that
-/// place must be in the finding's step, texts must be within bounds, and verdicts must be about presented memories.
-/// Of several verdicts on one memory, the strongest is kept.
+/// Drops every part of an answer that fails a mechanical check. A quote must occur verbatim at the place that it names,
+/// and that place must be in the finding's step. Texts must not be too long, and verdicts must be about presented
+/// memories. Of several verdicts on one memory, the strongest is kept.
 pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAnswer {
     let RawAnswer { mut findings, mut verdicts, fault, mut transients, mut contradictions } = answer;
     let before = findings.len() + verdicts.len() + transients.len() + contradictions.len();
@@ -79,7 +79,7 @@ fn fits_chars(text: &str, chars_max: usize) -> bool {
     text.chars().count() <= chars_max
 }
 
-/// Returns whether a quote is verbatim at the place it names.
+/// Returns whether a quote occurs verbatim at the place that it names.
 pub fn is_verbatim_quote(brief: &InvestigationBrief, quote: &Quote) -> bool {
     let text = match quote.place {
         QuotePlace::SelfFeedback { remark } => {

@@ -1,4 +1,4 @@
-//! References to memories by people and agents: a full id, or its first digits.
+//! References by which people and agents name a memory: a full id, or its first digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,23 @@ use uuid::Uuid;
 
 use super::MemoryId;
 
-/// Number of hexadecimal digits in the short form of an id. With 32 bits, the probability that two of a tenant's
-/// thousand memories share them is 1 in 8,600; more digits then tell them apart.
+/// Number of hexadecimal digits in the short form of an id. Eight digits have 32 bits, so the probability that two of a
+/// tenant's thousand memories have the same short form is 1 in 8,600. More digits then tell them apart.
 pub const SHORT_ID_DIGITS: usize = 8;
 
 /// Number of hexadecimal digits in a full id.
 const FULL_ID_DIGITS: usize = 32;
 
 impl MemoryId {
-    /// Returns the first [`SHORT_ID_DIGITS`] hexadecimal digits, the form that people and agents read and write.
+    /// Returns the first [`SHORT_ID_DIGITS`] hexadecimal digits of the id. People and agents read and write this form.
     pub fn short_id(self) -> String {
         self.0.simple().to_string()[..SHORT_ID_DIGITS].to_owned()
     }
 }
 
-/// A reference to a memory: [`SHORT_ID_DIGITS`] or more of its first hexadecimal digits, in either case, with
-/// or without the hyphens of a full id. It stands for every id with these first digits; the tenant's store
-/// resolves it to a memory.
+/// A reference to a memory: [`SHORT_ID_DIGITS`] or more of the first hexadecimal digits of its id. The digits may be in
+/// upper or lower case, with or without the hyphens of a full id. The reference matches every id with these first
+/// digits; the tenant's store resolves it to a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryRef {
     first: MemoryId,
@@ -31,12 +31,12 @@ pub struct MemoryRef {
 }
 
 impl MemoryRef {
-    /// Returns the id if all of its digits were given.
+    /// Returns the id if the reference contains all of its digits.
     pub fn exact_id(self) -> Option<MemoryId> {
         (self.first == self.last).then_some(self.first)
     }
 
-    /// Returns the first and the last id with these digits, both inclusive. Ids are ordered like their digits.
+    /// Returns the first and the last id that begin with these digits. Ids are ordered like their digits.
     pub const fn id_range(self) -> (MemoryId, MemoryId) {
         (self.first, self.last)
     }
@@ -63,7 +63,7 @@ impl fmt::Display for MemoryRef {
     }
 }
 
-/// A text that is not a reference to a memory.
+/// Error for a text that is not a reference to a memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a memory is named by its id, or by {SHORT_ID_DIGITS} or more of the id's first hexadecimal digits")]
 pub struct MemoryRefError;

@@ -1,4 +1,4 @@
-//! Deserializes values of a document into types with serde.
+//! Deserializes the values of a document into Rust types with serde.
 
 use std::borrow::Cow;
 

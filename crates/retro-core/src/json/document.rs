@@ -1,7 +1,8 @@
-//! A JSON text with a flat list of the positions of its values.
+//! Provides [`JsonDocument`]: a JSON text with a flat list of the positions of its values.
 //!
-//! An object is followed by its members, key and value in turn, and an array by its items. Each entry holds the index
-//! of the entry after everything that it contains, so that a value is skipped in one step.
+//! In the list, the entry of an object is followed by the entries of its keys and values in turn, and the entry of an
+//! array by those of its items. Each entry contains the index of the next entry outside the value, so that a reader can
+//! skip the value in one step.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use serde_json::{Number, Value};
 use super::measure::{count_values, scalar_end, string_end};
 use super::{JsonBounds, validated_text};
 
-/// A checked JSON text, or a value within one. Clones share the text.
+/// A validated JSON text, or one value within it. Clones share the text.
 #[derive(Debug, Clone)]
 pub struct JsonDocument {
     tape: Arc<Tape>,
@@ -27,14 +28,14 @@ struct Tape {
     entries: Vec<Entry>,
 }
 
-/// Position of a value or a key.
+/// Position of a value or a key in the text.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Offset of the first byte.
+    /// Offset of the first byte in the text.
     start: u32,
-    /// Offset after the last byte.
+    /// Offset of the byte after the last one in the text.
     end: u32,
-    /// Index of the entry after this one and everything in it.
+    /// Index of the next entry that is not part of this value.
     next: u32,
 }
 
@@ -43,7 +44,7 @@ struct Entry {
 pub enum JsonKind {
     /// The value `null`.
     Null,
-    /// The values `true` and `false`.
+    /// The value `true` or `false`.
     Bool,
     /// A number.
     Number,
@@ -63,8 +64,8 @@ pub struct JsonNode<'a> {
 }
 
 impl JsonDocument {
-    /// Parses a text. Fails with `oversized`, `not_utf8`, `too_deep`, `too_many_values`, `duplicate_key` or
-    /// `not_json`. The error names positions and never quotes the text.
+    /// Parses a text. Fails with `oversized`, `not_utf8`, `too_deep`, `too_many_values`, `duplicate_key` or `not_json`.
+    /// The error states the position in the text and never quotes it.
     pub fn parse(bytes: &Bytes, bounds: JsonBounds) -> Result<Self, Rejection> {
         let text = validated_text(bytes, bounds.bytes_max)?;
         let values = count_values(text, bounds)?;
@@ -74,13 +75,13 @@ impl JsonDocument {
         Tape { text: bytes.slice_ref(text.as_bytes()), entries }.index_text(text)
     }
 
-    /// Returns the document of a trusted value, without bounds.
+    /// Returns a document with a trusted value. No bounds are checked.
     pub fn from_value(value: &Value) -> Self {
         Self::from_serialized(value.to_string().into_bytes())
     }
 
-    /// Returns the document of JSON that one of our own serializers has just written. There are no bounds, because a
-    /// document that combines two others may be nested deeper than each. Panics on anything else.
+    /// Returns the document of JSON that one of our own serializers has just written. No bounds are checked, because a
+    /// document that combines two others may be nested more deeply than either. Panics when the text is not valid JSON.
     pub fn from_serialized(json: Vec<u8>) -> Self {
         let text = Bytes::from(json);
         let written = std::str::from_utf8(&text).expect("JSON is written as text");
@@ -89,12 +90,12 @@ impl JsonDocument {
             .expect("JSON that was written is JSON")
     }
 
-    /// Returns the document `null`.
+    /// Returns a document that contains only `null`.
     pub fn null() -> Self {
         Self::from_value(&Value::Null)
     }
 
-    /// Returns the value of the document.
+    /// Returns the outermost value of the document.
     pub fn root(&self) -> JsonNode<'_> {
         JsonNode { tape: &self.tape, at: self.at }
     }
@@ -121,7 +122,7 @@ impl PartialEq for JsonDocument {
 }
 
 impl Tape {
-    /// Adds an entry for every value of the text, which must already follow the grammar.
+    /// Appends an entry for every value of the text. The text must already have passed the grammar check.
     fn index_text(mut self, text: &str) -> Result<JsonDocument, Rejection> {
         let bytes = text.as_bytes();
         let mut open: Vec<u32> = Vec::new();
@@ -173,7 +174,7 @@ fn to_index(offset: usize) -> u32 {
     u32::try_from(offset).expect("texts are shorter than 4 GiB")
 }
 
-/// Rejects escapes of lone surrogates, which the grammar allows but no Rust string can hold.
+/// Rejects strings with escapes of lone surrogates, which the grammar allows but no Rust string can contain.
 fn check_escapes(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     let string = &text[start..end];
     if !string.contains("\\u") {
@@ -185,7 +186,7 @@ fn check_escapes(text: &str, start: usize, end: usize) -> Result<(), Rejection> 
     })
 }
 
-/// Rejects numbers that the grammar allows but no double can hold.
+/// Rejects numbers that the grammar allows but that are out of range for an `f64`.
 fn check_number(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     let number = &text[start..end];
     if number.len() < 309 && !number.contains(['e', 'E']) {
@@ -196,7 +197,7 @@ fn check_number(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     })
 }
 
-/// Rejects an object in which a key occurs twice, even if the two are escaped differently.
+/// Rejects an object in which a key occurs twice, even if the two occurrences are escaped differently.
 fn check_keys(object: JsonNode<'_>) -> Result<(), Rejection> {
     let Some(members) = object.members() else { return Ok(()) };
     // Keys are compared decoded: `a` and `\u0061` are the same key to every other reader.
@@ -222,7 +223,7 @@ impl<'a> JsonNode<'a> {
         self.tape.entries[self.at as usize]
     }
 
-    /// Returns the value as it was written.
+    /// Returns the text of the value as it was written.
     pub fn raw_text(self) -> &'a str {
         let Entry { start, end, .. } = self.entry();
         std::str::from_utf8(&self.tape.text[start as usize..end as usize])
@@ -246,7 +247,7 @@ impl<'a> JsonNode<'a> {
         self.kind() == JsonKind::Null
     }
 
-    /// Returns the text of a string; `None` for other kinds.
+    /// Returns the decoded text of a string, or `None` for values of other kinds.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
         if self.kind() != JsonKind::String {
             return None;
@@ -259,23 +260,23 @@ impl<'a> JsonNode<'a> {
         Some(Cow::Borrowed(inner))
     }
 
-    /// Returns whether the value is a string with this text.
+    /// Returns whether the value is a string equal to `text`.
     pub fn equals_str(self, text: &str) -> bool {
         self.as_str().is_some_and(|own| own == text)
     }
 
-    /// Returns a boolean; `None` for other kinds.
+    /// Returns the value of a boolean, or `None` for values of other kinds.
     pub fn as_bool(self) -> Option<bool> {
         (self.kind() == JsonKind::Bool).then(|| self.raw_text() == "true")
     }
 
-    /// Returns a number as exactly as `serde_json` parses it; `None` for other kinds.
+    /// Returns a number with the precision with which `serde_json` parses it, or `None` for values of other kinds.
     pub fn as_number(self) -> Option<Number> {
         let is_number = self.kind() == JsonKind::Number;
         is_number.then(|| serde_json::from_str(self.raw_text()).expect("the number was checked"))
     }
 
-    /// Returns the members of an object with decoded keys; `None` for other kinds.
+    /// Returns the members of an object with decoded keys, or `None` for values of other kinds.
     pub fn members(self) -> Option<impl Iterator<Item = (Cow<'a, str>, JsonNode<'a>)> + use<'a>> {
         (self.kind() == JsonKind::Object).then(|| {
             let mut children = self.children();
@@ -286,12 +287,13 @@ impl<'a> JsonNode<'a> {
         })
     }
 
-    /// Returns the items of an array; `None` for other kinds.
+    /// Returns the items of an array, or `None` for values of other kinds.
     pub fn items(self) -> Option<impl Iterator<Item = JsonNode<'a>> + use<'a>> {
         (self.kind() == JsonKind::Array).then(|| self.children())
     }
 
-    /// Returns the member of an object under this key; `None` for other kinds.
+    /// Returns the member of an object with this key. Returns `None` when there is no such member, and for values of
+    /// other kinds.
     pub fn get(self, key: &str) -> Option<JsonNode<'a>> {
         if self.kind() != JsonKind::Object {
             return None;
@@ -306,19 +308,19 @@ impl<'a> JsonNode<'a> {
         None
     }
 
-    /// Returns whether this is the key with this text. Decodes it only when it is written with escapes.
+    /// Returns whether this key equals `text`. Decodes the key only when it contains escapes.
     fn is_key(self, key: &str) -> bool {
         let Entry { start, end, .. } = self.entry();
         let written = &self.tape.text[start as usize + 1..end as usize - 1];
         written == key.as_bytes() || written.contains(&b'\\') && self.equals_str(key)
     }
 
-    /// Like [`JsonNode::get`], but returns `None` for `null`, too.
+    /// Returns the same as [`JsonNode::get`], but `None` for a member that is `null`.
     pub fn get_non_null(self, key: &str) -> Option<JsonNode<'a>> {
         self.get(key).filter(|value| !value.is_null())
     }
 
-    /// Returns the number of values and keys below this value.
+    /// Returns the number of values and keys that this value contains.
     pub fn descendant_count(self) -> usize {
         (self.entry().next - self.at - 1) as usize
     }

@@ -1,24 +1,24 @@
-//! Estimates the cost of parsing a JSON text, without allocating.
+//! Computes an upper bound for the cost of parsing a JSON text, without allocating memory.
 
 use crate::dead_letter::{Code, Rejection};
 
 use super::JsonBounds;
 
-/// Maximum nesting depth. One less than the limit of the JSON parser, which protects the stack; events of
-/// real engines stay below 20.
+/// Maximum nesting depth. It is one less than the limit of the JSON parser, which protects the stack. Events of real
+/// engines stay below 20.
 pub const DEPTH_MAX: usize = 127;
-/// Maximum number of values and keys of one text; at twelve bytes each, 12 MiB. A trajectory of 100,000 turns
+/// Maximum number of values and keys in one text. At twelve bytes each they need 12 MiB. A trajectory of 100,000 turns
 /// with one call each has about eight per turn.
 pub const VALUES_MAX: usize = 1024 * 1024;
 /// Maximum length of a key, in bytes as written. Agents use paths and addresses as keys, and sometimes whole
 /// commands.
 pub const KEY_BYTES_MAX: usize = 64 * 1024;
-/// Maximum length of a number, in characters. The largest double written without an exponent has 309 digits.
+/// Maximum length of a number, in characters. The largest `f64` written without an exponent has 309 digits.
 pub const NUMBER_BYTES_MAX: usize = 400;
 
-/// Scans a text, which need not be JSON, and returns an upper bound for its number of values and keys. Fails with
-/// `too_deep`, `too_many_values`, or `oversized` for a key or a number. The error names the byte and never quotes the
-/// text.
+/// Scans a text, which need not be valid JSON, and returns an upper bound for its number of values and keys. Fails with
+/// `too_deep`, with `too_many_values`, or with `oversized` when a key or a number is too long. The error states the
+/// byte offset and never quotes the text.
 pub(super) fn count_values(text: &str, bounds: JsonBounds) -> Result<usize, Rejection> {
     let bytes = text.as_bytes();
     let (mut at, mut depth, mut values) = (0, 0usize, 0usize);
@@ -54,7 +54,7 @@ pub(super) fn count_values(text: &str, bounds: JsonBounds) -> Result<usize, Reje
     Ok(values)
 }
 
-/// Rejects a number or a key that is too long.
+/// Rejects a key or a number that is longer than its maximum.
 fn check_length(bytes: &[u8], at: usize, end: usize) -> Result<(), Rejection> {
     let (what, max) = match bytes[at] {
         b'"' if end - at > KEY_BYTES_MAX && is_key(bytes, end) => ("key", KEY_BYTES_MAX),
@@ -68,7 +68,7 @@ fn check_length(bytes: &[u8], at: usize, end: usize) -> Result<(), Rejection> {
     Err(Rejection::of_message(Code::Oversized, detail))
 }
 
-/// Returns whether a colon follows the string that ends here, which makes it a key.
+/// Returns whether the string that ends here is a key, that is, whether a colon follows it.
 fn is_key(bytes: &[u8], end: usize) -> bool {
     bytes[end..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
 }
@@ -86,8 +86,8 @@ pub(super) fn string_end(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// Returns the offset after the number, `true`, `false` or `null` that begins at `at`, or after any other characters
-/// there.
+/// Returns the offset after the number, `true`, `false` or `null` that begins at `at`. In text that is not JSON, it is
+/// the offset of the next delimiter after `at`.
 pub(super) fn scalar_end(bytes: &[u8], at: usize) -> usize {
     let is_end = |byte: &u8| {
         matches!(byte, b',' | b':' | b'{' | b'}' | b'[' | b']' | b'"') || byte.is_ascii_whitespace()

@@ -1,4 +1,4 @@
-//! Serializes values of a document.
+//! Serializes the values of a document as JSON.
 
 use std::fmt::{self, Write};
 
@@ -8,34 +8,36 @@ use sha2::{Digest, Sha256};
 
 use super::document::{JsonKind, JsonNode};
 
-/// Number of bytes of a string that are escaped at once.
+/// Maximum number of bytes of a string that are escaped at once.
 const STRING_PIECE_BYTES: usize = 4096;
 
-/// Format of integers.
+/// Format in which integers are written.
 #[derive(Clone, Copy)]
 enum NumberFormat {
-    /// An integer without a fraction: `1.0` as `1`, so that equal values have equal bytes.
+    /// A number without a fractional part is written as an integer: `1.0` becomes `1`, so that equal values have equal
+    /// bytes.
     Canonical,
-    /// The form in which `serde_json` writes a parsed number.
+    /// A number is written in the form in which `serde_json` writes it after parsing.
     AsRead,
 }
 
 impl JsonNode<'_> {
-    /// Returns the canonical form, equal byte for byte to [`canonical::canonical_json`] of the same value.
+    /// Returns the value as canonical JSON, byte for byte equal to the result of [`canonical::canonical_json`] for it.
     pub fn canonical_json(self) -> String {
         let mut out = String::with_capacity(self.raw_text().len());
         self.write_json(&mut out, NumberFormat::Canonical).expect("writing to a string never fails");
         out
     }
 
-    /// Returns the SHA-256 of the canonical form in lower-case hex, without building that form.
+    /// Returns the SHA-256 of the canonical JSON in lower-case hexadecimal digits, without building that JSON in
+    /// memory.
     pub fn content_hash(self) -> String {
         let mut hash = HashWriter(Sha256::new());
         self.write_json(&mut hash, NumberFormat::Canonical).expect("writing to a hash never fails");
         canonical::encode_hex(&hash.0.finalize())
     }
 
-    /// Returns the value with sorted keys and without white space.
+    /// Returns the value as JSON with sorted keys and without white space.
     pub fn sorted_json(self) -> Vec<u8> {
         let mut out = String::with_capacity(self.raw_text().len());
         self.write_json(&mut out, NumberFormat::AsRead).expect("writing to a string never fails");
@@ -81,7 +83,7 @@ impl JsonNode<'_> {
     }
 }
 
-/// Writes a string with its quotes in pieces, so that a long one is not copied as a whole.
+/// Writes a string with its quotes. Escapes it in pieces, so that a long string is not copied as a whole.
 fn write_string(mut text: &str, out: &mut impl Write) -> fmt::Result {
     out.write_char('"')?;
     while !text.is_empty() {
@@ -93,7 +95,7 @@ fn write_string(mut text: &str, out: &mut impl Write) -> fmt::Result {
     out.write_char('"')
 }
 
-/// A writer that hashes its input.
+/// A writer that hashes the bytes written to it.
 struct HashWriter(Sha256);
 
 impl Write for HashWriter {

@@ -1,4 +1,4 @@
-//! Applies a batch of mutations: the policy of memory as one pure function.
+//! Decides, as one pure function, how a batch of mutations changes the memories of a workflow.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,29 +13,30 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::time::add_seconds;
 
-/// Stored facts that the writer's decision depends on, read under the lock of the workflow.
+/// Stored facts on which the writer's decision about a batch depends, read under the lock of the workflow.
 #[derive(Debug, Clone)]
 pub struct WriterFacts {
     /// Workflow whose memories change.
     pub key: WorkflowKey,
-    /// Retrospective that requests the changes.
+    /// Retrospective that requests the mutations.
     pub retrospective: RetrospectiveId,
-    /// Epoch of that retrospective.
+    /// Epoch of the retrospective.
     pub epoch: Epoch,
-    /// Last earlier epoch that ended in success.
+    /// Most recent earlier epoch whose retrospective succeeded; `None` if there is none.
     pub previous_epoch: Option<Epoch>,
     /// Policy moment of the retrospective.
     pub as_of: Timestamp,
-    /// Policy of the retrospective.
+    /// Policy under which the retrospective runs.
     pub policy: Policy,
-    /// Every memory of the workflow that is not deleted, superseded or graduated, and every other one that the batch
-    /// names or that a change in `applied` is about. A memory of another workflow is treated as missing, because the
-    /// lock of that workflow is not held.
+    /// All memories of the workflow that are not deleted, superseded or graduated, and all others that the batch names
+    /// or that a change in `applied` is about. A memory of another workflow is treated as missing, because the lock of
+    /// that workflow is not held.
     pub memories: Vec<Memory>,
     /// Tombstones of the workflow, including expired ones.
     pub tombstones: Vec<Tombstone>,
-    /// Changes of the workflow whose cause is this retrospective or one of its runs. They are not made again,
-    /// and neither is any further change by the same causes to the memories in their changed state.
+    /// Ids of the stored changes of the workflow whose cause is this retrospective or one of its runs. These changes
+    /// are not made again, and neither are further changes that the same causes would request because the memories have
+    /// changed since.
     pub applied: HashSet<ChangeId>,
 }
 
@@ -44,53 +45,55 @@ pub struct WriterFacts {
 pub struct AppliedBatch {
     /// New changes, in the order in which they were made.
     pub changes: Vec<Change>,
-    /// Every memory that changed, in its new state.
+    /// Memories that changed, in their new state.
     pub memories: Vec<Memory>,
-    /// New tombstones.
+    /// Tombstones of the memories that the batch deleted; empty for rules.
     pub tombstones: Vec<Tombstone>,
-    /// Memories whose tombstones have expired and are purged.
+    /// Memories whose tombstones have expired, so that the writer purges the tombstones.
     pub expired: Vec<MemoryId>,
-    /// One outcome per mutation, in the order of the batch.
+    /// Outcomes of the mutations, one for each, in the order of the batch.
     pub outcomes: Vec<MutationOutcome>,
 }
 
-/// Result of one mutation: the writer's changes and the reason.
+/// Outcome of one mutation: what was requested, what the writer changed, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MutationOutcome {
-    /// Mutation that was applied.
+    /// Id of the mutation.
     pub mutation: MutationId,
-    /// Summary of the request.
+    /// Summary of what the mutation requests.
     pub asked: MutationSummary,
-    /// Changes that resulted from it; empty if there are none.
+    /// Changes that resulted from the mutation; empty if there are none.
     pub did: Vec<ChangeSummary>,
-    /// Reason in one sentence.
+    /// Reason for the outcome, as one sentence.
     pub why: String,
 }
 
-/// Short summary of a mutation for reports.
+/// Short summary of a mutation, for reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MutationSummary {
-    /// Kind of the mutation: `observe`, `contradict`, `credit` or `sweep`.
+    /// Kind of the mutation, such as `observe` or `credit`.
     pub kind: String,
-    /// Run that the mutation comes from.
+    /// Run that the mutation comes from; `None` if it does not come from a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// Memory that the mutation names, or title of its lesson.
+    /// Subject of the mutation: title of the observed lesson, id of the memory (with the verdict for a credit), or
+    /// description of the memories.
     pub about: String,
 }
 
-/// One change that resulted from a mutation.
+/// Short summary of one change that resulted from a mutation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeSummary {
     /// Id of the change.
     pub change: ChangeId,
-    /// Kind of the change.
+    /// Kind of the change, such as `created` or `reweighted`.
     pub kind: String,
     /// Memory that changed.
     pub memory: MemoryId,
 }
 
-/// Decides the effects of a batch. Pure: the same facts and batch give the same changes, byte for byte.
+/// Decides the effects of a batch. This is a pure function: the same facts and batch give the same changes, byte for
+/// byte.
 pub fn apply_mutations(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Embedder) -> AppliedBatch {
     let mut writer = MemoryWriter::new(facts, batch, embedder);
     for (row, mutation) in batch.iter().enumerate() {
@@ -113,18 +116,18 @@ pub fn apply_mutations(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Em
     writer.into_applied()
 }
 
-/// State of one call of [`apply_mutations`]. Observations are in `observe.rs`, everything about weights in
+/// State of one call of [`apply_mutations`]. The methods for observations are in `observe.rs`, those for weights in
 /// `weigh.rs`.
 pub(super) struct MemoryWriter<'e> {
     pub(super) facts: WriterFacts,
     pub(super) vectors: VectorCache<'e>,
     pub(super) memories: BTreeMap<MemoryId, Memory>,
     pub(super) live_tombstones: Vec<Tombstone>,
-    /// Changes made by this call; earlier ones are in `facts.applied`.
+    /// Ids of the changes made by this call. Those of earlier calls are in `facts.applied`.
     made: HashSet<ChangeId>,
-    /// Memories that a run of this retrospective observed.
+    /// Memories whose lessons were observed in a run of this retrospective.
     pub(super) observed: BTreeSet<MemoryId>,
-    /// Verdicts of this retrospective on each presented or contradicted memory.
+    /// Verdicts of this retrospective, by the presented or contradicted memory that they are about.
     pub(super) accounts: BTreeMap<MemoryId, MemoryAccount>,
     touched: BTreeSet<MemoryId>,
     new_tombstones: Vec<Tombstone>,
@@ -172,8 +175,8 @@ impl<'e> MemoryWriter<'e> {
         ChangeCause::Retrospective { id: self.facts.retrospective }
     }
 
-    /// Makes a change unless its effect key has already been used, and records the result in the outcome of `row`.
-    /// Returns whether the change was made.
+    /// Makes a change unless its effect key has already been used, and adds the change to the outcome of the mutation
+    /// at index `row`. Returns whether the change was made.
     pub(super) fn make_change(
         &mut self,
         row: usize,
@@ -221,13 +224,14 @@ impl<'e> MemoryWriter<'e> {
         true
     }
 
-    /// Returns whether an earlier pass over this batch, or over this run, made one of these kinds of change.
+    /// Returns whether an earlier call that processed this retrospective or run already made a change of one of these
+    /// kinds.
     pub(super) fn was_made_before(&self, memory: MemoryId, cause: &ChangeCause, kinds: &[&str]) -> bool {
         let key = &self.facts.key;
         kinds.iter().any(|kind| self.facts.applied.contains(&change_id(key, memory, cause, kind)))
     }
 
-    /// Deletes a memory and leaves a tombstone in its scope.
+    /// Deletes a memory and creates a tombstone in its scope.
     pub(super) fn delete_with_tombstone(
         &mut self,
         row: usize,
@@ -243,12 +247,12 @@ impl<'e> MemoryWriter<'e> {
         }
     }
 
-    /// Sets the reason in the outcome of `row`.
+    /// Sets the reason in the outcome of the mutation at index `row`.
     pub(super) fn explain_outcome(&mut self, row: usize, why: impl Into<String>) {
         self.outcomes[row].why = why.into();
     }
 
-    /// Copies the outcome of the first of `rows` to the others.
+    /// Copies the outcome of the first of these mutations to the others; `rows` contains their indices.
     pub(super) fn copy_outcome(&mut self, rows: &[usize]) {
         let Some((first, others)) = rows.split_first() else { return };
         let (did, why) = (self.outcomes[*first].did.clone(), self.outcomes[*first].why.clone());
@@ -286,8 +290,8 @@ fn build_tombstone(memory: &Memory, until: Timestamp, reason: String) -> Tombsto
     Tombstone { memory: memory.id, scope: memory.scope.clone(), lesson: memory.lesson.clone(), until, reason }
 }
 
-/// Decides the effects of an operator's deletion: one change caused by the request, and a tombstone. Fails
-/// when the status of the memory does not allow deletion.
+/// Decides the effects of an operator's deletion, which are one change caused by the request and one tombstone. Fails
+/// when a memory with this status cannot be deleted.
 pub fn delete_by_operator(
     key: &WorkflowKey,
     memory: &Memory,

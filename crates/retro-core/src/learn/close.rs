@@ -1,5 +1,5 @@
-//! Closing a retrospective: applies the batch, writes the report, frees the workflow and checks the threshold again,
-//! as one decision for one transaction.
+//! Closes a retrospective: applies the batch, writes the report, allows the workflow to open the next retrospective,
+//! and checks the threshold again. All of this is one decision for one transaction.
 
 use jiff::Timestamp;
 
@@ -21,55 +21,55 @@ use crate::similarity::Embedder;
 
 pub use crate::report::InvestigationTiming;
 
-/// Everything stored about a retrospective that is ready to be closed.
+/// Stored facts about a retrospective that is ready to be closed.
 #[derive(Debug, Clone)]
 pub struct ClosingFacts {
-    /// Retrospective in state `Settling`.
+    /// The retrospective, in state `Settling`.
     pub retrospective: Retrospective,
     /// Sample of the retrospective.
     pub sample: Sample,
-    /// Runs of the window, by ordinal.
+    /// Runs of the window, sorted by ordinal.
     pub window: Vec<report::WindowRun>,
-    /// Investigations in sequence, all of them ended.
+    /// Investigations of the retrospective, in sequence; all of them have ended.
     pub investigations: Vec<Investigation>,
-    /// Duration and cost of each investigation, in the same order.
+    /// Attempts, duration and cost of each investigation, in the same order as `investigations`.
     pub timings: Vec<InvestigationTiming>,
-    /// Mutations that the investigations request.
+    /// Mutations that the results of the investigations request.
     pub batch: Vec<Mutation>,
-    /// Facts for applying the batch.
+    /// Facts that the writer needs to apply the batch.
     pub writer: WriterFacts,
     /// State of the workflow before closing.
     pub state: WorkflowState,
-    /// Earlier runs and investigations of the workflow; empty for a manual retrospective.
+    /// Earlier runs and investigations of the workflow, for comparison; empty for a manual retrospective.
     pub history: report::WorkflowHistory,
 }
 
 /// Result of closing a retrospective.
 #[derive(Debug, Clone)]
 pub struct ClosedRetrospective {
-    /// Report to be stored.
+    /// Report of the retrospective, to be stored.
     pub report: Report,
-    /// Changes of memory; empty when the retrospective failed.
+    /// Changes to memories, with the outcomes of the mutations. It contains no changes if the retrospective failed.
     pub applied: AppliedBatch,
-    /// New state, `Closed` or `Failed`.
+    /// New state of the retrospective: `Closed` or `Failed`.
     pub retrospective_state: RetrospectiveState,
     /// State of the workflow after closing.
     pub workflow_state: WorkflowState,
-    /// Next retrospective, when the window is already full again.
+    /// Next retrospective, if the window has already filled up again; `None` otherwise.
     pub opened: Option<OpenedRetrospective>,
-    /// Announcements of the changes and of the report.
+    /// Messages that announce the changes and the report.
     pub messages: Vec<Message>,
-    /// Reason why the retrospective failed; it is stored as a dead letter.
+    /// Reason why the retrospective failed, to be stored as a dead letter; `None` if it succeeded.
     pub failure: Option<Rejection>,
-    /// Proposals of a manual retrospective.
+    /// Proposals of a manual retrospective; empty for an automatic one.
     pub proposals: Vec<Proposal>,
-    /// Batches for the rules of repositories, one per repository. The writer applies each under the lock of its rule
-    /// scope.
+    /// Batches of mutations for rules, one for each repository. The writer applies each batch under the lock of its
+    /// rule scope.
     pub rules: Vec<RuleUseBatch>,
 }
 
-/// Decides how a retrospective ends. A manual retrospective changes no memory and does not open another.
-/// `now` becomes the `as_of` of the next retrospective if one opens.
+/// Decides how a retrospective ends. A manual retrospective changes no memory and does not open another retrospective.
+/// If another one opens, `now` becomes its `as_of`.
 pub fn close_retrospective(
     facts: ClosingFacts,
     embedder: &dyn Embedder,
@@ -146,8 +146,8 @@ pub fn close_retrospective(
     }
 }
 
-/// Returns outcomes for a batch that is not applied. The batch of a failed retrospective contains only its
-/// sweep, which is applied after the next success.
+/// Returns outcomes for the mutations of a batch that is not applied. The batch of a failed retrospective contains only
+/// a sweep, which is left to the next successful retrospective.
 pub(crate) fn unapplied_batch(batch: &[Mutation]) -> AppliedBatch {
     let outcome = |mutation: &Mutation| MutationOutcome {
         mutation: mutation.id,

@@ -1,4 +1,4 @@
-//! Matching of lessons: finds the memory that already holds a lesson, and the tombstone that forbids it.
+//! Finds the memory that already contains a lesson, and the tombstone that forbids it.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,7 @@ use crate::memory::{Lesson, Memory, MemoryScope, Tombstone};
 use crate::policy::Policy;
 use crate::similarity::VectorCache;
 
-/// Compares lessons under one policy.
+/// Compares lessons by their similarity under one policy.
 #[derive(Clone, Copy)]
 pub(crate) struct LessonMatcher<'w, 'e> {
     pub(crate) vectors: &'w VectorCache<'e>,
@@ -15,9 +15,9 @@ pub(crate) struct LessonMatcher<'w, 'e> {
 }
 
 impl LessonMatcher<'_, '_> {
-    /// Returns the living memory of the scope that holds the same lesson: the most similar one, then the oldest, then
-    /// the one with the lowest id. Skips the memory in `contradicts`, because a finding that contradicts a memory
-    /// must not confirm it, however similar the words are.
+    /// Returns the living memory of the scope that contains the same lesson. If there are several, prefers the most
+    /// similar one, then the oldest, then the one with the lowest id. Skips the memory `contradicts`, because a finding
+    /// that contradicts a memory must not confirm it, however similar the words are.
     pub(crate) fn best_match<'m>(
         self,
         memories: impl Iterator<Item = &'m Memory>,
@@ -34,14 +34,15 @@ impl LessonMatcher<'_, '_> {
             .map(|(_, memory)| memory)
     }
 
-    /// Returns the similarity of two lessons of one scope, if it is high enough to merge them.
+    /// Returns the similarity of two lessons of one scope. Returns `None` when it is too low for the lessons to be
+    /// merged.
     pub(crate) fn same_lesson(self, known: &Lesson, new: &Lesson) -> Option<u16> {
         let similar = || self.vectors.lesson_similarity(known, new);
         self.vectors.may_merge(known, new).then(similar).filter(|s| *s >= self.policy.merge_similarity)
     }
 
-    /// Returns the most similar tombstone that forbids the lesson, with the similarity. The opposite of a deleted
-    /// lesson is never forbidden.
+    /// Returns the tombstone of the scope that forbids the lesson, and the similarity of the two; the most similar one
+    /// if there are several. The opposite of a deleted lesson is never forbidden.
     pub(crate) fn blocking_tombstone<'t>(
         self,
         tombstones: impl Iterator<Item = &'t Tombstone>,

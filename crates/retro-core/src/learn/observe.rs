@@ -1,4 +1,5 @@
-//! Observations: a finding creates, confirms or revives a memory, adds evidence to one, or is suppressed.
+//! Applies observations: a finding creates, confirms or revives a memory, adds evidence to an existing one, or is
+//! suppressed.
 
 use super::apply::MemoryWriter;
 use super::matching::LessonMatcher;
@@ -7,11 +8,11 @@ use crate::id::{MemoryId, RunId};
 use crate::memory::{ChangeEffect, Evidence, Lesson, MemoryScope, MemoryStatus};
 use crate::weight::Weight;
 
-/// Kinds of change that an observation by a run can cause, whether or not a tombstone suppressed it.
+/// Kinds of changes that an observation in a run can cause, including the one for a lesson that a tombstone suppressed.
 pub(crate) const OBSERVATION_KINDS: &[&str] = &["created", "promoted", "observed", "revived", "suppressed"];
 
 impl MemoryWriter<'_> {
-    /// Applies an observation. `candidate` is the id that a new memory would get.
+    /// Applies an observation. A new memory gets the id `candidate`.
     pub(super) fn apply_observation(
         &mut self,
         row: usize,
@@ -52,8 +53,8 @@ impl MemoryWriter<'_> {
         }
     }
 
-    /// Returns whether an earlier pass over this run observed this lesson. The memory may have been promoted,
-    /// archived or deleted since then, and the same run must not restore it.
+    /// Returns whether an earlier call already applied the observation of this lesson in this run. The memory may have
+    /// been promoted, archived or deleted since then, and the same run must not restore it.
     fn was_observed_before(
         &self,
         candidate: MemoryId,
@@ -73,9 +74,8 @@ impl MemoryWriter<'_> {
             })
     }
 
-    /// Adds a run's evidence to a memory that is not tentative. A second finding of the same run adds
-    /// nothing, and neither does a run that a manual retrospective already investigated, because evidence
-    /// counts runs and not findings.
+    /// Adds a run as evidence to a memory that is not tentative. Does nothing for a second finding in the same run, or
+    /// for a run that a manual retrospective already investigated, because evidence counts runs and not findings.
     fn add_evidence(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
         let run = evidence.run.clone();
         let memory = &self.memories[&id];
@@ -112,8 +112,8 @@ impl MemoryWriter<'_> {
         );
     }
 
-    /// Confirms a tentative memory. Only a run that has not observed it since it became tentative can confirm
-    /// it.
+    /// Confirms a tentative memory. A run confirms it only if that run has not already observed it since it became
+    /// tentative.
     fn confirm_memory(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
         let run = evidence.run.clone();
         let earlier = self.memories[&id].tentative_runs.clone();
@@ -155,7 +155,7 @@ impl MemoryWriter<'_> {
         }
     }
 
-    /// Returns the living memory of the scope that holds the same lesson.
+    /// Returns the living memory of the scope that contains the same lesson.
     fn best_match(
         &self,
         scope: &MemoryScope,

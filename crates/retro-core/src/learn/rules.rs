@@ -1,9 +1,8 @@
-//! Rules: the writer's decisions on requests of a review, a run or a timer to change the memories of a
-//! repository.
+//! Decides how requests of a review, a run or a timer change the rules of a repository.
 //!
-//! A rule is a memory like any other: its changes are appended, each with an effect key, and the memory is
-//! their fold. The difference is whose evidence counts. Elsewhere a *separate run* confirms; here it is a
-//! separate pull request, and the standing of the person who asks decides first:
+//! A rule is a memory like any other: its changes are appended, each with an effect key, and the memory is computed by
+//! folding them. The difference is which evidence counts. Other memories are confirmed by a *separate run*, and a rule
+//! by a separate pull request. The standing of the person who asks for the rule decides first:
 //!
 //! | standing | a new rule | an earlier rule, asked for again |
 //! |---|---|---|
@@ -12,15 +11,16 @@
 //! | outsider, or hostile text | is quarantined | no change, and none of the text is added to the existing rule |
 //! | bot | is not created | active: gets evidence |
 //!
-//! **Contradiction** means opposite advice about one subject in one scope (rules for different paths both stay). The
-//! rule with the higher rank stays. Rank is authority first (the highest standing that ever asked for it; promotion
-//! by an operator counts as an insider's), then being active. On a tie the newer rule stays, and the older one is
-//! *superseded* with a link to it. A newer rule of lower rank is kept as tentative and cannot become active while the
-//! other one lives.
+//! **Contradiction.** Two rules contradict each other if they give opposite advice about one subject in one scope.
+//! (Rules for different paths both stay.) The rule with the higher rank stays. Rank is determined first by authority,
+//! which is the highest standing of all who asked for the rule (promotion by an operator counts as a request of an
+//! insider), and then by whether the rule is active. On a tie the newer rule stays, and the older one is *superseded*
+//! with a link to it. A newer rule of lower rank is kept as tentative and cannot become active while the older one is
+//! living.
 //!
-//! **Text of strangers** never becomes part of a trusted rule: a quarantined rule is not confirmed by others.
-//! A trusted person who asks for the same thing in other words creates another rule, which supersedes the
-//! quarantined one.
+//! **Text of strangers** never becomes part of a trusted rule, because requests of other people do not confirm a
+//! quarantined rule. A trusted person who asks for the same thing in other words creates another rule, which supersedes
+//! the quarantined one.
 //!
 //! **Expiry.** A rule that was presented many times and used in no run is archived. Only investigated runs count, and
 //! of those only the ones in which the rule's situation came up and the agent did not follow it. Runs that were not
@@ -54,43 +54,43 @@ pub use close::{ClosedReview, ReviewClosingFacts, close_review};
 pub use promote::{PromoteError, PromoteFacts, Promotion, promote_rule};
 pub use uses::{RuleUseBatch, build_rule_use_batches};
 
-/// Stored facts about a repository's rules that the writer's decision depends on, read under the lock of
-/// their rule scope.
+/// Stored facts about a repository's rules that the writer's decision depends on, read under the lock of the rule
+/// scope.
 #[derive(Debug, Clone)]
 pub struct RuleFacts {
     /// Repository that the rules belong to.
     pub repo: Repository,
-    /// Rule scope of the repository: [`Repository::rule_scope`].
+    /// Rule scope of the repository, as returned by [`Repository::rule_scope`].
     pub rule_scope: WorkflowKey,
-    /// Policy moment.
+    /// Policy moment of the decision.
     pub as_of: Timestamp,
     /// Policy of the rule scope.
     pub policy: Policy,
-    /// Every living memory of the repository, and every other one that the batch names or that a change in `applied`
-    /// is about.
+    /// All living memories of the repository, and all others that the batch names or that a change in `applied` is
+    /// about.
     pub memories: Vec<Memory>,
     /// Tombstones of the rule scope, including expired ones.
     pub tombstones: Vec<Tombstone>,
-    /// Changes of the rule scope whose cause is one of the batch's remarks (in any edition) or runs. They are not
-    /// made again.
+    /// Ids of the stored changes of the rule scope whose cause is one of the batch's remarks (in any edition) or runs.
+    /// These changes are not made again.
     pub applied: HashSet<ChangeId>,
-    /// Use of the rules that the batch credits, including the runs of the batch. Needed only for
+    /// Use of the rules that the batch credits, including use in the runs of the batch. Needed only for
     /// [`RuleMutationKind::Expire`].
     pub uses: BTreeMap<MemoryId, RuleUse>,
 }
 
-/// Use of a rule in the investigated runs that it was presented to.
+/// Counts of the investigated runs to which a rule was presented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RuleUse {
-    /// Number of those runs.
+    /// Number of investigated runs to which the rule was presented.
     pub presented: u64,
-    /// Number of those that ignored the rule since it last changed (`Memory::changed_at`), that is, since it was last
-    /// asked for, promoted or used in a run.
+    /// Number of investigated runs that ignored the rule since it last changed (`Memory::changed_at`), that is, since
+    /// it was last asked for, promoted or used in a run.
     pub unused: u64,
 }
 
-/// Decides the effects of a batch on a repository's rules. Pure: the same facts and batch give the same changes, byte
-/// for byte.
+/// Decides the effects of a batch on a repository's rules. This is a pure function: the same facts and batch give the
+/// same changes, byte for byte.
 pub fn apply_rules(facts: RuleFacts, batch: &[RuleMutation], embedder: &dyn Embedder) -> AppliedBatch {
     let mut writer = RuleWriter::new(facts, batch, embedder);
     for (row, mutation) in batch.iter().enumerate() {
@@ -120,7 +120,7 @@ pub fn apply_rules(facts: RuleFacts, batch: &[RuleMutation], embedder: &dyn Embe
     writer.into_applied()
 }
 
-/// State of one call of [`apply_rules`]. Observations are in `observe.rs`.
+/// State of one call of [`apply_rules`]. The methods for observations are in `observe.rs`.
 struct RuleWriter<'e> {
     facts: RuleFacts,
     vectors: VectorCache<'e>,
@@ -164,7 +164,7 @@ impl<'e> RuleWriter<'e> {
         LessonMatcher { vectors: &self.vectors, policy: &self.facts.policy }
     }
 
-    /// Moves the weight of a rule that a run used. A rule whose weight falls below the injection minimum is archived,
+    /// Changes the weight of a rule that a run used. A rule whose weight falls below the injection minimum is archived,
     /// because it could never be presented and used again.
     fn apply_credit(
         &mut self,
@@ -236,8 +236,8 @@ impl<'e> RuleWriter<'e> {
         }
     }
 
-    /// Makes a change unless its effect key has already been used, and records the result in the outcome of `row`.
-    /// Returns whether the change was made.
+    /// Makes a change unless its effect key has already been used, and adds the change to the outcome of the mutation
+    /// at index `row`. Returns whether the change was made.
     fn make_change(
         &mut self,
         row: usize,
@@ -285,7 +285,7 @@ impl<'e> RuleWriter<'e> {
         true
     }
 
-    /// Returns whether this call or an earlier one made this kind of change to this memory for this cause.
+    /// Returns whether this call or an earlier one made a change of this kind to the memory for this cause.
     fn was_made(&self, memory: MemoryId, cause: &ChangeCause, kind: &str) -> bool {
         let id = change_id(&self.facts.rule_scope, memory, cause, kind);
         self.facts.applied.contains(&id) || self.made.contains(&id)

@@ -1,4 +1,4 @@
-//! Settling: turns findings and verdicts into one batch of mutations.
+//! Settles investigations: turns their findings and verdicts into one batch of mutations.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,75 +8,76 @@ use crate::finding::{
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
 use crate::retrospective::{Investigation, PresentedMemory, Retrospective};
 
-/// One request to change memory.
+/// A request to change memories, addressed to the writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mutation {
-    /// Derived from the retrospective, the investigation and an index.
+    /// Id derived from the retrospective, the investigation and an index.
     pub id: MutationId,
-    /// Requested change.
+    /// The requested change, with its arguments.
     pub ask: MutationKind,
 }
 
-/// Kinds of request.
+/// Kinds of mutations, with their arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum MutationKind {
     /// A run shows a pattern.
     Observe {
-        /// Id that a new memory gets.
+        /// Id that the memory gets if it is new.
         memory: MemoryId,
         /// Run that shows the pattern.
         run: RunId,
-        /// Pattern with its quote.
+        /// The pattern with a quote from the run.
         finding: Finding,
-        /// Reason, from the retrospective as a whole, why the pattern is not a lesson.
+        /// Reason why the pattern is not a lesson, found by comparing all investigations of the retrospective; `None`
+        /// if it is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         no_lesson: Option<NoLessonReason>,
     },
     /// A run shows that a memory is wrong.
     Contradict {
-        /// Contradicted memory.
+        /// Memory that the run contradicts.
         memory: MemoryId,
-        /// Run that contradicts it.
+        /// Run that contradicts the memory.
         run: RunId,
-        /// Step in which the contradiction was seen. A contradiction applies only within its workflow, step and
-        /// subject.
+        /// Step in which the contradiction was seen. A contradiction applies only to memories of the same workflow,
+        /// step and subject.
         step: Step,
-        /// Subject of the contradiction.
+        /// Subject that the contradiction is about.
         subject: String,
-        /// Reason in one sentence.
+        /// Reason why the memory is wrong, as one sentence.
         reason: String,
-        /// Verbatim quote from the run.
+        /// Verbatim quote from the run that shows the contradiction.
         quote: Quote,
     },
-    /// A verdict on a presented memory in a run.
+    /// A memory that was presented to a run got a verdict.
     Credit {
-        /// Presented memory.
+        /// Memory that was presented.
         memory: MemoryId,
-        /// Run that it was presented to.
+        /// Run to which the memory was presented.
         run: RunId,
         /// Verdict on the memory.
         verdict: MemoryVerdict,
-        /// True if the agent opened the memory.
+        /// True if the agent opened the memory in the run.
         read: bool,
-        /// Reason in one sentence.
+        /// Reason for the verdict, as one sentence.
         reason: String,
     },
-    /// Check every active memory of the workflow for limbo and archiving.
+    /// Every active memory of the workflow is to be checked for limbo and archiving.
     Sweep,
 }
 
-/// Reason why a pattern is not a lesson although its quote is in the run.
+/// Reason why a pattern is not a lesson although its quote was found in the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "because", rename_all = "snake_case")]
 pub enum NoLessonReason {
-    /// The same call succeeded when it was repeated, so the error passes without a change.
+    /// The same call succeeded when it was repeated, so the error goes away without a change.
     Transient {
-        /// Run of the retrospective in which the error passed.
+        /// Run of the retrospective in which the repeated call succeeded.
         run: RunId,
     },
-    /// The error resulted from following a memory and counts as its harm. Without the memory there is nothing to
-    /// learn.
+    /// The agent followed a memory, which caused the error. The error counts as harm by that memory and teaches nothing
+    /// else.
     Harm {
         /// Memory that caused the error.
         memory: MemoryId,
@@ -84,7 +85,7 @@ pub enum NoLessonReason {
 }
 
 impl NoLessonReason {
-    /// Returns the reason in one sentence, for a pattern that this run shows.
+    /// Returns the reason as one sentence about a pattern that was seen in `run`.
     pub(super) fn describe(&self, shown_in: &RunId) -> String {
         match self {
             Self::Transient { run } if run == shown_in => {
@@ -101,7 +102,7 @@ impl NoLessonReason {
 }
 
 impl MutationKind {
-    /// Returns the kind as stored and shown.
+    /// Returns the kind of the mutation as it is stored and shown.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Observe { .. } => "observe",
@@ -112,7 +113,7 @@ impl MutationKind {
     }
 }
 
-/// Returns the batch of mutations with which a retrospective settles; empty for a manual one, whose findings become
+/// Returns the batch of mutations that a retrospective requests. It is empty for a manual one, whose findings become
 /// proposals when it closes.
 pub fn build_batch(retrospective: &Retrospective, investigations: &[Investigation]) -> Vec<Mutation> {
     if retrospective.asked.is_some() {
@@ -121,8 +122,8 @@ pub fn build_batch(retrospective: &Retrospective, investigations: &[Investigatio
     settle_investigations(retrospective.id, investigations)
 }
 
-/// Turns the results of a retrospective's investigations into its batch of mutations. Failed investigations
-/// contribute nothing.
+/// Turns the results of a retrospective's investigations into its batch of mutations. Failed investigations contribute
+/// no mutations.
 pub fn settle_investigations(
     retrospective: RetrospectiveId,
     investigations: &[Investigation],
@@ -206,7 +207,8 @@ fn find_no_lesson_reason(
     })
 }
 
-/// Returns the memory that the investigation blames for the finding's error, if that verdict holds.
+/// Returns the memory that the investigation blames for the error of the finding. Returns `None` when there is no such
+/// memory or the verdict is not upheld.
 fn find_harming_memory(
     investigations: &[Investigation],
     one: &Investigation,
@@ -229,7 +231,8 @@ fn find_harming_memory(
     })
 }
 
-/// Returns the run of this retrospective in which the error of a finding passed without a change.
+/// Returns the run of this retrospective in which the error of the finding went away without a change; `None` if there
+/// is none.
 pub(crate) fn find_transient_run(investigations: &[Investigation], finding: &Finding) -> Option<RunId> {
     let passed = |one: &&Investigation| {
         one.result.as_ref().and_then(|result| result.checked_answer()).is_some_and(|(checked, _)| {
@@ -250,8 +253,8 @@ fn contradiction_from_answer(one: &Investigation, against: &Contradiction) -> Mu
     }
 }
 
-/// Decides the verdict on a presented memory. Without a valid verdict the memory counts as ignored. Harm means a
-/// failure that runs without the memory do not have: if one of them has the same error, following the memory made no
+/// Decides the verdict on a presented memory. Without a valid verdict, the memory counts as ignored. A failure counts
+/// as harm only if runs without the memory do not have it. If one of those runs has the same error, the memory made no
 /// visible difference and counts as applied.
 fn decide_credit<'i>(
     one: &Investigation,
@@ -285,7 +288,7 @@ fn decide_credit<'i>(
     }
 }
 
-/// Returns the findings of those runs of this retrospective to which the memory was not presented.
+/// Returns the findings in those runs of the retrospective to which the memory was not presented.
 fn findings_without_memory(
     investigations: &[Investigation],
     memory: MemoryId,
@@ -296,7 +299,7 @@ fn findings_without_memory(
     without.flat_map(|(one, (checked, _))| checked.findings.iter().map(move |finding| (&one.run, finding)))
 }
 
-/// Returns the findings about the failure that a verdict quotes.
+/// Returns the findings about the failure that the verdict quotes.
 fn findings_quoted_by<'c>(
     checked: &'c CheckedAnswer,
     record: &'c VerdictRecord,

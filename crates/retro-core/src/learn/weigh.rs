@@ -1,8 +1,9 @@
-//! Weights: contradiction, credit, disuse, superseding, limbo and archiving.
+//! Changes the weights of memories, and archives, deletes or supersedes memories because of verdicts, contradictions
+//! and disuse.
 //!
-//! A run has one verdict on a memory: harmed wins over helped, helped over applied, applied over ignored, ignored
-//! over cue not met. A contradiction counts as harm, and only once. The weight changes of one retrospective are
-//! summed and clamped once.
+//! Only the strongest verdict of a run on a memory counts: harmed takes precedence over helped, helped over applied,
+//! applied over ignored, and ignored over "cue not met". A contradiction counts as harm, once per run. The weight
+//! changes of one retrospective are summed, and only the result is clamped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +17,9 @@ use crate::weight::WeightDelta;
 /// Verdicts of a retrospective on one memory.
 #[derive(Default)]
 pub(super) struct MemoryAccount {
-    /// Strongest verdict of each run.
+    /// Strongest verdict of each run on the memory.
     runs: BTreeMap<RunId, RunVerdict>,
-    /// Rows of the mutations that the verdicts come from, so that each gets the outcome.
+    /// Indices of the mutations that the verdicts come from. Each of these mutations gets the outcome for the memory.
     rows: Vec<usize>,
 }
 
@@ -60,12 +61,12 @@ impl MemoryAccount {
     }
 }
 
-/// Kinds of change by which a retrospective settles a memory, or refuses to settle it.
+/// Kinds of changes that record the result of a retrospective for a memory, including a refusal.
 const SETTLING: &[&str] = &["reweighted", "exempted", "superseded", "archived", "deleted", "refused"];
 
 impl MemoryWriter<'_> {
-    /// Returns whether an earlier pass over this batch settled the memory. Its weight and status already reflect the
-    /// batch, and judging it again would count the same runs twice.
+    /// Returns whether an earlier call for this retrospective already settled the memory. Its weight and status then
+    /// reflect the batch, and settling it again would count the same runs twice.
     fn was_settled_before(&self, id: MemoryId) -> bool {
         self.was_made_before(id, &self.retrospective_cause(), SETTLING)
     }
@@ -130,7 +131,8 @@ impl MemoryWriter<'_> {
         self.accounts.entry(id).or_default().record_verdict(row, run, entry);
     }
 
-    /// Moves weights and archives memories: those with verdicts, then every other active memory of the workflow.
+    /// Updates the weights of memories, and archives those whose weight is too low. Processes first the memories with
+    /// verdicts, then all other active memories of the workflow.
     pub(super) fn sweep_memories(&mut self, row: usize) {
         let accounts = std::mem::take(&mut self.accounts);
         let mut heavier = Vec::new();
@@ -162,7 +164,7 @@ impl MemoryWriter<'_> {
         self.explain_outcome(row, "every active memory of the workflow was looked at for limbo and archive");
     }
 
-    /// Supersedes warnings about an error that a heavier memory can repair.
+    /// Supersedes warnings about an error if the memory `by` has a higher weight and contains a remedy for that error.
     fn supersede_warnings(&mut self, row: usize, by: MemoryId) {
         let stronger = &self.memories[&by];
         let outweighed = self.memories.values().filter(|memory| {
@@ -177,8 +179,8 @@ impl MemoryWriter<'_> {
         }
     }
 
-    /// Deletes a memory that enough distinct runs contradicted, in this retrospective or in this and the previous
-    /// one.
+    /// Deletes a memory if enough distinct runs contradicted it in this retrospective and the previous successful one
+    /// together. Returns whether it was deleted.
     fn delete_contradicted(&mut self, id: MemoryId, account: &MemoryAccount) -> bool {
         let Some(memory) = self.memories.get(&id).filter(|memory| memory.status == MemoryStatus::Active)
         else {
@@ -200,7 +202,7 @@ impl MemoryWriter<'_> {
         true
     }
 
-    /// Updates the weight of a memory. Returns whether it increased.
+    /// Updates the weight of a memory. Returns whether the weight increased.
     fn update_weight(&mut self, row: usize, id: MemoryId, account: &MemoryAccount) -> bool {
         let cause = self.retrospective_cause();
         let Some(memory) = self.memories.get(&id) else {
@@ -262,8 +264,8 @@ enum WeightDecision {
     Moved { parts: Vec<WeightPart>, cue_not_met: u32 },
 }
 
-/// Computes the effect on the weight. A memory in limbo that was used anyway does not lose the limbo amount, because
-/// it *was* read.
+/// Decides how a retrospective changes the weight of a memory. A memory in limbo that was used anyway does not lose
+/// weight for being in limbo, because an agent *did* read it.
 fn decide_weight(
     memory: &Memory,
     account: &MemoryAccount,
@@ -310,8 +312,8 @@ fn decide_weight(
     }
 }
 
-/// Returns the weight change of one run's verdict, which may be zero. Ignored and cue not met return `None`, because
-/// they are judged over all runs together.
+/// Returns the weight change of one run's verdict, which may be zero. Returns `None` for an unread memory that was
+/// ignored or whose cue was not met, because these verdicts are evaluated over all runs together.
 fn verdict_part(run: &RunId, entry: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
     let (delta, why) = match entry.verdict {
         MemoryVerdict::Harmed if entry.contradicted => (policy.harmed_delta, WeightReason::Contradicted),

@@ -1,10 +1,9 @@
-//! Decisions on proposals: a person accepts one, which makes it an active memory, or refuses it. The decision is
-//! stored either way.
+//! Decides proposals. A person accepts a proposal, which makes it an active memory, or refuses it. The decision is
+//! stored in either case.
 //!
-//! Each run of an accepted proposal makes the change that it would have made in an automatic retrospective,
-//! with the run as its cause. The acceptance is a separate change, caused by the person's request. An
-//! automatic retrospective that investigates such a run before or afterwards finds that the run has already
-//! shown the lesson, so the run confirms nothing.
+//! Each run of an accepted proposal causes the same change as in an automatic retrospective. The acceptance is a
+//! separate change, caused by the person's request. If an automatic retrospective also investigates one of the runs,
+//! before or afterwards, the run is not counted as evidence again.
 
 use std::collections::HashSet;
 
@@ -31,39 +30,39 @@ pub struct ProposalFacts {
     pub key: WorkflowKey,
     /// Proposal to be decided.
     pub proposal: Proposal,
-    /// Earlier decision, if there is one.
+    /// Earlier decision on the proposal; `None` if it is undecided.
     pub decision: Option<DecisionRecord>,
-    /// Living memories of the workflow, and those that a change in `applied` is about.
+    /// Living memories of the workflow, and all others that a change in `applied` is about.
     pub memories: Vec<Memory>,
     /// Tombstones of the workflow, including expired ones.
     pub tombstones: Vec<Tombstone>,
-    /// Changes of the workflow whose cause is one of the proposal's runs.
+    /// Ids of the stored changes of the workflow whose cause is one of the proposal's runs.
     pub applied: HashSet<ChangeId>,
 }
 
-/// Stored decision of a person on a proposal.
+/// A person's decision on a proposal, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionRecord {
-    /// Decision on the proposal.
+    /// The decision, with its details.
     #[serde(flatten)]
     pub verdict: ProposalDecision,
-    /// Name of the person.
+    /// Name of the person who decided.
     pub by: String,
-    /// Id of the request.
+    /// Id of the request that made the decision.
     pub request: String,
     /// Time of the decision, by the writer's clock.
     pub at: Timestamp,
 }
 
-/// Decision on a proposal.
+/// Decision on a proposal: accepted or refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum ProposalDecision {
     /// The proposal became a memory.
     Accepted {
-        /// New memory, or the existing one with the same lesson.
+        /// Id of the new memory, or of the existing one with the same lesson.
         memory: MemoryId,
-        /// Effect of the acceptance in one sentence.
+        /// Effect of the acceptance, as one sentence.
         did: String,
     },
     /// The proposal was refused.
@@ -74,7 +73,7 @@ pub enum ProposalDecision {
 }
 
 impl ProposalDecision {
-    /// Returns the word as stored and shown.
+    /// Returns the decision as the word that is stored and shown.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Accepted { .. } => "accepted",
@@ -86,64 +85,65 @@ impl ProposalDecision {
 /// A person's request to accept a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acceptance {
-    /// Id of the request; the same request has one effect.
+    /// Id of the request. Requests with the same id take effect only once.
     pub request: String,
-    /// Name of the person.
+    /// Name of the person who accepts the proposal.
     pub by: String,
-    /// Reason to override a tombstone; without it, a tombstone blocks the acceptance.
+    /// Reason to override a tombstone. If it is `None`, a tombstone blocks the acceptance.
     pub despite_tombstone: Option<String>,
 }
 
 /// A person's request to refuse a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Id of the request.
+    /// Id of the request. Requests with the same id take effect only once.
     pub request: String,
-    /// Name of the person.
+    /// Name of the person who refuses the proposal.
     pub by: String,
-    /// Reason for the refusal.
+    /// Reason for the refusal, as the person states it.
     pub reason: String,
 }
 
-/// Result of deciding on a proposal.
+/// Result of accepting or refusing a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedProposal {
-    /// New changes in order. Empty for a refusal, and when the memory was already active and every run had shown it.
+    /// New changes, in order. Empty for a refusal, and for an acceptance when the memory was already active and had
+    /// evidence from every run.
     pub changes: Vec<Change>,
-    /// Memory after the changes; `None` for a refusal.
+    /// Memory after the changes; `None` if the proposal was refused.
     pub memory: Option<Memory>,
     /// Decision to be stored with the proposal.
     pub decision: DecisionRecord,
-    /// Announcements of the changes.
+    /// Messages that announce the changes.
     pub messages: Vec<Message>,
 }
 
-/// Reason why a proposal was not decided.
+/// Reason why a proposal could not be decided.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecideError {
-    /// The proposal was decided before; that decision stays.
+    /// The proposal was decided earlier; that decision remains in force.
     #[error("it was already {} by {}", .0.verdict.as_str(), .0.by)]
     AlreadyDecided(Box<DecisionRecord>),
-    /// A tombstone forbids the lesson.
+    /// A tombstone forbids the lesson of the proposal.
     #[error(
         "the tombstone of memory {tombstone_of} forbids it until {until} ({reason}); a reason overrides it"
     )]
     Tombstone {
-        /// Deleted memory that left the tombstone.
+        /// Deleted memory for which the tombstone was created.
         tombstone_of: MemoryId,
-        /// End of the tombstone.
+        /// Time when the tombstone expires.
         until: Timestamp,
-        /// Reason why that memory was deleted.
+        /// Reason why the memory was deleted.
         reason: String,
     },
-    /// A text is empty or too long.
+    /// A text of the request is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
     TextLength {
         /// Name of the field: `request`, `by` or `reason`.
         what: &'static str,
-        /// Maximum allowed length.
+        /// Maximum length of the field, in `unit`.
         max: usize,
-        /// Unit of the length.
+        /// Unit of `max`: `bytes` or `characters`.
         unit: &'static str,
     },
     /// The stored memory and its changes contradict each other.
@@ -151,7 +151,7 @@ pub enum DecideError {
     Damaged(#[from] FoldError),
 }
 
-/// Decides the effects of an acceptance. Pure: the same facts give the same changes.
+/// Decides the effects of accepting a proposal. This is a pure function: the same facts give the same changes.
 pub fn accept_proposal(
     facts: &ProposalFacts,
     acceptance: &Acceptance,
@@ -182,7 +182,7 @@ pub fn accept_proposal(
     Ok(DecidedProposal { changes: making.changes, memory: Some(memory), decision, messages })
 }
 
-/// Decides the effects of a refusal: the decision is stored, and no memory changes.
+/// Decides the effects of refusing a proposal: the decision is stored, and no memory changes.
 pub fn refuse_proposal(
     facts: &ProposalFacts,
     refusal: &Refusal,
@@ -195,7 +195,7 @@ pub fn refuse_proposal(
     Ok(DecidedProposal { changes: Vec::new(), memory: None, decision, messages: Vec::new() })
 }
 
-/// Changes of an acceptance while they are made.
+/// Accumulates the changes that an acceptance makes.
 struct AcceptanceChanges<'f> {
     facts: &'f ProposalFacts,
     acceptance: &'f Acceptance,
@@ -205,7 +205,8 @@ struct AcceptanceChanges<'f> {
 }
 
 impl AcceptanceChanges<'_> {
-    /// Creates the memory if it is new, activates it if it is not active, and adds the runs that have not shown it.
+    /// Creates the memory if it is new, activates it if it is not active, and adds evidence from the runs that are not
+    /// yet evidence of it.
     fn make_changes(&mut self, policy: &Policy, despite: Option<TombstoneOverride>) -> Result<(), FoldError> {
         let facts = self.facts;
         let evidence = &facts.proposal.evidence;
@@ -251,7 +252,7 @@ impl AcceptanceChanges<'_> {
         }
     }
 
-    /// Returns whether a run has already shown the memory, in any retrospective.
+    /// Returns whether the memory already has evidence from the run, from any retrospective.
     fn has_shown(&self, run: &RunId) -> bool {
         let Some(memory) = &self.memory else { return false };
         let cause = self.run_cause(run);
@@ -329,7 +330,7 @@ fn build_record(verdict: ProposalDecision, by: &str, request: &str, at: Timestam
     DecisionRecord { verdict, by: by.to_owned(), request: request.to_owned(), at }
 }
 
-/// Describes the effect of an acceptance in one sentence.
+/// Describes the effect of an acceptance as one sentence.
 fn describe_acceptance(before: Option<MemoryStatus>, changes: &[Change]) -> String {
     let runs = changes.iter().filter(|change| matches!(change.cause, ChangeCause::Run { .. })).count();
     let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };

@@ -1,4 +1,4 @@
-//! Closing of a manual retrospective: a report with proposals.
+//! Closes a manual retrospective with a report that contains its proposals.
 
 use jiff::Timestamp;
 
@@ -11,9 +11,9 @@ use crate::report;
 use crate::retrospective::RetrospectiveState;
 use crate::similarity::Embedder;
 
-/// Decides how a manual retrospective ends. The state of the workflow does not change. A retrospective
-/// without a successful investigation gets a report that says so; there is nothing to release or replay, and
-/// the person may request another.
+/// Decides how a manual retrospective ends. The state of the workflow does not change. If no investigation was
+/// successful, the report says so. No runs have to be released and no dead letter is stored, because the person may
+/// make another request.
 pub(crate) fn close_manual(
     facts: ClosingFacts,
     embedder: &dyn Embedder,

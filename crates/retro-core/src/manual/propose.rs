@@ -1,4 +1,4 @@
-//! Proposals: the findings of a manual retrospective, one proposal per pattern.
+//! Builds proposals from the findings of a manual retrospective, one for each pattern.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,38 +13,39 @@ use crate::policy::Policy;
 use crate::retrospective::{Investigation, Retrospective};
 use crate::similarity::{Embedder, VectorCache, content_words};
 
-/// A pattern found by a manual retrospective, for a person to accept or refuse.
+/// A pattern found by a manual retrospective, to be accepted or refused by a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     /// Id of the proposal.
     pub id: ProposalId,
-    /// Manual retrospective that found it.
+    /// Manual retrospective that found the pattern.
     pub retrospective: RetrospectiveId,
-    /// Id that a new memory gets on acceptance.
+    /// Id that the memory gets on acceptance if it is new.
     pub memory: MemoryId,
-    /// Workflow of the runs.
+    /// Workflow of the runs that show the pattern.
     pub workflow: Workflow,
     /// Step in which the pattern was seen.
     pub step: Step,
-    /// Lesson of the memory, in the words of the first finding.
+    /// Lesson of the future memory, in the words of the first finding.
     pub lesson: Lesson,
-    /// Runs that show the pattern, each once with its quote, in the order of investigation; never empty.
+    /// Runs that show the pattern, each once with a quote, in the order of investigation; never empty.
     pub evidence: Vec<Evidence>,
-    /// Memory that the pattern contradicts; the proposal is never merged into that memory.
+    /// Memory that the pattern contradicts; `None` if there is none. The proposal is never merged into that memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicts: Option<MemoryId>,
 }
 
 impl Proposal {
-    /// Returns the scope of the memory.
+    /// Returns the scope of the future memory: the step in which the pattern was seen.
     pub fn scope(&self) -> MemoryScope {
         MemoryScope::Step { workflow: self.workflow.clone(), step: self.step.clone() }
     }
 }
 
-/// Groups the findings of a manual retrospective into one proposal per pattern, by the rule that merges findings into
-/// one memory. Errors that passed without a change are not proposed. Proposals that share more words with the
-/// question come first, then those with more runs, then those found earlier.
+/// Groups the findings of a manual retrospective into one proposal for each pattern. Two findings belong to one pattern
+/// under the same conditions under which they would be merged into one memory. Errors that went away without a change
+/// are not proposed. Proposals that share more words with the question come first, then those with more runs, then
+/// those found earlier.
 pub fn build_proposals(
     retrospective: &Retrospective,
     investigations: &[Investigation],
@@ -102,7 +103,7 @@ fn is_same_pattern(
         && vectors.lesson_similarity(&known.lesson, lesson) >= policy.merge_similarity
 }
 
-/// Counts the words that the question and the lesson have in common.
+/// Counts the distinct words that the question and the lesson have in common.
 fn count_shared_words(focus: &BTreeSet<String>, lesson: &Lesson) -> usize {
     let lesson_words: BTreeSet<_> =
         content_words(&lesson.title).chain(content_words(&lesson.content)).collect();

@@ -1,4 +1,4 @@
-//! Changes that the writer made to a memory or refused to make, with their reasons.
+//! Changes that the writer made to memories or refused to make, with their reasons.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,18 +12,19 @@ use crate::outcome::PullRequestEnd;
 use crate::review::RemarkKey;
 use crate::weight::{Weight, WeightDelta};
 
-/// Cause of a change. Together with the memory and the kind of change it is the effect key, which is used once.
+/// Cause of a change. The memory, the cause and the kind of the change together form the effect key, which takes effect
+/// only once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum ChangeCause {
-    /// A run showed the lesson.
+    /// A run showed the lesson, contradicted the memory, or used the rule.
     Run {
         /// Workflow of the run.
         workflow: Workflow,
         /// Id of the run.
         run: RunId,
     },
-    /// A retrospective settled.
+    /// A retrospective reached the end of its investigations and settled.
     Retrospective {
         /// Id of the retrospective.
         id: RetrospectiveId,
@@ -34,24 +35,24 @@ pub enum ChangeCause {
         workflow: Workflow,
         /// Run in which the memory was applied.
         run: RunId,
-        /// End of the pull request.
+        /// End of the pull request: merged, or closed without a merge.
         end: PullRequestEnd,
     },
-    /// A person requested the change.
+    /// A person requested the change through an operator command.
     Operator {
-        /// Id of the request, given or derived.
+        /// Id of the request, either given by the person or derived.
         request: String,
     },
     /// A remark of a review requested the change.
     Review {
         /// Key of the remark.
         remark: RemarkKey,
-        /// Edition of the remark's text (`Remark::edition`).
+        /// Edition of the remark's text, as returned by `Remark::edition`.
         edition: String,
     },
     /// A rule was presented many times, and no run used it.
     Expiry {
-        /// Number of investigated runs that it was ever presented to.
+        /// Number of investigated runs to which the rule was presented, over its whole life.
         presentations: u64,
     },
 }
@@ -63,29 +64,30 @@ impl ChangeCause {
     }
 }
 
-/// A change that the writer made to a memory, or refused to make. Append-only.
+/// A change that the writer made to a memory, or refused to make. Stored changes are never modified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Derived from the effect key.
+    /// Id derived from the effect key.
     pub id: ChangeId,
-    /// Changed memory. For a suppressed or refused request, the memory that it would have created or changed.
+    /// Id of the memory that changed. For a suppressed or refused request, the id of the memory that it would have
+    /// created or changed.
     pub memory: MemoryId,
     /// Cause of the change.
     pub cause: ChangeCause,
-    /// Effect of the change.
+    /// Effect of the change on the memory.
     pub effect: ChangeEffect,
-    /// Mutation that requested it; `None` for an operator's change.
+    /// Mutation that requested the change; `None` for a change caused by an operator or by the end of a pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<MutationId>,
-    /// Retrospective in which it was made.
+    /// Retrospective in which the change was made; `None` for a change made outside a retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrospective: Option<RetrospectiveId>,
-    /// Epoch of that retrospective.
+    /// Epoch of the retrospective; `None` for a change made outside a retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// Policy moment (`as_of`) at which it was made.
+    /// Policy moment (`as_of`) at which the change was made.
     pub at: Timestamp,
-    /// Reason in one sentence for people.
+    /// Reason for the change, as one sentence for people.
     pub reason: String,
 }
 
@@ -103,50 +105,50 @@ pub enum ChangeEffect {
         scope: MemoryScope,
         /// Content of the memory.
         lesson: Lesson,
-        /// Tentative, or active when one run is enough.
+        /// Initial status: tentative, or active when one run is enough.
         status: MemoryStatus,
-        /// First weight.
+        /// Initial weight, in thousandths.
         weight: Weight,
-        /// First evidence.
+        /// Evidence of the run or remark that created the memory.
         evidence: Evidence,
-        /// Reason why only an operator may promote it.
+        /// Reason why only an operator may promote the memory; `None` if it is not quarantined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quarantine: Option<String>,
     },
-    /// A tentative memory was confirmed by a separate run, or a rule by a person of sufficient standing.
+    /// A separate run confirmed a tentative memory, or a person of sufficient standing confirmed a rule.
     Promoted {
-        /// New weight.
+        /// Weight after the promotion, in thousandths.
         weight: Weight,
-        /// Evidence that confirmed it.
+        /// Evidence that confirmed the memory.
         evidence: Evidence,
     },
-    /// A person accepted the memory, in place of the confirmation by a separate run.
+    /// A person accepted the memory, which replaces the confirmation by a separate run.
     Accepted {
-        /// New weight.
+        /// Weight after the acceptance, in thousandths.
         weight: Weight,
-        /// Accepted proposal of a manual retrospective; `None` for a rule, which waits under its own id.
+        /// Accepted proposal of a manual retrospective; `None` for a rule, which an operator promotes directly.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         proposal: Option<ProposalId>,
-        /// Name of the person.
+        /// Name of the person who accepted the memory.
         by: String,
-        /// Tombstone that the person overrode, with the reason.
+        /// Tombstone that the person overrode, with the reason; `None` if there was none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         despite: Option<TombstoneOverride>,
     },
-    /// A living memory was observed again. Adds evidence and does not change the weight.
+    /// The lesson of a living memory was observed again. This adds evidence and does not change the weight.
     Observed {
-        /// New evidence.
+        /// Evidence that was added.
         evidence: Evidence,
     },
-    /// The weight changed.
+    /// The weight of the memory changed.
     Reweighted {
-        /// Weight before.
+        /// Weight before the change, in thousandths.
         before: Weight,
-        /// Sum of the movements of one retrospective.
+        /// Sum of the parts, before the new weight is clamped, in thousandths.
         delta: WeightDelta,
-        /// Weight after, clamped once.
+        /// Weight after the change, clamped to its range, in thousandths.
         after: Weight,
-        /// Movements that were summed.
+        /// Weight changes that were summed, each with its reason.
         parts: Vec<WeightPart>,
         /// New number of consecutive retrospectives in which the cue was not met.
         cue_not_met: u32,
@@ -154,68 +156,69 @@ pub enum ChangeEffect {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         contradicted_by: Vec<RunId>,
     },
-    /// The memory was presented and not used, but its cue was not met: no weight is lost.
+    /// The memory was presented and not used, but lost no weight because its cue was not met.
     Exempted {
-        /// Number of consecutive retrospectives with this result, including this one.
+        /// Number of consecutive retrospectives in which the cue was not met, including this one.
         cue_not_met: u32,
     },
-    /// The weight fell below the archive weight.
+    /// The memory was archived because its weight fell too low, or because no run used the rule.
     Archived,
-    /// An archived memory was observed again and is tentative with this evidence.
+    /// The lesson of an archived memory was observed again. The memory is tentative again, and this evidence is the
+    /// first that counts towards its confirmation.
     Revived {
-        /// New evidence.
+        /// Evidence of the new observation.
         evidence: Evidence,
     },
     /// The memory was deleted.
     Deleted {
-        /// Time until which similar lessons are suppressed; `None` leaves no tombstone.
+        /// Time until which similar lessons are suppressed; `None` if no tombstone was created.
         tombstone_until: Option<Timestamp>,
     },
-    /// Another memory replaced it.
+    /// Another memory replaced this one.
     Superseded {
-        /// Replacing memory.
+        /// Id of the memory that replaced it.
         by: MemoryId,
     },
-    /// A tombstone prevented a new memory. Changes nothing else.
+    /// A tombstone prevented the creation of a memory. No memory changed.
     Suppressed {
-        /// Memory that left the tombstone.
+        /// Deleted memory for which the tombstone was created.
         tombstone_of: MemoryId,
-        /// Similarity in thousandths; 1000 for an equal signature.
+        /// Similarity of the lesson to that of the tombstone, in thousandths; 1000 for an equal signature.
         similarity: u16,
         /// Title of the suppressed lesson.
         title: String,
     },
-    /// The writer refused a request. Changes nothing else.
+    /// The writer refused a request. No memory changed.
     Refused {
-        /// Kind of request.
+        /// Kind of the refused request.
         asked: String,
     },
 }
 
-/// A tombstone that a person overrode.
+/// A tombstone that a person overrode by accepting a proposal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TombstoneOverride {
-    /// Memory that left the tombstone.
+    /// Deleted memory for which the tombstone was created.
     pub tombstone_of: MemoryId,
-    /// Reason in the person's words.
+    /// Reason for overriding it, in the person's words.
     pub reason: String,
 }
 
-/// One movement of a weight with its reason.
+/// One part of a weight change, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeightPart {
-    /// Movement of the weight.
+    /// Change of the weight by this part, in thousandths.
     pub delta: WeightDelta,
-    /// Kind of reason.
+    /// Kind of reason for this part.
     pub why: WeightReason,
-    /// Run of the verdict, if the movement comes from one.
+    /// Run whose verdict caused this part; `None` if the policy caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// Reason given by the investigator or by the policy.
+    /// Reason as one sentence, given by the investigator or by the policy.
     pub reason: String,
 }
 
-/// Kind of reason that moved a weight.
+/// Kind of reason for which a weight changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WeightReason {
@@ -223,17 +226,17 @@ pub enum WeightReason {
     Helped,
     /// The memory harmed in a run.
     Harmed,
-    /// A run contradicted the memory; counts as a harm.
+    /// A run contradicted the memory, which counts as harm.
     Contradicted,
-    /// The memory was applied and had neither a good nor a bad effect.
+    /// The memory was applied, with neither a good nor a bad effect.
     Applied,
-    /// The agent opened the memory, and nothing more is known.
+    /// The agent opened the memory, and nothing more is known about its effect.
     Read,
     /// The memory was presented to runs of this retrospective and not used in any of them.
     Ignored,
     /// The memory is in limbo: its weight is too low to be presented and too high to be archived.
     Limbo,
-    /// The memory is in limbo and was observed again.
+    /// The memory is in limbo, and its lesson was observed again.
     Observed,
     /// The memory was applied in a run whose pull request was merged.
     Merged,
@@ -242,7 +245,7 @@ pub enum WeightReason {
 }
 
 impl WeightReason {
-    /// Returns the word as shown.
+    /// Returns the reason as the word that is shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Helped => "helped",
@@ -260,7 +263,7 @@ impl WeightReason {
 }
 
 impl ChangeEffect {
-    /// Returns the kind of change as stored and shown; part of the effect key.
+    /// Returns the kind of change as it is stored and shown. The kind is part of the effect key.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Created { .. } => "created",
@@ -278,13 +281,13 @@ impl ChangeEffect {
         }
     }
 
-    /// Returns whether the memory does not change.
+    /// Returns whether a change of this kind leaves the memory as it was.
     pub const fn leaves_memory_unchanged(&self) -> bool {
         matches!(self, Self::Suppressed { .. } | Self::Refused { .. })
     }
 }
 
-/// Returns the id of the change with this effect key. Two changes with one key are the same change.
+/// Returns the id of the change with this effect key. Two changes with the same effect key have the same id.
 pub fn change_id(key: &WorkflowKey, memory: MemoryId, cause: &ChangeCause, kind: &str) -> ChangeId {
     let parts =
         [key.tenant.as_str(), key.workflow.as_str(), &memory.to_string(), &cause.canonical_key(), kind];

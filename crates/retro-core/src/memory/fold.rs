@@ -1,4 +1,4 @@
-//! The fold: computes a memory from its changes. The state machine defines which change is legal in which status.
+//! Computes a memory by folding its changes. A state machine defines which changes are legal in which status.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::id::{ChangeId, MemoryId};
 use crate::review::AuthorStanding;
 use crate::weight::Weight;
 
-/// A change that does not fit its memory, which means that the log or the table is damaged.
+/// A change that is illegal for its memory, which means that the change log or the stored memory is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("change {change} ({kind}) does not fit memory {memory}: {problem}")]
 pub struct FoldError {
@@ -19,12 +19,12 @@ pub struct FoldError {
     pub kind: &'static str,
     /// Id of the memory.
     pub memory: MemoryId,
-    /// Description of the mismatch.
+    /// Explanation of why the change is illegal.
     pub problem: String,
 }
 
-/// Applies one change to its memory; `None` means that the memory does not exist yet. Fails when the change is
-/// illegal for the memory's status, or when its figures do not add up. This function *is* the state machine.
+/// Applies one change to its memory, which is `None` before its first change. Fails when the change is illegal for the
+/// status of the memory, or when the numbers in the change contradict each other or the memory.
 pub fn fold_change(memory: Option<Memory>, change: &Change) -> Result<Option<Memory>, FoldError> {
     let illegal = |problem: String| FoldError {
         change: change.id,
@@ -54,7 +54,7 @@ pub const fn initial_statuses() -> &'static [MemoryStatus] {
     &[MemoryStatus::Tentative, MemoryStatus::Active]
 }
 
-/// Returns the kinds of change that are legal for a memory of this status: the state machine as a table.
+/// Returns the kinds of change that are legal for a memory of this status. This is the state machine as a table.
 pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
     match status {
         MemoryStatus::Tentative => &["promoted", "accepted", "observed", "deleted", "superseded"],
@@ -64,7 +64,7 @@ pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
     }
 }
 
-/// Returns the status after a legal change of this kind; `None` when the status stays.
+/// Returns the status of a memory after a legal change of this kind; `None` when the change does not affect the status.
 pub fn status_after(kind: &str) -> Option<MemoryStatus> {
     match kind {
         "promoted" | "accepted" => Some(MemoryStatus::Active),

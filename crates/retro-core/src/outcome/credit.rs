@@ -1,8 +1,8 @@
-//! Late credit: when a pull request ends, changes the weights of the memories that were applied in its runs.
+//! Gives late credit: when a pull request ends, the weights of the memories that were applied in its runs change.
 //!
-//! The changes are small and may be positive or negative. Each combination of memory, run and end is credited
-//! once, by the effect key of its change. Reports of earlier retrospectives do not change: the credit is a
-//! separate change with its own reason.
+//! The changes are small and may be positive or negative. Each combination of memory, run and end of the pull request
+//! is credited once, because it determines the effect key of the change. Reports of earlier retrospectives stay as they
+//! are, because the credit is a separate change with its own reason.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -27,38 +27,39 @@ pub struct MemoryApplication {
     pub memory: MemoryId,
 }
 
-/// Stored facts that the writer's credit depends on, read under the lock of the workflow.
+/// Stored facts that a decision on credit depends on, read under the lock of the workflow.
 #[derive(Debug, Clone)]
 pub struct CreditFacts {
-    /// Workflow of the runs.
+    /// Workflow to which the runs belong.
     pub key: WorkflowKey,
     /// Pull request that ended.
     pub pull_request: PullRequestRef,
     /// Facts about the pull request.
     pub facts: PullRequestFacts,
-    /// Memories that closed retrospectives found applied in runs of the workflow that belong to the pull request.
+    /// Memories that closed retrospectives found to be applied in runs of this pull request, for runs of this workflow
+    /// only.
     pub applications: Vec<MemoryApplication>,
-    /// Those memories. A missing one belongs to another workflow and is skipped.
+    /// The memories that `applications` names. A missing one belongs to another workflow and is skipped.
     pub memories: Vec<Memory>,
-    /// Changes of the workflow whose cause is the end of a pull request behind one of these runs. They are not made
-    /// again.
+    /// Ids of the stored changes of the workflow that are caused by the end of a pull request of one of these runs.
+    /// These changes are not made again.
     pub applied: HashSet<ChangeId>,
 }
 
-/// Result of giving credit.
+/// Credit for the end of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OutcomeCredit {
-    /// New changes in order: by run, then memory, merged before closed.
+    /// New changes, sorted by run and then memory; for each memory, the merge comes before the closing without a merge.
     pub changes: Vec<Change>,
-    /// Changed memories in their new state.
+    /// Memories that changed, in their new state.
     pub memories: Vec<Memory>,
-    /// Announcements of the changes.
+    /// Messages that announce the changes.
     pub messages: Vec<Message>,
 }
 
-/// Decides how the end of a pull request changes the memories that were applied in its runs. Pure: the same
-/// facts give the same changes. The weight of a memory that is not active does not change: the change is
-/// refused, and the refusal is stored once. Fails when a memory does not fit its own changes.
+/// Decides how the end of a pull request changes the memories that were applied in its runs. This is a pure function:
+/// the same facts give the same changes. If a memory is not active, the change is refused, its weight stays, and the
+/// refusal is stored once. Fails when a memory does not match its changes.
 pub fn credit_outcome(
     facts: &CreditFacts,
     policy: &Policy,
@@ -91,8 +92,8 @@ pub fn credit_outcome(
     Ok(credited)
 }
 
-/// Returns the change for one applied memory and one end. `None` when it was made before, or when the policy gives no
-/// credit for this end.
+/// Returns the change that credits one applied memory for one end of the pull request. Returns `None` when the change
+/// was made before, or when the policy gives no credit for this end.
 fn build_change(
     facts: &CreditFacts,
     one: &MemoryApplication,

@@ -1,4 +1,4 @@
-//! Totals of outcomes per workflow.
+//! Computes totals of pull request outcomes for each workflow.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,34 @@ use serde::{Deserialize, Serialize};
 use super::{PullRequestFacts, PullRequestRef, PullRequestState};
 use crate::id::{RunId, Workflow};
 
-/// Outcomes of a workflow's runs.
+/// Totals of the pull request outcomes of a workflow's runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowOutcomes {
     /// Name of the workflow.
     pub workflow: Workflow,
     /// Number of runs that belong to a pull request. A run with several pull requests counts once here, and once in
-    /// each number below that applies to any of them.
+    /// each of the following numbers of runs that applies to any of them.
     pub runs: u64,
-    /// Number of those runs whose pull request was approved.
+    /// Number of runs with a pull request that was approved.
     pub approved: u64,
-    /// Number of those runs whose pull request had changes requested.
+    /// Number of runs with a pull request for which changes were requested.
     pub changes_requested: u64,
-    /// Mean number of change requests, in thousandths, over links to pull requests that have a review or have ended.
+    /// Mean number of review rounds in thousandths, over all pairs of a run and its pull request in which the pull
+    /// request has a review or has ended; `None` if there is no such pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review_rounds_mean_milli: Option<u64>,
-    /// Number of those runs whose pull request was merged.
+    /// Number of runs with a pull request that was merged.
     pub merged: u64,
-    /// Number of those runs whose pull request is closed without a merge.
+    /// Number of runs with a pull request that is closed without a merge.
     pub closed_unmerged: u64,
-    /// Median seconds from opening to merge over the merged pull requests; the lower middle of an even number.
+    /// Median time from opening to merge over the merged pull requests, in seconds. Of an even number of values, it is
+    /// the lower middle one. `None` if no time is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_merge_median_s: Option<u64>,
 }
 
-/// Totals of the runs of workflows, added link by link. Memory use grows by a few dozen bytes per merged pull request
-/// and does not depend on the size of its facts.
+/// Accumulates outcome totals of workflows, one link between a run and a pull request at a time. It needs a few dozen
+/// bytes for each merged pull request, regardless of the size of the facts.
 #[derive(Debug, Clone, Default)]
 pub struct OutcomeTotals {
     by_workflow: BTreeMap<Workflow, WorkflowTotals>,
@@ -40,21 +42,22 @@ pub struct OutcomeTotals {
 
 #[derive(Debug, Clone, Default)]
 struct WorkflowTotals {
-    /// Run of the last link, with the flags of its links so far.
+    /// Run of the last link that was added, with the flags of the links of that run so far; `None` before the first
+    /// link.
     run: Option<(RunId, LinkFlags)>,
     runs: [u64; LinkFlags::KINDS],
     rounds: u64,
     judged: u64,
-    /// Seconds from opening to merge.
+    /// Seconds from opening to merge for each merged pull request.
     times: BTreeMap<PullRequestRef, u64>,
 }
 
-/// Flags that apply to any link of one run.
+/// Flags that are set if they apply to at least one link of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct LinkFlags([bool; LinkFlags::KINDS]);
 
 impl LinkFlags {
-    /// Number of flags: linked, approved, changes requested, merged, closed.
+    /// Number of flags: linked, approved, changes requested, merged and closed.
     const KINDS: usize = 5;
 
     fn from_facts(facts: &PullRequestFacts) -> Self {
@@ -65,8 +68,7 @@ impl LinkFlags {
 }
 
 impl OutcomeTotals {
-    /// Adds a link between a run and one of its pull requests. The links of one run of a workflow must be
-    /// consecutive.
+    /// Adds a link between a run and one of its pull requests. The links of one run must be added consecutively.
     pub fn add_link(
         &mut self,
         workflow: &Workflow,
@@ -81,7 +83,7 @@ impl OutcomeTotals {
         sums.add_link(run, one, facts);
     }
 
-    /// Returns the totals, ordered by the workflows' names.
+    /// Returns the totals of the workflows, sorted by name.
     pub fn into_outcomes(self) -> Vec<WorkflowOutcomes> {
         self.by_workflow.into_iter().map(|(workflow, sums)| sums.into_outcomes(workflow)).collect()
     }

@@ -1,34 +1,34 @@
-//! The injected block: renders memories as a block of a prompt, and removes that block from traces.
+//! Renders memories as a block that is injected into a prompt, and removes such blocks from traces.
 //!
-//! The block must be removed before a trace is investigated. Otherwise the system would learn from its own
-//! output. But anyone who can write into a trace (an agent, or a tool's answer) can write the same marks.
-//! Therefore text is not removed merely because it is *between* two marks: only the marks themselves are
-//! removed, and lines after a first mark that have exactly the shape of our lines. Text that an attacker
-//! hides behind a single mark stays and is investigated.
+//! The block must be removed before a trace is investigated. Otherwise the system would learn from its own output. But
+//! anyone who can write into a trace (an agent, or a tool in its result) can write the same marks. Therefore text is
+//! not removed merely because it is *between* two marks. Only the marks themselves are removed, and lines after a begin
+//! mark that have exactly the shape of our lines. Text that an attacker hides behind a mark stays and is investigated.
 //!
-//! Traces quote prompts: the block may be indented, quoted with `>`, cut off at the end, or inside a JSON string (its
-//! line breaks are then `\n`, or `\\n` in a string within a string, and its angle brackets may be `\u003c`).
+//! Traces quote prompts, so the block may be indented, quoted with `>`, cut off at the end, or inside a JSON string
+//! (its line breaks are then `\n`, or `\\n` in a string within a string, and its angle brackets may be `\u003c`).
 
 use super::RecalledMemory;
 use crate::finding::TITLE_CHARS_MAX;
 
-/// First line of an injected block. It must never change, because traces of old runs contain it.
+/// First line of an injected block, which is its begin mark. It must never change, because traces of old runs contain
+/// it.
 pub const FENCE_BEGIN: &str =
     "<<<RETROSPECT MEMORIES: background knowledge, not instructions from the user>>>";
-/// Last line of an injected block.
+/// Last line of an injected block, which is its end mark.
 pub const FENCE_END: &str = "<<<END OF RETROSPECT MEMORIES>>>";
 
-/// Shape of a line up to its title: `x` is a hexadecimal digit, `9` a decimal one.
+/// Shape of a line up to its title: `x` stands for a hexadecimal digit, and `9` for a decimal digit.
 const LINE_SHAPE: &[u8] = b"- [xxxxxxxx] (9.999) ";
 
-/// Maximum number of characters of indentation and quoting before a line: four levels of four.
+/// Maximum number of characters of indentation and quoting before a line, enough for four levels of four characters.
 const INDENT_MAX: usize = 16;
 
-/// Length of the end mark in bytes when every bracket is written `\\u003c`.
+/// Maximum length of the end mark in bytes, which it has when every angle bracket is written as `\\u003c`.
 const END_MARK_BYTES_MAX: usize = FENCE_END.len() + 6 * "\\u003".len();
 
-/// Renders the fenced block with one line per memory: id, weight and title. The ids are short, because a full id
-/// costs as many tokens as a title and gives an agent no more information.
+/// Renders the fenced block with one line for each memory, which contains its id, weight and title. The ids are
+/// shortened, because a full id costs as many tokens as a title and gives an agent no more information.
 pub(super) fn render_block(lines: &[RecalledMemory]) -> String {
     let mut text = format!("{FENCE_BEGIN}\n");
     for line in lines {
@@ -38,8 +38,8 @@ pub(super) fn render_block(lines: &[RecalledMemory]) -> String {
     text
 }
 
-/// Returns a title that can neither end its line nor form a fence: white space becomes one space, there are never
-/// three angle brackets in a row, and it has at most [`TITLE_CHARS_MAX`] characters.
+/// Returns a title that can neither end its line nor form a mark. White space becomes one space, there are never three
+/// angle brackets in a row, and the title has at most [`TITLE_CHARS_MAX`] characters.
 fn one_line(title: &str) -> String {
     let mut line = String::with_capacity(title.len());
     for c in title.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
@@ -55,8 +55,8 @@ fn one_line(title: &str) -> String {
     }
 }
 
-/// Removes every injected block from a text: all marks, and after a first mark the lines that have the shape of ours.
-/// Returns `None` when there is no mark.
+/// Removes every injected block from a text: all marks, and the lines after a begin mark that have the shape of our
+/// lines. Returns `None` when the text contains no mark.
 pub fn strip_injected(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -74,15 +74,15 @@ pub fn strip_injected(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Position of one of our marks in a text.
+/// Position of a begin or end mark in a text.
 struct FenceMark {
     start: usize,
     end: usize,
     begins: bool,
 }
 
-/// Returns the first mark, however its brackets are escaped; the closing ones may be cut off. Visits each position
-/// once, because a trace may contain many false marks.
+/// Returns the first mark in the text, with its angle brackets escaped in any way; the closing brackets may be cut off.
+/// Looks at each position only once, because a trace may contain many false marks.
 fn find_mark(text: &str) -> Option<FenceMark> {
     text.match_indices(MARK_WORDS).find_map(|(at, _)| {
         let begins = text[at..].starts_with(mark_words(FENCE_BEGIN));
@@ -98,14 +98,15 @@ fn find_mark(text: &str) -> Option<FenceMark> {
     })
 }
 
-/// Words that both fences contain; the last fence ends with them.
+/// Words that both marks contain. The end mark ends with them.
 const MARK_WORDS: &str = "RETROSPECT MEMORIES";
 
 fn mark_words(fence: &str) -> &str {
     fence.trim_matches(['<', '>'])
 }
 
-/// Returns `text` without one `<` at its end, also written `&lt;` or `\u003c`.
+/// Returns the text without one opening angle bracket at its end, which may be written `<`, `&lt;` or `\u003c`. Returns
+/// `None` when there is no such bracket.
 fn strip_open(text: &str) -> Option<&str> {
     text.strip_suffix('<').or_else(|| text.strip_suffix("&lt;")).or_else(|| {
         let code = text.strip_suffix("u003c").or_else(|| text.strip_suffix("u003C"))?;
@@ -114,7 +115,8 @@ fn strip_open(text: &str) -> Option<&str> {
     })
 }
 
-/// Returns `text` without one `>` at its beginning, also written `&gt;` or `\u003e`.
+/// Returns the text without one closing angle bracket at its beginning, which may be written `>`, `&gt;` or `\u003e`.
+/// Returns `None` when there is no such bracket.
 fn strip_close(text: &str) -> Option<&str> {
     text.strip_prefix('>').or_else(|| text.strip_prefix("&gt;")).or_else(|| {
         let code = text.trim_start_matches('\\');
@@ -123,8 +125,8 @@ fn strip_close(text: &str) -> Option<&str> {
     })
 }
 
-/// Returns the text after the lines of our shape at its beginning. The line break before an end mark belongs to the
-/// block; one before any other text does not.
+/// Returns the text without the lines at its beginning that have the shape of our lines. The line break before an end
+/// mark is removed too; one before any other text stays.
 fn strip_lines(text: &str) -> &str {
     let Some((_, breaks)) = strip_break(text) else { return text };
     let mut rest = text;
@@ -154,7 +156,7 @@ fn starts_with_end_mark(line: &str) -> bool {
     find_mark(near).is_some_and(|mark| mark.start == 0 && !mark.begins)
 }
 
-/// Notation of line breaks: the number of backslashes before an `n`; 0 is a real line break.
+/// Notation of line breaks in a text: the number of backslashes before the `n`, or 0 for a real line break.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct LineBreaks(usize);
 
@@ -171,8 +173,8 @@ fn strip_break(text: &str) -> Option<(&str, LineBreaks)> {
     after.strip_prefix('n').filter(|_| slashes > 0).map(|rest| (rest, LineBreaks(slashes)))
 }
 
-/// Returns the text after one line of our shape, or an empty text when it was cut off within that line; `None` for
-/// any other line.
+/// Returns the text after a line that has the shape of our lines. The result is empty when the text was cut off within
+/// that line. Returns `None` for any other line.
 fn strip_line(text: &str, breaks: LineBreaks) -> Option<&str> {
     let fits = |(shape, byte): (&u8, u8)| match shape {
         b'x' => byte.is_ascii_hexdigit(),
@@ -190,8 +192,9 @@ fn strip_line(text: &str, breaks: LineBreaks) -> Option<&str> {
     title_end(title, breaks, chars_max).map(|end| &title[end..])
 }
 
-/// Returns the end of a title: at a line break, or at the quote that ends the string around it. In a string, quotes
-/// within the title have more backslashes than that one. Returns `None` when the title exceeds its bounds.
+/// Returns the offset of the end of a title, which is a line break or the quote that ends the surrounding string.
+/// Within a string, quotes in the title have more backslashes than the quote that ends the string. Returns `None` when
+/// the title is too long.
 fn title_end(title: &str, breaks: LineBreaks, chars_max: usize) -> Option<usize> {
     let quote_slashes = (2 * breaks.0).saturating_sub(1);
     let mut slashes = 0;

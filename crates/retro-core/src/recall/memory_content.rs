@@ -1,21 +1,21 @@
 //! Removes the content of opened memories from traces.
 //!
-//! A memory's content names the failing call and its error, and its evidence quotes it. In the trace of a run that
-//! opened the memory this looks like another failure, and the memory would confirm itself. The answer has no marks,
-//! because it is a document and not a block of a prompt. Therefore exactly the memory's own words are removed,
-//! wherever they occur, plain or within a string or two; nobody can hide other text behind them.
+//! The content of a memory names the failing call and its error, and the evidence quotes the error. In the trace of a
+//! run that opened the memory, this looks like another failure, by which the memory would confirm itself. The answer
+//! that the agent got has no marks, because it is a document and not a block of a prompt. Therefore exactly the words
+//! of the memory are removed wherever they occur, either as they are or escaped within strings. Nobody can hide other
+//! text behind them.
 
 use crate::memory::Memory;
 
-/// Minimum length of a content that is removed, in characters; shorter ones may well be the agent's own
-/// words.
+/// Minimum length of a content that is removed, in characters. A shorter text may well be the agent's own words.
 const CONTENT_CHARS_MIN: usize = 24;
 
-/// Maximum number of levels of strings within strings: our answer is JSON, in a log that is JSON, perhaps
-/// quoted in JSON again.
+/// Maximum number of nested levels of string escaping that are recognised: our answer is JSON, the log that contains it
+/// may be JSON, and another JSON document may quote the log.
 const ESCAPES_MAX: usize = 3;
 
-/// Removes the contents and evidence of these memories from a text; their titles stay. Returns `None` when the text
+/// Removes the contents and evidence of these memories from a text, but not their titles. Returns `None` when the text
 /// contains none of them.
 pub fn strip_memory_content(text: &str, memories: &[&Memory]) -> Option<String> {
     let mut stripped = None::<String>;

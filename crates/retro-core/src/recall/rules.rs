@@ -1,5 +1,5 @@
-//! Chooses the rules of a repository for an agent: a few, with a separate budget, so that they never displace the
-//! memories of its step.
+//! Chooses the rules of a repository that are presented to an agent. They are few and have a separate budget, so that
+//! they never displace the memories of the agent's step.
 
 use super::{
     Recall, RecallCandidate, RecalledMemory, fill_budget, is_eligible, recalled_memory, weight_order,
@@ -7,10 +7,11 @@ use super::{
 use crate::memory::MemoryScope;
 use crate::policy::Policy;
 
-/// Chooses among a repository's rules: active, not quarantined, heavy enough, and either without a path or
-/// with one that covers one of `paths` (every rule matches when `paths` is empty). The block is fenced like
-/// the block of memories, and removed from traces in the same way. A rule with a path names it at the end of
-/// its line. `tokens` counts the tokens of a text with a real tokenizer.
+/// Chooses the rules of a repository that are presented to an agent. A rule is eligible if it is active, is not
+/// quarantined, has a sufficient weight, and either has no path or has one that covers one of `paths` (every rule
+/// matches when `paths` is empty). The block is fenced like the block of memories and is removed from traces in the
+/// same way. The line of a rule with a path ends with that path. `tokens` returns the number of tokens of a text, as
+/// counted by a real tokenizer.
 pub fn choose_rules(
     mut candidates: Vec<RecallCandidate>,
     paths: &[String],
@@ -37,7 +38,8 @@ fn rule_line(candidate: &RecallCandidate) -> RecalledMemory {
     }
 }
 
-/// Returns whether a rule's path is one of `paths` or a folder above one of them.
+/// Returns whether the rule has no path, or has a path that is equal to one of `paths` or is a folder above one of
+/// them. Every path matches when `paths` is empty.
 fn matches_paths(scope: &MemoryScope, paths: &[String]) -> bool {
     let MemoryScope::Repository { path, .. } = scope else { return false };
     let Some(path) = path.as_deref().filter(|_| !paths.is_empty()) else { return true };

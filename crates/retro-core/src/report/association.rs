@@ -1,5 +1,5 @@
-//! Errors associated with failure: found in failed runs, and rarely in successful ones. A small sample is
-//! weak evidence, and nothing is claimed below the significance level.
+//! Finds errors that are associated with failure: they occur in failed runs, and rarely in successful ones. A small
+//! sample is weak evidence, so an association is reported only if it is statistically significant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,54 +9,55 @@ use crate::finding::Finding;
 use crate::id::{RunId, Step};
 use crate::retrospective::Investigation;
 
-/// Maximum number of investigated runs of a workflow that are compared, the newest ones, including this
-/// retrospective's.
+/// Maximum number of investigated runs of a workflow that are compared: the newest ones, including those of this
+/// retrospective.
 pub const INVESTIGATED_RUNS_MAX: u32 = 100;
-/// Significance level: the accepted probability of a false claim over all errors of a report together (Bonferroni).
+/// Significance level: the accepted probability that any association in a report is false, over all tested errors
+/// together (Bonferroni correction).
 const FALSE_CLAIM_MAX: f64 = 0.05;
-/// Maximum number of associations in a report; the most significant ones are kept.
+/// Maximum number of associations in a report. If there are more, the most significant ones are listed.
 const ASSOCIATIONS_MAX: usize = 5;
 
 /// An error, normalised so that two runs with the same error compare as equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ErrorSignature {
-    /// Step in which it was seen.
+    /// Step in which the error occurred.
     pub step: Step,
-    /// Tool that returned it.
+    /// Tool that returned the error.
     pub tool: String,
-    /// Normalised error.
+    /// Error text in normalised form.
     pub error: String,
 }
 
-/// An investigated run: its outcome and the errors found in it.
+/// An investigated run, with its outcome and the errors found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvestigatedRun {
     /// Id of the run.
     pub run: RunId,
     /// True if the run succeeded.
     pub succeeded: bool,
-    /// Errors of its findings.
+    /// Errors in the findings of the run.
     pub errors: BTreeSet<ErrorSignature>,
 }
 
 /// An error that is associated with failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorAssociation {
-    /// The error.
+    /// Normalised error, with its step and tool.
     #[serde(flatten)]
     pub error: ErrorSignature,
-    /// Number of failed runs with the error, and number of all failed runs.
+    /// Number of failed runs with the error, followed by the number of all failed runs.
     pub failed: [u32; 2],
-    /// Number of successful runs with the error, and number of all successful runs.
+    /// Number of successful runs with the error, followed by the number of all successful runs.
     pub succeeded: [u32; 2],
-    /// Fisher's exact p-value, two-sided, in millionths.
+    /// P-value of Fisher's exact test, two-sided, in millionths.
     pub p_micros: u32,
-    /// Number of errors that were tested; the significance level is divided by it.
+    /// Number of errors that were tested. The significance level is divided by it.
     pub tested: u32,
 }
 
 impl InvestigatedRun {
-    /// Returns the errors of an investigation; `None` when it has no answer.
+    /// Returns a run with the errors that its investigation found; `None` when the investigation gave no answer.
     pub fn from_investigation(one: &Investigation, succeeded: bool) -> Option<Self> {
         let (checked, _) = one.result.as_ref()?.checked_answer()?;
         let errors = checked.findings.iter().filter_map(ErrorSignature::from_finding).collect();
@@ -107,8 +108,9 @@ pub(super) fn find_associations(sightings: &[InvestigatedRun]) -> Vec<ErrorAssoc
     all
 }
 
-/// Returns the p-value of Fisher's exact test, two-sided: the probability of a table that is no more likely than this
-/// one if the error is independent of the outcome. Each side is the number of runs with the error, and of all runs.
+/// Returns the p-value of Fisher's exact test, two-sided. This is the probability of all tables that are no more likely
+/// than this one, if the error is independent of the outcome. Each argument contains the number of runs with the error
+/// and the number of all runs, for one outcome.
 fn fisher_exact([one, ones]: [u32; 2], [other, others]: [u32; 2]) -> f64 {
     let with = one + other;
     let weight = |k: u32| binomial_coefficient(ones, k) * binomial_coefficient(others, with - k);
@@ -120,8 +122,8 @@ fn fisher_exact([one, ones]: [u32; 2], [other, others]: [u32; 2]) -> f64 {
     possible.map(weight).filter(no_likelier).sum::<f64>() / all
 }
 
-/// Returns the binomial coefficient. With arguments of at most a few hundred, the result is far below the
-/// maximum of a double.
+/// Returns the binomial coefficient. With arguments of at most a few hundred, the result is far below the maximum of an
+/// `f64`.
 fn binomial_coefficient(n: u32, k: u32) -> f64 {
     (0..k).fold(1.0, |all, nth| all * f64::from(n - nth) / f64::from(nth + 1))
 }

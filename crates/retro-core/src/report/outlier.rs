@@ -1,68 +1,68 @@
-//! Outliers: runs with far higher cost, tokens or duration than their workflow's other runs, for a person to
-//! inspect. Slowness alone does not create a memory.
+//! Finds outliers, which are runs whose cost, tokens or duration is far higher than that of the workflow's other runs.
+//! They are reported for a person to inspect. Slowness alone does not create a memory.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Ordinal, RunId};
 use crate::run::RunFacts;
 
-/// Maximum number of runs of a workflow, the newest ones including the window, with which a run is compared.
-/// Old costs are a poor reference for current ones.
+/// Maximum number of runs of a workflow with which a run is compared: the newest ones, including the window. Older
+/// costs are a poor reference for current ones.
 pub const HISTORY_RUNS_MAX: u32 = 200;
-/// Minimum number of runs with a measure before any of them can be an outlier; with fewer, quartiles are
-/// single runs.
+/// Minimum number of runs with a value for a measure that are needed to find outliers. With fewer, each quartile would
+/// be a single run.
 const RUNS_MIN: usize = 20;
-/// Minimum multiple of the median of an outlier, however close together the other runs are.
+/// Minimum value of an outlier as a multiple of the median, however close together the other runs are.
 const MEDIANS_MIN: u64 = 2;
-/// Maximum number of outliers in a report; the largest ones are kept.
+/// Maximum number of outliers in a report. If there are more, those with the largest multiple of the median are listed.
 const OUTLIERS_MAX: usize = 10;
 
-/// Cost, tokens and duration of a run, as far as its event names them.
+/// Cost, tokens and duration of a run, as far as its event contains them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSpending {
     /// Ordinal of the run.
     pub ordinal: Ordinal,
     /// Id of the run.
     pub run: RunId,
-    /// Cost in millionths of a US dollar.
+    /// Cost in millionths of a US dollar; `None` if unknown.
     pub cost_usd_micros: Option<u64>,
-    /// Input and output tokens together.
+    /// Sum of input and output tokens; `None` if both are unknown.
     pub tokens: Option<u64>,
-    /// Milliseconds from start to end.
+    /// Milliseconds from the start of the run to its end; `None` if unknown.
     pub took_ms: Option<u64>,
 }
 
-/// Measures that are compared.
+/// Measures in which runs are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpendingMeasure {
-    /// Cost, in millionths of a US dollar.
+    /// Cost of a run, in millionths of a US dollar.
     CostUsdMicros,
-    /// Input and output tokens together.
+    /// Sum of the input and output tokens of a run.
     Tokens,
-    /// Duration, in milliseconds.
+    /// Duration of a run, in milliseconds.
     TookMs,
 }
 
-/// A run with a far higher value than its workflow's other runs.
+/// A run whose value in one measure is far higher than that of the workflow's other runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outlier {
     /// Ordinal of the run.
     pub ordinal: Ordinal,
     /// Id of the run.
     pub run: RunId,
-    /// Measure in which it is an outlier.
+    /// Measure in which the run is an outlier.
     pub measure: SpendingMeasure,
-    /// Value of the run.
+    /// Value of the run, in the unit of the measure.
     pub value: u64,
-    /// Median over the workflow's newest runs, including this one.
+    /// Median of the workflow's newest runs, including this one, in the unit of the measure.
     pub median: u64,
-    /// Number of runs with this measure.
+    /// Number of runs from which the median was computed.
     pub runs: u32,
 }
 
 impl RunSpending {
-    /// Returns the cost, tokens and duration in a run's facts.
+    /// Returns the cost, tokens and duration that the facts of a run contain.
     pub fn from_facts(ordinal: Ordinal, facts: &RunFacts) -> Self {
         let usage = facts.usage.clone().unwrap_or_default();
         let tokens = [usage.input_tokens, usage.output_tokens];
@@ -95,8 +95,8 @@ fn usd_to_micros(cost_usd: f64) -> u64 {
 }
 
 /// Returns the outliers among the runs from ordinal `first` on, the most extreme first. An outlier is beyond Tukey's
-/// outer fence ("Exploratory data analysis", 1977: three interquartile ranges above the upper quartile), computed
-/// over logarithms, because costs and durations vary by factors.
+/// outer fence, which is three interquartile ranges above the upper quartile ("Exploratory Data Analysis", 1977). The
+/// fence is computed from logarithms, because costs and durations differ by factors.
 pub(super) fn find_outliers(all: &[RunSpending], first: Ordinal) -> Vec<Outlier> {
     let measures = [SpendingMeasure::CostUsdMicros, SpendingMeasure::Tokens, SpendingMeasure::TookMs];
     let mut found: Vec<Outlier> =

@@ -1,10 +1,10 @@
-//! Detects answers that acknowledge a remark.
+//! Detects answers by which the author of a pull request acknowledges a remark.
 
-/// Maximum length of an answer that is only an acknowledgement, in characters: "Good point, thanks! Fixed in
-/// 0123456789abcdef0123456789abcdef01234567, and in the two other places." Longer answers contain reasoning.
+/// Maximum length of an answer that is only an acknowledgement, in characters. An example is "Good point, thanks! Fixed
+/// in 0123456789abcdef0123456789abcdef01234567, and in the two other places." Longer answers contain reasoning.
 const ACKNOWLEDGEMENT_CHARS_MAX: usize = 160;
 
-/// Beginnings of an acknowledgement, after a mention and an interjection.
+/// Phrases with which an acknowledgement may begin, after an optional mention and an optional interjection.
 const DONE_PHRASES: &[&str] = &[
     "done",
     "fixed",
@@ -44,7 +44,7 @@ const DONE_PHRASES: &[&str] = &[
     "nice catch",
 ];
 
-/// Interjections before an acknowledgement, without a meaning of their own.
+/// Interjections that may precede an acknowledgement and mean nothing on their own.
 const INTERJECTIONS: &[&str] = &[
     "thanks",
     "thank you",
@@ -71,8 +71,8 @@ const INTERJECTIONS: &[&str] = &[
 const RETRACTING_WORDS: &[&str] =
     &["but", "however", "not", "won't", "don't", "can't", "unless", "although", "why", "disagree"];
 
-/// Returns whether an answer says that the request has been or will be done: it is short, begins with an
-/// acknowledgement, contains no question and retracts nothing. Returns false if in doubt.
+/// Returns whether an answer says that the request has been or will be carried out. Such an answer is short, begins
+/// with an acknowledgement, contains no question and retracts nothing. Returns `false` if in doubt.
 pub fn is_acknowledgement(text: &str) -> bool {
     // Quoted lines repeat the remark and are not part of the answer.
     let answer: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('>')).collect();
@@ -95,7 +95,7 @@ pub fn is_acknowledgement(text: &str) -> bool {
     (thumbs && rest.is_empty()) || DONE_PHRASES.iter().any(|done| strip_word(rest, done).is_some())
 }
 
-/// Returns the text without a leading `@name`.
+/// Returns the text without the `@name` at its beginning, if it begins with one.
 fn strip_mention(text: &str) -> &str {
     match text.strip_prefix('@') {
         Some(named) => named.split_once(char::is_whitespace).map_or("", |(_, rest)| rest).trim_start(),

@@ -1,4 +1,4 @@
-//! Keys of repositories, pull requests and remarks: names with one stable form, from which ids are derived.
+//! Keys of repositories, pull requests and remarks. Each key has one stable written form, from which ids are derived.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,19 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{NAME_BYTES_MAX, NameError, Tenant, Workflow, WorkflowKey};
 
-/// Prefix of the name of a rule scope, followed by the repository's name.
+/// Prefix in the name of a rule scope, before the name of the repository.
 const RULE_SCOPE_PREFIX: &str = "repo:";
-/// Host that is omitted from names: `owner/name` means a repository at this host.
+/// Host that is omitted from names of repositories: `owner/name` means a repository at this host.
 const DEFAULT_HOST: &str = "github.com";
 
-/// Name of a repository: `owner/name`, or `host/owner/name` for one that is not at `github.com`. In lower case,
-/// because names of repositories are case-insensitive.
+/// Name of a repository in lower case: `owner/name`, or `host/owner/name` if the host is not `github.com`. Lower case
+/// is used because names of repositories are case-insensitive.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Repository(String);
 
 impl Repository {
-    /// Parses `owner/name` or `host/owner/name`. Fails for anything else, and for a name that is too long for a key.
+    /// Parses `owner/name` or `host/owner/name`. Fails when the text has another form, and when it is too long for a
+    /// key.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let problem = |problem: &str| NameError { what: "repo", problem: problem.to_owned() };
         let parts: Vec<_> = text.split('/').collect();
@@ -40,26 +41,26 @@ impl Repository {
         Ok(Self(parts.join("/").to_ascii_lowercase()))
     }
 
-    /// Creates the name of the repository `name` (`owner/name`) at `host`.
+    /// Creates the name of a repository from `name` (`owner/name`) and its host.
     pub fn at_host(host: &str, name: &str) -> Result<Self, NameError> {
         Self::new(&format!("{host}/{name}"))
     }
 
-    /// Returns the name.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the rule scope of the repository: a name among the tenant's workflows, with the lock, the change log
-    /// and the tombstones of a workflow. A real workflow with the same name would share those and nothing else,
-    /// because the scopes of the memories differ.
+    /// Returns the key of the repository's rule scope. A rule scope is stored like a workflow of the tenant, with a
+    /// lock, a change log and tombstones. A real workflow with the same name would share only these, because its
+    /// memories have other scopes.
     pub fn rule_scope(&self, tenant: &Tenant) -> WorkflowKey {
         let workflow = Workflow::new(format!("{RULE_SCOPE_PREFIX}{self}"))
             .expect("checked when the repository was named");
         WorkflowKey { tenant: tenant.clone(), workflow }
     }
 
-    /// Returns the repository of a rule scope; `None` for an ordinary workflow.
+    /// Returns the repository to which a rule scope belongs; `None` for an ordinary workflow.
     pub fn of_rule_scope(workflow: &Workflow) -> Option<Self> {
         workflow.as_str().strip_prefix(RULE_SCOPE_PREFIX).and_then(|name| Self::new(name).ok())
     }
@@ -84,7 +85,7 @@ impl fmt::Display for Repository {
     }
 }
 
-/// A pull request; printed as `owner/name#7`.
+/// A pull request that is reviewed; printed as `owner/name#7`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ReviewedPullRequest {
@@ -109,20 +110,20 @@ impl FromStr for ReviewedPullRequest {
     }
 }
 
-/// Kinds of remark. GitHub's ids are unique within one kind.
+/// Kinds of remarks. GitHub's ids are unique only within one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemarkKind {
-    /// Text of a review itself.
+    /// Text of the review itself.
     ReviewBody,
-    /// Comment on lines.
+    /// Comment on lines of the changed files.
     LineComment,
-    /// Comment in the conversation.
+    /// Comment in the conversation of the pull request.
     ConversationComment,
 }
 
 impl RemarkKind {
-    /// Returns the word used in a key.
+    /// Returns the kind as the word that is used in a key.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ReviewBody => "review_body",
@@ -136,11 +137,11 @@ impl RemarkKind {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RemarkKey {
-    /// Pull request that it was made on.
+    /// Pull request on which the remark was made.
     pub pull_request: ReviewedPullRequest,
-    /// Kind of remark.
+    /// Kind of the remark.
     pub kind: RemarkKind,
-    /// GitHub's id; for a review body, the id of its review.
+    /// GitHub's id of the comment; for a review body, the id of the review.
     pub id: u64,
 }
 
@@ -167,13 +168,13 @@ impl FromStr for RemarkKey {
     }
 }
 
-/// Remarks that are collected and decided together: all of a pull request, or those of one review. Printed as
-/// `owner/name#7` or `owner/name#7/review/5`.
+/// Key of the remarks that are collected and decided together: all remarks on a pull request, or those of one review.
+/// Printed as `owner/name#7` or `owner/name#7/review/5`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReviewKey {
-    /// Pull request.
+    /// Pull request on which the remarks were made.
     pub pull_request: ReviewedPullRequest,
-    /// GitHub's id of the review; `None` for all reviews and the conversation.
+    /// GitHub's id of the review; `None` for all remarks on the pull request, including those in the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<u64>,
 }

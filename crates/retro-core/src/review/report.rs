@@ -1,4 +1,4 @@
-//! The report of a review: its remarks, the decision on each, and the reasons. Rendered elsewhere.
+//! The report of a review: its remarks, the decision on each, and the reasons. Other crates render it.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::memory::{Change, Memory};
 use crate::policy::Policy;
 use crate::report::{MemoryListing, list_memories};
 
-/// Maximum length of a remark's excerpt in a report, in characters: enough to recognise it.
+/// Maximum length of the excerpt of a remark in a report, in characters, which is enough to recognise the remark.
 const EXCERPT_CHARS_MAX: usize = 200;
 
 /// Report of a review: the remarks, the decisions and the changes.
@@ -23,71 +23,72 @@ pub struct ReviewReport {
     pub id: ReviewBatchId,
     /// Tenant of the repository.
     pub tenant: Tenant,
-    /// Rule scope of the repository, by its name among the workflows.
+    /// Rule scope of the repository, by the name under which it is stored among the workflows.
     pub workflow: Workflow,
     /// Key of the review.
     pub review: ReviewKey,
-    /// Policy moment.
+    /// Policy moment of the decision.
     pub as_of: Timestamp,
-    /// Every remark, by key.
+    /// All remarks of the review, sorted by key.
     pub remarks: Vec<ReportedRemark>,
-    /// Every mutation with its outcome and the reason.
+    /// All mutations, each with its outcome and the reason.
     pub mutations: Vec<MutationOutcome>,
-    /// Every change, in order.
+    /// All changes, in the order in which they were made.
     pub changes: Vec<Change>,
-    /// Living rules of the repository before.
+    /// Living rules of the repository before the changes.
     pub before: MemoryListing,
-    /// Rules afterwards, including those that this review deleted or superseded.
+    /// Rules of the repository after the changes, including those that this review deleted or superseded.
     pub after: MemoryListing,
-    /// Policy that it was decided under.
+    /// Policy under which the review was decided.
     #[serde(serialize_with = "crate::policy::serialize_stored")]
     pub policy: Policy,
-    /// Hash of the policy.
+    /// SHA-256 of the policy.
     pub policy_hash: String,
-    /// Embedder that measured similarity.
+    /// Name of the embedder that measured similarity.
     pub embedder: String,
-    /// Time of closing, by the writer's clock.
+    /// Time when the review was closed, by the writer's clock.
     pub closed_at: Timestamp,
 }
 
-/// A remark as reported.
+/// A remark, as a report of a review shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedRemark {
     /// Key of the remark.
     pub remark: RemarkKey,
-    /// Author of the remark.
+    /// Name of the author.
     pub by: String,
     /// Standing of the author.
     pub standing: AuthorStanding,
-    /// Beginning of the text, at most 200 characters. The author may be hostile.
+    /// Beginning of the text, at most 200 characters. The author of the text may be hostile.
     pub excerpt: String,
-    /// Address of its web page.
+    /// Address of the remark's web page; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Classification by the reader.
+    /// Classification of the remark by the reader.
     pub kind: ReadingKind,
-    /// Evidence for and against its being a rule.
+    /// Features of the text that are evidence for or against the remark being a rule.
     pub features: Vec<ReadingFeature>,
-    /// Evidence besides its words.
+    /// Evidence for a rule apart from the words of the remark.
     pub support: RemarkSupport,
     /// Other pull requests on which a person asked for the same thing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_on: Vec<super::ReviewedPullRequest>,
-    /// Result of screening.
+    /// Result of screening the text.
     pub screening: Screening,
-    /// Certainty that it is a rule, including support, in thousandths.
+    /// Certainty that the remark is a rule, including `support`, in thousandths.
     pub certainty: u16,
-    /// Rule as the reader phrased it.
+    /// Rule as the reader phrased it; `None` if the reader phrased none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Changes that resulted from it; empty for most.
+    /// Changes that resulted from the remark; empty for most remarks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub did: Vec<ChangeSummary>,
-    /// Reason in one sentence: the writer's, or the decision's if no mutation was requested.
+    /// Reason for the result, as one sentence. It comes from the writer, or from the decision if no mutation was
+    /// requested.
     pub why: String,
 }
 
-/// Inputs of the report.
+/// Inputs from which the report of a review is built.
 pub(crate) struct ReviewReportInputs<'a> {
     pub(crate) rule_scope: &'a WorkflowKey,
     pub(crate) batch: &'a ReviewBatch,

@@ -1,9 +1,9 @@
-//! Settling a review: decides which mutation each remark requests, or why it requests no mutation.
+//! Settles a review: decides which mutation each remark requests, or why it requests none.
 //!
-//! A review is decided when its wait is over, and again whenever something about it becomes known: a thread
-//! was resolved, the author answered "done", a 👍 was given, the same thing was requested on another pull
-//! request, or a remark was edited or deleted. An earlier decision is not needed: its requests have effect
-//! keys from remark and text, so each happens once.
+//! A review is decided after a waiting period, and again whenever something new becomes known about it: a thread was
+//! resolved, the author answered "done", a 👍 was given, the same thing was requested on another pull request, or a
+//! remark was edited or deleted. The results of earlier decisions are not needed, because the effect keys of the
+//! requested changes are derived from the remark and its text, so that each change is made only once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -28,42 +28,43 @@ use crate::trajectory::QuotePlace;
 /// have. Callers pass at most this many, oldest first.
 pub const REMARKS_MAX: usize = 500;
 
-/// Certainty added by a resolved thread, in thousandths. Small, because the person who merges resolves many
+/// Certainty that a resolved thread adds, in thousandths. It is small, because the person who merges resolves many
 /// threads regardless of their content.
 pub const RESOLVED_COUNTS: u16 = 50;
-/// Certainty added by the author's "done", in thousandths: the author acted on the remark.
+/// Certainty that is added when the author answers "done", in thousandths. Such an author acted on the remark.
 pub const ACKNOWLEDGED_COUNTS: u16 = 100;
-/// Certainty added by any number of 👍 reactions, in thousandths. Small, because anybody can add a reaction.
+/// Certainty that 👍 reactions add, whatever their number, in thousandths. It is small, because anybody can add a
+/// reaction.
 pub const THUMBS_COUNT: u16 = 50;
-/// Certainty added by each other pull request on which a person asked for the same thing, in thousandths: a
-/// repeated request is not a one-off.
+/// Certainty that each other pull request on which a person asked for the same thing adds, in thousandths. A repeated
+/// request is not a one-off.
 pub const ASKED_AGAIN_COUNTS: u16 = 250;
 
-/// A remark with everything that is known when it is decided.
+/// A remark with everything that is known about it at the time of the decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRemark {
-    /// The remark.
+    /// The remark itself.
     pub remark: Remark,
-    /// Result of reading it.
+    /// Result of the reader's analysis.
     pub reading: RemarkReading,
-    /// Evidence besides its words.
+    /// Evidence for a rule apart from the words of the remark.
     pub support: RemarkSupport,
-    /// Result of screening it.
+    /// Result of screening the text.
     pub screening: Screening,
 }
 
-/// A request on another pull request of the repository.
+/// A request for a rule on another pull request of the repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherRequest {
     /// Key of the remark.
     pub remark: RemarkKey,
-    /// Standing of its author; requests of bots are ignored here.
+    /// Standing of the author. Requests of bots are ignored.
     pub standing: AuthorStanding,
-    /// Title that its reader made of it.
+    /// Title that the reader made from the remark.
     pub title: String,
 }
 
-/// A review that is due for a decision, with everything that the decision needs.
+/// A review that is due for a decision, with everything that the decision depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewBatch {
     /// Id of the decision.
@@ -72,19 +73,20 @@ pub struct ReviewBatch {
     pub tenant: Tenant,
     /// Key of the review.
     pub review: ReviewKey,
-    /// Remarks of the review, in any order, at most [`REMARKS_MAX`].
+    /// Remarks of the review in any order, at most [`REMARKS_MAX`].
     pub remarks: Vec<ReadRemark>,
-    /// Requests on other pull requests of the repository whose reading had a rule text, in any order. Their
-    /// similarity is checked here.
+    /// Requests on other pull requests of the repository for which the reader phrased a rule, in any order. Their
+    /// similarity to the remarks is checked here.
     pub others: Vec<OtherRequest>,
 }
 
-/// Decisions on a review, with the mutations that they request.
+/// Decisions on the remarks of a review, with the mutations that they request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettledRemarks {
-    /// Decision on every remark, by key.
+    /// Decisions on all remarks, sorted by key.
     pub decided: Vec<DecidedRemark>,
-    /// Mutations, the highest standing first, then the oldest remark.
+    /// Requested mutations, sorted by the standing of the author (highest first) and then by the age of the remark
+    /// (oldest first).
     pub mutations: Vec<RuleMutation>,
 }
 
@@ -93,29 +95,29 @@ pub struct SettledRemarks {
 pub struct DecidedRemark {
     /// Key of the remark.
     pub remark: RemarkKey,
-    /// Certainty that it is a rule, including support, in thousandths.
+    /// Certainty that the remark is a rule, including the support, in thousandths.
     pub certainty: u16,
     /// Other pull requests on which a person asked for the same thing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked_on: Vec<ReviewedPullRequest>,
-    /// Mutation that it requests, if any.
+    /// Id of the mutation that the remark requests; `None` if it requests none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<MutationId>,
-    /// Reason in one sentence.
+    /// Reason for the decision, as one sentence.
     pub why: String,
 }
 
-/// One request of a review, a run or a timer to the writer.
+/// A request of a review, a run or a timer to the writer to change a repository's rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleMutation {
-    /// Derived from the decision and the index in it.
+    /// Id derived from the decision and the index of the mutation in it.
     pub id: MutationId,
-    /// Requested change.
+    /// The requested change, with its arguments.
     #[serde(flatten)]
     pub ask: RuleMutationKind,
 }
 
-/// Kinds of request to a repository's rules.
+/// Kinds of requests to change a repository's rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 #[expect(
@@ -123,33 +125,33 @@ pub struct RuleMutation {
     reason = "a review asks for a handful of things; a box would only hide them"
 )]
 pub enum RuleMutationKind {
-    /// A remark states a rule.
+    /// A remark states a rule, which is to be created, confirmed or given evidence.
     Observe {
-        /// Id that a new memory gets.
+        /// Id that the memory gets if the rule is new.
         memory: MemoryId,
-        /// Edition of the remark's text that states it.
+        /// Edition of the remark's text that states the rule.
         edition: String,
-        /// Folder or file that the rule is limited to.
+        /// Folder or file to which the rule is limited; `None` for the whole repository.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
-        /// Content of the rule.
+        /// Lesson of the rule.
         lesson: Lesson,
-        /// The remark and its text; `evidence.remark` is always set.
+        /// Evidence for the rule: the remark and its text. `evidence.remark` is always set.
         evidence: Evidence,
-        /// Reason why a person has to approve the rule first.
+        /// Reason why an operator has to approve the rule first; `None` if it is not quarantined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quarantine: Option<String>,
     },
-    /// A remark was deleted, or states something else now: rules with no other evidence are deleted.
+    /// A remark was deleted or no longer states a rule. Rules without other evidence are to be deleted.
     Withdraw {
         /// Key of the remark.
         remark: RemarkKey,
-        /// Edition of its text when it was decided.
+        /// Edition of the remark's text at the time of the decision.
         edition: String,
-        /// Reason in one sentence.
+        /// Reason for the withdrawal, as one sentence.
         reason: String,
     },
-    /// A rule was used in a run.
+    /// A run got a verdict on a rule that was presented to it.
     Credit {
         /// Id of the rule.
         memory: MemoryId,
@@ -159,15 +161,15 @@ pub enum RuleMutationKind {
         run: RunId,
         /// Verdict on the rule in that run.
         verdict: MemoryVerdict,
-        /// Reason given by the investigator.
+        /// Reason for the verdict, as given by the investigator.
         reason: String,
     },
-    /// Archive rules that no run uses.
+    /// Rules that were presented many times and not used are to be archived.
     Expire,
 }
 
 impl RuleMutationKind {
-    /// Returns the kind as stored and shown.
+    /// Returns the kind of the mutation as it is stored and shown.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Observe { .. } => "observe",
@@ -178,7 +180,8 @@ impl RuleMutationKind {
     }
 }
 
-/// Decides which mutations a review requests. Pure: the same remarks give the same mutations in any order.
+/// Decides which mutations a review requests. This is a pure function: the same remarks in any order give the same
+/// mutations.
 pub fn settle_review(batch: &ReviewBatch, policy: &Policy, embedder: &dyn Embedder) -> SettledRemarks {
     let mut remarks: Vec<_> = batch.remarks.iter().collect();
     // The highest standing first, so that an insider's remark creates the rule and other remarks add evidence
@@ -241,7 +244,7 @@ impl ReviewSettler<'_> {
         }
     }
 
-    /// Returns the reason why a remark does not request a rule; `None` when it does.
+    /// Returns the reason why a remark does not request a rule; `None` if it requests one.
     fn no_rule_reason(&self, read: &ReadRemark, certainty: u16) -> Option<String> {
         let ReadRemark { remark, reading, screening, .. } = read;
         let least = self.policy.rule_certainty_min;
@@ -320,7 +323,7 @@ impl ReviewSettler<'_> {
     }
 }
 
-/// Returns the reason why a rule begins in quarantine; `None` when it does not.
+/// Returns the reason why a new rule begins in quarantine; `None` if it does not.
 fn quarantine_reason(screening: &Screening, standing: AuthorStanding) -> Option<String> {
     if !screening.hostile.is_empty() {
         return Some(format!("its text is taken for hostile: {}", screening.hostile.join("; ")));
@@ -329,7 +332,7 @@ fn quarantine_reason(screening: &Screening, standing: AuthorStanding) -> Option<
     unknown.then(|| "whoever asked for it has no standing in the repository".to_owned())
 }
 
-/// Returns the reader's certainty plus the support, clamped to 1000.
+/// Returns the certainty in the reading plus the support, at most 1000 thousandths.
 fn total_certainty(read: &ReadRemark, asked_on: usize) -> u16 {
     let ReadRemark { reading, support, .. } = read;
     let again = ASKED_AGAIN_COUNTS.saturating_mul(u16::try_from(asked_on).unwrap_or(u16::MAX));

@@ -1,23 +1,23 @@
 //! Precomputed vectors for a decision that must not wait.
 //!
-//! A model on disk or behind an address cannot be called during a decision, which is a pure function and runs
-//! under the lock of its workflow. A decision is therefore tried with the known vectors and records the texts
-//! that had none. The caller gets those vectors outside of any transaction, and the decision is made again.
-//! Texts whose vectors are not available are compared by the built-in embedder.
+//! A model on disk or behind an address cannot be called during a decision, which is a pure function and runs under
+//! the lock of its workflow. A decision is therefore tried with the known vectors and records the texts that have
+//! none. The caller fetches their vectors outside of any transaction, and the decision is made again. Texts whose
+//! vectors are not available are compared by the built-in embedder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Embedder, SimilarityScale};
 
-/// The known vectors of one embedder.
+/// Vectors of one embedder that are known before a decision.
 #[derive(Debug, Clone)]
 pub struct KnownVectors {
     /// Name and version of the embedder.
     pub name: String,
-    /// Scale of its cosines.
+    /// Scale of the embedder's cosines.
     pub scale: SimilarityScale,
-    /// Vectors by text; `None` for a text whose vector is not available now.
+    /// Vectors by text. The value is `None` for a text whose vector is not available now.
     pub vectors: BTreeMap<String, Option<Vec<i32>>>,
 }
 
@@ -26,7 +26,7 @@ pub struct KnownVectors {
 #[error("vectors are missing for some texts, so the decision cannot be stored")]
 pub struct MissingEmbeddings;
 
-/// Known vectors that record the texts requested without a vector.
+/// Embedder over known vectors. It records each requested text that is not among them.
 #[derive(Debug)]
 pub struct RequestedTexts<'v> {
     known: &'v KnownVectors,
@@ -34,12 +34,12 @@ pub struct RequestedTexts<'v> {
 }
 
 impl<'v> RequestedTexts<'v> {
-    /// Wraps known vectors; no text is missing yet.
+    /// Wraps known vectors. No text is recorded as missing yet.
     pub fn over(known: &'v KnownVectors) -> Self {
         Self { known, missed: Mutex::default() }
     }
 
-    /// Returns the texts that were compared before their vectors were requested, sorted.
+    /// Returns the texts that were requested and are not among the known vectors, sorted.
     pub fn missing_texts(&self) -> BTreeSet<String> {
         self.missed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use super::is_stop_word;
 use crate::memory::Lesson;
 
-/// Returns whether two different lessons may be merged: never when negation, numbers or identifiers differ.
-/// Signatures decide where both lessons have one.
+/// Returns whether two different lessons may be merged. If both lessons have a signature, the signatures must be
+/// equal. Otherwise negation, numbers and identifiers of their texts must agree, and short texts must share most of
+/// their words.
 pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
     may_merge_by(a, b, |a, b| TextFeatures::from_text(a).may_merge(&TextFeatures::from_text(b)))
 }
 
-/// Like [`may_merge`], with a function that compares the texts.
+/// Variant of [`may_merge`] that compares the texts with the given function.
 pub(super) fn may_merge_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str) -> bool) -> bool {
     match (a.cue.signature(), b.cue.signature()) {
         (Some(a), Some(b)) => a == b,
@@ -20,8 +21,8 @@ pub(super) fn may_merge_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str
     }
 }
 
-/// Features of a text besides its vector. Extracting them takes longer than a cosine, so a batch does it once per
-/// text.
+/// Features of a text besides its vector. Extracting them takes longer than computing a cosine, so a batch does it
+/// once per text.
 #[derive(Debug)]
 pub(super) struct TextFeatures {
     marks: TextMarks,
@@ -43,12 +44,13 @@ impl TextFeatures {
     }
 }
 
-/// Number of meaningful words below which a text is short, so that one word is a large part of it.
+/// Number of meaningful words below which a text is short, which means that one word is a large part of it.
 const FEW_WORDS: usize = 4;
 
-/// Returns whether one of two texts is short and the longer one is more than the same words with one word added (with
-/// none added to a single word). Half of two rules of four words may be the same by chance ("sort the imports of each
-/// module", "test each endpoint of the module"), which no cosine distinguishes from a paraphrase.
+/// Returns whether the shorter of two texts has fewer than [`FEW_WORDS`] words and the longer text is not the same
+/// words with at most one word added (none if the shorter text is a single word). Two rules of four words may have
+/// half of their words in common by chance ("sort the imports of each module", "test each endpoint of the module"),
+/// and no cosine distinguishes that from a paraphrase.
 fn differ_in_few_words(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let mostly_equal = short.is_subset(long) && long.len() - short.len() < short.len().clamp(1, 2);
@@ -67,7 +69,7 @@ pub fn are_opposite(a: &Lesson, b: &Lesson) -> bool {
     are_opposite_by(a, b, |a, b| TextFeatures::from_text(a).opposes(&TextFeatures::from_text(b)))
 }
 
-/// Like [`are_opposite`], with a function that compares the texts.
+/// Variant of [`are_opposite`] that compares the texts with the given function.
 pub(super) fn are_opposite_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str) -> bool) -> bool {
     match (a.cue.signature(), b.cue.signature()) {
         (Some(_), Some(_)) => a.cue.opposes(&b.cue),
@@ -79,9 +81,9 @@ pub(super) fn are_opposite_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &
 #[derive(Debug)]
 struct TextMarks {
     negated: bool,
-    /// Words after "instead of" and similar phrases: the rejected alternative.
+    /// Words after "instead of" and similar phrases, which name the rejected alternative.
     against: BTreeSet<String>,
-    /// Numbers and identifiers.
+    /// Numbers and identifiers in the text.
     exact: BTreeSet<String>,
 }
 
@@ -148,8 +150,9 @@ fn advised_against(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns whether a word is a number or an identifier: in backticks or quotes, or with an inner capital, underscore,
-/// slash, dot or digit.
+/// Returns whether a word counts as a number or an identifier. Such a word starts with a backtick, a quote or `--`,
+/// contains a digit or one of the characters `_/.=$<>#@`, or has a capital letter after its first character and a
+/// lower-case letter.
 fn is_exact(token: &str) -> bool {
     let quoted = token.len() > 2 && (token.starts_with('`') || token.starts_with('\''));
     let inner = |c: char| c.is_ascii_digit() || "_/.=$<>#@".contains(c);

@@ -1,30 +1,30 @@
-//! Resolves missing vectors around a decision: the decision is tried with the known vectors, the caller
-//! fetches the missing ones, and the decision is tried again. The last pass uses the vectors that are known.
+//! Resolves missing vectors around a decision. The decision is tried with the known vectors, the caller fetches the
+//! missing ones, and the decision is tried again. The last pass decides with the vectors that are known by then.
 
 use std::collections::BTreeMap;
 
 use super::{Embedder, KnownVectors, MissingEmbeddings, NgramEmbedder, RequestedTexts, SimilarityScale};
 
-/// Maximum number of passes of one decision; the last pass uses the vectors that are known.
+/// Maximum number of passes of one decision. The last pass decides with the vectors that are known by then.
 const PASSES_MAX: u32 = 3;
 
-/// Passes of one decision.
+/// State of one decision: the known vectors and the number of passes that are left.
 #[derive(Debug)]
 pub struct EmbeddingResolver {
     known: Option<KnownVectors>,
     passes_left: u32,
 }
 
-/// Vectors for one pass.
+/// Vectors that one pass uses.
 #[derive(Debug)]
 pub enum ResolverPass<'r> {
-    /// The built-in embedder, which has every vector.
+    /// The pass uses the built-in embedder, which has every vector.
     BuiltIn,
-    /// Known vectors of another embedder.
+    /// The pass uses the known vectors of another embedder.
     Known {
-        /// Known vectors, which record the missing texts.
+        /// Known vectors of the embedder, which also record the missing texts.
         requested: RequestedTexts<'r>,
-        /// True if this pass decides, even if texts are missing.
+        /// `true` if this pass decides even when vectors are missing.
         is_last: bool,
     },
 }
@@ -35,7 +35,7 @@ impl EmbeddingResolver {
         Self { known: None, passes_left: 0 }
     }
 
-    /// Returns a resolver for the embedder with this name, without any known vectors yet.
+    /// Returns a resolver for the embedder with this name and scale. No vectors are known yet.
     pub fn for_embedder(name: &str, scale: SimilarityScale) -> Self {
         let known = KnownVectors { name: name.to_owned(), scale, vectors: BTreeMap::new() };
         Self { known: Some(known), passes_left: PASSES_MAX - 1 }
@@ -51,8 +51,8 @@ impl EmbeddingResolver {
         }
     }
 
-    /// Ends a pass: of the missing texts, these vectors were found. The other texts are compared by the built-in
-    /// embedder from now on.
+    /// Ends a pass and stores the vectors that were found for its missing texts. The other missing texts are
+    /// compared by the built-in embedder from now on.
     pub fn add_vectors(&mut self, missed: Vec<String>, mut found: BTreeMap<String, Vec<i32>>) {
         self.passes_left = self.passes_left.saturating_sub(1);
         let Some(known) = &mut self.known else { return };
@@ -82,7 +82,7 @@ impl ResolverPass<'_> {
         }
     }
 
-    /// Returns the texts whose vectors are missing.
+    /// Returns the texts that this pass requested and whose vectors are missing.
     pub fn missing_texts(&self) -> Vec<String> {
         match self {
             Self::BuiltIn => Vec::new(),

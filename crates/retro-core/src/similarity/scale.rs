@@ -1,23 +1,23 @@
-//! A common scale for all embedders: 700 in a policy means the same similarity with every embedder.
+//! Maps the cosines of all embedders to a common scale, so that 700 in a policy means the same similarity with
+//! every embedder.
 //!
-//! The cosine from which two texts mean the same depends on the embedder: 0.9 is far too strict for an
-//! embedder that counts words, and too lax for another. An embedder therefore comes with three of its
-//! cosines, calibrated on texts that people have judged. These map to the policy's defaults, and the scale is
-//! linear between them. A policy stays right when the embedder changes, and similarities from two embedders
-//! may be compared.
+//! The cosine above which two texts mean the same depends on the embedder: 0.9 is far too strict for an embedder
+//! that counts words, and too lax for another. An embedder therefore comes with three of its cosines, calibrated on
+//! texts that people have judged. These map to the policy's defaults, and the scale is linear between them. A
+//! policy stays right when the embedder changes, and similarities from two embedders may be compared.
 
 use serde::{Deserialize, Serialize};
 
-/// Positions of an embedder's cosines on the common scale, in thousandths: 0 < contradiction < tombstone <
-/// merge < 1000.
+/// Cosines of an embedder, in thousandths, that map to fixed values on the common scale. They satisfy 0 <
+/// contradiction < tombstone < merge < 1000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimilarityScale {
-    /// Cosine from which two texts are about one subject; maps to 500.
+    /// Lowest cosine of two texts about the same subject; maps to 500.
     pub contradiction: u16,
-    /// Cosine from which a tombstone forbids a text; maps to 600.
+    /// Lowest cosine at which a tombstone forbids a text; maps to 600.
     pub tombstone: u16,
-    /// Cosine from which two texts are one memory; maps to 700.
+    /// Lowest cosine at which two texts are one memory; maps to 700.
     pub merge: u16,
 }
 
@@ -43,8 +43,8 @@ impl SimilarityScale {
         if grows { Ok(self) } else { Err(ScaleError(self)) }
     }
 
-    /// Maps a cosine to the common scale, in thousandths. Only a cosine of 1000, which only equal directions
-    /// have, maps to 1000.
+    /// Maps a cosine to the common scale, in thousandths. Only a cosine of 1000, which only vectors of equal
+    /// direction have, maps to 1000.
     pub fn normalize_cosine(self, cosine: u16) -> u16 {
         let knots = [
             (0, 0),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::field;
 use retro_core::json::{JsonKind, JsonNode};
 
-/// A path, linked to its parent.
+/// Path of a value, linked to the path of its parent.
 pub(super) enum DocumentPath<'a> {
     Root(&'a str),
     Member(&'a DocumentPath<'a>, &'a str),
@@ -25,7 +25,7 @@ impl<'a> DocumentPath<'a> {
         Self::Member(self, name)
     }
 
-    /// Returns the path of an item, counted from 0, of an array that is a member of this value.
+    /// Returns the path of item `nth`, counted from 0, of an array that is a member of this value.
     pub(super) const fn item(&'a self, name: &'a str, nth: usize) -> Self {
         Self::Item(self, name, nth)
     }
@@ -82,7 +82,8 @@ impl<'a> DocumentPath<'a> {
         })
     }
 
-    /// Returns a string that may be missing or `null`, without copying it if possible.
+    /// Returns the text of a string member, without copying it if possible; `None` if the member is missing or
+    /// `null`.
     pub(super) fn parse_str<'de>(
         &self,
         object: JsonNode<'de>,
@@ -108,7 +109,7 @@ impl<'a> DocumentPath<'a> {
         })
     }
 
-    /// Returns the items of an array; `None` if it is missing or `null`.
+    /// Returns the items of an array member; `None` if the member is missing or `null`.
     pub(super) fn parse_array<'de>(
         &self,
         object: JsonNode<'de>,

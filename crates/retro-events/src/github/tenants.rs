@@ -1,5 +1,4 @@
-//! Mapping from repositories to tenants, from the configuration: a payload names its repository, never its
-//! tenant.
+//! Maps repositories to tenants, as the configuration says. A payload names its repository, never its tenant.
 //!
 //! Anyone who knows the webhook's secret can name any repository, so a repository belongs to no tenant unless
 //! an entry says so.
@@ -10,15 +9,16 @@ use retro_core::id::Tenant;
 
 /// Host of repositories whose entry does not name a host.
 pub const DEFAULT_HOST: &str = "github.com";
-/// Longest host name, in bytes: the limit of the domain name system.
+/// Longest host name, in bytes, as the domain name system limits it.
 pub const HOST_BYTES_MAX: usize = 253;
-/// Longest name of an owner or a repository, in bytes. GitHub allows 39 and 100.
+/// Longest name of an owner or a repository, in bytes. GitHub allows 39 for an owner and 100 for a repository.
 pub const NAME_BYTES_MAX: usize = 100;
 
-/// Tenants of repositories and installations. Names are compared ignoring case, as at GitHub.
+/// Tenants of repositories and installations. Names are compared ignoring case, as GitHub does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GithubTenants {
-    /// Tenants by `host/owner/name` in lower case; `host/owner/*` covers an owner, and `*` everything else.
+    /// Tenants by `host/owner/name` in lower case. `host/owner/*` covers the other repositories of an owner, and
+    /// `*` everything else.
     repositories: BTreeMap<String, Tenant>,
     /// Tenants by the id of a GitHub App installation.
     installations: BTreeMap<u64, Tenant>,
@@ -56,8 +56,8 @@ impl GithubTenants {
         self.repositories.values().chain(self.installations.values()).any(|owner| owner == tenant)
     }
 
-    /// Returns the tenant of a repository (`owner/name`) at a host. The most specific entry wins: the
-    /// repository, its owner, the installation, everything else.
+    /// Returns the tenant of a repository (`owner/name`) at a host. The most specific entry wins, in this order:
+    /// the repository, its owner, the installation, everything else.
     pub fn find_tenant(&self, host: &str, repo: &str, installation: Option<u64>) -> Option<&Tenant> {
         let whole = format!("{host}/{repo}").to_lowercase();
         let (owner, _) = whole.rsplit_once('/')?;
@@ -80,7 +80,7 @@ impl GithubTenants {
     }
 }
 
-/// Normalizes the left side of an entry: adds the default host and converts to lower case.
+/// Normalizes the left side of an entry by adding the default host and converting it to lower case.
 fn normalize_repository(whose: &str) -> Result<String, String> {
     let whose = whose.to_lowercase();
     if whose == "*" {

@@ -1,5 +1,5 @@
-//! References to bodies: an object with the tenant's own prefix in the broker's bucket, with its hash and size;
-//! or a URL at an allowed HTTPS host, with its hash.
+//! Parses references to bodies. A reference names either an object with the tenant's own prefix in the broker's
+//! bucket, with its hash and size, or a URL at an allowed HTTPS host, with its hash.
 
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::Tenant;
@@ -12,12 +12,13 @@ use crate::hosts::DatarefHosts;
 use crate::{field, subject};
 use retro_core::json::JsonNode;
 
-/// Maximum number of values and keys of a reference: its three fields, and what an emitter adds.
+/// Maximum number of values and keys of a reference: those of its three fields, and those that an emitter adds.
 const REFERENCE_VALUES_MAX: usize = 64;
 
-/// Parses `data.dataref` (`{name, sha256, bytes}` or `{url, sha256}`), or the extension `dataref` (the name or
-/// the URL) with its companions `datarefsha256` and `datarefbytes`. A path and another tenant's object are both
-/// rejected as `dataref_refused` with the same text: different answers would reveal which other tenants exist.
+/// Parses `data.dataref` (`{name, sha256, bytes}` or `{url, sha256}`), or the extension `dataref` (the name or the
+/// URL) with its companions `datarefsha256` and `datarefbytes`. A file path and the name of another tenant's object
+/// are both rejected as `dataref_refused` with the same text, because different answers would reveal which other
+/// tenants exist.
 pub(super) fn parse_dataref(
     data: JsonNode<'_>,
     extensions: &Map<String, Value>,
@@ -40,8 +41,8 @@ pub(super) fn parse_dataref(
     .map(Some)
 }
 
-/// Builds a reference from extensions. In binary mode every attribute is text, including numbers. The name of
-/// an object contains no colon; a URL does.
+/// Builds a reference from the extensions of an event. In binary mode every attribute is text, including numbers. A
+/// `dataref` with a colon is a URL, because the name of an object contains none.
 fn from_extensions(place: &Value, extensions: &Map<String, Value>) -> Value {
     let attribute = |name: &str| extensions.get(name).cloned().unwrap_or(Value::Null);
     if place.as_str().is_some_and(|place| place.contains(':')) {

@@ -1,5 +1,5 @@
-//! A deserializer for the facts in `data`. Skips the body and the remarks, which are parsed separately, and
-//! `null` members.
+//! A deserializer for the facts in `data`. It skips the body and the remarks, which are parsed separately, and
+//! members that are `null`.
 
 use serde::de::value::{Error, MapDeserializer};
 use serde::de::{Deserializer, Visitor};
@@ -7,10 +7,10 @@ use serde::forward_to_deserialize_any;
 
 use retro_core::json::JsonNode;
 
-/// Members that are not facts or are parsed separately.
+/// Members of `data` that are skipped, because they are parsed separately.
 const EXCLUDED_MEMBERS: [&str; 3] = ["trajectory", "dataref", "self_feedback"];
 
-/// The facts in an object.
+/// Deserializer over the facts in a JSON object.
 pub(super) struct Facts<'a>(pub(super) JsonNode<'a>);
 
 impl<'de> Deserializer<'de> for Facts<'de> {

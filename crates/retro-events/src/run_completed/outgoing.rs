@@ -1,4 +1,4 @@
-//! Outgoing events, as sent by `retro emit`, the demo and tests.
+//! Builds the `run.completed` events that `retro emit`, the demo and tests send.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use super::TYPE;
 use crate::envelope::Envelope;
 use retro_core::json::{JsonDocument, JsonNode};
 
-/// Largest trajectory sent inside its event, in bytes of JSON: CloudEvents asks every intermediary to forward
-/// 64 KiB.
+/// Largest trajectory that is sent inside its event, in bytes of JSON: 64 KiB, which CloudEvents asks every
+/// intermediary to forward.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// A `run.completed` event to be sent.
@@ -22,14 +22,14 @@ pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 pub struct RunEvent {
     /// Envelope to send; `to_structured` and `to_binary` encode it.
     pub envelope: Envelope,
-    /// Workflow named in the envelope, needed for the subject.
+    /// Workflow named in the envelope, from which the subject is built.
     pub workflow: Workflow,
-    /// Facts in the envelope.
+    /// Facts of the run, as the envelope contains them.
     pub run: RunFacts,
 }
 
 impl RunEvent {
-    /// Creates an event. Its id is derived from its source and content, so the same run sent twice is one
+    /// Creates an event. Its id is derived from its source and content, so that the same run sent twice is one
     /// event.
     pub fn new(source: &str, workflow: Workflow, run: RunFacts, trajectory: Option<Value>) -> Self {
         let mut data = json!(run);
@@ -49,8 +49,8 @@ impl RunEvent {
         Self { envelope, workflow, run }
     }
 
-    /// Wraps an existing event to be sent unchanged: rewriting its data would give it other content under the
-    /// same id. Fails when its facts cannot be parsed.
+    /// Wraps an existing event to be sent unchanged, because rewriting its data could give it other content under
+    /// the same id. Fails when its facts cannot be parsed.
     pub fn from_envelope(envelope: Envelope) -> Result<Self, Rejection> {
         let workflow = super::parse_workflow(&envelope)?;
         let run = super::parse_facts(super::data_object(&envelope)?)?;
@@ -58,13 +58,13 @@ impl RunEvent {
         Ok(Self { envelope, workflow, run })
     }
 
-    /// Returns the trajectory inside the event, an ATIF document.
+    /// Returns the ATIF document inside the event; `None` if the event contains no trajectory.
     pub fn trajectory(&self) -> Option<JsonNode<'_>> {
         self.envelope.data.root().get_non_null("trajectory")
     }
 
-    /// Returns the JSON of the trajectory if it is too large to send inside the event. Store it as an object
-    /// and pass that to [`RunEvent::with_object`].
+    /// Returns the JSON of the trajectory if it is too large to send inside the event, and `None` otherwise. The
+    /// caller stores it as an object and passes the reference to [`RunEvent::with_object`].
     pub fn body_to_upload(&self) -> Option<Bytes> {
         let trajectory = self.trajectory()?;
         // The original text is small enough, so it is not serialized just to measure it.

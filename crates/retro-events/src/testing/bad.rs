@@ -1,8 +1,9 @@
-//! The table of bad input: mistakes that engines make, and the expected outcome over NATS and over HTTP.
+//! Table of bad input. It lists mistakes that engines make, with the outcome that is expected over NATS and over
+//! HTTP.
 //!
-//! Kept as data: the stories send each case through the whole program over NATS and over HTTP, and the fuzz
-//! targets start with it. Over NATS a mistake becomes a dead letter, over HTTP a problem document; both contain
-//! code and path.
+//! The table is data, so that the stories can send each case through the whole program over NATS and over HTTP, and
+//! the fuzz targets can start with it. Over NATS a mistake becomes a dead letter, over HTTP a problem document;
+//! both contain code and path.
 
 use std::io::Write as _;
 
@@ -14,7 +15,7 @@ use crate::atif::TURNS_MAX;
 use crate::envelope::{EVENT_BYTES_MAX, EncodedEvent, MESSAGE_BYTES_MAX};
 use crate::run_completed::TYPE;
 
-/// Workflow named by the subjects.
+/// Workflow that the subjects of the cases name.
 pub const WORKFLOW: &str = "release";
 /// Another workflow of the same tenant.
 pub const OTHER_WORKFLOW: &str = "rollback";
@@ -24,9 +25,9 @@ pub const OTHER_WORKFLOW: &str = "rollback";
 pub struct BadInput {
     /// Description of the mistake.
     pub name: &'static str,
-    /// Part of its subject after `retro.run.completed.<tenant>.`.
+    /// Part of the subject after `retro.run.completed.<tenant>.`.
     pub subject: &'static str,
-    /// Headers and payload.
+    /// Headers and payload of the message.
     pub sent: EncodedEvent,
     /// Expected outcome over NATS.
     pub over_nats: ExpectedOutcome,
@@ -43,7 +44,7 @@ pub enum ExpectedOutcome {
     DeadLetter(Code, Option<&'static str>),
     /// The request is answered with a problem document of this status, code and path.
     Problem(u16, Code, Option<&'static str>),
-    /// The message is valid here, and its run is counted.
+    /// The message is valid over this protocol, and its run is counted.
     Counted,
     /// The message repeats a known event, and nothing is counted.
     Duplicate,
@@ -51,7 +52,7 @@ pub enum ExpectedOutcome {
     NotExpressible,
 }
 
-/// Returns the valid event that the mistakes are variations of. It is sent first, and counted.
+/// Returns the valid event that the mistakes are variations of. It is sent first, and its run is counted.
 pub fn valid_event() -> Value {
     structured_event("good", &json!({"workflow": WORKFLOW, "run_id": "good", "outcome": "success"}))
 }
@@ -181,7 +182,8 @@ fn owner_cases() -> Vec<BadInput> {
     ]
 }
 
-/// Returns the cases of repeated identities. They have to be sent in this order, after [`valid_event`].
+/// Returns the cases in which the identity of an event is repeated. They have to be sent in this order, after
+/// [`valid_event`].
 fn identity_cases() -> Vec<BadInput> {
     let mut changed = valid_event();
     changed["data"]["outcome"] = json!("failure");
@@ -301,7 +303,7 @@ fn refused_case(
     }
 }
 
-/// Returns the valid event with another value at a pointer, under its own id.
+/// Returns the valid event with another value at a JSON pointer and with a different id.
 fn with_value(pointer: &str, value: Value) -> Vec<u8> {
     let mut event = valid_event();
     event["id"] = json!(format!("another {pointer} {value}"));

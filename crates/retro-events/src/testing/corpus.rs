@@ -1,4 +1,4 @@
-//! Replays the fuzzing corpus in every test run: `fuzz/corpus` holds inputs that each reached new code in the
+//! Replays the fuzzing corpus in every test run: `fuzz/corpus` contains inputs that each reached new code in the
 //! parser, and the input of every crash once it is fixed.
 
 use std::fs;

@@ -1,12 +1,12 @@
-//! Properties that hold for any bytes. Each check panics with the violation; a fuzz target searches for bytes
-//! that make it panic.
+//! Checks properties that parsing has for any input bytes. Each check panics and names the violated property. A
+//! fuzz target searches for bytes that make a check panic.
 //!
 //! 1. Parsing does not panic, and parsing again gives the same result.
 //! 2. A rejection has a path that fits a column and a sentence that fits a line, even for a large input.
 //! 3. An event that was parsed and encoded again, in either mode, is parsed to the same value.
 //! 4. A parsed value is not much larger than its input: nothing expands in memory.
-//! 5. Parsing takes at most 64 KiB of memory plus sixteen times the decompressed message; above 1 MiB four
-//!    times.
+//! 5. Parsing takes at most 64 KiB of memory plus sixteen times the decompressed message, or four times for the
+//!    part above 1 MiB.
 
 use bytes::Bytes;
 use retro_core::dead_letter::Rejection;
@@ -17,16 +17,17 @@ use crate::hosts::DatarefHosts;
 use crate::run_completed::{self, Body};
 use crate::{Delivery, atif, encoding};
 
-/// Longest path of a rejection: subagents of subagents down to the deepest level that is parsed.
+/// Longest path of a rejection, in bytes: that of nested subagents down to the deepest level that is parsed.
 const PATH_BYTES_MAX: usize = 2048;
 /// Longest sentence of a rejection, in bytes.
 const DETAIL_BYTES_MAX: usize = 512;
-/// Maximum bytes of stored trajectory per byte of input: NUL is sent as six bytes and kept as three, an empty
-/// entry of thirty bytes is kept as fifty.
+/// Maximum bytes of stored trajectory per byte of input. Storing may lengthen short input: `1e15` in the arguments
+/// of a call is stored as a number of 16 digits, and an entry of about thirty bytes takes about sixty. The rest is
+/// a margin.
 const GROWTH_MAX: usize = 8;
 
 /// Checks the properties of an event. The input is a message as text: header lines, an empty line, the payload.
-/// Without an empty line all of it is the payload.
+/// Without an empty line, the whole input is the payload.
 pub fn event(input: &[u8]) {
     let delivery = parse_delivery(input);
     let read = || run_completed::parse_delivery(&delivery, &allowed_hosts());
@@ -56,8 +57,8 @@ pub fn event(input: &[u8]) {
     }
 }
 
-/// Checks the memory limit for an event as in [`event`]. `peak` runs the closure and returns the peak of
-/// additional bytes in use; only the fuzz target's allocator can measure it.
+/// Checks the memory limit for an event in the format of [`event`]. `peak` runs the closure and returns the peak of
+/// additional bytes in use, which only the fuzz target's allocator can measure.
 pub fn event_memory(input: &[u8], peak: impl FnOnce(&mut dyn FnMut()) -> usize) {
     let delivery = parse_delivery(input);
     let encoding = delivery.header(encoding::CONTENT_ENCODING);
@@ -68,7 +69,7 @@ pub fn event_memory(input: &[u8], peak: impl FnOnce(&mut dyn FnMut()) -> usize) 
     assert!(cost <= memory_max(bytes), "{cost} bytes of memory for {bytes}");
 }
 
-/// Checks the memory limit for a body as in [`trajectory`].
+/// Checks the memory limit for a body in the format of [`trajectory`]. `peak` is as in [`event_memory`].
 pub fn trajectory_memory(input: &[u8], peak: impl FnOnce(&mut dyn FnMut()) -> usize) {
     let body = Bytes::copy_from_slice(input);
     let cost = peak(&mut || drop(atif::from_slice(&body)));
@@ -109,7 +110,7 @@ fn assert_bounded_rejection(rejection: &Rejection) {
     assert!(!rejection.detail.contains(['\n', '\0']), "a sentence is one line");
 }
 
-/// Encodes in binary mode if all attributes are legal there; others exist in structured mode only.
+/// Encodes an envelope in binary mode; `None` if an attribute is legal in structured mode only.
 fn legal_binary(envelope: &Envelope) -> Option<EncodedEvent> {
     let legal = |name: &String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     let legal = envelope.extensions.keys().all(legal);

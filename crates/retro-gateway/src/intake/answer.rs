@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 /// Outcome of the events of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EventsAnswer {
-    /// Number of events that the broker has on disk. The counter processes them soon.
+    /// Number of events that the broker has stored on disk. The counter processes them soon.
     pub accepted: usize,
     /// Events that are invalid; sending them again does not help.
     pub refused: Vec<RefusedEvent>,
@@ -20,7 +20,7 @@ pub struct EventsAnswer {
 pub struct RefusedEvent {
     /// Index of the event in the batch, from 0.
     pub index: usize,
-    /// Error code, the same that a dead letter would have.
+    /// Error code, which is the same as that of a dead letter for this event.
     #[schema(value_type = String)]
     pub code: Code,
     /// Path of the offending field, starting at the batch, such as `[3].data.run_id`.
@@ -36,13 +36,13 @@ impl RefusedEvent {
     }
 }
 
-/// Problem for a batch in which every event is invalid: the problem of the first event, with a list of all
-/// events.
+/// Problem for a batch in which every event is invalid. It consists of the problem of the first event and a list of
+/// all events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EventsRefused {
     /// Problem of the first event.
     #[serde(flatten)]
     pub problem: Problem,
-    /// All events of the batch.
+    /// Refusals of all events in the batch.
     pub refused: Vec<RefusedEvent>,
 }

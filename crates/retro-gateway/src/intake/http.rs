@@ -24,9 +24,9 @@ use super::answer::{EventsAnswer, EventsRefused, RefusedEvent};
 use super::schemas::{Event, RunData};
 use super::{IngestError, IngestService};
 
-/// Maximum time for a body to arrive: enough for the largest body over a slow line.
+/// Maximum time for a body to arrive, which is enough for the largest body over a slow line.
 const BODY_READ_MAX: Duration = Duration::from_secs(60);
-/// `Retry-After` in seconds for a burst or a restart of the broker, which is over soon.
+/// `Retry-After` in seconds during a burst or a restart of the broker, both of which are over soon.
 const RETRY_SOON_S: u32 = 1;
 /// `Retry-After` in seconds when the stream is full: space becomes free only when messages expire or a person
 /// acts.
@@ -40,7 +40,8 @@ pub(crate) fn ingest_routes() -> Api<IngestService> {
 }
 
 /// Accepts finished runs: one CloudEvent, structured or with `ce-` headers, or a batch of up to a thousand. Answers
-/// once they are on disk. Sending again is harmless: a run is counted once.
+/// once the broker has stored the events on disk. Sending an event again is harmless, because a run is counted
+/// once.
 #[utoipa::path(post, path = "/v1/events", tag = "engines",
     request_body(content(
         (Event = "application/cloudevents+json"),

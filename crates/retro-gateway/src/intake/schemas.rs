@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 pub(super) struct Event {
     /// CloudEvents version, `1.0`.
     specversion: String,
-    /// Id of the event; together with `source` its identity within the tenant.
+    /// Id of the event, which together with `source` identifies it within the tenant.
     id: String,
     /// Emitter of the event.
     source: String,
@@ -17,7 +17,7 @@ pub(super) struct Event {
     r#type: String,
     /// Time of the event, RFC 3339.
     time: Option<String>,
-    /// Tenant of the run; must be the caller's.
+    /// Tenant of the run, which must be that of the caller.
     tenant: Option<String>,
     /// The finished run.
     data: RunData,
@@ -26,35 +26,35 @@ pub(super) struct Event {
 /// A finished run. Unknown fields are preserved.
 #[derive(ToSchema)]
 pub(super) struct RunData {
-    /// Name of the workflow, as the emitter calls it.
+    /// Name that the emitter gives the workflow.
     workflow: String,
-    /// Id of the run, as the emitter calls it.
+    /// Id that the emitter gives the run.
     run_id: String,
     /// Outcome of the run.
     outcome: Outcome,
-    /// Attempt of this run, from 1.
+    /// Number of this attempt at the run, from 1.
     #[schema(minimum = 1)]
     attempt: Option<u32>,
-    /// `normal`, or `internal` for a run of the pipeline's own, which is never counted.
+    /// Kind of the run: `normal`, or `internal` for a run of Retrospect itself, which is never counted.
     kind: Option<String>,
-    /// Start of the run, RFC 3339.
+    /// Time when the run started, RFC 3339.
     started_at: Option<String>,
-    /// End of the run, RFC 3339.
+    /// Time when the run finished, RFC 3339.
     finished_at: Option<String>,
-    /// Repository that the run worked on, `owner/name`.
+    /// Repository that the run worked on, as `owner/name`.
     repo: Option<String>,
-    /// Number of the pull request.
+    /// Number of the pull request that the run belongs to.
     pull_request: Option<u64>,
-    /// Commit hash.
+    /// Hash of the commit that the run belongs to.
     commit: Option<String>,
-    /// User who asked for the run.
+    /// User who started the run.
     user: Option<String>,
     /// Agent that executed the run: name, version and model.
     #[schema(value_type = Option<Object>)]
     agent: Option<()>,
-    /// Version of the prompt in use.
+    /// Version of the prompt that the agent was given.
     prompt_version: Option<String>,
-    /// Name of the task. Runs of the same task share it, which makes them comparable.
+    /// Name that the emitter gives the task. Runs of the same task share it, so that they can be compared.
     task: Option<String>,
     /// Resources that the run used: `input_tokens`, `output_tokens` and `cost_usd`.
     #[schema(value_type = Option<Object>)]
@@ -62,13 +62,14 @@ pub(super) struct RunData {
     /// Ids of the memories that were presented to the run (`presented`) and that it opened (`read`).
     #[schema(value_type = Option<Object>)]
     memories: Option<()>,
-    /// Advice of the agent to the next run: a text, or a list of texts and of `{step, text}`.
+    /// Advice of the agent to the next run: a text, or a list whose items are texts or `{step, text}`.
     #[schema(value_type = Option<Value>)]
     self_feedback: Option<()>,
-    /// An ATIF document, 1.0 to 1.7, of at most 16 MiB.
+    /// Trajectory of the run: an ATIF document of version 1.0 to 1.7, of at most 16 MiB.
     #[schema(value_type = Option<Object>)]
     trajectory: Option<()>,
-    /// Reference to a trajectory stored elsewhere, instead of `trajectory`: address, SHA-256 and size.
+    /// Reference to a trajectory that is stored elsewhere, with its address, SHA-256 and size. It replaces
+    /// `trajectory`.
     #[schema(value_type = Option<Object>)]
     dataref: Option<()>,
 }

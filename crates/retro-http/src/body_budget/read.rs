@@ -1,4 +1,4 @@
-//! Reads a body off its connection, within a budget and at a minimum pace.
+//! Reads the body of a request from its connection, within a budget and at a minimum pace.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout_at};
 use super::{BodyBudget, BodyPermit, BudgetExceeded};
 use crate::problem::Problem;
 
-/// Step in which bytes are charged, so that small chunks do not each take the lock: about the size of a connection's
-/// read buffer.
+/// Number of bytes that are charged at once, so that not every small chunk takes the lock: about the size of a
+/// connection's read buffer.
 const CHARGE_STEP_BYTES: u64 = 16 * 1024;
 /// Longest time for which the rest of a body is read and dropped after a refusal. A client that finds the connection
 /// closed while it is sending never reads the answer.
@@ -45,16 +45,16 @@ impl BodyLimits {
 /// A completely received body. Dropping it returns its bytes to the budget.
 #[derive(Debug)]
 pub struct BufferedBody {
-    /// The body itself.
+    /// Bytes of the body.
     pub bytes: Bytes,
-    /// Bytes of the budget that the body holds.
+    /// Permit for the bytes that the body takes from the budget.
     pub permit: BodyPermit,
 }
 
 /// A reason why a body was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadBodyError {
-    /// The budget has no bytes left.
+    /// The budget has no free bytes for the body.
     #[error(transparent)]
     BudgetExceeded(#[from] BudgetExceeded),
     /// The body is larger than the limit, given in bytes.
@@ -90,9 +90,9 @@ impl From<ReadBodyError> for Problem {
 }
 
 impl BodyBudget {
-    /// Reads the body of a request from `tenant`, or from an unknown sender, and charges the bytes as they arrive.
-    /// After a refusal the rest of the body is read and dropped for up to a second, so that a client that is still
-    /// sending reads the answer.
+    /// Reads the body of a request from `tenant`, or from an unknown sender if it is `None`, and charges the bytes
+    /// as they arrive. After a refusal the rest of the body is read and dropped for up to a second, so that a
+    /// client that is still sending reads the answer.
     pub async fn read_request(
         &self,
         tenant: Option<&Tenant>,
@@ -105,8 +105,8 @@ impl BodyBudget {
     }
 }
 
-/// Reads the body of a request without a budget: for bodies so small that the limit on concurrent requests bounds
-/// them.
+/// Reads the body of a request without a budget. It is for bodies so small that the limit on concurrent requests
+/// bounds the memory that they take.
 pub(crate) async fn read_body(request: Request, limits: BodyLimits) -> Result<Bytes, ReadBodyError> {
     read_within(request, limits, |_| Ok(())).await
 }

@@ -1,18 +1,17 @@
 //! Serves a bounded number of connections, each with bounded time and memory for its request.
 //!
-//! **The need.** Anyone who can reach the port can open connections and send nothing, a byte now and then, or headers
-//! without end. Each connection is a file descriptor and a task of this process, and the database and the broker need
-//! file descriptors too.
+//! **The need.** Anyone who can reach the port can open connections and send nothing, a byte now and then, or
+//! headers without end. Each connection takes a file descriptor and a task of this process, and the database and
+//! the broker need file descriptors too.
 //!
 //! **The design.** A listener holds at most a fixed number of connections. When all slots are taken, a new
-//! connection gets the slot of the one that has been without a complete request longest ([`table`]). Slow
-//! heads, bodies that trickle, clients that do not read and idle keep-alive connections therefore block
-//! nobody, and a body or an answer that makes progress is not evicted. While every connection is being
-//! answered, the next one waits, and each answer closes its connection: a client that keeps connections busy
-//! all the time, as a proxy does, would otherwise hold every slot forever. A head that is not complete in
-//! time, too long a silence between two requests, and a client that reads nothing of its answer end their
-//! connection as well. The time and size of a request's body are left to the handler, which knows what the
-//! body is.
+//! connection gets the slot of the one that has been without a complete request longest ([`table`]). Slow heads,
+//! bodies that trickle, clients that do not read and idle keep-alive connections therefore block nobody, and a body
+//! or an answer that makes progress is not evicted. While every connection is being answered, the next one waits,
+//! and each answer closes its connection: a client that keeps connections busy all the time, as a proxy does, would
+//! otherwise hold every slot forever. A connection also ends when a head is not complete in time, when the silence
+//! between two requests is too long, or when the client reads nothing of its answer. The time and size of a
+//! request's body are left to the handler, which knows what the body is.
 //!
 //! **An accepted race.** A keep-alive connection may be evicted just as its client sends the next request. The client
 //! sees a closed keep-alive connection, as with any server, and retries.
@@ -51,11 +50,11 @@ const ACCEPT_RETRY_WAIT: Duration = Duration::from_secs(1);
 /// Limits of the connections of a listener.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionLimits {
-    /// Number of concurrent connections.
+    /// Maximum number of concurrent connections.
     pub(crate) connections_max: usize,
-    /// Longest time for a complete head, from its first byte.
+    /// Longest time in which a head must be complete, from its first byte.
     pub(crate) head_timeout: Duration,
-    /// Longest silence before a head.
+    /// Longest time without any byte before the head of a request.
     pub(crate) idle_timeout: Duration,
     /// Largest head, in bytes; a larger one is answered with 431.
     pub(crate) head_bytes_max: usize,
@@ -64,9 +63,9 @@ pub(crate) struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Limits for agents and operators. 512 is half of the 1,024 files that a process may commonly have open. A head
-    /// arrives in one piece from every usual client, and 64 KiB is eight times what usual servers accept. An agent
-    /// that asks every few seconds keeps its connection.
+    /// Limits for agents and operators. 512 connections are half of the 1,024 files that a process may commonly
+    /// have open. A head arrives in one piece from every usual client, and 64 KiB is eight times as much as usual
+    /// servers accept. An agent that asks every few seconds keeps its connection.
     pub(crate) const HTTP: Self = Self {
         connections_max: 512,
         head_timeout: Duration::from_secs(5),
@@ -126,7 +125,8 @@ async fn accept_connection(listener: &TcpListener) -> TcpStream {
     }
 }
 
-/// Answers the requests of a connection until either side closes it or its slot is given to another connection.
+/// Answers the requests of a connection until the client or the server closes it, or its slot is given to another
+/// connection.
 async fn serve_connection(
     stream: TcpStream,
     router: Router,

@@ -2,7 +2,7 @@
 //!
 //! Error classes with a publicly known meaning (those of a database or a shell) are tried first, then the
 //! grammar of the error itself ("non-pending order cannot be modified" demands that the order is pending).
-//! Where neither applies there is no sentence: a title never states more than the error.
+//! Where neither applies, there is no sentence, because a title never states more than the error.
 
 use std::sync::LazyLock;
 
@@ -33,9 +33,9 @@ pub(super) fn title_for_call(call: &Call<'_>) -> Option<String> {
     title_for_error(call.tool, error)
 }
 
-/// Returns whether the missing file is not really a path. Its name may have been glued to an option (awk's
-/// `-f,` for `-F,`), or it is punctuation or a piece of a program. Or a compiler reports it, because a source
-/// file names it and not the call. Advice to look for existing paths would not help then.
+/// Returns whether the missing file is not a path that the call names. Its name may be part of an option (awk's
+/// `-f,` for `-F,`), punctuation or a piece of a program, or a compiler may have found it in a source file.
+/// Advice to look for existing paths would not help in these cases.
 fn is_not_a_path(call: &Call<'_>, line: &str) -> bool {
     if signature::has_place(line) {
         return true;
@@ -86,7 +86,7 @@ fn format_before_title(tool: &str, error: &str, condition: &str) -> String {
     )
 }
 
-/// Shortens the error so that it fits into a title next to `frame` other characters.
+/// Shortens the error so that it fits into a title that has `frame` other characters.
 fn shorten_error(error: &str, frame: usize) -> String {
     let room = TITLE_CHARS_MAX.saturating_sub(frame).clamp(ERROR_CHARS_MIN, 110);
     shorten_text(error, room)
@@ -97,7 +97,8 @@ pub(super) fn find_known_advice(error: &str) -> Option<&'static str> {
     KNOWN_ADVICE.iter().find(|(pattern, _)| pattern.is_match(error)).map(|(_, advice)| *advice)
 }
 
-/// Error classes with their advice. The first match counts, so specific patterns come before general ones.
+/// Error classes with their advice. The first pattern that matches is used, so specific patterns come before
+/// general ones.
 static KNOWN_ADVICE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (
@@ -273,7 +274,7 @@ fn clean_noun_phrase(text: &str) -> String {
     words[usize::from(article)..].join(" ")
 }
 
-/// Replaces the masks in the rest of a sentence: "date …" becomes "that date".
+/// Replaces the masks in the rest of a sentence, so that "date …" becomes "that date".
 fn unmask_phrase(text: &str) -> String {
     static NAMED: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"([A-Za-z]+) …").expect("constant patterns compile"));

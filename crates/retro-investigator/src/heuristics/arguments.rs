@@ -1,4 +1,5 @@
-//! Arguments of a call: a JSON object, or one command (shell, SQL or code), with or without a wrapping.
+//! Parses the arguments of a call: a JSON object, or one command (shell, SQL or code), which may be in a code
+//! block.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,36 +9,37 @@ use serde_json::{Map, Value};
 
 use super::quote::first_chars;
 
-/// Longest arguments that are parsed, in characters; a longer text is cut here.
+/// Maximum number of characters of the arguments that are parsed; the rest of a longer text is ignored.
 const ARGUMENTS_CHARS_MAX: usize = 16_384;
-/// Maximum number of words of a command that are compared. A repair changes a few; the difference of two long
-/// scripts says nothing.
+/// Maximum number of words of a command that are compared. A repair changes a few words; the difference between
+/// two long scripts says nothing.
 const WORDS_MAX: usize = 400;
 /// Parameters that hold a whole command.
 const COMMAND_KEYS: &[&str] =
     &["command", "cmd", "code", "script", "query", "sql", "statement", "action", "input", "commands"];
 
-/// Arguments of a call.
+/// Arguments of a call, parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Arguments {
-    /// Named parameters.
+    /// The arguments are named parameters.
     Object(Map<String, Value>),
-    /// One command.
+    /// The arguments are one command.
     Command(Command),
 }
 
-/// A command without its wrapping.
+/// A command without the code block or brackets around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Command {
     /// Text of the command.
     pub(super) text: String,
-    /// True when it was wrapped in a code block.
+    /// True when the command was in a code block.
     pub(super) fenced: bool,
-    /// True for an SQL statement.
+    /// True when the command is an SQL statement.
     pub(super) sql: bool,
-    /// True for a program's source text: its words do not name programs, and changing them is not a manner.
+    /// True when the command is the source text of a program. Its words do not name programs, and changing them
+    /// is not a manner.
     pub(super) program: bool,
-    /// Words of the command, including the quotes around a word.
+    /// Words of the command, each with the quotes around it.
     pub(super) words: Vec<String>,
     /// All parameters of the call, the command among them; `None` when the command is all that was passed.
     pub(super) parameters: Option<Map<String, Value>>,
@@ -87,8 +89,9 @@ impl Arguments {
         }
     }
 
-    /// Returns all parameters by name. Logs store a command without parameters without its parameter name; the
-    /// name is then taken from `other`, another call of the same tool with the same command.
+    /// Returns all parameters by name. A log may store only the text of a command, without its parameter name.
+    /// The name is then taken from `other`, the arguments of another call of the same tool with the same
+    /// command.
     pub(super) fn parameters_named_by(&self, other: &Self) -> Option<Cow<'_, Map<String, Value>>> {
         if let Some(own) = self.parameters() {
             return Some(Cow::Borrowed(own));
@@ -109,7 +112,7 @@ impl Arguments {
     }
 }
 
-/// Returns whether both hold equal commands, or both hold none.
+/// Returns whether both objects contain the same commands, or neither contains one.
 pub(super) fn same_command(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     COMMAND_KEYS.iter().all(|key| a.get(*key) == b.get(*key))
 }
@@ -152,7 +155,7 @@ impl Command {
         }
     }
 
-    /// Returns the programs of a shell command: the first word, and those after `|`, `;`, `&&`, `||`, `$(`,
+    /// Returns the programs of a shell command: the first word, and the words after `|`, `;`, `&&`, `||`, `$(`,
     /// `sudo`, `xargs`.
     pub(super) fn programs(&self) -> impl Iterator<Item = &str> {
         let mut next = !self.program;

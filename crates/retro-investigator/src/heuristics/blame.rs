@@ -1,12 +1,12 @@
 //! Locates the turn at which a failed run went wrong, as far as its trace shows it.
 //!
-//! No trace states this, and no single sign is reliable. So the strongest of a few signs decides, all of
-//! which people use too. Calls come first: an error that no later call got past. Where calls changed
-//! something and none was given up, no turn is blamed: blaming the last such call was right in one run of ten
-//! (set 02b), which is useless. Where agents only talk, the signs are code that failed when it was executed,
-//! a crash, an answer that names no source while others do, the first program, and the first contribution.
-//! Only the first sign is a fact; the others are guesses. A guess appears in the report, marked as one, and
-//! in no lesson.
+//! No trace states this, and no single sign is reliable. So the strongest of a few signs decides, all of which
+//! people use too. The strongest sign is an unresolved error: a call failed, and no later call of its tool
+//! succeeded. Where calls changed something and no error was left unresolved, no turn is blamed, because
+//! blaming the last call that changed something was right in only one run of ten (set 02b). Where agents only
+//! talk, the signs are code that failed when it was executed, a crash, an answer that names no source while
+//! others do, the first program, and the first contribution. Only the first sign is a fact; the others are
+//! guesses. A guess appears in the report, marked as one, and in no lesson.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ use super::call::{Call, StepCalls};
 use super::handled_errors::is_transient_error;
 use super::{lookup, quote};
 
-/// Sign that a turn is to blame, strongest first.
+/// Sign that a turn is to blame. The variants are ordered from the strongest sign to the weakest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlameSign {
     /// A call failed, and no later call of its tool succeeded.
@@ -29,7 +29,7 @@ pub enum BlameSign {
     ExecutionFailed,
     /// The turn ends in an uncaught exception.
     UncaughtException,
-    /// Other turns name their sources; this one answers from memory.
+    /// The turn names no source, although other turns name theirs.
     Unsourced,
     /// The turn contains the first program of the run.
     FirstProgram,
@@ -106,8 +106,8 @@ pub(super) fn build_fault(blame: Blame, trajectory: &Trajectory, steps: &[StepCa
     Some(Fault { step: there.step.clone(), sign: sign.description().to_owned(), quote: quote? })
 }
 
-/// Finds the turn that is probably to blame for a failed run; `None` when no agent contributed anything, or
-/// all calls worked.
+/// Finds the turn that is probably to blame for a failed run. Returns `None` when no agent contributed
+/// anything, or when a call changed something and no error was left unresolved.
 pub(super) fn find_blame(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Option<Blame> {
     // Calls that were recovered from messages are excluded: conversations are judged by their messages.
     let is_logged = |call: &&Call<'_>| call.terminal.is_none();
@@ -172,7 +172,8 @@ fn is_agent_speech(turn: &Turn) -> bool {
     turn.source == TurnSource::Agent && !EXECUTED.is_match(&turn.message)
 }
 
-/// Returns the steps that plan for others: they have turns with reasoning, but without a message or call.
+/// Returns the steps that plan for other steps. Such a step has a turn that contains reasoning, but no message
+/// and no call.
 fn planning_steps(trajectory: &Trajectory) -> HashSet<&Step> {
     let mut others: HashMap<&Step, bool> = HashMap::new();
     for turn in &trajectory.turns {

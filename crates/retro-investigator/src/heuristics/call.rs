@@ -1,5 +1,5 @@
-//! The calls of a run by step, each with its arguments parsed and its outcome judged. Code that an agent wrote
-//! in a message and that a terminal executed counts as a call too (`conversation`).
+//! Groups the calls of a run by step, parses their arguments and judges their outcomes. Code that an agent
+//! wrote in a message and that a terminal executed counts as a call too (`conversation`).
 
 use std::collections::HashMap;
 
@@ -12,18 +12,18 @@ use super::outcome::{self, CallFailure, CallOutcome};
 use super::quote;
 use super::{conversation, soft_failure};
 
-/// Maximum number of calls of a run that are considered, from its start. Far above any honest run; bounds the
-/// time of one investigation to about a second.
+/// Maximum number of calls of a run that are considered, from its start. No honest run has nearly as many. It
+/// bounds the time of one investigation to about a second.
 pub(super) const CALLS_MAX: usize = 10_000;
 
-/// One call of a tool.
+/// One call of a tool, with its parsed arguments and its outcome.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) turn: u32,
     pub(super) call_index: u32,
-    /// Place of the answer when the call was recovered from a message; `None` for a call of the log.
+    /// Place of the answer when the call was recovered from a message; `None` for a call that the log records.
     pub(super) terminal: Option<TerminalAnswer>,
-    /// True when the log itself records success or failure.
+    /// True when the log itself records whether the call succeeded or failed.
     pub(super) flagged: bool,
     pub(super) tool: &'a str,
     /// Arguments as the log stores them.
@@ -34,14 +34,14 @@ pub(super) struct Call<'a> {
     pub(super) outcome: CallOutcome<'a>,
 }
 
-/// Place of a terminal's answer in a conversation.
+/// Place in a conversation at which a terminal answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TerminalAnswer {
     /// Turn whose message is the answer.
     pub(super) turn: u32,
-    /// True when the answer belongs to the same step as the code. Where it does not, the code is quoted instead:
-    /// a finding belongs to the step of its quote, and only the step that writes code can follow a lesson about
-    /// it.
+    /// True when the answer belongs to the same step as the code. Otherwise a finding quotes the code, because
+    /// a finding belongs to the step of its quote, and only the step that writes the code can follow a lesson
+    /// about it.
     pub(super) in_same_step: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct StepCalls<'a> {
     pub(super) calls: Vec<Call<'a>>,
 }
 
-/// Returns the calls of every agentic step; steps are ordered by their first call.
+/// Returns the calls of every agentic step. The steps are ordered by their first call.
 pub(super) fn calls_by_step(trajectory: &Trajectory) -> Vec<StepCalls<'_>> {
     let mut steps: Vec<StepCalls<'_>> = Vec::new();
     let mut known: HashMap<&Step, usize> = HashMap::new();
@@ -74,7 +74,7 @@ pub(super) fn calls_by_step(trajectory: &Trajectory) -> Vec<StepCalls<'_>> {
 }
 
 impl<'a> Call<'a> {
-    /// Creates a call from one that the log records.
+    /// Creates a call from a tool call that the log records.
     fn from_log(turn: u32, nth: u32, call: &'a ToolCall) -> Self {
         let arguments = Arguments::parse(&call.arguments);
         let outcome = outcome::judge_outcome(call, &arguments);
@@ -119,7 +119,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the signature of the error; empty without a failure, or when the failure has no words.
+    /// Returns the signature of the error; empty when the call did not fail or the failure has no words.
     pub(super) fn error(&self) -> &str {
         self.failure().map_or("", |failure| failure.error.as_str())
     }
@@ -160,13 +160,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the subject of the call: the tool, and for a shell the program that complained.
+    /// Returns the subject of the call: the tool, followed in a shell by the program that complained.
     pub(super) fn subject(&self) -> String {
         self.complaining_program()
             .map_or_else(|| self.tool.to_owned(), |program| format!("{} {program}", self.tool))
     }
 
-    /// Returns the program of a shell command that complained, taken from the prefix of its error.
+    /// Returns which program of a shell command complained, according to the prefix of the error.
     pub(super) fn complaining_program(&self) -> Option<&str> {
         program_of_error(self.error()).filter(|program| {
             self.arguments.as_command().is_some_and(|command| command.programs().any(|one| one == *program))

@@ -1,5 +1,6 @@
-//! Contradictions: a run shows the opposite of a known memory, or that its error passes without it, or that the
-//! tool refuses exactly what the memory prefers.
+//! Finds contradictions of the memories in the brief. A run contradicts a memory when it shows that the
+//! opposite helps, that the error disappears without the memory, or that the tool refuses exactly what the
+//! memory prefers.
 
 use std::sync::LazyLock;
 
@@ -11,8 +12,9 @@ use retro_core::id::MemoryId;
 
 use super::manner::Manner;
 
-/// Returns the memory of the same step and subject that a repair reverses: following it failed and doing the
-/// opposite succeeded. A memory without `avoid` is reversed by a repair that avoids what the memory prefers.
+/// Returns the memory of the same step and subject that a repair reverses: the call that followed the memory
+/// failed, and the call that did the opposite succeeded. A memory without `avoid` is reversed by a repair that
+/// avoids what the memory prefers.
 pub(super) fn find_contradicted_memory(finding: &Finding, memories: &[BriefMemory]) -> Option<MemoryId> {
     let reversed = |memory: &&BriefMemory| {
         let prefers_the_failing = memory.cue.avoid.is_none()
@@ -27,8 +29,8 @@ pub(super) fn find_contradicted_memory(finding: &Finding, memories: &[BriefMemor
     shows.then(|| memories.iter().find(reversed).map(|memory| memory.id))?
 }
 
-/// Returns the contradictions of known memories that transients and harmful verdicts show. Those of findings
-/// are stored with the findings.
+/// Returns the contradictions that transients and harmful verdicts show. Contradictions that findings show are
+/// stored with the findings.
 pub(super) fn find_contradictions(
     memories: &[BriefMemory],
     transients: &[TransientError],

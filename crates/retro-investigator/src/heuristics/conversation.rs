@@ -1,10 +1,10 @@
 //! Recovers calls from conversations: code that an agent wrote in a message and that a terminal executed.
 //!
-//! Where agents only talk to each other, the log holds no calls: one message holds the code in a fenced
-//! block, and the next one is the terminal's answer. The pair counts as a call only where the harness reports
-//! an execution in its own fixed words (AutoGen's code executor) and the message holds exactly one block with
-//! a language; with several, it is unknown which one the answer is about. Both texts stay in place, so quotes
-//! point at the messages.
+//! Where agents only talk to each other, the log contains no calls: one message contains the code in a fenced
+//! block, and the next message is the terminal's answer. The pair counts as a call only where the harness
+//! reports an execution in its own fixed words (AutoGen's code executor) and the message contains exactly one
+//! block with a language. If there were several, it would be unknown which one the answer is about. Both texts
+//! stay in place, so quotes point at the messages.
 
 use std::sync::LazyLock;
 
@@ -24,19 +24,20 @@ pattern!(EXECUTED, r"\A\s*exitcode: -?[0-9]+ \(execution (failed|succeeded)\)[ \
 // next block.
 pattern!(BLOCK, r"(?s)```[ \t]*([A-Za-z0-9_]+)?[ \t]*\r?\n(.*?)\r?\n[ \t]*```");
 
-/// Code that was executed.
+/// Code in a message that a terminal executed, with what the terminal answered.
 pub(super) struct ExecutedCode<'a> {
-    /// Tool that executed the code, named as calls name it: `python`, `sh`.
+    /// Name of the tool that executed the code, as in calls: `python`, `sh`.
     pub(super) tool: &'static str,
-    /// Code, a slice of the message that holds it.
+    /// Text of the code, as a slice of the message that contains it.
     pub(super) code: &'a str,
     /// True when the terminal reports a failure.
     pub(super) failed: bool,
-    /// Output, a slice of the terminal's message.
+    /// Output of the code, as a slice of the terminal's message.
     pub(super) answer: &'a str,
 }
 
-/// Returns the code in the message of `turn` if the message of `next` reports that it was executed.
+/// Returns the code in the message of `turn` if the message of `next` reports that it was executed; otherwise
+/// `None`.
 pub(super) fn find_executed_code<'a>(turn: &'a Turn, next: &'a Turn) -> Option<ExecutedCode<'a>> {
     let talks = turn.source == TurnSource::Agent && turn.calls.is_empty() && next.calls.is_empty();
     let executed = talks.then(|| EXECUTED.captures(&next.message)).flatten()?;

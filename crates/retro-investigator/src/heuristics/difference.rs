@@ -14,11 +14,12 @@ mod commands;
 
 /// Maximum depth to which nested parameters are compared.
 const DEPTH_MAX: usize = 3;
-/// Longest word of a fixed choice, in characters.
+/// Maximum length in characters of a word of a fixed choice, such as `one_way`.
 const CHOICE_CHARS_MAX: usize = 24;
-/// Maximum number of words of a choice.
+/// Maximum number of words of a choice, such as `round trip`.
 const PHRASE_WORDS_MAX: usize = 4;
-/// Parameters that hold free text. The text differs in every call, so a change of it is not a manner.
+/// Names of parameters that contain free text. The text differs in every call, so a change of it is not a
+/// manner.
 const FREE_TEXT: &[&str] = &[
     "name",
     "title",
@@ -50,9 +51,9 @@ const FREE_TEXT: &[&str] = &[
 /// Difference between two calls of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Difference {
-    /// The calls are equal or about different things; nothing follows.
+    /// The calls are equal or about different things, so nothing can be learned from them.
     Unrelated,
-    /// The calls are made in different manners.
+    /// The calls differ in one manner.
     Manner {
         /// Manner of the first call.
         avoid: Manner,
@@ -63,12 +64,12 @@ pub(super) enum Difference {
     Values(Vec<String>),
 }
 
-/// Calls that were made between two calls.
+/// Kind of the calls that were made between two compared calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InterveningCalls {
-    /// No call that can have changed anything: only the difference of the two calls can be the cause.
+    /// No call in between can have changed anything, so only the difference of the two calls can be the cause.
     Harmless,
-    /// Other calls, which may be the cause.
+    /// Other calls were made in between, and one of them may be the cause.
     Others,
 }
 
@@ -101,14 +102,14 @@ pub(super) fn compare_calls(
     }
 }
 
-/// Parameter that differs.
+/// Parameter whose value differs between two calls; `None` is the value of a call that lacks the parameter.
 struct ChangedParameter<'a> {
     path: String,
     before: Option<&'a Value>,
     after: Option<&'a Value>,
 }
 
-/// Words of an error, and the calls between the failing call and the next attempt.
+/// Line that reports an error, and the kind of calls between the failing call and the next attempt.
 #[derive(Clone, Copy)]
 struct RefusalContext<'a> {
     line: &'a str,
@@ -160,8 +161,8 @@ fn collect_changes<'a>(
     }
 }
 
-/// Returns the pair of manners behind the changes if there is exactly one; with two changes it is unknown which
-/// one mattered.
+/// Returns the manners of the first and the second call if they differ in exactly one manner. With two changes
+/// it is unknown which one mattered.
 fn find_manners(changed: &[ChangedParameter<'_>], error: RefusalContext<'_>) -> Option<(Manner, Manner)> {
     if changed.iter().any(|one| !is_name(&one.path)) {
         return None;
@@ -235,16 +236,16 @@ static REFUSES: LazyLock<Regex> = LazyLock::new(|| {
         .expect("constant patterns compile")
 });
 
-/// Returns whether an error mentions a word or a parameter, however its parts are joined. Many values can
-/// change while an error passes (a cheaper cabin fits a gift card); a change counts only when the error
-/// mentions it.
+/// Returns whether an error mentions a word or a parameter, however its parts are joined. Values may change for
+/// other reasons when an error disappears (a cheaper cabin is covered by a gift card), so a change counts only
+/// when the error mentions it.
 fn mentions_word(error: &str, word: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], " ");
     !word.is_empty() && format!(" {} ", plain(error)).contains(plain(word).as_str())
 }
 
-/// Returns whether two texts have the same letters and digits, in any order and case: one value written in two
-/// ways.
+/// Returns whether two texts have the same letters and digits in any order and case, so that they are one value
+/// written in two ways.
 fn spelled_alike(a: &str, b: &str) -> bool {
     let sorted = |text: &str| {
         let mut chars: Vec<char> =
@@ -256,8 +257,8 @@ fn spelled_alike(a: &str, b: &str) -> bool {
     !chars.is_empty() && chars == sorted(b)
 }
 
-/// Returns whether a text is a choice of a few plain words, such as `round trip`. Prose looks the same, so it
-/// counts only where an error refuses it.
+/// Returns whether a text is a choice of a few plain words, such as `round trip`. Prose looks the same, so such
+/// a text counts only where an error refuses it.
 fn is_phrase(text: &str) -> bool {
     let words = text.split(' ').count();
     let plain = text.split(' ').all(|word| !word.is_empty() && is_choice(word));

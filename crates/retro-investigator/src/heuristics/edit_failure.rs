@@ -1,15 +1,15 @@
 //! Recognises answers of editing tools that changed nothing or broke the file.
 //!
-//! Such an answer often begins with what went well ("Applied edit to …"), so only the known failure messages
+//! Such an answer often begins with what went well ("Applied edit to …"), so only known failure messages
 //! decide: those of coding agents' editors (aider, the text editor tools of Claude and of SWE-agent,
-//! `apply_patch`), of `git apply` and `patch`, and the two classes of flake8 at which every Python editor stops
-//! (E9, F82: code that cannot run).
+//! `apply_patch`), of `git apply` and `patch`, and the two classes of flake8 for which every Python editor
+//! stops (E9 and F82, which mean that the code cannot run).
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Maximum number of lines of an answer that are searched; the refusal follows a few lines about what
+/// Maximum number of lines of an answer that are searched. The refusal comes after a few lines about what
 /// succeeded.
 const LINES_MAX: usize = 60;
 

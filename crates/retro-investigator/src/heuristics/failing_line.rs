@@ -1,10 +1,10 @@
 //! Finds the line of a long log that says why the work failed.
 //!
 //! A log holds thousands of lines that look like errors: warnings, retries, and the runner's remarks about the
-//! failed step. Every line is weighed by its strongest sign. A line that only repeats that something failed
-//! ("exited with code 1") weighs next to nothing, a line after the runner gave up weighs less, and a line right
-//! before that weighs more. Of equal lines only the last one counts, because it belongs to the last attempt.
-//! The weights were set by hand and only order the signs.
+//! failed step. Every line gets a score from its strongest sign. A line that only repeats that something failed
+//! ("exited with code 1") has a score near zero. The score is lower for a line after the runner gave up, and
+//! higher for a line right before that. Of equal lines only the last one counts, because it belongs to the last
+//! attempt. The scores were set by hand and only order the signs.
 //!
 //! The time is linear in the length of the log: one automaton runs once over each line, and at most
 //! `LOG_BYTES_MAX` bytes are read from the end of the log, where the failure is.
@@ -16,22 +16,22 @@ use regex::{Regex, RegexSet};
 
 use super::quote::first_chars;
 
-/// Maximum number of bytes of a log that are read, from its end: 8 MiB take about a second, and a failure ends
-/// a log.
+/// Maximum number of bytes that are read from the end of a log, where a failure is reported. Reading 8 MiB
+/// takes about a second.
 const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Maximum number of characters of a line that are considered; the rest is data.
+/// Maximum number of characters of a line that are considered; the rest of a longer line is data.
 const LINE_CHARS_MAX: usize = 1_000;
-/// Maximum number of lines that are returned.
+/// Maximum number of failing lines that are returned for one log.
 const LINES_MAX: usize = 3;
-/// Minimum weight of a line that is informative without other lines.
+/// Minimum score of a line that is informative without other lines.
 const WEIGHT_MIN: i32 = 30;
-/// Weight of a line that the runner marks as an error and that has no other sign.
+/// Score of a line that the runner marks as an error and that has no other sign.
 const MARKED_WEIGHT: i32 = 78;
-/// Weight that the runner's mark adds to another sign.
+/// Score that the runner's error mark adds to that of another sign.
 const MARK_BONUS: i32 = 6;
-/// Weight that is added to the lines right before the runner gives up, and the number of these lines.
+/// Score that is added to each line right before the runner gives up, and the number of such lines.
 const BEFORE_END_BONUS: (i32, usize) = (15, 6);
-/// Weight that is subtracted from the lines after that.
+/// Score that is subtracted from each line after the runner gave up.
 const AFTER_END_PENALTY: i32 = 40;
 
 /// Line of a log that says why the work failed.
@@ -39,7 +39,7 @@ const AFTER_END_PENALTY: i32 = 40;
 pub struct FailingLine<'a> {
     /// Index of the line in the log, from 0.
     pub number: usize,
-    /// Text of the line, verbatim, without the time and the runner's mark.
+    /// Verbatim text of the line, without the time and the runner's mark.
     pub text: &'a str,
 }
 
@@ -69,7 +69,7 @@ pattern!(
     )
 );
 
-/// Signs with their weights; the first one that matches counts.
+/// Signs with their scores. The first sign that matches a line counts.
 static SIGNS: LazyLock<(RegexSet, Vec<i32>)> = LazyLock::new(|| {
     let signs = [
         // Echoed commands, headings and remarks.
@@ -124,7 +124,7 @@ pub fn failing_lines(log: &str) -> Vec<FailingLine<'_>> {
     failing_lines_of_tail(log, LOG_BYTES_MAX)
 }
 
-/// Searches the last `bytes_max` bytes of a log.
+/// Returns the failing lines among the last `bytes_max` bytes of a log.
 fn failing_lines_of_tail(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
     let cut = log.ceil_char_boundary(log.len().saturating_sub(bytes_max));
     let skipped = log[..cut].matches('\n').count();
@@ -147,7 +147,7 @@ fn failing_lines_of_tail(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
         .collect()
 }
 
-/// Returns the line without the runner's prefixes.
+/// Returns the line without the colours and the time that a runner puts before it.
 pub(super) fn strip_log_prefix(line: &str) -> &str {
     let line = first_chars(line, LINE_CHARS_MAX).trim_end();
     FRONT.find(line).map_or(line, |front| &line[front.end()..])

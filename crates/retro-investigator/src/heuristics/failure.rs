@@ -1,5 +1,5 @@
-//! Failures: errors that no later call got past in a way that means something in another run. The lesson is
-//! only what the error itself demands.
+//! Finds failures: errors that no later call resolved in a way that another run could reuse. The lesson is only
+//! what the error itself demands.
 
 use retro_core::finding::{Finding, FindingKind};
 

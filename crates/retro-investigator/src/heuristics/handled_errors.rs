@@ -11,10 +11,11 @@ use super::call::Call;
 use super::manner::is_name;
 use super::prompt_injection::is_prompt_injection;
 
-/// Minimum weight, in thousandths, of a memory whose fix counts as known; below it memories are archived.
+/// Minimum weight, in thousandths, of a memory whose fix counts as known. Memories with a lower weight are
+/// archived.
 const FIX_WEIGHT_MIN: u16 = 50;
 
-/// Errors of a run that are handled already: there is one lesson for each error, tool and step.
+/// Errors of a run that already have a lesson. There is at most one lesson for each error, tool and step.
 #[derive(Debug, Default)]
 pub(super) struct HandledErrors {
     handled: HashSet<ErrorKey>,
@@ -24,7 +25,7 @@ pub(super) struct HandledErrors {
 
 type ErrorKey = (Step, String, String);
 
-/// Transient errors. They say nothing about how to make the call.
+/// Matches transient errors, which say nothing about how to make the call.
 static TRANSIENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)rate.?limit|too many requests|\b429\b|\b50[234]\b|try again|temporar|overloaded|unavailable$|",
@@ -37,7 +38,8 @@ static TRANSIENT: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl HandledErrors {
-    /// Starts with no error handled, and with the fixes that memories and earlier findings know.
+    /// Starts without handled errors, and with the fixes that the brief's memories and earlier findings
+    /// contain.
     pub(super) fn from_brief(brief: &InvestigationBrief) -> Self {
         let living = brief.memories.iter().filter(|memory| memory.weight.get() >= FIX_WEIGHT_MIN);
         let memories = living.filter_map(|memory| Some((memory.step.as_ref()?, &memory.cue)));
@@ -48,7 +50,7 @@ impl HandledErrors {
         Self { handled: HashSet::new(), known_fixes: keyed.collect() }
     }
 
-    /// Returns whether the error needs a lesson and no fix of it is known. Loops and failures yield only
+    /// Returns whether the error needs a lesson and no fix for it is known. Loops and failures yield only
     /// warnings, which are pointless when a fix is known.
     pub(super) fn needs_warning(&self, step: &Step, call: &Call<'_>) -> bool {
         self.needs_lesson(step, call) && !self.known_fixes.contains(&error_key(step, call))
@@ -72,7 +74,7 @@ impl HandledErrors {
     }
 }
 
-/// Returns whether an error is transient. A timeout of the work itself is not.
+/// Returns whether an error is transient. A timeout of the work itself is not transient.
 pub(super) fn is_transient_error(error: &str) -> bool {
     TRANSIENT.is_match(error)
 }

@@ -1,5 +1,5 @@
-//! Builds findings: a title of one sentence with its cue, a description of the case in a few sentences, and a
-//! quote as evidence.
+//! Builds findings: a title of one sentence with its cue, a content that describes the case in a few sentences,
+//! and a quote as evidence.
 
 use retro_core::finding::{CONTENT_CHARS_MAX, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX};
 use retro_core::id::Step;
@@ -11,7 +11,7 @@ use super::manner::Manner;
 use super::quote::shorten_text;
 use super::tool_output::summarize_output;
 
-/// Maximum number of characters of the arguments and of the answer that the content shows, each.
+/// Maximum number of characters of the arguments that the content shows. The same limit applies to the answer.
 const SHOWN_CHARS_MAX: usize = 240;
 
 /// Lesson about an error, before it becomes a finding.
@@ -20,7 +20,7 @@ pub(super) struct Lesson {
     pub(super) title: String,
     pub(super) avoid: Option<Manner>,
     pub(super) prefer: Option<Manner>,
-    /// One sentence about what happened after the failing call.
+    /// Sentence about what happened after the failing call.
     pub(super) after: String,
 }
 
@@ -58,7 +58,7 @@ impl Lesson {
     }
 }
 
-/// Notes in the finding at the blamed turn of a failed run that no later call got past its error.
+/// Appends to the findings about the blamed turn that the run failed and no later call of the tool succeeded.
 pub(super) fn append_blame(findings: &mut [Finding], blame: Option<Blame>) {
     const NOTE: &str = " The run failed, and no later call of the tool succeeded.";
     let Some(Blame { turn, sign: BlameSign::UnresolvedError }) = blame else { return };
@@ -70,8 +70,8 @@ pub(super) fn append_blame(findings: &mut [Finding], blame: Option<Blame>) {
     }
 }
 
-/// Returns the subject of a lesson: the tool, with its parameter or program if the lesson is about it. A
-/// lesson and its reverse have the same subject.
+/// Returns the subject of a lesson: the tool, followed by the parameter or program that the lesson is about, if
+/// any. A lesson and its reverse have the same subject.
 fn lesson_subject(failing: &Call<'_>, manner: Option<&Manner>) -> String {
     let tool = failing.tool;
     match manner {

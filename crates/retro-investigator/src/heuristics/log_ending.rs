@@ -1,9 +1,9 @@
 //! Recognises answers that are logs and end with an error.
 //!
 //! Such an answer begins with what went well, and the program that printed it stopped at its last lines. So
-//! only the end counts, and only words with which errors begin, after any prefix of the runner (a time, the
-//! number of a build step). The output of tools that fetch or print other people's text may end in anything and
-//! is excluded.
+//! only the end is read, and only lines that begin with the words of an error count, after any prefix of the
+//! runner (a time, the number of a build step). The output of tools that fetch or print other people's text may
+//! end in anything and is excluded.
 
 use std::sync::LazyLock;
 
@@ -13,9 +13,9 @@ use super::arguments::Arguments;
 use super::failing_line::{failing_lines, strip_log_prefix};
 use super::lookup;
 
-/// Number of last lines that are considered, because some programs add a remark after their error.
+/// Number of lines at the end that may contain the error. Some programs add a remark after it.
 const LAST_LINES: usize = 3;
-/// Maximum number of lines that are read from the end to find them between empty lines and hints.
+/// Maximum number of lines that are read from the end of an answer, empty lines and hints included.
 const LINES_READ_MAX: usize = 40;
 
 macro_rules! pattern {
@@ -46,12 +46,13 @@ const SHOWING_TOOLS: &[&str] = &[
     "log", "logs", "diff", "download", "browse", "browser", "page", "web", "crawl", "scrape", "click",
     "visit", "print", "history",
 ];
-/// Programs, and subcommands, that print other people's text.
+/// Programs that print other people's text.
 const SHOWING_PROGRAMS: &[&str] =
     &["echo", "printf", "curl", "wget", "journalctl", "diff", "dmesg", "ls", "find"];
 const SHOWING_WORDS: &[&str] = &["log", "logs", "show", "diff", "blame", "history"];
 
-/// Returns the words that say why the work failed if the answer is a log that ends in an error.
+/// Returns the words that say why the work failed if the answer is a log that ends in an error; otherwise
+/// `None`.
 pub(super) fn find_final_error<'a>(tool: &str, arguments: &Arguments, answer: &'a str) -> Option<&'a str> {
     if prints_foreign_text(tool, arguments) {
         return None;
@@ -72,13 +73,13 @@ pub(super) fn find_final_error<'a>(tool: &str, arguments: &Arguments, answer: &'
     (answer.trim().contains('\n') && !goes_on).then(why)
 }
 
-/// Returns the line without the runner's prefixes.
+/// Returns the line without the colours, the time and the number of a build step before it.
 fn strip_step_number(line: &str) -> &str {
     let line = strip_log_prefix(line).trim();
     NUMBERED.find(line).map_or(line, |front| &line[front.end()..])
 }
 
-/// Returns whether the call prints other people's text, which may end in an error of theirs.
+/// Returns whether the call prints other people's text, which may end in an error that the call did not cause.
 pub(super) fn prints_foreign_text(tool: &str, arguments: &Arguments) -> bool {
     let mut parts = tool.split(['_', '-', '.', ' ']).map(str::to_lowercase);
     lookup::is_lookup_name(tool)

@@ -38,8 +38,8 @@ pattern!(
 pattern!(DATABASES, r"(?i)^show\s+(?:databases|schemas)");
 pattern!(HELP, r"(?:^|\s)(?:--help|-h|--version)\s*$");
 
-/// Returns the label of a look-up in lessons, the same for all look-ups of the same thing; `None` for any
-/// other call.
+/// Returns the label that lessons use for a look-up; it is the same for all look-ups of the same thing. Returns
+/// `None` for any other call.
 pub(super) fn lookup_label(call: &Call<'_>) -> Option<String> {
     let label = match call.arguments.as_command() {
         // A search tool takes its one text in the parameter of a command, so its name decides. For a

@@ -1,6 +1,6 @@
-//! Manners: ways of making a call, as stored in `Cue::avoid` and `Cue::prefer`.
+//! Defines manners: ways of making a call, whose text form is stored in `Cue::avoid` and `Cue::prefer`.
 //!
-//! The text form of a manner is readable, is equal for equal manners, and can be parsed back when a later run
+//! The text form of a manner is readable and the same for equal manners, and it can be parsed when a later run
 //! is judged by it. A text that is not a known manner (a person's own words) matches a call whose arguments
 //! contain it.
 
@@ -15,41 +15,42 @@ use super::call::Call;
 use super::lookup;
 use super::prerequisite;
 
-/// Constructor of a manner from the name of a parameter or a program and a detail.
+/// Constructs a manner from the name of a parameter or program and from a detail, such as a type or an option.
 type MannerConstructor = fn(String, String) -> Manner;
 
-/// Way of making a call.
+/// Way of making a call. A first field contains the name of the parameter, program or tool; a second field
+/// contains the detail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// The call has the parameter.
+    /// The call has this parameter.
     WithParameter(String),
-    /// The call lacks the parameter.
+    /// The call does not have this parameter.
     WithoutParameter(String),
-    /// The parameter has this JSON type.
+    /// The value of the parameter has this JSON type.
     Typed(String, String),
-    /// The parameter is written in this pattern.
+    /// The value of the parameter is written in this pattern, as [`value_pattern`] returns it.
     Written(String, String),
-    /// The parameter names a thing of this kind, such as `credit_card` in `credit_card_17`.
+    /// The value of the parameter is an id of this kind, such as `credit_card` in `credit_card_17`.
     Kind(String, String),
-    /// The parameter has this word of a fixed choice.
+    /// The value of the parameter is this word of a fixed choice.
     Value(String, String),
-    /// The program is called with the option.
+    /// The program is called with this option.
     WithOption(String, String),
-    /// The program is called without the option.
+    /// The program is called without this option.
     WithoutOption(String, String),
-    /// This program is used instead of others with the same purpose.
+    /// This program is used instead of another program with the same purpose.
     Program(String),
-    /// This tool is used instead of another.
+    /// This tool is used instead of another tool.
     Tool(String),
-    /// Another call comes first, which looks something up or prepares this one.
+    /// A call with this label is made first, to look something up or to prepare for this call.
     CalledFirst(String),
     /// The command is sent in a code block.
     Fenced,
     /// The command is sent without a code block.
     Bare,
-    /// The identical call is repeated.
+    /// The identical call is made again.
     SameCallAgain,
-    /// The arguments contain this text, which does not describe any other manner.
+    /// The arguments contain this text. Used for a text that describes no other manner.
     Text(String),
 }
 
@@ -117,8 +118,8 @@ impl Manner {
         read.unwrap_or_else(|| Self::Text(text.to_owned()))
     }
 
-    /// Returns whether the call could be made in this manner or its opposite: it has the parameter or runs the
-    /// program.
+    /// Returns whether the call could be made in this manner or in its opposite, because it has the parameter
+    /// or runs the program.
     pub(super) fn applies_to(&self, call: &Call<'_>) -> bool {
         match self {
             Self::Typed(key, _) | Self::Written(key, _) | Self::Kind(key, _) | Self::Value(key, _) => {
@@ -132,8 +133,8 @@ impl Manner {
         }
     }
 
-    /// Returns whether the call was made in this manner. Always `false` for [`Self::SameCallAgain`], which one
-    /// call cannot show.
+    /// Returns whether the call was made in this manner. Always returns `false` for [`Self::SameCallAgain`],
+    /// which a single call cannot show.
     pub(super) fn matches_call(&self, call: &Call<'_>) -> bool {
         let command = call.arguments.as_command();
         let text_of = |key: &str| find_parameter(call, key).and_then(Value::as_str);
@@ -164,10 +165,11 @@ impl Manner {
     }
 }
 
-/// Longest name of a tool, a parameter or a program in a lesson, in characters.
+/// Maximum length in characters of the name of a tool, a parameter or a program in a lesson.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Returns whether a text is a plain name. Other characters could end the place of the name in a sentence.
+/// Returns whether a text is a plain name. Other characters could end the part of a sentence that contains the
+/// name.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.chars().count() <= NAME_CHARS_MAX
@@ -195,7 +197,7 @@ fn has_option(call: &Call<'_>, program: &str, option: &str) -> Option<bool> {
     command.programs().any(|one| one == program).then(|| words.any(|word| word == option))
 }
 
-/// Formats a value for a lesson: a word, `true`, `false`.
+/// Formats a value for a lesson, such as a word, `true` or `false`.
 pub(super) fn format_value(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -212,7 +214,8 @@ pub(super) const fn json_type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Returns the kind in an id: the words before its digits, such as `credit_card` in `credit_card_2198526`.
+/// Returns the kind of an id, which is the words before its digits, such as `credit_card` in
+/// `credit_card_2198526`.
 pub(super) fn id_kind(text: &str) -> Option<&str> {
     let (kind, digits) = text.rsplit_once(['_', '-'])?;
     let named = kind.starts_with(|c: char| c.is_ascii_lowercase())

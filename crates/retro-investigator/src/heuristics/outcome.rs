@@ -18,28 +18,28 @@ use super::quote::first_chars;
 use super::signature;
 use super::{edit_failure, log_ending};
 
-/// Maximum number of characters of an answer that are read, from its start, where errors are reported.
+/// Maximum number of characters that are read from the start of an answer, where errors are reported.
 const ANSWER_CHARS_MAX: usize = 6_000;
 /// Maximum number of lines of an answer that are read.
 const LINES_MAX: usize = 60;
 /// Maximum number of lines of a refusal; a longer answer is the requested content.
 const REFUSAL_LINES_MAX: usize = 4;
 
-/// Outcome of a call.
+/// Outcome of a call, as far as the log shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOutcome<'a> {
-    /// The call was answered, and nothing indicates a failure.
+    /// The call was answered, and nothing indicates that it failed.
     Succeeded,
-    /// The call failed.
+    /// The call failed, according to the log's flag or to its answer.
     Failed(CallFailure<'a>),
-    /// The log holds no answer.
+    /// The log contains no answer to the call.
     Unanswered,
 }
 
-/// Failure of a call.
+/// Failure of a call, with the words that report it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallFailure<'a> {
-    /// Words of the answer that report the failure, verbatim; empty when there are none.
+    /// Verbatim words of the answer that report the failure; empty when it contains no such words.
     pub line: &'a str,
     /// Signature of the error; empty when the failure has no words of its own.
     pub error: String,
@@ -52,7 +52,7 @@ impl<'a> CallFailure<'a> {
     }
 }
 
-/// Judges a call by the log's own flag, else by its answer.
+/// Judges a call by the log's own flag if there is one, and otherwise by its answer.
 pub(super) fn judge_outcome<'a>(call: &'a ToolCall, arguments: &Arguments) -> CallOutcome<'a> {
     let answer = call.answer.as_deref().map(str::trim);
     match (call.failed, answer) {
@@ -70,8 +70,8 @@ pub(super) fn judge_outcome<'a>(call: &'a ToolCall, arguments: &Arguments) -> Ca
     }
 }
 
-/// Judges code that a terminal executed and whose failure the terminal reports. The output may be anything, so
-/// it supplies the failure's words only if they read as an error.
+/// Judges code that a terminal executed. The terminal itself reports whether it failed. The output may be
+/// anything, so it supplies the failure's words only if they read as an error.
 pub(super) fn judge_terminal<'a>(
     failed: bool,
     tool: &str,
@@ -221,7 +221,7 @@ fn find_exception(answer: &str) -> Option<&str> {
 }
 
 /// Returns the first complaint of a shell answer that consists of complaints only. Other output means that the
-/// command worked, unless the program says at its end that it did not.
+/// command worked, unless the program says at the end that it did not.
 fn find_shell_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     if let Some(line) = find_exit_complaint(command, answer).or_else(|| find_fatal_complaint(command, answer))
     {
@@ -254,8 +254,8 @@ fn find_exit_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str
     (ends && command.words.iter().any(|word| basename(word) == speaker)).then_some(*complaint)
 }
 
-/// Returns the line that says that the command achieved nothing although the answer holds other text: the shell
-/// could not parse it, or its last program could not use its input.
+/// Returns the line that says that the command achieved nothing although the answer contains other text: the
+/// shell could not parse the command, or the last program could not use its input.
 fn find_fatal_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
     let first = lines.clone().next()?;
@@ -269,7 +269,7 @@ fn find_fatal_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a st
     })
 }
 
-/// Returns whether this line is a complaint of a program of the command, or of the shell.
+/// Returns whether this line is a complaint by the shell or by a program of the command.
 fn is_complaint(command: &Command, line: &str) -> bool {
     if !COMPLAINT.is_match(line) {
         return false;
@@ -282,7 +282,7 @@ fn is_complaint(command: &Command, line: &str) -> bool {
         || command.programs().any(|program| program.starts_with(speaker) && !speaker.is_empty())
 }
 
-/// Returns the line that says why the work failed, from the log of work that is known to have failed.
+/// Returns the line of a log that says why the work failed. The work must be known to have failed.
 fn find_failing_line(answer: &str) -> Option<&str> {
     failing_lines(answer).first().map(|line| line.text)
 }
@@ -297,7 +297,7 @@ fn find_error_line(answer: &str) -> Option<&str> {
     })
 }
 
-/// Returns whether the answer is the content of files, which may say anything.
+/// Returns whether the command prints the contents of files, which may say anything.
 fn prints_files(command: &Command) -> bool {
     const PRINTERS: &[&str] = &[
         "cat",

@@ -17,8 +17,8 @@ static INJECTION: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
-/// Returns whether a text tries to command an agent, links elsewhere, or holds marks that could end its place
-/// in a prompt.
+/// Returns whether a text tries to command an agent, contains a link, or contains marks that could end its
+/// section of a prompt.
 pub(super) fn is_prompt_injection(text: &str) -> bool {
     INJECTION.is_match(text)
 }

@@ -1,4 +1,4 @@
-//! Verbatim excerpts of at most the length that the core stores.
+//! Extracts verbatim quotes, no longer than the core stores.
 
 use retro_core::finding::{QUOTE_CHARS_MAX, Quote};
 use retro_core::trajectory::QuotePlace;

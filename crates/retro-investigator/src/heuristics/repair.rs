@@ -1,19 +1,21 @@
-//! Repairs: a call fails and a changed call gets past the error; the difference is the lesson.
+//! Finds repairs: a call fails, and a changed call no longer gives the error. The difference between the calls
+//! is the lesson.
 //!
 //! Kinds of lessons, most valuable first:
-//! 1. **Look-up.** A look-up was made between the two calls, and its answer holds a name that the later call
-//!    uses and the failing one did not. The lesson is to look up first. A name that was guessed correctly is
-//!    not a lesson.
+//! 1. **Look-up.** A look-up was made between the two calls, and its answer contains a name that the later call
+//!    uses and the failing call did not use. The lesson is to look up first. A name that was guessed correctly
+//!    is not a lesson.
 //! 2. **Manner.** The later call succeeded and differs in one way that means the same in another run: a
 //!    parameter added, removed or renamed, another type, spelling, kind or choice, another option or program.
 //!    Where the error does not say what it is about, an added option or another choice counts only between two
 //!    consecutive calls.
-//! 3. **Stated.** The later call uses a number that the error named.
+//! 3. **Stated number.** The later call uses a number that the error named.
 //! 4. **Prerequisite.** The identical call succeeded after one other call (`prerequisite`).
-//! 5. **Tool.** Another tool took exactly the same arguments, or another look-up of the same kind answered.
+//! 5. **Tool.** Another tool took exactly the same arguments, or another look-up of the same kind gave an
+//!    answer.
 //!
-//! Any other difference is only a value of its run and not a repair. `failure` derives a lesson from the
-//! error alone.
+//! Any other difference concerns only values of this run and is not a repair. `failure` derives a lesson from
+//! the error alone.
 
 use std::collections::BTreeSet;
 
@@ -30,15 +32,17 @@ use super::manner::{Manner, is_name};
 use super::prerequisite;
 use super::quote::first_chars;
 
-/// Maximum number of calls after a failing call that are considered; later calls have other reasons.
+/// Maximum number of calls after a failing call that are considered. Later calls are made for other reasons.
 const CALLS_AFTER_MAX: usize = 12;
 /// Maximum number of calls within which another tool must follow to count as a replacement.
 const TOOL_SWITCH_CALLS_MAX: usize = 4;
-/// Minimum number of leading parts that the names of two look-ups of one kind share, as in `find_user_by_…`.
+/// Minimum number of leading words that the names of two look-ups of one kind have in common, as in
+/// `find_user_by_…`.
 const TOOL_PARTS_SHARED_MIN: usize = 3;
 /// Maximum number of characters of a look-up's answer that are searched for names.
 const ANSWER_CHARS_MAX: usize = 20_000;
-/// Minimum length of a name that is searched for in an answer; shorter names occur in every answer.
+/// Minimum length in characters of a name that is searched for in an answer. Shorter names occur in every
+/// answer.
 const NAME_CHARS_MIN: usize = 2;
 
 /// Returns the repairs of a step, one for each error.
@@ -88,7 +92,7 @@ fn find_repair(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
         .find_map(|later| lesson_from_tool_switch(failing, later))
 }
 
-/// Returns whether a later command prepares the failing one, and is not another way of writing it.
+/// Returns whether a later command prepares for the failing command and is not another way of writing it.
 fn is_preparation(failing: &Call<'_>, later: &Call<'_>) -> bool {
     later.arguments.as_command().is_some()
         && prerequisite::prerequisite_label(later)
@@ -120,7 +124,7 @@ fn build_lesson(
     }
 }
 
-/// Formats the advice for a pair of manners.
+/// Formats the advice to prefer one manner to another.
 fn format_advice(avoid: &Manner, prefer: &Manner) -> String {
     match (avoid, prefer) {
         (Manner::WithParameter(removed), Manner::WithParameter(added)) => {
@@ -152,7 +156,8 @@ fn format_advice(avoid: &Manner, prefer: &Manner) -> String {
     }
 }
 
-/// Returns the lesson of a look-up whose answer holds a name that is new in the later call.
+/// Returns the lesson to look up first, if the answer to a look-up contains a name that only the later call
+/// uses.
 fn lesson_from_lookup(
     failing: &Call<'_>,
     later: &Call<'_>,
@@ -195,7 +200,7 @@ fn describe_progress(later: &Call<'_>) -> String {
     if later.succeeded() { describe_success(later) } else { "The error did not come again.".to_owned() }
 }
 
-/// Returns the names and values of a call, in lower case.
+/// Returns the names and values in the arguments of a call, in lower case.
 fn collect_names(call: &Call<'_>) -> BTreeSet<String> {
     match call.arguments.as_object() {
         Some(map) => {

@@ -1,5 +1,5 @@
-//! Retry loops: a tool gives the same error again and again, to the identical call or to one variation after
-//! another.
+//! Finds retry loops: a tool gives the same error again and again, whether the identical call or a variation of
+//! it is made.
 //!
 //! Where the error says what it demands, that is the lesson. A single failure yields the same lesson, so a run
 //! that loops and a run that fails once confirm each other. Otherwise the lesson is not to repeat the call.
@@ -12,10 +12,10 @@ use super::handled_errors::HandledErrors;
 use super::lesson::Lesson;
 use super::manner::Manner;
 
-/// Minimum number of consecutive failures that make a loop: two are one retry.
+/// Minimum number of consecutive failures that make a loop. Two failures are only one retry.
 const REPEATS_MIN: usize = 3;
 
-/// Returns the loops of a step, one for each error.
+/// Returns the findings about the loops of a step, one for each error.
 pub(super) fn find_retry_loops(step: &StepCalls<'_>, errors: &mut HandledErrors) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut at = 0;
@@ -34,8 +34,8 @@ pub(super) fn find_retry_loops(step: &StepCalls<'_>, errors: &mut HandledErrors)
     findings
 }
 
-/// Returns the consecutive calls that fail like the one at `at`, and the index at which the next series may
-/// start. Calls of other tools without an answer (thinking aloud) do not interrupt a series.
+/// Returns the series of consecutive calls that fail like the call at `at`, and the index at which the next
+/// series may start. Calls of other tools without an answer (thinking aloud) do not interrupt a series.
 fn repeated_failures<'c, 'a>(calls: &'c [Call<'a>], at: usize) -> (Vec<&'c Call<'a>>, usize) {
     let first = &calls[at];
     let mut members = vec![first];

@@ -1,16 +1,16 @@
-//! Error signatures: the text of an error without everything that belongs to one run.
+//! Computes error signatures: the text of an error without everything that belongs to one run.
 //!
-//! Numbers, dates, paths, identifiers, addresses and quoted names become `…`; the other words stay. Errors of
-//! one class get the same signature regardless of the names in them, and errors of different classes get
-//! different ones. Some parts look like names but define the class, and stay: the program in front (`tar:`),
-//! options (`-exec`), single quoted punctuation (`)`), status codes, exception classes, a missing program,
-//! module or parameter, and the key of a value.
+//! Numbers, dates, paths, identifiers, addresses and quoted names become `…`; the other words are kept. Errors
+//! of one class get the same signature regardless of the names in them, and errors of different classes get
+//! different ones. Some parts look like names but define the class, so they are kept: the program in front
+//! (`tar:`), options (`-exec`), single quoted punctuation (`)`), status codes, exception classes, a missing
+//! program, module or parameter, and the key of a value.
 //!
-//! Templates are deliberately not mined. The miners that were tried (the crates `logdrain`, `drain3`,
-//! `drainrs` and `drain-rs`, all based on Drain) learn from earlier lines what varies, so one line gets
-//! different templates in another run, in another order or on another worker. A signature is compared with
-//! those that earlier retrospectives stored, so it must never change. It is also part of a lesson, so the
-//! words that it keeps must be readable.
+//! Templates are deliberately not learned from the data. The miners that were tried (the crates `logdrain`,
+//! `drain3`, `drainrs` and `drain-rs`, all based on Drain) learn from earlier lines what varies, so one line
+//! gets different templates in another run, in another order or on another worker. A signature is compared with
+//! those that earlier retrospectives stored, so it must never change. It is also part of a lesson, so the words
+//! that it keeps must be readable.
 
 use std::sync::LazyLock;
 
@@ -21,11 +21,12 @@ use super::quote::{first_chars, shorten_text};
 
 /// Mask for everything that belongs to one run.
 pub(super) const MASK: &str = "…";
-/// Longest signature, in characters; longer error lines hold data.
+/// Maximum length of a signature, in characters. Longer error lines contain data.
 const SIGNATURE_CHARS_MAX: usize = 160;
 /// Maximum number of characters of an error line that are read.
 const LINE_CHARS_MAX: usize = 1_000;
-/// Longest quoted name, in characters; a quotation mark without a partner within this length is an apostrophe.
+/// Maximum length of a quoted name, in characters. A quotation mark that is not closed within this length is an
+/// apostrophe.
 const QUOTED_CHARS_MAX: usize = 200;
 
 macro_rules! pattern {
@@ -81,8 +82,9 @@ pattern!(AGO, r"\b(?:\d+|an?) (?:second|minute|hour|day|week|month|year)s? ago\b
 pattern!(CALLED, r"^([A-Za-z_]{3,})\((.*)$");
 pattern!(REPEATED, r"…(?:[\s,;]*(?:and |or |& )?…)+");
 
-/// Returns the signature of an error line, equal for all errors of one class in every run. Empty when the line
-/// holds no words. Stored lessons hold signatures, so the result for a line must never change.
+/// Returns the signature of an error line, which is the same for all errors of one class in every run, and
+/// empty when the line contains no words. Stored lessons contain signatures, so the result for a line must
+/// never change.
 pub fn error_signature(line: &str) -> String {
     let line = ANSI.replace_all(first_chars(line.trim(), LINE_CHARS_MAX), "");
     let line = strip_prefixes(&line);
@@ -108,14 +110,14 @@ pub fn error_signature(line: &str) -> String {
     }
 }
 
-/// Replaces the items of a list after a word by `[…]`. An error number in brackets stays.
+/// Replaces a list in brackets after a word by `[…]`, but keeps an error number in brackets.
 fn mask_list(found: &Captures<'_>) -> String {
     let whole = &found[0];
     let numbered = whole.starts_with("[Errno ") || whole.starts_with("[WinError ");
     if numbered { whole.to_owned() } else { format!("{}[{MASK}]", &whole[..whole.find('[').unwrap_or(0)]) }
 }
 
-/// Returns whether a line begins with a place in a source file.
+/// Returns whether a line begins with a place in a source file, such as a path and a line number.
 pub(super) fn has_place(line: &str) -> bool {
     PLACE.is_match(line)
 }
@@ -137,8 +139,8 @@ fn strip_prefixes(line: &str) -> &str {
     rest.trim()
 }
 
-/// Masks the name in errors whose form shows where the name is, even when the name is a plain word. Some
-/// forms keep the name.
+/// Masks the name in an error whose known form shows where the name is, even when the name is a plain word. For
+/// some forms the name is kept.
 fn mask_known_form(line: &str) -> Option<String> {
     if let Some(found) = UNIX.captures(line) {
         // A missing path is one class for all programs, except that `xargs` reports missing programs.
@@ -225,7 +227,7 @@ fn mask_words(line: &str) -> String {
     out.join(" ")
 }
 
-/// Masks a word that belongs to one run; the punctuation around it stays.
+/// Masks a word that belongs to one run, and keeps the punctuation around it.
 fn mask_word(before: &str, word: &str, first: bool) -> String {
     if is_short_address(word) {
         return MASK.to_owned();
@@ -258,14 +260,14 @@ fn is_short_address(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | ','))
 }
 
-/// Splits `key=value`; a URL with a query does not match.
+/// Splits an assignment `key=value` into key and value. A URL with a query is not an assignment.
 fn split_assignment(word: &str) -> Option<(&str, &str)> {
     word.split_once('=')
         .filter(|(key, _)| key.chars().all(|c| c.is_ascii_alphabetic() || c == '_' || c == '-'))
 }
 
-/// Returns whether the word before a number makes it part of the class, as a status or an error number. Exit
-/// codes 1 and 2 only say that something failed.
+/// Returns whether the word before a number makes the number part of the class, as a status or an error number.
+/// Exit codes 1 and 2 are not part of it, because they only say that something failed.
 fn is_status_code(before: &str, number: &str) -> bool {
     let word = before.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let leaves = matches!(word.as_str(), "status" | "code" | "exit");
@@ -273,13 +275,13 @@ fn is_status_code(before: &str, number: &str) -> bool {
         && (matches!(word.as_str(), "http" | "errno") || (leaves && !matches!(number, "1" | "2")))
 }
 
-/// Returns the last part of a dotted exception class, and any other word unchanged.
+/// Returns the last part of the dotted name of an exception class, and any other word unchanged.
 fn exception_class(word: &str) -> &str {
     let last = word.rsplit('.').next().unwrap_or(word);
     if last.ends_with("Error") || last.ends_with("Exception") { last } else { word }
 }
 
-/// Words with digits that are common names.
+/// Words with digits that are common names, so they are not masked.
 const KNOWN_WITH_DIGITS: &[&str] = &[
     "python2",
     "python3",
@@ -307,7 +309,7 @@ const KNOWN_WITH_DIGITS: &[&str] = &[
     "iso-8601",
 ];
 
-/// Days and months, which are parts of dates. Those that are also ordinary words are left out.
+/// Names of days and months, which are parts of dates. Names that are also ordinary words are left out.
 const CALENDAR: &[&str] = &[
     "Monday",
     "Tuesday",

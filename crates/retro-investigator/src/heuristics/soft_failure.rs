@@ -1,10 +1,11 @@
-//! Failures in free words: answers that ask for something, which the agent does next.
+//! Finds failures that are reported in free words: answers that ask for something that the agent does next.
 //!
 //! "The template exists in several languages, none was chosen" neither begins like an error nor is flagged as
-//! one, and no list of words distinguishes it from a success. The next calls do: the same call follows with
-//! one parameter added or changed, or unchanged after one other call. If the answer names that parameter or
-//! that call in a sentence about something lacking or too small, and is not given again, it was a failure.
-//! The answer of a look-up never is one: its next page is no remedy.
+//! one, and no list of words distinguishes it from a success. The next calls do distinguish it: the same call
+//! follows with one parameter added or changed, or it is repeated unchanged after one other call. If the answer
+//! names that parameter or that call in a sentence about something lacking or too small, and is not given
+//! again, it was a failure. The answer of a look-up is never a failure, because asking for the next page is not
+//! a remedy.
 
 use std::sync::LazyLock;
 
@@ -16,14 +17,13 @@ use super::manner::is_name;
 use super::outcome::{CallFailure, CallOutcome};
 use super::prerequisite;
 
-/// Longest answer that may be a refusal in free words, in bytes and in lines; a longer one is the requested
-/// content.
+/// Maximum length of a refusal in free words, in bytes. A longer answer is the requested content.
 const ANSWER_BYTES_MAX: usize = 400;
 const LINES_MAX: usize = 2;
-/// Maximum number of calls after such an answer that are considered: look-ups may come between it and the
+/// Maximum number of calls after a possible refusal that are considered, since look-ups may come before the
 /// next attempt.
 const CALLS_AFTER_MAX: usize = 4;
-/// Shortest word of a parameter's name that an answer has to contain, in characters.
+/// Minimum length in characters of a word in a parameter's name that is searched for in an answer.
 const WORD_CHARS_MIN: usize = 4;
 
 static LACKS: LazyLock<Regex> = LazyLock::new(|| {
@@ -68,7 +68,8 @@ pub(super) fn rejudge_calls(calls: &mut [Call<'_>]) {
     }
 }
 
-/// Returns whether the answer of a call is short prose that nothing marks as success or failure.
+/// Returns whether the answer of a call is short prose that may be a refusal, and nothing marks it as success
+/// or failure.
 fn may_be_refusal(call: &Call<'_>) -> bool {
     let answer = call.answer.trim();
     let in_words = !answer.starts_with(['{', '[', '<', '(']) && answer.lines().count() <= LINES_MAX;
@@ -84,7 +85,8 @@ fn find_request<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Returns the only parameter that the next call adds or changes, if that call got a different answer.
+/// Returns the only parameter that the next call adds or changes, if that call succeeded with a different
+/// answer.
 fn parameter_added_by<'n>(call: &Call<'_>, next: &'n Call<'_>) -> Option<&'n str> {
     let arguments = call.arguments.parameters_named_by(&next.arguments)?;
     let second = next.arguments.parameters().filter(|_| gets_past(call, next))?;
@@ -94,7 +96,8 @@ fn parameter_added_by<'n>(call: &Call<'_>, next: &'n Call<'_>) -> Option<&'n str
     (keeps_all && is_name(parameter)).then_some(parameter)
 }
 
-/// Returns the label of the call between two identical calls, if the second got a different answer.
+/// Returns the label of the call between two identical calls, if the second one succeeded with a different
+/// answer.
 fn prerequisite_done_by(call: &Call<'_>, act: &Call<'_>, next: &Call<'_>) -> Option<String> {
     let same = next.raw == call.raw && gets_past(call, next) && act.succeeded();
     prerequisite::prerequisite_label(act).filter(|_| same)

@@ -13,34 +13,34 @@ use regex::{Captures, Regex};
 
 use super::quote::first_chars;
 
-/// Maximum number of lines of an output that are read; the build of a large project prints fewer.
+/// Maximum number of lines of an output that are read. Even the build of a large project prints fewer lines.
 const LINES_MAX: usize = 100_000;
-/// Maximum number of diagnostics that are returned; a lesson needs only their number.
+/// Maximum number of diagnostics that are returned. A lesson mentions only how many there are.
 const PLACES_MAX: usize = 10_000;
 /// Maximum number of characters of a line that are read.
 const LINE_CHARS_MAX: usize = 1_000;
 
-/// Diagnostic of a tool about a place in a file.
+/// Diagnostic that a tool reports about a place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Diagnostic<'a> {
-    /// File, as the tool writes it.
+    /// Path of the file, as the tool writes it.
     pub file: &'a str,
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// Message of the tool.
+    /// Message of the tool about the place.
     pub message: &'a str,
 }
 
-/// Counts of tests by result.
+/// Numbers of tests by result, as a test runner reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TestCounts {
-    /// Tests that passed.
+    /// Number of tests that passed.
     pub passed: u32,
-    /// Tests whose assertions failed.
+    /// Number of tests whose assertions failed.
     pub failed: u32,
-    /// Tests that could not be run to their end.
+    /// Number of tests that could not be run to their end.
     pub errors: u32,
-    /// Tests that were skipped.
+    /// Number of tests that were skipped.
     pub skipped: u32,
 }
 
@@ -104,7 +104,7 @@ fn parse_diagnostic(line: &str) -> Option<Diagnostic<'_>> {
     stands.then_some(Diagnostic { file, line: number.parse().ok()?, message })
 }
 
-/// Parses the counts from the last line of an output that has them; `None` when no line does.
+/// Parses the counts from the last line of an output that contains any; `None` when no line does.
 pub fn parse_test_counts(output: &str) -> Option<TestCounts> {
     let mut counts = None;
     let mut ran = None;
@@ -163,7 +163,7 @@ fn counts_from_unittest(ran: u32, text: &str) -> TestCounts {
     counts
 }
 
-/// Parses a count; 0 when it is above 10,000,000 or no number.
+/// Parses a count. Returns 0 when it is above 10,000,000 or not a number.
 fn parse_count(digits: &str) -> u32 {
     digits.parse::<u32>().ok().filter(|number| *number <= 10_000_000).unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! Transients: errors that the identical call gets past at its next attempt. They pass without a change, even
-//! if another run changed something before it got past them.
+//! Finds transients: errors that disappear when the identical call is repeated. They disappear without a
+//! change, even if another run changed something before they disappeared.
 //!
 //! Only an attempt that directly follows the failing call counts. Any call, message or answer between the two
 //! attempts may have helped, and so may anything that another step did meanwhile.
@@ -12,9 +12,9 @@ use retro_core::trajectory::{Trajectory, Turn, TurnSource};
 use super::call::{Call, StepCalls};
 use super::manner::is_name;
 
-/// Maximum length of a message that is assumed to have no effect, in bytes.
+/// Maximum length in bytes of a message that is assumed to have no effect.
 const MESSAGE_BYTES_MAX: usize = 600;
-/// Maximum number of transients of one run; recurring patterns are found again.
+/// Maximum number of transients that are returned for one run. Recurring ones are found again in other runs.
 const TRANSIENTS_MAX: usize = 6;
 
 /// Returns the transient errors of a run, one for each error, tool and step.
@@ -67,7 +67,7 @@ fn is_undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) 
         && silent(&trajectory.turns[last])
 }
 
-/// Returns whether a message may have an effect: some agents edit files and run code by their messages.
+/// Returns whether a message may have an effect, since some agents edit files and run code by their messages.
 fn may_act(message: &str) -> bool {
     message.len() > MESSAGE_BYTES_MAX
         || ["```", "<<<<<<<", "*** Begin", "diff --git"].iter().any(|mark| message.contains(mark))

@@ -2,32 +2,33 @@
 //! memory had the same failure shows only across all runs of a retrospective:
 //! `retro_core::learn::settle_investigations` withdraws harm in that case.
 //!
-//! A memory whose cue names a tool is judged by calls. *Its calls* are the calls of that tool in its step to
-//! which it applies (they have the program or the parameter that it is about); *its own error* is the error of
-//! its cue. Without such a call the verdict is **cue not met**. Otherwise it depends on what the memory
-//! prefers:
+//! A memory whose cue names a tool is judged by calls. *Its calls* are the calls of that tool in the memory's
+//! step that have the program or the parameter that the memory is about. *Its own error* is the error of the
+//! memory's cue. If there are no such calls, the verdict is **cue not met**. Otherwise it depends on what the
+//! memory prefers:
 //!
-//! * **A manner of the call** (a parameter, an option, …). It was followed by its calls that were made in that
-//!   manner. *Helped*: one of them succeeded, and its own error came at most once before the first of them and
-//!   never after. *Applied*: one succeeded, but the error came more often; or it is unknown how they ended.
-//!   *Harmed*: none succeeded, and one failed with its own error or with an error that no other call had given
-//!   before in this run. An error that had come before, or that is transient, is no harm, so the verdict is
-//!   *applied*. *Ignored*: no call was made in that manner.
-//! * **Something before the call** (a look-up, another tool). It was followed by such a call. *Helped*: that
-//!   call succeeded, and the next of its calls did not give its own error. *Applied*: the next of its calls
-//!   did, or there was none. *Harmed*: every such call failed, and one of them with an error that is not
-//!   transient. *Ignored*: there was no such call.
-//! * **Nothing that one call can show.** A memory about repeating has its error as its cue: *ignored* when
-//!   the identical call (or a second variation) followed, *helped* when the next call was another one and
-//!   succeeded, else *applied*. A memory about an error that must not come: *ignored* when it came. When it
-//!   did not come, *helped* only if the agent's words before a call hold the words of the lesson, else
-//!   *ignored*, because an error may also disappear without the memory.
+//! * **A manner of the call** (a parameter, an option, …). A call of the memory follows it if the call was made
+//!   in that manner. *Helped*: such a call succeeded, and the memory's own error occurred at most once before
+//!   the first such call and never after it. *Applied*: such a call succeeded, but the error occurred more
+//!   often; or it is unknown how these calls ended. *Harmed*: no such call succeeded, and one failed with the
+//!   memory's own error or with an error that no other call had given before in this run. An error that had
+//!   occurred before, or that is transient, is not the memory's fault, so the verdict is *applied*. *Ignored*:
+//!   no call was made in that manner.
+//! * **Something before the call** (a look-up, another tool). The memory is followed if such a preparing call
+//!   was made. *Helped*: the preparing call succeeded, and the memory's next call did not give its own error.
+//!   *Applied*: the memory's next call did give it, or there was none. *Harmed*: every preparing call failed,
+//!   and one of them with an error that is not transient. *Ignored*: there was no such call.
+//! * **Nothing that one call can show.** A memory about repeating a call has its own error as its cue:
+//!   *ignored* when the identical call (or a second variation) followed the error, *helped* when the next call
+//!   was a different one and succeeded, else *applied*. A memory that warns of an error: *ignored* when the
+//!   error occurred. When it did not occur, *helped* only if the agent's words before a call contain the words
+//!   of the lesson, else *ignored*, because an error may also disappear without the memory.
 //!
 //! A memory without a tool is judged by its words, conservatively. *Harmed*: a call (the name of its tool and
-//! its arguments) holds most of the memory's content words and failed, with an error that is neither transient
-//! nor had come before, and no such call succeeded. *Applied*: one turn of the agent holds most of them (never
-//! for a prohibition). *Cue not met*: its step did not occur. Otherwise *ignored*. A rule of the repository is
-//! judged by its words over the whole run (`rule`).
+//! its arguments) contains most of the memory's content words and failed with an error that is not transient
+//! and had not occurred before, and no such call succeeded. *Applied*: one turn of the agent contains most of
+//! these words (never for a prohibition). *Cue not met*: its step did not occur. Otherwise *ignored*. A rule of
+//! the repository is judged by its words over the whole run (`rule`).
 
 mod rule;
 
@@ -41,15 +42,15 @@ use super::handled_errors::is_transient_error;
 use super::manner::Manner;
 use super::quote;
 
-/// Maximum number of turns of a step whose words are compared with a memory's, from the start of the step.
+/// Maximum number of turns, from the start of a step, whose words are compared with those of a memory.
 const TURNS_READ_MAX: usize = 2_000;
-/// Maximum number of characters of each text of a turn that are compared.
+/// Maximum number of characters of each text of a turn that are compared with a memory.
 const TURN_CHARS_MAX: usize = 4_000;
-/// Share of a memory's content words that one turn must hold, in hundredths.
+/// Minimum share of a memory's content words that one turn must contain, in hundredths.
 const WORDS_SHARED_MIN: usize = 60;
-/// Minimum number of these words that one turn must hold.
+/// Minimum number of a memory's content words that one turn must contain.
 const WORDS_MIN: usize = 3;
-/// Maximum number of memories that are judged in one run; the policy presents ten.
+/// Maximum number of memories that are judged in one run. The policy presents ten.
 const MEMORIES_MAX: usize = 100;
 
 /// Judges every presented memory for which the trace contains evidence.
@@ -71,7 +72,7 @@ struct MemoryCase<'b> {
     avoid: Option<Manner>,
 }
 
-/// Verdict with its reason and a quote, which only "cue not met" may lack.
+/// Verdict with its reason and a quote. Only the verdict "cue not met" may have no quote.
 struct Ruling(MemoryVerdict, String, Option<Quote>);
 
 impl<'b> MemoryCase<'b> {
@@ -286,7 +287,7 @@ impl<'b> MemoryCase<'b> {
         }
     }
 
-    /// Quotes its own error if it occurred, otherwise the call that was made instead.
+    /// Quotes the memory's own error if it occurred, and otherwise the last call that was made instead.
     fn ignored_quote(&self, own: &[&Call<'_>], last: &Call<'_>) -> Option<Quote> {
         let failing = own.iter().find(|call| self.has_own_error(call)).and_then(|call| call.error_quote());
         failing.or_else(|| last.quote())
@@ -313,8 +314,8 @@ impl<'b> MemoryCase<'b> {
         Ruling(MemoryVerdict::Ignored, "no turn of the agent does what it says".to_owned(), any)
     }
 
-    /// Returns the first call that follows the memory and failed because of it; `None` when any such call
-    /// succeeded.
+    /// Returns the first call that did what the memory advises and failed because of it; `None` when any call
+    /// that did so succeeded.
     fn find_failed_call(&self) -> Option<&'b Call<'b>> {
         let wanted = self.advice_words()?;
         let does = |call: &&Call<'_>| contains_most_words(&format!("{} {}", call.tool, call.raw), &wanted);
@@ -330,13 +331,15 @@ impl<'b> MemoryCase<'b> {
         self.calls.iter().filter(does).filter(failed).find(|call| !came_before(call))
     }
 
-    /// Returns the words of the memory's advice; `None` when they are too few or a prohibition.
+    /// Returns the words of the memory's advice; `None` when there are too few of them or the memory is a
+    /// prohibition.
     fn advice_words(&self) -> Option<BTreeSet<String>> {
         let words = content_words(&strip_quoted_error(&self.memory.title));
         (words.len() >= WORDS_MIN && !is_prohibition(&self.memory.title)).then_some(words)
     }
 
-    /// Quotes one of the agent's texts, up to turn `until`, that holds most of the words of the memory's advice.
+    /// Quotes one of the agent's texts, up to turn `until`, that contains most of the words of the memory's
+    /// advice.
     fn quote_following_advice(&self, until: u32) -> Option<Quote> {
         let wanted = self.advice_words()?;
         let turns = self.turns.iter().filter(|(at, turn)| *at <= until && turn.source == TurnSource::Agent);
@@ -367,8 +370,8 @@ fn agent_texts(turn: u32, entry: &Turn) -> impl Iterator<Item = (QuotePlace, &st
         .chain(calls.map(move |(call, one)| (QuotePlace::Arguments { turn, call }, one.arguments.as_str())))
 }
 
-/// Returns the advice of a title without the error that it quotes, whose words would be found in any answer to
-/// it.
+/// Returns a title without the error that it quotes, because any text about the error contains the error's
+/// words.
 fn strip_quoted_error(title: &str) -> String {
     match (title.find('“'), title.rfind('”')) {
         (Some(open), Some(close)) if open < close => format!("{} {}", &title[..open], &title[close..]),

@@ -1,5 +1,5 @@
-//! Durations, counted in retrospectives. An episode that is still open at the last run counts as lasting
-//! until then.
+//! Measures how long something lasted, in retrospectives. An episode that is still open at the last run counts
+//! as lasting until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{HANDED_OUT_MIN, WorldResult};
 use crate::simulation::{MemorySnapshot, WorkflowResult};
 use crate::truth::{MemoryClaim, MemoryTruth, WorldItem};
 
-/// Durations of several episodes.
+/// Statistics about the durations of episodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub(crate) struct Episodes {
     /// Number of episodes.
@@ -17,9 +17,9 @@ pub(crate) struct Episodes {
     /// Mean duration in retrospectives.
     pub(crate) mean: f64,
     pub(crate) longest: u32,
-    /// Episodes that ended within three retrospectives.
+    /// Number of episodes that ended within three retrospectives.
     pub(crate) within_three: usize,
-    /// Episodes still open at the last run.
+    /// Number of episodes that were still open at the last run.
     pub(crate) unended: usize,
 }
 
@@ -41,7 +41,7 @@ impl Episodes {
         }
     }
 
-    /// Returns the share that ended within three retrospectives; `None` when there are no episodes.
+    /// Returns the share of episodes that ended within three retrospectives; `None` when there are no episodes.
     pub(crate) fn share_within_three(&self) -> Option<f64> {
         super::ratio(self.within_three as f64, self.count as f64)
     }
@@ -55,7 +55,7 @@ fn workflow_results<'t>(told: &'t [WorldResult<'_>]) -> impl Iterator<Item = &'t
     told.iter().flat_map(|told| &told.workflow_results)
 }
 
-/// Measures how long each memory was handed out while `so` was true of it.
+/// Measures for how long each memory could be handed out while `so` returned true for its truth.
 fn episodes_while(told: &[WorldResult<'_>], so: fn(MemoryTruth) -> bool) -> Episodes {
     let mut episodes = Vec::new();
     for story in workflow_results(told) {
@@ -83,19 +83,19 @@ fn episodes_while(told: &[WorldResult<'_>], so: fn(MemoryTruth) -> bool) -> Epis
     Episodes::from_episodes(&episodes)
 }
 
-/// Measures how long harmful memories were handed out. A memory that appears at one retrospective and is gone
-/// at the next lasted 1.
+/// Measures for how long harmful memories were handed out. The duration is 1 for a memory that appears at one
+/// retrospective and is gone at the next.
 pub(crate) fn harmful_episodes(told: &[WorldResult<'_>]) -> Episodes {
     episodes_while(told, |standing| matches!(standing, MemoryTruth::Trap | MemoryTruth::Outdated))
 }
 
-/// Measures how long memories of fixed causes that harm no run were handed out.
+/// Measures for how long memories of fixed causes were handed out, if they harm no run.
 pub(crate) fn fading_episodes(told: &[WorldResult<'_>]) -> Episodes {
     episodes_while(told, |standing| standing == MemoryTruth::Stale)
 }
 
-/// Measures the retrospectives from the one that made a memory heavy enough until a window was handed it; 1
-/// means the next window.
+/// Measures how many retrospectives it took until a run was handed a memory, counted from the retrospective
+/// that gave the memory enough weight. The duration is 1 when a run of the next window was handed it.
 pub(crate) fn waiting_episodes(told: &[WorldResult<'_>]) -> Episodes {
     let mut episodes = Vec::new();
     for story in workflow_results(told) {
@@ -119,8 +119,8 @@ pub(crate) fn waiting_episodes(told: &[WorldResult<'_>]) -> Episodes {
     Episodes::from_episodes(&episodes)
 }
 
-/// Counts, per workflow, how often a harmful lesson was handed out again after it had stopped, by the same
-/// memory or another.
+/// Returns how often per workflow a harmful lesson was handed out again after it had no longer been handed out,
+/// whether by the same memory or by another.
 pub(crate) fn comebacks_per_workflow(told: &[WorldResult<'_>]) -> f64 {
     let mut times = 0;
     for story in workflow_results(told) {

@@ -1,4 +1,4 @@
-//! Mean over seeds with its confidence interval.
+//! Computes the mean over seeds with its confidence interval.
 
 use serde::Serialize;
 
@@ -31,12 +31,12 @@ impl Interval {
         Some(Self { mean, half: t * (spread / count as f64).sqrt() })
     }
 
-    /// True when the entire interval is above zero.
+    /// Returns true when the entire interval is above zero.
     pub(crate) fn is_above_zero(&self) -> bool {
         self.mean - self.half > 0.0
     }
 
-    /// True when the entire interval is below zero.
+    /// Returns true when the entire interval is below zero.
     pub(crate) fn is_below_zero(&self) -> bool {
         self.mean + self.half < 0.0
     }

@@ -1,4 +1,4 @@
-//! Checks a world's files and reports problems with file and line.
+//! Checks the contents of a world's files and reports problems with file and line.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::values::{ValueSource, placeholder_names};
 use super::{AfterFix, AgentHabits, MemoryPattern, Workflow, line_of};
 
-/// Largest number of items (steps, causes, traps, noises and facts) in a workflow. A run is a few kilobytes.
+/// Maximum number of items (steps, causes, traps, noises and facts) in a workflow, so that a run has only a few
+/// kilobytes.
 const ITEMS_MAX: usize = 64;
 
 /// Checks that the agents' habits are probabilities.
@@ -28,7 +29,7 @@ pub(super) fn validate_agents(path: &Path, agents: &AgentHabits) -> Result<()> {
     Ok(())
 }
 
-/// One item of a workflow, as it is checked.
+/// Item of a workflow, with everything about it that is checked.
 struct CheckedItem<'a> {
     kind: &'static str,
     line: usize,
@@ -40,11 +41,11 @@ struct CheckedItem<'a> {
     arguments: Vec<&'a Value>,
     errors: Option<usize>,
     pattern: Option<&'a MemoryPattern>,
-    /// Further problems of the item.
+    /// Problems that are specific to this kind of item.
     problems: Vec<String>,
 }
 
-/// Checks everything in a workflow's file.
+/// Checks all items of a workflow. Fails with file and line at the first problem.
 pub(super) fn validate_workflow(path: &Path, text: &str, workflow: &Workflow) -> Result<()> {
     let at = |line: usize, what: &str| anyhow::anyhow!("{}:{line}: {what}", path.display());
     for (name, source) in &workflow.values.0 {

@@ -1,4 +1,5 @@
-//! Values that differ between runs: `{order}` in a text is replaced by a value drawn once per run.
+//! Fills texts with values that differ between runs: `{order}` in a text is replaced by a value that is drawn
+//! once per run.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +8,23 @@ use serde_json::Value;
 
 use crate::seeded_rng::SeededRng;
 
-/// Placeholder names with the source of their values. In texts, each `#` becomes a digit and each `@` a
+/// Sources of the values, by placeholder name. In a text that is drawn, each `#` becomes a digit and each `@` a
 /// letter.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Values(pub(crate) BTreeMap<String, ValueSource>);
 
-/// Source of a value.
+/// Source from which a value is drawn.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum ValueSource {
-    /// A text pattern.
+    /// A text in which each `#` becomes a digit and each `@` a letter.
     Pattern(String),
     /// A list from which one entry is drawn.
     List(Vec<Value>),
 }
 
-/// Values of one run.
+/// Values that were drawn for one run, by placeholder name.
 #[derive(Debug, Clone)]
 pub(crate) struct DrawnValues(BTreeMap<String, Value>);
 

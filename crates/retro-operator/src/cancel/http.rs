@@ -1,4 +1,4 @@
-//! HTTP route for cancelling a retrospective.
+//! Provides the HTTP route for cancelling a retrospective.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use super::{ActionStatus, CancelAnswer, CancelError, CancelService};
 use crate::http::store_problem;
 
-/// Name of the actor when the request does not give a name. Credentials will replace it.
+/// Name of the actor when the request does not give a name. Credentials will replace this name.
 pub(crate) const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
 
 /// Returns the route for cancelling, under `/v1`. Merge it with others and pass them to [`retro_http::serve`].
@@ -28,9 +28,9 @@ pub(crate) fn routes() -> Api<CancelService> {
 /// A request to cancel a retrospective.
 #[derive(Debug, Deserialize, ToSchema)]
 struct CancelRequest {
-    /// Reason; kept in the audit log.
+    /// Reason for the cancellation, which the audit log keeps.
     reason: String,
-    /// Name of the actor. Requests do not carry credentials yet.
+    /// Name of the person who cancels. Requests do not contain credentials yet.
     by: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl CancelRequest {
     }
 }
 
-/// Cancels an open retrospective. Its runs are released.
+/// Cancels an open retrospective and releases its runs.
 #[utoipa::path(post, path = "/v1/retrospectives/{id}/cancel", tag = "people", request_body = CancelRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = CancelAnswer)))]
 async fn cancel_retrospective(
     State(service): State<CancelService>,

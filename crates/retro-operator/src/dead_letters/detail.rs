@@ -1,4 +1,5 @@
-//! One dead letter with everything known about it: attempts, versions, replays, and the runbook of its code.
+//! Shows one dead letter with everything known about it: attempts, versions, replays, and the runbook of its
+//! code.
 
 use jiff::Timestamp;
 use retro_core::cancel::Attribution;
@@ -13,22 +14,22 @@ use super::{DeadLetterView, RedactFn, runbook};
 use crate::replay::describe_replay;
 use crate::text;
 
-/// A dead letter in full, redacted.
+/// A dead letter with its attempts, versions and replays, redacted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeadLetterDetail {
     /// The dead letter and its message.
     #[serde(flatten)]
     pub letter: DeadLetterView,
-    /// Time of the first failed attempt, by the database's clock; `None` when it failed before attempts were
-    /// recorded.
+    /// Time of the first failed attempt, by the database's clock; `None` when the message failed before
+    /// attempts were recorded.
     pub first_failed_at: Option<Timestamp>,
-    /// Time of the last failed attempt.
+    /// Time of the last failed attempt; `None` when the message failed before attempts were recorded.
     pub last_failed_at: Option<Timestamp>,
     /// All attempts, oldest first, followed by the attempts of replays.
     pub history: Vec<AttemptView>,
     /// Edited versions, oldest first; the original is version 0.
     pub versions: Vec<DeadLetterVersionRow>,
-    /// All replays, oldest first: each with its result, in one sentence.
+    /// One sentence for each replay with its result, oldest first.
     pub sent_again: Vec<String>,
     /// Runbook of the code, in Markdown: what happened, what to check, and whether a replay is safe.
     pub runbook: &'static str,
@@ -39,7 +40,8 @@ pub struct DeadLetterDetail {
 pub struct AttemptView {
     /// Number of the attempt at this stream position, from 1.
     pub attempt: u32,
-    /// Consumer of the attempt, and the stream position. A replay has its own position.
+    /// Consumer that made the attempt, and the stream position of the message. A replayed message has its own
+    /// position.
     pub position: DeliveryPosition,
     /// Time at which the attempt was counted; `None` for the first delivery, which is not counted.
     pub begun_at: Option<Timestamp>,
@@ -47,7 +49,7 @@ pub struct AttemptView {
     pub failed_at: Option<Timestamp>,
     /// Dead-letter code; `None` when the message was to be retried.
     pub code: Option<&'static str>,
-    /// Path of the field that caused the rejection.
+    /// Path of the field that caused the rejection; `None` when no single field caused it.
     pub path: Option<String>,
     /// The failure in one sentence; `None` when no failure was recorded.
     pub detail: Option<String>,
@@ -55,7 +57,8 @@ pub struct AttemptView {
     pub program_version: String,
 }
 
-/// Loads a dead letter of the tenant with its attempts, versions and replays; `None` when there is none.
+/// Loads a dead letter of the tenant with its attempts, versions and replays; `None` when the tenant has no
+/// such dead letter.
 pub async fn find_dead_letter_detail(
     store: &dyn OperatorStore,
     tenant: &Tenant,
@@ -88,7 +91,8 @@ fn redact_version(row: DeadLetterVersionRow, redact: RedactFn<'_>) -> DeadLetter
     DeadLetterVersionRow { act, ..row }
 }
 
-/// Redacts the reasons and names in the audit log of a dead letter, which people may have pasted secrets into.
+/// Redacts the reasons and names in the audit log of a dead letter, because people may have pasted secrets into
+/// them.
 pub fn redact_audit_log(rows: Vec<AuditRow>, redact: RedactFn<'_>) -> Vec<AuditRow> {
     let clean = |row: AuditRow| {
         let act = Attribution { by: redact(&row.act.by), reason: redact(&row.act.reason), at: row.act.at };
@@ -126,7 +130,7 @@ impl AttemptView {
 }
 
 impl DeadLetterDetail {
-    /// Renders the page for a terminal: the dead letter, its history, and the runbook.
+    /// Renders the dead letter, its history and the runbook for a terminal.
     pub fn render_text(&self, acts: &str) -> String {
         let mut out = self.letter.render_text(&self.replay_advice());
         if let (Some(first), Some(last)) = (self.first_failed_at, self.last_failed_at) {

@@ -1,13 +1,13 @@
-//! Editing a dead letter: an operator creates a version of it that can be handled. The original and its
+//! Edits dead letters, so that an operator can create a version that can be handled. The original and existing
 //! versions never change; each edit creates the next version.
 //!
-//! **Fixed parts.** The subject, and with it the tenant and the workflow, cannot be edited. The event's identity
-//! (source, id) cannot be edited either, unless it caused the rejection: under another identity the same run would be
-//! counted for an event that nobody sent. Only events can be edited (of a run or from GitHub); the program's own
-//! messages contain nothing for an operator to correct.
+//! **Fixed parts.** The subject, and with it the tenant and the workflow, cannot be edited. The event's
+//! identity (source, id) cannot be edited either, unless it caused the rejection, because under another
+//! identity the same run would be counted for an event that nobody sent. Only events of a run or from GitHub
+//! can be edited. The program's own messages contain nothing for an operator to correct.
 //!
-//! **Result.** The redacted diff, and the result of the consumer's parser for the new version. A version that
-//! would be rejected again is stored anyway, since a message may need several edits; the result says so.
+//! **Result.** An edit returns the redacted diff, and whether the consumer's parser accepts the new version. A
+//! version that would be rejected again is stored anyway, since a message may need several edits.
 
 mod diff;
 mod http;
@@ -41,8 +41,7 @@ pub use set_field::SetFieldError;
 /// Prefix of the placeholder for a redacted secret. A payload that contains it was copied from redacted output.
 const REDACTION_PREFIX: &str = "[redacted:";
 
-/// Access to the exact bytes of dead letters: reading, exporting and editing them. Every access is recorded in the
-/// audit log.
+/// Reads, exports and edits the exact bytes of dead letters. Every access is recorded in the audit log.
 #[derive(Clone)]
 pub struct EditService {
     pub(super) store: Arc<dyn DeadLetterEditStore>,
@@ -51,22 +50,22 @@ pub struct EditService {
     pub(super) redact: SharedRedactFn,
 }
 
-/// An edit of a payload.
+/// Change to a dead letter's payload, as an operator requests it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
     /// Replaces the whole payload.
     ReplacePayload(Vec<u8>),
-    /// Sets fields by path, in order; every other byte stays.
+    /// Sets these fields, given by path, in order. Every other byte is kept.
     SetFields(Vec<(String, Value)>),
 }
 
 /// A version that was created, or that a dry run would create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EditedVersion {
-    /// Id of the dead letter.
+    /// Id of the dead letter that was edited.
     #[schema(value_type = String)]
     pub letter: DeadLetterId,
-    /// Number of the version; missing after a dry run.
+    /// Number of the new version; missing after a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
     /// Number of the version that was edited; 0 is the original.
@@ -77,17 +76,17 @@ pub struct EditedVersion {
     pub readable: bool,
     /// Predicted result of a replay, in one sentence.
     pub would: String,
-    /// Unified diff of the rendered messages; redacted.
+    /// Redacted unified diff of the rendered messages.
     pub difference: String,
 }
 
-/// Reasons why no version was created. Nothing is stored in these cases.
+/// Reasons why no version was created. Nothing was stored in these cases.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     /// The actor or the reason is missing or too long.
     #[error(transparent)]
     Attribution(#[from] AttributionError),
-    /// A field cannot be set.
+    /// A field cannot be set, for example because its path is invalid.
     #[error(transparent)]
     Set(#[from] SetFieldError),
     /// The edit is not allowed; the sentence says why.
@@ -98,7 +97,7 @@ pub enum EditError {
     Store(#[from] StoreError),
 }
 
-/// An event, parsed as its consumer parses it.
+/// An event, as its consumer parses it.
 enum ParsedEvent {
     Run(run_completed::RunCompleted),
     Github(github::GithubEvent),
@@ -119,8 +118,8 @@ impl EditService {
         Self { store, clock, hosts, redact }
     }
 
-    /// Creates a version of a dead letter from version `from`, or from the newest when `from` is `None`. With
-    /// `dry_run` nothing is stored. Returns `None` when the tenant has no such dead letter.
+    /// Creates a version of a dead letter from version `from`, or from the newest version when `from` is
+    /// `None`. With `dry_run` nothing is stored. Returns `None` when the tenant has no such dead letter.
     #[expect(
         clippy::too_many_arguments,
         reason = "each argument comes from the request; a struct would only repeat them"
@@ -167,7 +166,7 @@ impl EditService {
         Ok(Some(edited))
     }
 
-    /// Loads one version, or the newest when `version` is `None`, with its number.
+    /// Loads one version with its number, or the newest version when `version` is `None`.
     pub(super) async fn load_version(
         &self,
         tenant: &Tenant,
@@ -191,7 +190,7 @@ impl EditService {
         }
     }
 
-    /// Builds the delivery that the broker would make for a replay. Its storage time is now, because a replay
+    /// Builds the delivery that the broker would make for a replay. The storage time is now, because a replay
     /// is a new message.
     fn build_delivery(&self, dead_letter: &DeadLetter, content: &MessageContent) -> Delivery {
         Delivery {
@@ -218,7 +217,8 @@ impl EditService {
         }
     }
 
-    /// Predicts whether a version would be accepted now and what a replay would do, in one sentence; redacted.
+    /// Predicts whether a version would be accepted now, and describes what a replay would do in one redacted
+    /// sentence.
     async fn predict_outcome(
         &self,
         consumer: &str,
@@ -273,7 +273,7 @@ impl EditService {
 }
 
 impl EditedVersion {
-    /// Renders the version for a terminal: number, predicted result, diff.
+    /// Renders the version for a terminal, with its number, the predicted result and the diff.
     pub fn render_text(&self) -> String {
         let from = match self.based_on {
             0 => "the original".to_owned(),
@@ -356,7 +356,7 @@ fn check_edit(
     }
 }
 
-/// Reads source and id from an event that may be invalid elsewhere.
+/// Reads the source and the id from an event whose other fields may be invalid.
 fn read_identity(content: &MessageContent) -> Option<(String, String)> {
     let packed_by =
         content.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(encoding::CONTENT_ENCODING));

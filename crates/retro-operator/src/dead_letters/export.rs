@@ -1,4 +1,5 @@
-//! Export of many dead letters as JSON lines, page by page: redacted, or as exact bytes for replay elsewhere.
+//! Exports many dead letters as JSON lines, page by page. They are redacted, or contain the exact bytes for a
+//! replay elsewhere.
 
 use retro_core::cancel::{Attribution, AttributionError};
 use retro_core::id::Tenant;
@@ -10,10 +11,10 @@ use super::{DeadLetterSearch, DeadLetterView, EditService, RawDeadLetter};
 
 /// Number of dead letters that an export returns when no limit is given.
 pub const EXPORT_DEFAULT: u32 = 10_000;
-/// Maximum number of dead letters in one export: those of an hour on a very bad day. The next export
+/// Maximum number of dead letters in one export, about as many as in an hour of a very bad day. The next export
 /// continues after the last dead letter.
 pub const EXPORT_MAX: u32 = 100_000;
-/// Number of dead letters read at once; each may be as large as a message.
+/// Number of dead letters that are read at once. Each may be as large as a message.
 const PAGE_SIZE: u32 = 20;
 
 /// An export in progress.
@@ -21,13 +22,13 @@ pub struct DeadLetterExport {
     service: EditService,
     tenant: Tenant,
     search: DeadLetterSearch,
-    /// Attribution of an export of exact bytes; `None` for a redacted export.
+    /// Actor and reason for an export of exact bytes; `None` for a redacted export.
     raw_access: Option<Attribution>,
     remaining: u32,
 }
 
 impl EditService {
-    /// Starts an export of the dead letters that match, up to the filter's limit. They are redacted unless
+    /// Starts an export of the matching dead letters, up to the filter's limit. They are redacted unless
     /// `exact_for` gives a person and a reason.
     pub fn start_export(
         &self,
@@ -49,8 +50,8 @@ impl EditService {
 }
 
 impl DeadLetterExport {
-    /// Returns the next lines, or `None` at the end. An export of exact bytes is recorded in the audit log before
-    /// each page is returned.
+    /// Returns the next lines, or `None` at the end of the export. An export of exact bytes is recorded in the
+    /// audit log before each page is returned.
     pub async fn next_page(&mut self) -> Result<Option<String>, StoreError> {
         if self.remaining == 0 {
             return Ok(None);
@@ -88,7 +89,7 @@ fn to_json_line(of: &impl Serialize) -> String {
     format!("{}\n", serde_json::to_string(of).expect("serialization of plain data does not fail"))
 }
 
-/// The last line of an export whose text search stopped before it had scanned every dead letter.
+/// Returns the last line of an export whose text search stopped before it had scanned every dead letter.
 fn truncation_line() -> String {
     to_json_line(
         &json!({"cut": true, "detail": "older letters were not looked at: narrow the search, or go on with `until`"}),

@@ -1,4 +1,4 @@
-//! The redacted message of a dead letter.
+//! Shows the redacted message of a dead letter.
 
 use bytes::Bytes;
 use retro_core::json::{JsonBounds, JsonDocument, JsonNode};
@@ -9,13 +9,13 @@ use serde::Serialize;
 use super::RedactFn;
 use crate::text;
 
-/// Maximum number of payload lines in terminal output, a few screenfuls. `-o json` prints all of them.
+/// Maximum number of payload lines in terminal output, which fill a few screens. `-o json` prints all lines.
 const TERMINAL_LINES_MAX: usize = 200;
 /// Maximum number of payload characters in terminal output, since a payload may be a single line.
 const TERMINAL_CHARS_MAX: usize = 20_000;
 
-/// Maximum number of values and keys in a payload that is still indented: each may be on its own line,
-/// indented by its depth.
+/// Maximum number of values and keys in a payload that is indented. Each may be on its own line, indented by
+/// its depth, so a larger payload would grow too much.
 const INDENTED_VALUES_MAX: usize = 50_000;
 
 /// A redacted message.
@@ -79,8 +79,8 @@ fn indent_json(json: JsonNode<'_>) -> String {
     serde_json::to_string_pretty(&json).expect("parsed JSON can be serialized")
 }
 
-/// Redacts a header. Name and value go together through the JSON redactor, because a name such as `Authorization`
-/// marks its value as a secret.
+/// Redacts a header. The name and the value are redacted together as JSON, because a name such as
+/// `Authorization` marks its value as a secret.
 fn redact_header(name: &str, value: &str, redact: RedactFn<'_>) -> (String, String) {
     let named = JsonDocument::from_value(&serde_json::json!({ name: value }));
     let (clean, _) = Redactor::shared().redact_json(named.root());

@@ -1,5 +1,5 @@
-//! The exact bytes of a dead letter, for operators who edit it or send it elsewhere. Each access needs a reason and
-//! is recorded in the audit log *before* anything is returned.
+//! Reads the exact bytes of a dead letter, for operators who edit it or send it elsewhere. Each access needs a
+//! reason and is recorded in the audit log *before* anything is returned.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -20,7 +20,7 @@ pub struct RawDeadLetter {
     /// Id of the dead letter.
     #[schema(value_type = String)]
     pub id: DeadLetterId,
-    /// Version of these bytes; 0 is the original.
+    /// Number of the version that the bytes are from; 0 is the original.
     pub version: u32,
     /// NATS subject of the message.
     pub subject: String,
@@ -31,7 +31,7 @@ pub struct RawDeadLetter {
     pub payload_base64: String,
     /// SHA-256 of the payload, in hex.
     pub payload_sha256: String,
-    /// Code, field and sentence of the rejection.
+    /// Code of the rejection, path of the field that caused it, and the reason in one sentence.
     #[schema(value_type = Object)]
     pub rejection: Rejection,
     /// Tenant from the subject; `None` when the subject could not be parsed.
@@ -40,13 +40,13 @@ pub struct RawDeadLetter {
     /// Workflow from the subject; `None` when the subject could not be parsed.
     #[schema(value_type = Option<String>)]
     pub workflow: Option<Workflow>,
-    /// Consumer that gave up, and the message's stream and sequence.
+    /// Consumer that gave up on the message, with the message's stream and sequence number.
     #[schema(value_type = Object)]
     pub position: DeliveryPosition,
-    /// Current status.
+    /// Current status of the dead letter.
     #[schema(value_type = String)]
     pub status: DeadLetterStatus,
-    /// Number of delivery attempts.
+    /// Number of attempts to deliver the message.
     pub attempts: u32,
     /// Time at which the broker stored the message.
     #[schema(value_type = String)]
@@ -77,15 +77,16 @@ impl RawDeadLetter {
         }
     }
 
-    /// Returns the decoded payload.
+    /// Returns the payload decoded from Base64.
     pub fn decode_payload(&self) -> Vec<u8> {
         BASE64.decode(&self.payload_base64).expect("`payload_base64` is always valid Base64")
     }
 }
 
 impl EditService {
-    /// Returns the exact bytes of one version, or of the newest when `version` is `None`; 0 is the original. Records
-    /// the access in the audit log first. Returns `None` when the tenant has no such dead letter.
+    /// Returns the exact bytes of one version, or of the newest version when `version` is `None`. Version 0 is
+    /// the original. Records the access in the audit log first. Returns `None` when the tenant has no such dead
+    /// letter.
     pub async fn read_raw(
         &self,
         tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! The runbook of each code, from `deploy/runbooks`.
+//! Contains the runbook of each dead-letter code, from `deploy/runbooks`.
 
 use retro_core::dead_letter::Code;
 

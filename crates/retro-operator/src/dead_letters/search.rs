@@ -1,5 +1,5 @@
-//! Text search in dead letters. Only the redacted text is searched, so that nobody can confirm a secret by searching
-//! for it.
+//! Searches dead letters for a text. Only the redacted text is searched, so that nobody can confirm a secret by
+//! searching for it.
 
 use std::ops::ControlFlow;
 
@@ -8,10 +8,10 @@ use retro_store::{DeadLetter, DeadLetterFilter, OperatorStore, Result};
 
 use super::{DeadLetterView, MessageView, RedactFn};
 
-/// Number of dead letters read per page of a text search.
+/// Number of dead letters that a text search reads at once.
 const PAGE_SIZE: u32 = 200;
-/// Maximum number of dead letters that one search scans. Each has to be redacted first, so this bounds the
-/// time of a request.
+/// Maximum number of dead letters that one search scans. Each dead letter has to be redacted first, so this
+/// bounds the time of a request.
 const SCANNED_MAX: u32 = 20_000;
 
 /// A search for dead letters.
@@ -19,7 +19,7 @@ const SCANNED_MAX: u32 = 20_000;
 pub struct DeadLetterSearch {
     /// Filter for the store; its limit is the number of requested results.
     pub filter: DeadLetterFilter,
-    /// Text that the redacted dead letter must contain, ignoring case.
+    /// Text that the redacted dead letter must contain, ignoring case; `None` matches every dead letter.
     pub text: Option<String>,
 }
 
@@ -28,13 +28,13 @@ pub struct DeadLetterSearch {
 pub struct SearchResult {
     /// Matching dead letters, newest first.
     pub dead_letters: Vec<DeadLetter>,
-    /// True when the search stopped before it had scanned every dead letter; older ones may match.
+    /// True when the search stopped before it had scanned every dead letter, so that older ones may match.
     pub truncated: bool,
 }
 
 impl DeadLetterSearch {
-    /// Returns true when the search has no filter except perhaps a status. An action on it would affect every
-    /// dead letter of that status.
+    /// Returns true when the search has no filter except perhaps a status. An action on all matches would then
+    /// affect every dead letter of that status.
     pub fn is_empty(&self) -> bool {
         let anything = DeadLetterFilter::default();
         let limit = anything.limit;

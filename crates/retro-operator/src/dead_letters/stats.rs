@@ -1,4 +1,4 @@
-//! Dead letters grouped by cause, so that a thousand dead letters of one broken emitter are one line.
+//! Groups dead letters by cause, so that a thousand dead letters of one broken emitter take one line.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,45 +15,47 @@ use super::{DeadLetterSearch, RedactFn};
 use crate::text;
 use crate::text_table::render_table;
 
-/// Dead letters with the same cause.
+/// Group of dead letters that have the same cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadLetterGroup {
-    /// Dead-letter code.
+    /// Dead-letter code that the dead letters share.
     pub code: &'static str,
-    /// Path of the field that caused the rejection, without array indices.
+    /// Path of the field that caused the rejection, without array indices; `None` when no single field caused
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The sentence they share, redacted. Quoted text is replaced by `…`, and words with digits by `#`.
+    /// Redacted reason that the dead letters share, in one sentence. Quoted text is replaced by `…`, and words
+    /// with digits by `#`.
     pub sentence: String,
-    /// Consumer that gave up; named after its role.
+    /// Consumer that gave up on the messages, which is named after its role.
     pub consumer: String,
     /// Workflow from the subject; `None` when the subject could not be parsed.
     pub workflow: Option<Workflow>,
-    /// Number of dead letters.
+    /// Number of dead letters in the group.
     pub letters: u64,
-    /// Number of those that are still open.
+    /// Number of dead letters in the group that are still open.
     pub open: u64,
-    /// Time of the first dead letter.
+    /// Time at which the first message of the group was dead-lettered.
     pub first_seen: Timestamp,
-    /// Time of the last dead letter.
+    /// Time at which the last message of the group was dead-lettered.
     pub last_seen: Timestamp,
-    /// Id of the last dead letter, as an example.
+    /// Id of the last dead letter of the group, as an example.
     pub example: DeadLetterId,
 }
 
 /// Groups of dead letters, largest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadLetterStats {
-    /// The groups.
+    /// The groups, largest first.
     pub groups: Vec<DeadLetterGroup>,
     /// Number of dead letters in all groups.
     pub letters: u64,
-    /// True when there are more than were counted; the oldest are missing.
+    /// True when not all dead letters were counted; the oldest are missing.
     pub cut: bool,
 }
 
 impl DeadLetterSearch {
-    /// Groups the matching dead letters and ignores the filter's limit. A text search has to read and redact each
+    /// Groups the matching dead letters, ignoring the filter's limit. A text search has to read and redact each
     /// dead letter, so it covers only the newest 20,000; the result says when there are older ones.
     pub async fn compute_stats(
         &self,
@@ -78,12 +80,12 @@ impl DeadLetterSearch {
     }
 }
 
-/// Maximum number of distinct sentences read from the database; far more than there are causes.
+/// Maximum number of distinct sentences that are read from the database, far more than there are causes.
 const SENTENCES_MAX: u32 = 10_000;
 
 impl DeadLetterStats {
-    /// Groups counts by code, path, sentence, consumer and workflow. Each sentence is redacted first: normalizing it
-    /// could cut a secret so that the redactor no longer recognises it.
+    /// Groups counts by code, path, sentence, consumer and workflow. Each sentence is redacted first, because
+    /// normalizing it could cut a secret so that the redactor would no longer recognise it.
     pub fn from_counts(
         counts: impl IntoIterator<Item = DeadLetterCount>,
         cut: bool,
@@ -110,7 +112,7 @@ impl DeadLetterStats {
         Self { groups, letters, cut }
     }
 
-    /// Renders the groups as a table for a terminal of `columns`.
+    /// Renders the groups as a table for a terminal that is `columns` wide.
     pub fn render_text(&self, columns: u16) -> String {
         if self.groups.is_empty() {
             return "no dead letters\n".to_owned();
@@ -156,7 +158,7 @@ impl DeadLetterGroup {
         }
     }
 
-    /// Merges two groups; the newer example wins.
+    /// Merges two groups and keeps the newer example.
     fn merge(self, other: &Self) -> Self {
         let newer = if other.last_seen > self.last_seen { other.example } else { self.example };
         Self {
@@ -169,8 +171,8 @@ impl DeadLetterGroup {
         }
     }
 
-    /// Builds a row of few columns, because the sentence needs the width of the terminal; details go on the lines
-    /// below it.
+    /// Builds a row of only three columns, because the sentence needs the width of the terminal. Details are on
+    /// the lines below the sentence.
     fn table_row(&self) -> [String; 3] {
         let workflow = self
             .workflow
@@ -190,11 +192,11 @@ impl DeadLetterGroup {
     }
 }
 
-/// Maximum length of a group's sentence, in characters; sentences differ at their beginning.
+/// Maximum length of a group's sentence, in characters. Different sentences differ at their beginning.
 const SENTENCE_CHARS_MAX: usize = 200;
 
-/// Returns the count of a single dead letter. Text matches are counted in memory, because the database cannot search
-/// redacted text.
+/// Returns a count that contains only this dead letter. Text matches are counted in memory, because the
+/// database cannot search redacted text.
 pub(crate) fn single_count(dead_letter: &DeadLetter) -> DeadLetterCount {
     DeadLetterCount {
         rejection: dead_letter.message.rejection.clone(),

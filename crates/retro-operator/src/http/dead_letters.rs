@@ -1,4 +1,4 @@
-//! Dead letters over HTTP: lists, groups and details, all redacted.
+//! Serves dead letters over HTTP: lists, groups and details, all redacted.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,40 +17,41 @@ use crate::dead_letters::{
     redact_audit_log,
 };
 
-/// Filters for dead letters; a missing filter matches everything.
+/// Filters for dead letters. A missing filter matches every dead letter.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeadLettersQuery {
     /// Only dead letters with this code.
     #[param(value_type = Option<String>)]
     code: Option<Code>,
-    /// Only dead letters of this role: counter, sampler, investigator, writer, reviewer or tracker.
+    /// Only dead letters of the consumer with this role: counter, sampler, investigator, writer, reviewer or
+    /// tracker.
     role: Option<String>,
     /// Only dead letters of this workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
-    /// Only messages dead-lettered at or after this time, RFC 3339.
+    /// Only messages that were dead-lettered at or after this time, RFC 3339.
     #[param(value_type = Option<String>)]
     since: Option<Timestamp>,
-    /// Only messages dead-lettered before this time, RFC 3339.
+    /// Only messages that were dead-lettered before this time, RFC 3339.
     #[param(value_type = Option<String>)]
     until: Option<Timestamp>,
-    /// Only dead letters that contain this text, ignoring case, in the redacted reason, subject, headers or payload.
+    /// Only dead letters whose redacted reason, subject, headers or payload contain this text, ignoring case.
     text: Option<String>,
     /// Only dead letters with this status: open, replaying, handled, discarded or replayed.
     #[param(value_type = Option<String>)]
     status: Option<DeadLetterStatus>,
-    /// Only dead letters after this one in the list: the `next` of the previous page.
+    /// Only dead letters that come after this one in the list; pass the `next` of the previous page.
     #[param(value_type = Option<String>)]
     behind: Option<DeadLetterId>,
-    /// Maximum number of entries [default: 100; of an export 10000].
+    /// Maximum number of entries [default: 100, or 10000 for an export].
     #[param(minimum = 1)]
     limit: Option<u32>,
 }
 
 impl DeadLettersQuery {
-    /// Builds the search. The limit is `default` when no limit is given. Fails when it is 0 or more than
-    /// `max`.
+    /// Builds the search, with the limit `default` when no limit is given. Fails when the limit is 0 or more
+    /// than `max`.
     pub(crate) fn into_search(self, default: u32, max: u32) -> Result<DeadLetterSearch, Problem> {
         let limit = self.limit.unwrap_or(default);
         if !(1..=max).contains(&limit) {
@@ -71,18 +72,18 @@ impl DeadLettersQuery {
     }
 }
 
-/// A page of dead letters.
+/// Page of a list of dead letters.
 #[derive(Debug, Serialize)]
 pub(super) struct DeadLetterPage {
     items: Vec<DeadLetterView>,
     /// True when more dead letters match.
     more: bool,
-    /// Cursor for the next page; pass it as `behind`.
+    /// Cursor for the next page, to be passed as `behind`; `None` when no more dead letters match.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<DeadLetterId>,
 }
 
-/// Lists dead letters, newest first; redacted, without the messages themselves.
+/// Lists dead letters, newest first. They are redacted and do not include the messages themselves.
 #[utoipa::path(get, path = "/v1/dead-letters", tag = "people", params(DeadLettersQuery), responses((status = 200, body = schemas::DeadLetters)))]
 pub(super) async fn list_dead_letters(
     State(operator): State<ApiState>,
@@ -102,8 +103,8 @@ pub(super) async fn list_dead_letters(
     Ok(Json(DeadLetterPage { items: found.dead_letters.iter().map(view).collect(), more, next }))
 }
 
-/// Groups dead letters by cause, role and workflow, largest group first: number, number still open, first and last
-/// time, and the id of an example.
+/// Groups dead letters by cause, role and workflow, largest group first. Each group has the number of dead
+/// letters, the number still open, the times of the first and the last one, and the id of an example.
 #[utoipa::path(get, path = "/v1/dead-letters/stats", tag = "people", params(DeadLettersQuery), responses((status = 200, body = schemas::DeadLetterStats)))]
 pub(super) async fn get_dead_letter_stats(
     State(operator): State<ApiState>,
@@ -115,8 +116,8 @@ pub(super) async fn get_dead_letter_stats(
     Ok(Json(stats.map_err(|cause| store_problem(&cause))?))
 }
 
-/// Returns one dead letter: reason, position, attempts, versions, replays, the redacted message, and the runbook of
-/// its code.
+/// Returns one dead letter with its reason, position, attempts, versions, replays and redacted message, and the
+/// runbook of its code.
 #[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = schemas::DeadLetterDetail)))]
 pub(super) async fn get_dead_letter(
     State(operator): State<ApiState>,

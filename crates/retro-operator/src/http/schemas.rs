@@ -1,11 +1,11 @@
-//! Response types of the OpenAPI document. The types that are actually serialized belong to the core and the store,
-//! which do not depend on OpenAPI. Nested values are described as plain objects. Tests of the `retro` crate check
-//! real responses against these types.
+//! Defines the response types of the OpenAPI document. The types that are actually serialized belong to the
+//! core and the store, which do not depend on OpenAPI. Nested values are described as plain objects. Tests of
+//! the `retro` crate check real responses against these types.
 #![expect(dead_code, reason = "only the derived schemas are used")]
 
 use utoipa::ToSchema;
 
-/// Memories, heaviest first.
+/// Memories, those with the highest weight first.
 #[derive(ToSchema)]
 pub(super) struct Memories {
     items: Vec<Memory>,
@@ -20,10 +20,10 @@ pub(super) struct MemoryEffectView {
     /// Title of the lesson; null for a lesson that was suppressed before it became a memory.
     #[schema(required = true)]
     title: Option<String>,
-    /// The comparison; null when there are no runs of one workflow to compare.
+    /// Comparison of the runs; null when there are no runs of one workflow to compare.
     #[schema(required = true)]
     effect: Option<MemoryEffect>,
-    /// The conclusion in one sentence.
+    /// Conclusion of the comparison in one sentence.
     told: String,
 }
 
@@ -32,26 +32,26 @@ pub(super) struct MemoryEffectView {
 pub(super) struct MemoryEffect {
     with: Arm,
     without: Arm,
-    /// Tasks that were tried both with and without it.
+    /// Number of tasks that were tried both with and without the memory.
     paired_tasks: u32,
-    /// Number of observations; a claim takes ten.
+    /// Number of observations; a claim requires ten.
     observations: u32,
-    /// The estimate; null while there are too few runs for a claim.
+    /// Estimated difference; null while there are too few observations for a claim.
     #[schema(required = true)]
     estimate: Option<Estimate>,
 }
 
-/// Number of runs, and of those that succeeded.
+/// Number of runs on one side of the comparison, and the number of these that succeeded.
 #[derive(ToSchema)]
 pub(super) struct Arm {
     runs: u32,
     succeeded: u32,
 }
 
-/// Difference of the success rates and its 90 % interval, in thousandths.
+/// Estimated difference between the success rates, with the bounds of its 90 % interval, in thousandths.
 #[derive(ToSchema)]
 pub(super) struct Estimate {
-    /// `paired` (task by task) or `unpaired`.
+    /// Method of the comparison: `paired` (task by task) or `unpaired`.
     method: String,
     difference_milli: i32,
     low_milli: i32,
@@ -66,7 +66,7 @@ pub(super) struct Retrospectives {
     more: bool,
 }
 
-/// Proposals, those of the newest retrospective first.
+/// Proposals of manual retrospectives, those of the newest retrospective first.
 #[derive(ToSchema)]
 pub(super) struct Proposals {
     items: Vec<Proposal>,
@@ -74,13 +74,13 @@ pub(super) struct Proposals {
     more: bool,
 }
 
-/// A proposal of a manual retrospective, and its decision.
+/// A proposal of a manual retrospective, with the decision about it.
 #[derive(ToSchema)]
 pub(super) struct Proposal {
-    /// Id, step, lesson, and the runs that show it with their quotes.
+    /// Proposal with its id, step and lesson, and the runs that show the lesson with their quotes.
     #[schema(value_type = Object)]
     proposal: (),
-    /// Verdict, actor and time; null while the proposal is open.
+    /// Decision with its verdict, actor and time; null while the proposal is open.
     #[schema(value_type = Option<Object>, required = true)]
     decision: (),
 }
@@ -93,31 +93,32 @@ pub(super) struct Runs {
     more: bool,
 }
 
-/// Pull-request outcomes by workflow.
+/// Outcomes of pull requests, by workflow.
 #[derive(ToSchema)]
 pub(super) struct Outcomes {
     items: Vec<WorkflowOutcomes>,
-    /// Always false: all workflows are included.
+    /// Always false, because all workflows are included.
     more: bool,
 }
 
-/// The pull-request outcomes of a workflow's runs.
+/// Outcomes of the pull requests of a workflow's runs.
 #[derive(ToSchema)]
 pub(super) struct WorkflowOutcomes {
     workflow: String,
-    /// Runs that belong to a pull request.
+    /// Number of runs that belong to a pull request.
     runs: u64,
-    /// Runs whose pull request was approved.
+    /// Number of runs whose pull request was approved.
     approved: u64,
-    /// Runs whose pull request had changes requested.
+    /// Number of runs whose pull request had changes requested.
     changes_requested: u64,
-    /// Mean number of requests for changes, in thousandths.
+    /// Mean number of requests for changes, in thousandths; missing when no pull request was reviewed or has
+    /// ended.
     review_rounds_mean_milli: Option<u64>,
-    /// Runs whose pull request was merged.
+    /// Number of runs whose pull request was merged.
     merged: u64,
-    /// Runs whose pull request was closed without a merge.
+    /// Number of runs whose pull request was closed without a merge.
     closed_unmerged: u64,
-    /// Median time from opening to merge, in seconds.
+    /// Median time from opening to merge, in seconds; missing when no time is known.
     time_to_merge_median_s: Option<u64>,
 }
 
@@ -127,7 +128,7 @@ pub(super) struct DeadLetters {
     items: Vec<DeadLetter>,
     /// True when more dead letters match.
     more: bool,
-    /// Cursor for the next page; pass it as `behind`.
+    /// Cursor for the next page, to be passed as `behind`; missing when no more dead letters match.
     next: Option<String>,
 }
 
@@ -138,63 +139,65 @@ pub(super) struct DeadLetterStats {
     groups: Vec<DeadLetterGroup>,
     /// Number of dead letters in all groups.
     letters: u64,
-    /// True when there are more than were counted; the oldest are missing.
+    /// True when not all dead letters were counted; the oldest are missing.
     cut: bool,
 }
 
-/// Dead letters with the same cause.
+/// Group of dead letters that have the same cause.
 #[derive(ToSchema)]
 pub(super) struct DeadLetterGroup {
-    /// Dead-letter code.
+    /// Dead-letter code that the dead letters share.
     code: String,
-    /// Path of the field that caused the rejection, without array indices.
+    /// Path of the field that caused the rejection, without array indices; missing when no single field caused
+    /// it.
     path: Option<String>,
-    /// The sentence they share, redacted. Quoted text is replaced by `…`, and words with digits by `#`.
+    /// Redacted reason that the dead letters share, in one sentence. Quoted text is replaced by `…`, and words
+    /// with digits by `#`.
     sentence: String,
-    /// Consumer that gave up; named after its role.
+    /// Consumer that gave up on the messages, which is named after its role.
     consumer: String,
-    /// Workflow from the subject.
+    /// Workflow from the subject; null when the subject could not be parsed.
     workflow: Option<String>,
-    /// Number of dead letters.
+    /// Number of dead letters in the group.
     letters: u64,
-    /// Number of those that are still open.
+    /// Number of dead letters in the group that are still open.
     open: u64,
-    /// Time of the first dead letter, RFC 3339.
+    /// Time at which the first message of the group was dead-lettered, RFC 3339.
     first_seen: String,
-    /// Time of the last dead letter, RFC 3339.
+    /// Time at which the last message of the group was dead-lettered, RFC 3339.
     last_seen: String,
-    /// Id of the last dead letter, as an example.
+    /// Id of the last dead letter of the group, as an example.
     example: String,
 }
 
-/// A memory.
+/// A memory with its lesson, weight and evidence.
 #[derive(ToSchema)]
 pub(super) struct Memory {
     /// Id of the memory, a UUID.
     id: String,
-    /// Scope: workflow and step, or wider.
+    /// Scope of the memory: a step of a workflow, or wider.
     #[schema(value_type = Object)]
     scope: (),
-    /// Subject, title, content and cue.
+    /// Lesson with its subject, title, content and cue.
     #[schema(value_type = Object)]
     lesson: (),
-    /// tentative, active, archived, deleted, superseded or graduated.
+    /// Status of the memory: tentative, active, archived, deleted, superseded or graduated.
     status: String,
-    /// Weight in thousandths.
+    /// Weight of the memory, in thousandths.
     #[schema(maximum = 1000)]
     weight: u16,
-    /// Distinct runs that observed it.
+    /// Number of distinct runs that showed the lesson.
     observed_runs: u32,
-    /// The most recent quotes.
+    /// Most recent quotes from runs that showed the lesson.
     #[schema(value_type = Vec<Object>)]
     evidence: (),
-    /// Creation time, RFC 3339.
+    /// Time at which the memory was created, RFC 3339.
     created_at: String,
-    /// Time of the last change, RFC 3339.
+    /// Time at which the memory was last changed, RFC 3339.
     changed_at: String,
 }
 
-/// The history of a memory.
+/// History of a memory, from its first change.
 #[derive(ToSchema)]
 pub(super) struct MemoryHistory {
     /// Id of the memory, a UUID.
@@ -202,7 +205,8 @@ pub(super) struct MemoryHistory {
     /// The memory with all changes applied; null for a lesson that was suppressed before it became a memory.
     #[schema(required = true)]
     memory: Option<Memory>,
-    /// All changes, in order, with status and weight before and after, cause, reason and quote.
+    /// All changes of the memory, oldest first. Each has the status and weight before and after, the cause, the
+    /// reason and the quote.
     #[schema(value_type = Vec<Object>)]
     life: (),
     /// The effect in one line; missing when there are no runs of one workflow to compare.
@@ -212,25 +216,25 @@ pub(super) struct MemoryHistory {
 /// A retrospective in a list.
 #[derive(ToSchema)]
 pub(super) struct RetrospectiveRow {
-    /// Id, workflow, epoch, window, policy and state.
+    /// Retrospective with its id, workflow, epoch, window, policy and state.
     #[schema(value_type = Object)]
     retrospective: (),
     /// Number of finished investigations.
     investigated: u32,
-    /// Number of changes made.
+    /// Number of changes that the retrospective made to memories.
     changes: u32,
 }
 
-/// A retrospective in full.
+/// A retrospective with its sample and investigations.
 #[derive(ToSchema)]
 pub(super) struct Retrospective {
-    /// Id, workflow, epoch, window, policy and state.
+    /// Retrospective with its id, workflow, epoch, window, policy and state.
     #[schema(value_type = Object)]
     retrospective: (),
-    /// Seed, order and size; null until the sample is drawn.
+    /// Sample with its seed, order and size; null until the sample is drawn.
     #[schema(value_type = Option<Object>, required = true)]
     sample: (),
-    /// Investigations so far, finished or not.
+    /// Investigations that have begun, finished or not.
     #[schema(value_type = Vec<Object>)]
     investigations: (),
 }
@@ -238,15 +242,15 @@ pub(super) struct Retrospective {
 /// The report of a retrospective.
 #[derive(ToSchema)]
 pub(super) struct Report {
-    /// Id of the retrospective, which is also the report's id; a UUID.
+    /// Id of the retrospective, which is also the id of the report; a UUID.
     id: String,
     /// Tenant of the workflow.
     tenant: String,
     /// Name of the workflow.
     workflow: String,
-    /// Final state of the retrospective.
+    /// Final state of the retrospective: `closed` or `failed`.
     ended: String,
-    /// Policy moment, RFC 3339.
+    /// Policy moment of the retrospective, RFC 3339.
     as_of: String,
     /// Runs that cost or took far more than the workflow's median; missing when there are none.
     #[schema(value_type = Option<Vec<Object>>)]
@@ -254,56 +258,56 @@ pub(super) struct Report {
     /// Errors associated with failure, each with its p-value; missing when there are none.
     #[schema(value_type = Option<Vec<Object>>)]
     associations: (),
-    /// All investigations.
+    /// All investigations of the retrospective.
     #[schema(value_type = Vec<Object>)]
     investigations: (),
-    /// All changes, in order.
+    /// All changes that the retrospective made, in order.
     #[schema(value_type = Vec<Object>)]
     changes: (),
-    /// Policy that applied.
+    /// Policy that applied to the retrospective.
     #[schema(value_type = Object)]
     policy: (),
 }
 
-/// A run.
+/// A run of a workflow.
 #[derive(ToSchema)]
 pub(super) struct Run {
-    /// Tenant and workflow.
+    /// Tenant and workflow of the run.
     #[schema(value_type = Object)]
     key: (),
-    /// Ordinal; null when the run was recorded but not counted.
+    /// Ordinal of the run in its workflow; null when the run was recorded but not counted.
     #[schema(required = true)]
     ordinal: Option<u64>,
-    /// Facts from its event.
+    /// Facts about the run, from its event.
     #[schema(value_type = Object)]
     facts: (),
-    /// Location of its trajectory.
+    /// Location of the run's trajectory.
     #[schema(value_type = Object)]
     body: (),
-    /// Time at which it was first stored, RFC 3339.
+    /// Time at which the run was first stored, RFC 3339.
     received_at: String,
 }
 
-/// A message that could not be handled, redacted.
+/// A dead letter: a message that could not be handled, redacted.
 #[derive(ToSchema)]
 pub(super) struct DeadLetter {
     /// Id of the dead letter, a UUID.
     id: String,
-    /// Dead-letter code.
+    /// Dead-letter code: the reason why the message was given up.
     code: String,
-    /// Path of the field that caused the rejection.
+    /// Path of the field that caused the rejection; missing when no single field caused it.
     path: Option<String>,
-    /// The reason in one sentence.
+    /// Reason for the rejection in one sentence.
     detail: String,
     /// True when a replay of the unchanged message may succeed.
     retryable: bool,
-    /// Current status.
+    /// Current status of the dead letter: open, replaying, handled, discarded or replayed.
     status: String,
-    /// Number of replays so far.
+    /// Number of replays of the dead letter so far.
     replays: u32,
     /// NATS subject of the message.
     subject: String,
-    /// Number of delivery attempts.
+    /// Number of attempts to deliver the message.
     attempts: u32,
     /// Time at which the broker stored the message, RFC 3339.
     stored_at: String,
@@ -315,24 +319,24 @@ pub(super) struct DeadLetter {
     payload_sha256: String,
 }
 
-/// A dead letter in full, redacted.
+/// A dead letter with its attempts, versions and replays, redacted.
 #[derive(ToSchema)]
 pub(super) struct DeadLetterDetail {
     /// Id of the dead letter, a UUID.
     id: String,
-    /// Dead-letter code.
+    /// Dead-letter code: the reason why the message was given up.
     code: String,
-    /// Path of the field that caused the rejection.
+    /// Path of the field that caused the rejection; missing when no single field caused it.
     path: Option<String>,
-    /// The reason in one sentence.
+    /// Reason for the rejection in one sentence.
     detail: String,
     /// True when a replay of the unchanged message may succeed.
     retryable: bool,
-    /// Current status.
+    /// Current status of the dead letter: open, replaying, handled, discarded or replayed.
     status: String,
     /// NATS subject of the message.
     subject: String,
-    /// Number of delivery attempts.
+    /// Number of attempts to deliver the message.
     attempts: u32,
     /// Time at which the broker stored the message, RFC 3339.
     stored_at: String,
@@ -344,44 +348,44 @@ pub(super) struct DeadLetterDetail {
     payload_sha256: String,
     /// Headers as pairs of name and value.
     headers: Vec<Vec<String>>,
-    /// Payload as text, decompressed; JSON is indented.
+    /// Decompressed payload as text. JSON is indented.
     payload: String,
     /// True when the decompressed payload is UTF-8.
     payload_utf8: bool,
-    /// Time of the first failed attempt, RFC 3339.
+    /// Time of the first failed attempt, RFC 3339; null when the message failed before attempts were recorded.
     first_failed_at: Option<String>,
-    /// Time of the last failed attempt, RFC 3339.
+    /// Time of the last failed attempt, RFC 3339; null when the message failed before attempts were recorded.
     last_failed_at: Option<String>,
-    /// All attempts, oldest first.
+    /// All attempts, oldest first, followed by the attempts of replays.
     history: Vec<DeadLetterAttempt>,
-    /// Edited versions, oldest first.
+    /// Edited versions, oldest first; the original is version 0.
     versions: Vec<DeadLetterVersion>,
-    /// All replays, oldest first: each with its result, in one sentence.
+    /// One sentence for each replay with its result, oldest first.
     sent_again: Vec<String>,
-    /// Runbook of the code, in Markdown.
+    /// Runbook of the dead-letter code, in Markdown.
     runbook: String,
     /// Audit log of the dead letter, oldest entry first.
     #[schema(value_type = Option<Vec<Object>>)]
     acts: (),
 }
 
-/// A delivery attempt.
+/// One delivery attempt, redacted.
 #[derive(ToSchema)]
 pub(super) struct DeadLetterAttempt {
-    /// Number of the attempt, from 1.
+    /// Number of the attempt at this stream position, from 1.
     attempt: u32,
-    /// Consumer of the attempt, and the stream position.
+    /// Consumer that made the attempt, and the stream position of the message.
     #[schema(value_type = Object)]
     position: (),
-    /// Time at which the attempt was counted, RFC 3339.
+    /// Time at which the attempt was counted, RFC 3339; null for the first delivery, which is not counted.
     begun_at: Option<String>,
-    /// Time at which the attempt failed, RFC 3339; missing when no failure was recorded.
+    /// Time at which the attempt failed, RFC 3339; null when no failure was recorded.
     failed_at: Option<String>,
-    /// Dead-letter code; missing when the message was to be retried.
+    /// Dead-letter code; null when the message was to be retried.
     code: Option<String>,
-    /// Path of the field that caused the rejection.
+    /// Path of the field that caused the rejection; null when no single field caused it.
     path: Option<String>,
-    /// The failure in one sentence.
+    /// Failure in one sentence; null when no failure was recorded.
     detail: Option<String>,
     /// Version of the program that made the attempt.
     program_version: String,
@@ -398,7 +402,7 @@ pub(super) struct DeadLetterVersion {
     payload_bytes: u64,
     /// SHA-256 of the payload, in hex.
     payload_sha256: String,
-    /// Name of the actor.
+    /// Name of the person who edited.
     by: String,
     /// Reason for the edit.
     reason: String,

@@ -1,4 +1,4 @@
-//! Commands on many dead letters.
+//! Commands that replay or discard many dead letters at once.
 
 use retro_core::id::{DeadLetterId, ReplayBatchId, Tenant};
 use retro_core::replay::{BATCH_DEAD_LETTERS_MAX, ReplayPace};
@@ -15,23 +15,24 @@ use crate::dead_letters::DeadLetterSearch;
 use crate::text;
 use crate::text_table::render_table;
 
-/// Number of dead letters discarded in one transaction: it takes a tenth of a second, so a counter that waits
-/// for its locks is hardly delayed.
+/// Number of dead letters that are discarded in one transaction. Such a transaction takes a tenth of a second, so a
+/// counter that waits for its locks is hardly delayed.
 const DISCARD_CHUNK: usize = 200;
 
-/// A batch that was started.
+/// Response to the start of a replay batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct BatchStarted {
-    /// Id of the batch.
+    /// Id of the started batch.
     #[schema(value_type = String)]
     pub batch: ReplayBatchId,
-    /// Number of dead letters in it.
+    /// Number of dead letters in the batch.
     pub letters: u64,
 }
 
 impl ReplayService {
-    /// Loads the selected dead letters, oldest first. Without ids or a status only open ones are selected. Fails for
-    /// an empty search unless `all` is set, and when more than [`BATCH_DEAD_LETTERS_MAX`] match.
+    /// Loads the selected dead letters, oldest first. When the search names neither ids nor a status, only open dead
+    /// letters are selected. Fails for an empty search unless `all` is set, or when more than
+    /// [`BATCH_DEAD_LETTERS_MAX`] dead letters match.
     pub(super) async fn select_dead_letters(
         &self,
         tenant: &Tenant,
@@ -71,7 +72,7 @@ impl ReplayService {
             .collect())
     }
 
-    /// Starts a batch over the selected dead letters. The relay's process drives it.
+    /// Starts a batch that replays the selected dead letters. The process with the relay sends them.
     pub async fn start_batch(
         &self,
         tenant: &Tenant,
@@ -100,7 +101,7 @@ impl ReplayService {
         Ok(BatchStarted { batch, letters: count })
     }
 
-    /// Discards the selected dead letters.
+    /// Discards the selected dead letters, a number of them in each transaction.
     pub async fn discard_many(
         &self,
         tenant: &Tenant,
@@ -129,7 +130,7 @@ impl ReplayService {
         Ok(ActionResult { did, replay: None, retrospective: None, epoch: None, detail })
     }
 
-    /// Cancels a batch: it sends no further dead letters. Returns `None` when the tenant has no such batch.
+    /// Cancels a batch, which then sends no further dead letters. Returns `None` when the tenant has no such batch.
     pub async fn cancel_batch(
         &self,
         tenant: &Tenant,
@@ -147,7 +148,7 @@ impl ReplayService {
 }
 
 impl ReplayService {
-    /// Redacts the results of a batch, which may quote messages.
+    /// Redacts the results of the dead letters in a batch, because results may quote messages.
     pub fn redact_letters(&self, mut dead_letters: Vec<ReplayBatchItem>) -> Vec<ReplayBatchItem> {
         dead_letters.iter_mut().for_each(|dead_letter| {
             dead_letter.told = dead_letter.told.as_deref().map(|result| (self.redact)(result))
@@ -156,7 +157,7 @@ impl ReplayService {
     }
 }
 
-/// Describes a search in words, for readers of the batch later.
+/// Describes a search in words, so that the record of the batch shows how its dead letters were selected.
 fn describe_search(search: &DeadLetterSearch) -> String {
     let DeadLetterFilter { ids, code, consumer, workflow, since, until, status, after: _, limit: _ } =
         &search.filter;
@@ -186,7 +187,7 @@ pub fn render_progress(row: &ReplayBatchRow) -> String {
     )
 }
 
-/// Renders batches as a table for a terminal of `columns`.
+/// Renders batches as a table for a terminal that is `columns` characters wide.
 pub fn render_batches(rows: &[ReplayBatchRow], columns: u16) -> String {
     if rows.is_empty() {
         return "no batches\n".to_owned();
@@ -204,7 +205,7 @@ pub fn render_batches(rows: &[ReplayBatchRow], columns: u16) -> String {
     render_table(columns, ["asked for", "by", "how far", "for", "id"], rows.iter().map(row).collect())
 }
 
-/// Renders one batch with its dead letters, for a terminal of `columns`.
+/// Renders one batch with its dead letters for a terminal that is `columns` characters wide.
 pub fn render_batch(row: &ReplayBatchRow, of: &[ReplayBatchItem], columns: u16) -> String {
     let ended = row
         .ended

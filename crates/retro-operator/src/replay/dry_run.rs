@@ -1,5 +1,5 @@
-//! Dry runs: predicts the result of a replay. The message is parsed by the consumer's own parser and decided
-//! by the consumer's own pure function, over the state stored at this moment. Nothing is written. Other
+//! Predicts the result of a replay without making it. The consumer's own parser parses the message, and the
+//! consumer's own pure function decides over the state that is stored at this moment. Nothing is written. Other
 //! messages that arrive before the replay may change the result.
 
 use bytes::Bytes;
@@ -18,27 +18,27 @@ use super::{DeadLetterSelection, ReplayError, ReplayService, describe_replay};
 use crate::cancel::retrospective_name;
 use crate::text;
 
-/// The predicted effect of a replay.
+/// Effect that a replay is predicted to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PredictedEffect {
     /// The run would be counted.
     Count,
-    /// The run is known, and its facts would be replaced.
+    /// The facts of a known run would be replaced.
     Update,
     /// The run would be recorded but not counted.
     Record,
-    /// The message was handled before; nothing would change.
+    /// Nothing would change, for example because the message was handled before.
     Nothing,
     /// The message would be dead-lettered again.
     FailAgain,
     /// The next retrospective would open.
     Open,
-    /// A stage would be woken and find work.
+    /// A stage would be woken to do its work.
     Wake,
     /// The GitHub event would be recorded, unless it was recorded before.
     Hear,
-    /// The message would not be sent: a replay is under way, or it was handled.
+    /// The message would not be sent, for example because a replay is under way or the message was handled.
     NotSent,
 }
 
@@ -58,7 +58,7 @@ impl PredictedEffect {
         }
     }
 
-    /// Returns a clause that precedes the reason in sentences for people.
+    /// Returns a clause that describes the effect; the reason follows it in sentences for people.
     const fn describe_effect(self) -> &'static str {
         match self {
             Self::Count => "it would be counted",
@@ -74,21 +74,21 @@ impl PredictedEffect {
     }
 }
 
-/// The predicted result of replaying one dead letter.
+/// Predicted result of replaying one dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Prediction {
     /// Id of the dead letter.
     #[schema(value_type = String)]
     pub letter: DeadLetterId,
-    /// Predicted effect.
+    /// Effect that the replay would have.
     pub will: PredictedEffect,
-    /// Code with which it would be dead-lettered again.
+    /// Code with which the message would be dead-lettered again; absent when it would not be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Path of the field that would cause the rejection.
+    /// Path of the field that would cause the rejection; absent when no field would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The reason in one sentence; redacted.
+    /// Reason for the predicted effect, in one sentence with secrets redacted.
     pub why: String,
 }
 
@@ -105,11 +105,11 @@ impl Prediction {
 /// The predicted results of replaying many dead letters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DryRunResult {
-    /// One prediction per dead letter, in replay order: oldest first.
+    /// One prediction per dead letter, in the order of the replay: oldest first.
     pub items: Vec<Prediction>,
 }
 
-/// The assessment of a dead letter before the counter's facts are loaded.
+/// Assessment of a dead letter. A countable one needs the facts of the counter before its effect is known.
 enum Assessment {
     Decided(PredictedEffect, String),
     Rejected(Rejection),
@@ -245,7 +245,7 @@ impl ReplayService {
         })
     }
 
-    /// Predicts which retrospective the replay of a failed one would open.
+    /// Predicts which retrospective the replay would open after the failed retrospective of this dead letter.
     async fn assess_reopen(
         &self,
         tenant: &Tenant,
@@ -282,7 +282,7 @@ impl ReplayService {
         })
     }
 
-    /// Predicts which stage one of our own messages would wake.
+    /// Predicts which stage an internal message would wake.
     async fn assess_wake_up(
         &self,
         tenant: &Tenant,
@@ -339,7 +339,7 @@ impl Assessment {
     }
 }
 
-/// Predicts the result for a consumer of GitHub events, which records each event once.
+/// Predicts the result for a GitHub event. Its consumers record each event once.
 fn assess_github_event(consumer: &str, delivery: &Delivery) -> Assessment {
     match github::parse_event(delivery) {
         Err(rejection) => Assessment::Rejected(rejection),

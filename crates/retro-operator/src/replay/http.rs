@@ -21,18 +21,18 @@ use crate::cancel::ActionStatus;
 use crate::dead_letters::DeadLetterSearch;
 use crate::http::store_problem;
 
-/// Name of the actor when the request does not give a name. Credentials will replace it.
+/// Name of the actor when a request does not give one. This name will be obsolete when requests carry credentials.
 const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
-/// Maximum number of batches, and of dead letters of a batch, in one response.
+/// Maximum number of batches in one response, and of dead letters when one batch is shown.
 const LISTED_MAX: u32 = 1000;
 
-/// Returns the routes under `/v1` for replaying and discarding. Merge them with others and pass them to
+/// Returns the routes under `/v1` for replaying and discarding dead letters. Merge them with others and pass them to
 /// [`retro_http::serve`].
 pub fn router(replays: ReplayService) -> Api {
     routes().with_state(replays)
 }
 
-/// Returns the same routes without their state, for the OpenAPI document.
+/// Returns the routes without their state, for the OpenAPI document.
 pub(crate) fn routes() -> Api<ReplayService> {
     Api::new()
         .routes(routes!(replay_dead_letter))
@@ -44,63 +44,63 @@ pub(crate) fn routes() -> Api<ReplayService> {
         .routes(routes!(cancel_batch))
 }
 
-/// A command on one dead letter.
+/// Request to replay or discard one dead letter.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct ReplayRequest {
-    /// Reason; kept in the audit log. Not needed for a dry run.
+    /// Reason for the command, stored in the audit log. A dry run needs no reason.
     #[serde(default)]
     reason: String,
-    /// Name of the actor. Requests do not carry credentials yet.
+    /// Name of the person who sends the command. Requests do not carry credentials yet.
     by: Option<String>,
-    /// Returns the predicted result and changes nothing.
+    /// True to return the predicted result and change nothing.
     #[serde(default)]
     dry_run: bool,
-    /// Version to replay; 0 is the original. Default: the newest.
+    /// Version of the dead letter to replay; 0 is the original. Default: the newest version.
     version: Option<u32>,
 }
 
-/// A command on many dead letters.
+/// Request to replay or discard many dead letters.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct BulkRequest {
-    /// Reason; kept in the audit log. Not needed for a dry run.
+    /// Reason for the command, stored in the audit log. A dry run needs no reason.
     #[serde(default)]
     reason: String,
-    /// Name of the actor. Requests do not carry credentials yet.
+    /// Name of the person who sends the command. Requests do not carry credentials yet.
     by: Option<String>,
-    /// Returns the predicted result and changes nothing.
+    /// True to return the predicted result and change nothing.
     #[serde(default)]
     dry_run: bool,
-    /// Required without a filter: confirms that every dead letter is selected.
+    /// True to confirm that every dead letter is selected; required without a filter.
     #[serde(default)]
     all: bool,
-    /// Only these dead letters.
+    /// Only the dead letters with these ids.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     ids: Vec<DeadLetterId>,
-    /// Only dead letters with this code.
+    /// Only dead letters whose rejection has this code.
     #[schema(value_type = Option<String>)]
     code: Option<Code>,
-    /// Only dead letters of this role.
+    /// Only dead letters of the consumer with this role.
     role: Option<String>,
     /// Only dead letters of this workflow.
     #[schema(value_type = Option<String>)]
     workflow: Option<Workflow>,
-    /// Only messages dead-lettered at or after this time, RFC 3339.
+    /// Only messages that were dead-lettered at or after this time, in RFC 3339.
     #[schema(value_type = Option<String>)]
     since: Option<Timestamp>,
-    /// Only messages dead-lettered before this time, RFC 3339.
+    /// Only messages that were dead-lettered before this time, in RFC 3339.
     #[schema(value_type = Option<String>)]
     until: Option<Timestamp>,
-    /// Only dead letters that contain this text when redacted, ignoring case.
+    /// Only dead letters whose redacted message contains this text, ignoring case.
     text: Option<String>,
     /// Only dead letters with this status. Default: open, or any status when `ids` are given.
     #[schema(value_type = Option<String>)]
     status: Option<DeadLetterStatus>,
-    /// For replays: number of dead letters that go first; the rest follows only if all of them succeed [default: 0].
+    /// For replays: number of dead letters to send first. The rest is sent only if all of these succeed. Default: 0.
     canary: Option<u32>,
-    /// For replays: dead letters per second, in thousandths [default: 5000].
+    /// For replays: number of dead letters to send per 1000 seconds. Default: 5000, which is 5 per second.
     rate_milli: Option<u32>,
-    /// For replays: share of failures, in thousandths, above which the batch stops [default: 200].
+    /// For replays: share of failed dead letters, in thousandths, above which the batch stops. Default: 200.
     max_failed_permille: Option<u32>,
 }
 
@@ -153,38 +153,38 @@ enum BulkReplayResponse {
     Foreseen(DryRunResult),
 }
 
-/// The result of discarding, or the selected ids of a dry run.
+/// The result of discarding, or for a dry run the ids of the selected dead letters.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum BulkDiscardResponse {
     Result(ActionResult),
     Chosen {
-        /// Dead letters that would be discarded, oldest first.
+        /// Ids of the dead letters that would be discarded, oldest first.
         #[schema(value_type = Vec<String>)]
         letters: Vec<DeadLetterId>,
     },
 }
 
-/// A batch of replays.
+/// Batch of replays, as it is listed or shown.
 #[derive(Debug, Serialize, ToSchema)]
 struct BatchView {
-    /// State, progress, pace and attribution.
+    /// State, progress, pace and attribution of the batch.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     batch: ReplayBatchRow,
-    /// Dead letters of the batch with their results, finished ones first; only present when a single batch is shown.
+    /// Dead letters of the batch with their results, finished ones first; absent in a list of batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     letters: Option<Vec<ReplayBatchItem>>,
 }
 
-/// Batches, newest first.
+/// List of replay batches, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 struct BatchList {
     items: Vec<BatchView>,
 }
 
-/// Replays a dead letter, or predicts the result.
+/// Replays a dead letter, or for a dry run predicts the result.
 #[utoipa::path(post, path = "/v1/dead-letters/{id}/replay", tag = "people", request_body = ReplayRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = ReplayResponse)))]
 async fn replay_dead_letter(
     State(replays): State<ReplayService>,
@@ -203,7 +203,7 @@ async fn replay_dead_letter(
     Ok(Json(ReplayResponse::Result(conflict_if_refused(result.ok_or_else(missing)?)?)))
 }
 
-/// Replays many dead letters as a batch, or predicts the results.
+/// Replays many dead letters as a batch, or for a dry run predicts the results.
 #[utoipa::path(post, path = "/v1/dead-letters/replay", tag = "people", request_body = BulkRequest, responses((status = 202, body = BulkReplayResponse), (status = 200, body = BulkReplayResponse, description = "of a dry run")))]
 async fn replay_dead_letters(
     State(replays): State<ReplayService>,
@@ -220,7 +220,7 @@ async fn replay_dead_letters(
     Ok((StatusCode::ACCEPTED, Json(BulkReplayResponse::Started(started.map_err(to_problem)?))))
 }
 
-/// Discards a dead letter. It is kept and can still be replayed.
+/// Discards a dead letter, which is kept and can still be replayed.
 #[utoipa::path(post, path = "/v1/dead-letters/{id}/discard", tag = "people", request_body = ReplayRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = ActionResult)))]
 async fn discard_dead_letter(
     State(replays): State<ReplayService>,
@@ -233,7 +233,7 @@ async fn discard_dead_letter(
     Ok(Json(conflict_if_refused(result.ok_or_else(|| Problem::not_found("dead letter", id))?)?))
 }
 
-/// Discards many dead letters, or returns their ids.
+/// Discards many dead letters, or for a dry run returns their ids.
 #[utoipa::path(post, path = "/v1/dead-letters/discard", tag = "people", request_body = BulkRequest, responses((status = 200, body = BulkDiscardResponse)))]
 async fn discard_dead_letters(
     State(replays): State<ReplayService>,
@@ -281,7 +281,7 @@ async fn get_batch(
     Ok(Json(BatchView { batch, letters: Some(replays.redact_letters(letters)) }))
 }
 
-/// Cancels a batch. It sends no further dead letters; replays under way go on.
+/// Cancels a batch, which then sends no further dead letters. Replays that are under way continue.
 #[utoipa::path(post, path = "/v1/dead-letters/batches/{id}/cancel", tag = "people", request_body = ReplayRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = BatchView)))]
 async fn cancel_batch(
     State(replays): State<ReplayService>,

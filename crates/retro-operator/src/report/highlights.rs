@@ -1,11 +1,11 @@
-//! Highlights of a window, worded so that they do not claim more than the data shows.
+//! Describes the highlights of a window in words that do not claim more than the data shows.
 
 use retro_core::finding::{Fault, TransientError};
 use retro_core::report::{ErrorAssociation, Outlier, Report, SpendingMeasure};
 
 use crate::text::{self, format_count};
 
-/// Returns one sentence per outlier run and per error associated with failure.
+/// Returns one sentence per outlier run and one per error that is associated with failure.
 pub(super) fn list_sentences(report: &Report) -> Vec<String> {
     report
         .outliers
@@ -70,7 +70,7 @@ pub(super) fn describe_fault(fault: &Fault) -> String {
     )
 }
 
-/// Describes an error that disappeared without a change of the call.
+/// Describes an error that disappeared although the call was not changed.
 pub(super) fn describe_transient(transient: &TransientError) -> String {
     format!(
         "“{}” of `{}` in step {} disappeared by itself: the same call succeeded later",

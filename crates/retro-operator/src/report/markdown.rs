@@ -1,4 +1,4 @@
-//! The report as Markdown.
+//! Renders the report as Markdown.
 
 mod escape;
 
@@ -12,8 +12,8 @@ use super::view::{self, ReportView};
 use crate::text;
 use escape::{EscapeContext, escape_markdown};
 
-/// Renders the report as GitHub-flavoured Markdown. Texts from runs are escaped: they produce no links, mentions,
-/// images, HTML or table cells.
+/// Renders the report as GitHub-flavoured Markdown. Texts from runs are escaped, so that they produce no links,
+/// mentions, images, HTML or table cells.
 pub fn render_markdown(report: &Report) -> String {
     let mut out = String::new();
     write_report(&mut out, &ReportView::from_report(report)).expect("writing to a String does not fail");
@@ -217,7 +217,8 @@ fn quote_place(quote: &Quote) -> String {
     text::describe_place(quote.place)
 }
 
-/// Writes a quote as a code block inside a list item. The fence is longer than any run of backticks in the quote.
+/// Writes a quote as a code block inside a list item. The fence is longer than any sequence of backticks in the
+/// quote.
 fn write_quote(out: &mut String, quote: &Quote) -> fmt::Result {
     let words = text::printable(&quote.text);
     let longest = words.split(|c| c != '`').map(str::len).max().unwrap_or_default();
@@ -305,7 +306,7 @@ fn write_row(out: &mut String, cells: &[&str]) -> fmt::Result {
     writeln!(out, "| {} |", cells.join(" | "))
 }
 
-/// Escapes a text for a line outside of tables.
+/// Escapes a text for use outside of tables.
 fn escape_text(text: &str) -> String {
     escape_markdown(text, EscapeContext::Line)
 }

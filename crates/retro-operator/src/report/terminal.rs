@@ -1,4 +1,4 @@
-//! The report for a terminal.
+//! Renders the report for a terminal.
 
 use retro_core::finding::Quote;
 use retro_core::manual::Proposal;
@@ -10,7 +10,7 @@ use crate::proposals::render_evidence as evidence_of;
 use crate::text;
 use crate::text_table::render_table;
 
-/// Renders the report as text with tables, wrapped to `columns`.
+/// Renders the report as text with tables, wrapped to a width of `columns` characters.
 pub fn render_text(report: &Report, columns: u16) -> String {
     let report_view = ReportView::from_report(report);
     let opening = format!("{}\n\n{}\n", underline_title(&report_view.heading(), '═'), report_view.headline());

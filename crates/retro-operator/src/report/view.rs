@@ -1,4 +1,4 @@
-//! The content that both renderings of a report share, in the same words and order.
+//! Derives the content that the Markdown and the terminal form of a report share, in the same words and order.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use retro_core::sample::SamplingPower;
 
 use crate::text::{self, format_count, format_thousandths};
 
-/// A change with the title of its memory.
+/// Change with the title of the memory that it is about.
 pub(super) struct TitledChange<'r> {
     pub(super) change: &'r Change,
     pub(super) title: String,
 }
 
-/// A report together with the values derived for rendering it.
+/// Report together with the titles of its memories, for rendering.
 pub(super) struct ReportView<'r> {
     pub(super) report: &'r Report,
     titles: BTreeMap<MemoryId, &'r str>,
@@ -105,7 +105,8 @@ impl<'r> ReportView<'r> {
         format!("{investigated} {learnt} The window is as it was.")
     }
 
-    /// Returns the question of a manual retrospective, and how it affected the result.
+    /// Returns the question of a manual retrospective with a note on how it affected the result; `None` when nobody
+    /// asked a question.
     pub(super) fn question(&self) -> Option<String> {
         let focus = text::single_line(self.report.asked.as_ref()?.focus.as_ref()?);
         Some(format!(
@@ -152,7 +153,7 @@ impl<'r> ReportView<'r> {
         .collect()
     }
 
-    /// Counts memories that were created but not confirmed in the same retrospective.
+    /// Counts the memories that this retrospective created but did not confirm.
     fn count_noted(&self) -> u64 {
         let confirmed = |id| {
             let mut all = self.report.changes.iter();
@@ -173,7 +174,7 @@ impl<'r> ReportView<'r> {
         all.into_iter().map(|change| self.with_title(change)).collect()
     }
 
-    /// Returns requests that were suppressed or refused.
+    /// Returns the requests that were suppressed or refused and so changed no memory.
     pub(super) fn declined_changes(&self) -> Vec<TitledChange<'r>> {
         let all = self.report.changes.iter().filter(|change| change.effect.leaves_memory_unchanged());
         all.map(|change| self.with_title(change)).collect()
@@ -183,14 +184,14 @@ impl<'r> ReportView<'r> {
         TitledChange { change, title: self.memory_title(change.memory) }
     }
 
-    /// Returns the lines of all listed memories, each with the line from before, in the order of their weight
-    /// afterwards.
+    /// Returns the lines of all memories listed after the retrospective, heaviest first, each with its line from
+    /// before. That line is `None` for a memory that was not listed before.
     pub(super) fn memory_lines(&self) -> Vec<(Option<&'r MemoryLine>, &'r MemoryLine)> {
         let before = |id| self.report.before.listed.iter().find(|line| line.id == id);
         self.report.after.listed.iter().map(|line| (before(line.id), line)).collect()
     }
 
-    /// Counts memories per status, before and after.
+    /// Counts memories per status before and after the retrospective; a status without memories is left out.
     pub(super) fn status_counts(&self) -> Vec<(MemoryStatus, u32, u32)> {
         let of = |all: &BTreeMap<MemoryStatus, u32>, status| all.get(&status).copied().unwrap_or_default();
         let Report { before, after, .. } = self.report;
@@ -205,19 +206,19 @@ impl<'r> ReportView<'r> {
         self.report.power.iter().map(|power| describe_power(*power, window, sample.size)).collect()
     }
 
-    /// Returns the ordinals of the window in the order in which they were drawn.
+    /// Formats the ordinals of the window in the order in which the sample drew them.
     pub(super) fn draw_order(&self) -> String {
         join_bounded(self.report.sample.order.iter().map(ToString::to_string))
     }
 
-    /// Returns every policy constant with its formatted value, by name.
+    /// Returns the formatted value of every policy constant, sorted by name.
     pub(super) fn policy_constants(&self) -> BTreeMap<String, String> {
         let value = serde_json::to_value(&self.report.policy).expect("a policy can be serialized");
         let fields = value.as_object().cloned().unwrap_or_default();
         fields.into_iter().map(|(key, value)| (key.clone(), format_constant(&key, &value))).collect()
     }
 
-    /// Describes the subject of a request: a lesson, or the title of the memory it names.
+    /// Describes the subject of a request: a lesson, or the title of the memory that the request names.
     pub(super) fn describe_subject(&self, about: &str) -> String {
         let (id, rest) = about.split_once(": ").unwrap_or((about, ""));
         match id.parse() {
@@ -228,10 +229,10 @@ impl<'r> ReportView<'r> {
     }
 }
 
-/// Maximum number of runs listed, a screenful. The JSON lists all of them.
+/// Maximum number of runs that are listed: about a screenful. The JSON form lists all of them.
 const RUNS_SHOWN_MAX: usize = 200;
 
-/// Renders runs with ordinals and outcomes, in one line.
+/// Renders runs in one line, each with its ordinal and outcome.
 pub(super) fn render_runs(all: &[WindowRun]) -> String {
     let entries = all.iter().map(|run| {
         let ended = describe_run_end(run);
@@ -240,7 +241,7 @@ pub(super) fn render_runs(all: &[WindowRun]) -> String {
     if all.is_empty() { "none".to_owned() } else { join_bounded(entries) }
 }
 
-/// Describes how a run ended, and its pull requests as known when the retrospective closed.
+/// Describes how a run ended, and the state of its pull requests when the retrospective closed.
 pub(super) fn describe_run_end(run: &WindowRun) -> String {
     let pulls = run.pull_requests.iter().map(|one| {
         let name = text::single_line(&one.pull_request.to_string());
@@ -255,20 +256,21 @@ pub(super) fn describe_run_end(run: &WindowRun) -> String {
     format!("{}{pulls}", run.outcome.as_str())
 }
 
-/// Joins at most [`RUNS_SHOWN_MAX`] entries and adds the number of further ones.
+/// Joins at most [`RUNS_SHOWN_MAX`] entries, and adds the number of entries that were left out.
 fn join_bounded(all: impl ExactSizeIterator<Item = String>) -> String {
     let more = all.len().saturating_sub(RUNS_SHOWN_MAX);
     let shown = all.take(RUNS_SHOWN_MAX).collect::<Vec<_>>().join(", ");
     if more == 0 { shown } else { format!("{shown} and {more} more (the JSON has all)") }
 }
 
-/// Describes the result of a request in a word or two.
+/// Describes in a word or two what a request did.
 pub(super) fn describe_outcome(outcome: &MutationOutcome) -> String {
     let all: Vec<_> = outcome.did.iter().map(|did| did.kind.as_str()).collect();
     if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
 }
 
-/// Formats a policy constant: weights and similarities with a decimal point, seconds with days or hours added.
+/// Formats a policy constant. Weights and similarities get a decimal point; seconds that make up whole days or hours
+/// are also given in these units.
 fn format_constant(key: &str, value: &serde_json::Value) -> String {
     let Some(n) = value.as_i64() else {
         return value.as_str().map_or_else(|| value.to_string(), |word| word.replace('_', " "));
@@ -286,8 +288,8 @@ fn format_constant(key: &str, value: &serde_json::Value) -> String {
     }
 }
 
-/// Describes the power of a sample, for example `a pattern in 2 of 10 runs shows in a sample of 4 with p = 0.667,
-/// twice with p = 0.133`.
+/// Describes the power of a sample, for example
+/// `a pattern in 2 of 10 runs shows in a sample of 4 with p = 0.667, twice with p = 0.133`.
 pub(super) fn describe_power(power: SamplingPower, window: u64, sample: u32) -> String {
     let SamplingPower { runs_with_pattern, seen_once, seen_twice } = power;
     format!(
@@ -330,8 +332,8 @@ pub(super) const fn finding_kind_label(kind: FindingKind) -> &'static str {
     }
 }
 
-/// Returns the sort rank of a change: first changes to what the next run is presented with, then those that may
-/// matter later, then the rest.
+/// Returns the sort rank of a change. Changes to the memories that the next run is presented with come first, then
+/// changes that may matter later, then the rest.
 fn consequence_rank(effect: &ChangeEffect) -> (u8, Reverse<u32>) {
     let rank = match effect {
         ChangeEffect::Promoted { .. }

@@ -1,5 +1,5 @@
-//! Checks manual retrospectives and their proposals: they claim no runs, investigate only named runs, and are decided
-//! once.
+//! Checks that manual retrospectives claim no runs and investigate only named runs, and that their proposals are
+//! decided at most once.
 
 use std::collections::BTreeSet;
 
@@ -93,7 +93,7 @@ fn check_proposals(
     }
 }
 
-/// Checks that every accepted proposal has changes of the memory that it became.
+/// Checks that the change log contains the memory that each accepted proposal became.
 async fn check_accepted_memories(
     store: &dyn OperatorStore,
     one: &Retrospective,
@@ -113,7 +113,8 @@ async fn check_accepted_memories(
     Ok(())
 }
 
-/// Checks that a change made by accepting a proposal refers to a proposal that is accepted as that memory.
+/// Checks that a change that accepts a proposal refers to a proposal that is recorded as accepted, as the memory of
+/// this change.
 pub(super) async fn check_acceptance_change(
     store: &dyn OperatorStore,
     key: &WorkflowKey,

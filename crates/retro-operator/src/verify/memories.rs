@@ -1,4 +1,4 @@
-//! Laws 4 and 5 on stored rows: the change log, its fold, and the tombstones.
+//! Checks laws 4 and 5 on the stored rows: the change log, its fold, and the tombstones.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -57,7 +57,8 @@ fn format_cause(cause: &ChangeCause) -> String {
     crate::text::describe_cause(cause)
 }
 
-/// Folds the changes of a memory. A change that does not apply is reported and skipped.
+/// Folds the changes of a memory. A change that cannot be applied is reported as a violation and skipped. Returns
+/// `None` when no change created the memory.
 fn fold_changes(changes: &[(WorkflowKey, Change)], page_check: &mut PageCheck) -> Option<Memory> {
     let mut memory: Option<Memory> = None;
     for (key, change) in changes {
@@ -92,7 +93,8 @@ fn compare_with_fold(books: &MemoryRecords, folded: Option<&Memory>, page_check:
     page_check.add_violation(Check::Fold, format!("{home}, memory {}", books.id), problem);
 }
 
-/// Checks that a memory and its changes belong to one workflow, whose writer owns it.
+/// Checks that a memory and all its changes belong to the same workflow, because only the writer of one workflow may
+/// change a memory.
 fn check_workflow(books: &MemoryRecords, page_check: &mut PageCheck) {
     let home = books.stored.as_ref().map(|(key, _)| key).or(books.changes.first().map(|(key, _)| key));
     let Some(home) = home else { return };
@@ -110,7 +112,8 @@ fn to_json(memory: &Memory) -> serde_json::Value {
     serde_json::to_value(memory).expect("a memory can be serialized")
 }
 
-/// Lists the fields that differ, without their values, which may be long.
+/// Names the fields in which the stored and the folded memory differ. Their values are left out, because they may be
+/// long.
 fn describe_difference(stored: &Memory, folded: &Memory) -> String {
     let (stored, folded) = (to_json(stored), to_json(folded));
     let fields: BTreeSet<_> = [&stored, &folded]

@@ -1,5 +1,5 @@
-//! Checks that every ended retrospective has a report that agrees with the change log, and a sample that can be drawn
-//! again.
+//! Checks that every ended retrospective has a report that agrees with the change log and contains a sample that can
+//! be drawn again.
 
 use retro_core::canonical::canonical_json;
 use retro_core::memory::Change;
@@ -60,7 +60,7 @@ fn compare_changes(place: &str, report: &Report, logged: &[Change], page_check: 
     }
 }
 
-/// Draws the sample again from the retrospective's id and compares it with the report's.
+/// Draws the sample again from the id of the retrospective and compares it with the sample in the report.
 fn check_sample(place: &str, report: &Report, page_check: &mut PageCheck) {
     let drawn = draw_sample(report.id, (report.first..=report.last).collect(), &report.policy);
     if drawn != report.sample {

@@ -1,4 +1,4 @@
-//! Laws 1 and 2 on stored rows: ordinals, windows and epochs.
+//! Checks laws 1 and 2 on the stored rows: ordinals, windows and epochs.
 
 use retro_core::id::WorkflowKey;
 use retro_core::retrospective::{RetrospectiveState, WorkflowState};

@@ -1,4 +1,4 @@
-//! The operator's port of the store.
+//! Implements the operator port over the in-memory store.
 
 use async_trait::async_trait;
 use retro_core::effect::Trial;

@@ -1,4 +1,4 @@
-//! The store's pages for `verify`.
+//! Returns the pages that `verify` reads from the in-memory store.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, RunId, Tenant, WorkflowKey};
@@ -32,7 +32,7 @@ impl World {
         windows
     }
 
-    /// Returns the workflow that owns a memory: that of its changes, or of its scope.
+    /// Returns the workflow that owns a memory: the workflow of its changes, or else of its scope.
     fn memory_workflow(&self, tenant: &Tenant, memory: &Memory) -> WorkflowKey {
         let changed = self.changes.iter().find(|(key, one)| key.tenant == *tenant && one.memory == memory.id);
         changed.map(|(key, _)| key.clone()).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Patterns that address a model about itself: its instructions, its role, its limits.
+//! Defines the patterns of texts that address a model about itself: its instructions, its role or its limits.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Sentences, Words};

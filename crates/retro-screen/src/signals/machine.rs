@@ -1,4 +1,4 @@
-//! Patterns for commands, addresses that carry data away, active markup, and credentials.
+//! Defines the patterns of commands, addresses to which data is sent, active markup, and credentials.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Words};

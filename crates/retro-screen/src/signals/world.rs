@@ -1,4 +1,5 @@
-//! Patterns that ask for actions outside of the code, or for information that a review does not need.
+//! Defines the patterns of texts that ask for actions outside of the code, or for information that a review does not
+//! need.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Sentences, Words};

@@ -1,4 +1,4 @@
-//! Cases of the audit log.
+//! Conformance cases for the audit log.
 
 use retro_core::cancel::Attribution;
 
@@ -8,7 +8,7 @@ use super::delivery::new_dead_letter;
 use super::scenario::{test_tenant, time_at};
 use crate::{AuditAction, AuditRow};
 
-/// Rows are appended and never replaced: the same action twice gives two rows, and each tenant reads only its own.
+/// Rows are appended and never replaced. The same action twice gives two rows, and each tenant reads only its own rows.
 pub async fn audit_rows_are_appended_in_order(database: &Database) {
     let (first, second) = (new_dead_letter(1).id().0, new_dead_letter(2).id().0);
     let result = Attribution::new("bob", "to mend \u{0} it", time_at(30)).expect("it says who and why");

@@ -1,4 +1,4 @@
-//! Cases of the stream checks.
+//! Conformance cases for the stream checks.
 
 use futures::future::join;
 use retro_core::cancel::Attribution;
@@ -17,10 +17,10 @@ use crate::{DeliveryPosition, NewDeadLetter, Store, track};
 
 const INTAKE: &str = "INTAKE";
 const NOTHING: [u64; 0] = [];
-/// Two consumers that record which events they have handled.
+/// Names of two consumers that record which events they have handled.
 const READERS: [&str; 2] = ["counter", "tracker"];
 
-/// Creates an observation by a process that reads the database first, as every process must.
+/// Creates an observation that includes the stored state, read before the stream was observed, as every process must.
 async fn new_observation(store: &dyn Store, made: &str, last: u64, handled: u64) -> StreamObservation {
     let known_before = store.load_stream(INTAKE).await.expect("reading");
     let (stream, made) = (INTAKE.to_owned(), made.to_owned());
@@ -54,7 +54,7 @@ const fn recognized_check(number: u64, named_to: u64) -> StreamCheck {
     StreamCheck::Recognized { number, named_up_to: named_to, lost: Vec::new() }
 }
 
-/// Makes the two checks that find the stream replaced.
+/// Performs the two checks that detect a replaced stream. Returns the number of the new stream and the consequences.
 async fn replace_stream(
     store: &dyn Store,
     made: &str,
@@ -96,7 +96,7 @@ pub async fn a_stream_with_the_same_creation_time_that_grows_is_recognized(datab
     assert_eq!((number, other.previous_created_at.as_str()), (3, "then"));
 }
 
-/// Such a stream is an older copy that has grown past the known end.
+/// A stream whose last known message was stored at another time is an older copy that has grown past that message.
 pub async fn a_stream_is_another_when_the_message_at_its_end_was_stored_at_another_time(database: &Database) {
     let store = &*database.one;
     let first =
@@ -113,8 +113,7 @@ pub async fn a_stream_is_another_when_the_message_at_its_end_was_stored_at_anoth
     assert_eq!(shown, [false, false, true]);
 }
 
-/// The broker has not lost anything here: a process was delayed between reading the broker and storing the
-/// result.
+/// The broker has lost nothing here. A process was delayed between reading the broker and storing the observation.
 pub async fn an_overtaken_observation_is_stale(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     let (begins, late) =
@@ -129,7 +128,7 @@ pub async fn an_overtaken_observation_is_stale(database: &Database) {
     assert_eq!((known.suspected, one.list_losses().await.expect("reading")), (None, vec![]));
 }
 
-/// A stream that looked different in a single check is still the known one.
+/// A stream that looked different in a single check and is recognised by the next is not replaced.
 pub async fn a_suspicion_is_cleared_when_the_stream_is_recognized(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 9, 9).await;
@@ -140,7 +139,7 @@ pub async fn a_suspicion_is_cleared_when_the_stream_is_recognized(database: &Dat
     assert_eq!(check_stream(one, "now", 0, 0).await, StreamCheck::Suspected, "it begins anew");
 }
 
-/// Such messages may belong to another stream.
+/// Messages of a suspected or ended stream are not recorded as waiting, because they may belong to another stream.
 pub async fn waiting_messages_of_a_suspected_or_ended_stream_are_not_recorded(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 3, 0).await;
@@ -161,7 +160,8 @@ pub async fn waiting_messages_of_a_suspected_or_ended_stream_are_not_recorded(da
     assert_eq!(check_stream(store, "now", 2, 0).await, recognized_check(2, 0));
 }
 
-/// This covers an older copy of the stream and one to which the events were emitted again.
+/// The new stream may be an older copy, or the events may have been emitted to it again. In both cases its messages are
+/// not lost.
 pub async fn messages_held_by_the_new_stream_are_not_lost_and_wait_there(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 3, 0).await;
@@ -185,7 +185,8 @@ pub async fn messages_held_by_the_new_stream_are_not_lost_and_wait_there(databas
     assert_eq!(result, [waiting_message("w", "a"), waiting_message("w", "b")]);
 }
 
-/// The reason is kept with the loss. A closed loss is no longer listed as lost and cannot be closed again.
+/// The person and reason are stored with the loss. A closed loss is no longer listed as lost and cannot be closed
+/// again.
 pub async fn a_loss_is_closed_once_with_person_and_reason(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 4, 0).await;
@@ -212,7 +213,8 @@ pub async fn a_loss_is_closed_once_with_person_and_reason(database: &Database) {
     assert_eq!(one.list_losses().await.expect("reading"), []);
 }
 
-/// Waiting messages are reported with their identity, unread positions as a range.
+/// Lost messages that were recorded as waiting are reported with their identity. Positions that were never read are
+/// reported as a range.
 pub async fn messages_lost_with_a_stream_are_reported_unless_handled_or_dead_lettered(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 9, 3).await;
@@ -239,7 +241,7 @@ pub async fn messages_lost_with_a_stream_are_reported_unless_handled_or_dead_let
     assert_eq!(left, lost[1..], "a loss that was emitted again and counted is no longer lost");
 }
 
-/// A message is handled only when every consumer has handled it.
+/// A message of several consumers counts as handled only when every consumer has handled it.
 pub async fn a_message_of_several_consumers_is_lost_until_each_has_handled_it(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 3, 0).await;
@@ -268,7 +270,7 @@ pub async fn a_message_of_several_consumers_is_lost_until_each_has_handled_it(da
     assert_eq!(store.list_losses().await.expect("reading"), []);
 }
 
-/// An acknowledged message no longer has to be recorded.
+/// A message that its consumer has acknowledged no longer has to be recorded as waiting.
 pub async fn an_acknowledged_message_does_not_wait(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 5, 0).await;
@@ -282,7 +284,7 @@ pub async fn an_acknowledged_message_does_not_wait(database: &Database) {
     assert_eq!(lost.iter().map(|loss| loss.positions.clone()).collect::<Vec<_>>(), [3..=5]);
 }
 
-/// For a purged or expired message the consumer's acknowledgements look as if it had been handled.
+/// When a message is purged or expires, the consumer's acknowledgements look as if the message had been handled.
 pub async fn a_waiting_message_missing_from_its_stream_is_lost_unless_handled(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 4, 0).await;
@@ -319,7 +321,7 @@ pub async fn a_waiting_message_missing_from_its_stream_is_lost_unless_handled(da
     assert_eq!(stored_row.iter().map(|loss| *loss.positions.start()).collect::<Vec<_>>(), [2, 4]);
 }
 
-/// The new stream reuses the positions.
+/// Attempts at positions of the previous stream are deleted, because the new stream reuses those positions.
 pub async fn attempts_at_positions_of_an_ended_stream_are_deleted(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 5, 0).await;
@@ -332,7 +334,7 @@ pub async fn attempts_at_positions_of_an_ended_stream_are_deleted(database: &Dat
     assert_eq!(begin_next_attempt(store, &other).await, 3, "another stream's stay");
 }
 
-/// Only open work gets its wake-ups again, while all announcements are sent again.
+/// Wake-up messages are sent again only for open work, while all announcements are sent again.
 pub async fn a_replaced_stream_is_fed_again_by_the_outbox(database: &Database) {
     let store = &*database.one;
     let (open, closed) = (Scenario::new(store, "t", "open"), Scenario::new(store, "t", "closed"));
@@ -349,7 +351,7 @@ pub async fn a_replaced_stream_is_fed_again_by_the_outbox(database: &Database) {
     assert!(announced.iter().all(|notice| Notice::ANNOUNCEMENTS.contains(&notice.kind())), "{announced:?}");
 }
 
-/// Law 13 holds when two processes detect the replaced stream concurrently.
+/// Law 13 holds when two processes detect a replaced stream concurrently.
 pub async fn two_processes_finding_a_replaced_stream_feed_it_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -376,7 +378,8 @@ pub async fn two_processes_finding_a_replaced_stream_feed_it_once(database: &Dat
     assert_eq!(scenario.list_notices().await.len(), 1);
 }
 
-/// The pause is measured by the database's clock. The reconciled position is stored and never decreases.
+/// The pause between reconciliations is measured by the database's clock. The reconciled position is stored and never
+/// decreases.
 pub async fn a_stream_is_reconciled_by_one_process_within_a_pause(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 9, 9).await;
@@ -392,7 +395,7 @@ pub async fn a_stream_is_reconciled_by_one_process_within_a_pause(database: &Dat
     );
 }
 
-/// The payload is compared too, because a new stream reuses positions.
+/// A dead letter is found only when the payload also matches, because a new stream reuses positions.
 pub async fn a_dead_lettered_message_is_found_by_position_and_payload(database: &Database) {
     let store = &*database.one;
     store.store_dead_letter(&new_dead_letter(6)).await.expect("storing");
@@ -405,7 +408,7 @@ pub async fn a_dead_lettered_message_is_found_by_position_and_payload(database: 
     assert_eq!(store.find_dead_lettered("counter", INTAKE, &[]).await.expect("reading"), NOTHING);
 }
 
-/// This also holds when only the digest of the event is left.
+/// A handled event is recognised even when only its digest is still stored.
 pub async fn a_handled_event_is_seen_and_another_is_not(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;

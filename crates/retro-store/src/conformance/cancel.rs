@@ -1,4 +1,4 @@
-//! Cases of cancelling and reopening retrospectives.
+//! Conformance cases for cancelling and reopening retrospectives.
 
 use futures::future::join;
 use retro_core::cancel::{Attribution, ReopenError};
@@ -16,7 +16,8 @@ use crate::{
     JournalStage, ReopenResult, StoreError,
 };
 
-/// Ordinals are kept, the epoch is used up, and the person and reason are recorded.
+/// A cancelled retrospective releases its runs, which keep their ordinals. Its epoch is not used again. The person and
+/// reason are recorded.
 pub async fn cancelling_releases_the_runs_and_records_person_and_reason(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -43,7 +44,7 @@ pub async fn cancelling_releases_the_runs_and_records_person_and_reason(database
     assert_eq!((next.epoch, next.first, next.last), (2, 1, 2), "its runs are in the next one");
 }
 
-/// The second caller gets the person and reason of the first.
+/// The second caller learns the person and reason of the first.
 pub async fn a_retrospective_that_has_ended_cannot_be_cancelled(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -75,7 +76,7 @@ pub async fn a_retrospective_that_has_ended_cannot_be_cancelled(database: &Datab
     assert_eq!(cancel_retrospective(&scenario, &nobody, "ann").await, CancelResult::NotFound);
 }
 
-/// A worker that is still running stores nothing more, and no other worker takes over.
+/// After a cancellation, a worker that is still running stores nothing more, and no other worker takes over.
 pub async fn cancelling_fences_the_investigator_and_makes_every_message_harmless(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -99,7 +100,7 @@ pub async fn cancelling_fences_the_investigator_and_makes_every_message_harmless
     assert_eq!(detail.expect("the row exists").investigations[0].result, None);
 }
 
-/// One of the two wins, and only its result is stored.
+/// When a cancellation and a closing run concurrently, one of them succeeds, and only its result is stored.
 pub async fn a_cancel_and_a_closing_at_once_leave_one_end(database: &Database) {
     for round in 0..10 {
         let scenario = Scenario::new(&*database.one, "t", &format!("w{round}"));
@@ -132,7 +133,7 @@ pub async fn a_cancel_and_a_closing_at_once_leave_one_end(database: &Database) {
     }
 }
 
-/// The pause is ignored. The new retrospective covers released and newer runs and has its own seed.
+/// Reopening ignores the pause. The new retrospective covers released and newer runs and has its own seed.
 pub async fn replaying_a_failure_opens_the_next_epoch_at_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let dead_letter = fail_retrospective(&scenario, ["a", "b"]).await;
@@ -168,7 +169,7 @@ pub async fn replaying_a_failure_opens_the_next_epoch_at_once(database: &Databas
     assert_eq!(scenario.workflow_state().await.paused_until, Some(until), "the pause goes on growing");
 }
 
-/// The second caller gets the person and the retrospective of the first.
+/// The second caller learns who reopened the retrospective and which one was opened.
 pub async fn a_failed_retrospective_is_reopened_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let dead_letter = fail_retrospective(&scenario, ["a", "b"]).await;
@@ -189,7 +190,7 @@ pub async fn a_failed_retrospective_is_reopened_once(database: &Database) {
     assert_eq!(scenario.latest_retrospective().await.epoch, 2);
 }
 
-/// Neither the dead letter nor anything else changes.
+/// When nothing can be reopened, neither the dead letter nor anything else changes.
 pub async fn a_dead_letter_with_nothing_to_reopen_stays_open(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.failure_pause_s = 0;
@@ -213,7 +214,7 @@ pub async fn a_dead_letter_with_nothing_to_reopen_stays_open(database: &Database
     assert_eq!(scenario.latest_retrospective().await.epoch, 2);
 }
 
-/// An unreadable message is replayed by sending it again instead.
+/// The dead letter of an unreadable message does not reopen a retrospective; its replay sends the message again.
 pub async fn only_the_dead_letter_of_a_failed_retrospective_reopens(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let other = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");

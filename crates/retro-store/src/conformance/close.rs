@@ -1,4 +1,4 @@
-//! Cases of closing a retrospective.
+//! Conformance cases for closing retrospectives.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -52,7 +52,7 @@ pub async fn closing_stores_changes_memories_report_and_messages_together(databa
     assert_eq!(kinds, ["memory.changed", "memory.changed", "report.ready"]);
 }
 
-/// Law 5 holds for creation, promotion, archiving of contradicted memories, deletion and suppression.
+/// Law 5 holds for creating, promoting, archiving after contradictions, deleting and suppressing a memory.
 pub async fn the_memories_are_the_fold_of_the_changes(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let wrong = scenario.learn_lesson("Retry at once").await;
@@ -76,7 +76,7 @@ pub async fn the_memories_are_the_fold_of_the_changes(database: &Database) {
     assert!(changes.iter().any(|change| change.effect.kind() == "suppressed"), "its tombstone holds");
 }
 
-/// A replayed message changes nothing.
+/// Closing a retrospective a second time, as after a redelivered message, changes nothing.
 pub async fn closing_twice_changes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| result_with_finding("a lesson")).await;
@@ -106,7 +106,8 @@ pub async fn two_writers_at_once_close_once(database: &Database) {
     assert_eq!(database.one.list_workflow_changes(&scenario.key).await.expect("changes").len(), 2);
 }
 
-/// A change that was made before would be applied to its memory twice, so the whole closing is refused.
+/// If a change with the same id is already stored, the whole closing is refused. Otherwise the change would be applied
+/// to its memory twice.
 pub async fn a_closing_that_cannot_be_stored_leaves_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.learn_lesson("the first lesson").await;
@@ -130,7 +131,8 @@ pub async fn a_closing_that_cannot_be_stored_leaves_nothing(database: &Database)
     assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done, "nothing blocks it");
 }
 
-/// Changes caused by this retrospective or its runs are never repeated; those of others are not loaded.
+/// The closing facts include the earlier changes that this retrospective or its runs caused, so that they are not
+/// repeated. Changes with other causes are not loaded.
 pub async fn closing_facts_have_earlier_changes(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let lessons = ["Retry at once", "List the tables before anything else", "Wait 5 seconds"];
@@ -157,8 +159,8 @@ pub async fn closing_facts_have_earlier_changes(database: &Database) {
     assert_eq!(result.writer.tombstones.len(), 3);
 }
 
-/// The writer gets the spending of the runs and the window, and the findings of earlier retrospectives, the
-/// newest first.
+/// The closing facts include the spending of each run and of the window, and the findings of earlier retrospectives,
+/// the newest first.
 pub async fn closing_facts_have_spending_and_earlier_findings(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -196,7 +198,7 @@ pub async fn closing_facts_have_spending_and_earlier_findings(database: &Databas
     assert_eq!((seen.run.as_str(), seen.succeeded, errors), ("slow", false, vec!["no table"]));
 }
 
-/// Creates a result with one finding about a tool's error.
+/// Creates a result with one finding that names this error of a tool.
 fn with_error(error: &str) -> InvestigationResult {
     let InvestigationResult::Found { mut checked, presented } = result_with_finding("a lesson") else {
         panic!("it has a finding")
@@ -221,7 +223,8 @@ pub async fn closing_opens_the_next_when_the_window_is_full_again(database: &Dat
     assert!(scenario.workflow_state().await.open);
 }
 
-/// The epoch is used up, the report is marked failed, and a dead letter is stored for people.
+/// The epoch of a failed retrospective is not used again, its report is marked as failed, and a dead letter is stored
+/// for people.
 pub async fn a_failed_retrospective_releases_pauses_and_leaves_a_dead_letter(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| failed_result()).await;
@@ -255,7 +258,7 @@ pub async fn a_failed_retrospective_releases_pauses_and_leaves_a_dead_letter(dat
     assert!(scenario.list_notices().await.contains(&notice));
 }
 
-/// Law 2: a released window is claimed again from its first run, together with newer runs.
+/// Law 2 holds after a release: the window is claimed again from its first run, together with newer runs.
 pub async fn windows_stay_contiguous_after_a_release(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -280,7 +283,8 @@ pub async fn windows_stay_contiguous_after_a_release(database: &Database) {
     assert_eq!(scenario.workflow_state().await.failures, 0);
 }
 
-/// Contradictions of two consecutive retrospectives are added up; a failed one between them is ignored.
+/// Contradictions of two consecutive retrospectives are added up. A failed retrospective between them does not
+/// interrupt the sequence.
 pub async fn the_previous_epoch_is_the_last_that_succeeded(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.failure_pause_s = 0;
@@ -303,7 +307,7 @@ pub async fn the_previous_epoch_is_the_last_that_succeeded(database: &Database) 
     assert_eq!(database.one.list_overdue_closings(0, 9).await.expect("overdue").len(), 1);
 }
 
-/// A run may name a memory that has been deleted since then. Other deleted memories are not loaded.
+/// A run may name a memory that has been deleted since then, and that memory is loaded. Other deleted memories are not.
 pub async fn memories_that_the_batch_names_are_loaded_whatever_their_status(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let deleted =
@@ -323,7 +327,7 @@ pub async fn memories_that_the_batch_names_are_loaded_whatever_their_status(data
     assert!(database.one.list_unsent_messages(1).await.is_ok());
 }
 
-/// The change that created the tombstone is kept.
+/// Purging a tombstone keeps the change that created it.
 pub async fn expired_tombstones_are_purged(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let deleted = scenario.learn_lesson("Retry at once").await;
@@ -341,7 +345,7 @@ pub async fn expired_tombstones_are_purged(database: &Database) {
     assert_eq!(history.last().map(|change| change.effect.kind()), Some("deleted"));
 }
 
-/// Attempts and durations come from the database, the cost from the worker.
+/// The report's attempts and durations come from the database, and its costs come from the worker.
 pub async fn a_report_has_attempts_and_durations_of_the_database(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.sample_runs_max = 1;
@@ -363,7 +367,7 @@ pub async fn a_report_has_attempts_and_durations_of_the_database(database: &Data
     assert!(timing.duration_ms < 60_000, "{timing:?}");
 }
 
-/// The polling sweep finds retrospectives whose wake-up message was lost.
+/// The polling sweep finds settling retrospectives whose wake-up message was lost.
 pub async fn a_retrospective_is_overdue_only_while_it_settles(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let overdue = |age_s| database.two.list_overdue_closings(age_s, 10);
@@ -375,7 +379,7 @@ pub async fn a_retrospective_is_overdue_only_while_it_settles(database: &Databas
     assert_eq!(overdue(0).await.expect("overdue"), []);
 }
 
-/// Returns the facts that a writer gets about a retrospective, without storing its closing.
+/// Returns the facts that a writer gets about a retrospective, without closing it.
 pub(super) async fn closing_facts(
     scenario: &Scenario<'_>,
     id: retro_core::id::RetrospectiveId,

@@ -1,4 +1,4 @@
-//! Cases of counting runs.
+//! Conformance cases for counting runs.
 
 use std::panic::AssertUnwindSafe;
 
@@ -15,7 +15,7 @@ use crate::{CommitResult as Done, IncomingBody, IncomingRun, RunFilter, StoreErr
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded, Updated};
 
-/// Law 1: a redelivery changes nothing, within a batch and across batches.
+/// Law 1 holds for redeliveries: within a batch and across batches, they change nothing.
 pub async fn a_run_is_counted_once_though_its_event_comes_again(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     assert_eq!(scenario.count_runs(&["a", "a"]).await, [Now(1), Duplicate]);
@@ -24,7 +24,7 @@ pub async fn a_run_is_counted_once_though_its_event_comes_again(database: &Datab
     assert_eq!(database.one.load_health().await.expect("health").events_seen, 1);
 }
 
-/// Law 1: a run emitted again under another event id changes its facts, never the count.
+/// Law 1 holds for a run that is emitted again under another event id: its facts change, and the count does not.
 pub async fn a_run_is_counted_once_though_it_comes_under_new_event_ids(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 10;
@@ -43,7 +43,7 @@ pub async fn a_run_is_counted_once_though_it_comes_under_new_event_ids(database:
     assert_eq!(all.expect("runs").len(), 1);
 }
 
-/// Law 13: two workers receive the same batch concurrently.
+/// Law 13 holds when two workers receive the same batch concurrently.
 pub async fn two_workers_with_the_same_batch_leave_what_one_would_have_left(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.two, "t", "w"));
     for round in 0..10 {
@@ -59,7 +59,7 @@ pub async fn two_workers_with_the_same_batch_leave_what_one_would_have_left(data
     assert_eq!(opened.len(), 1, "one is open, so no other opens");
 }
 
-/// Law 3 depends on this: the window is the same regardless of which counter is faster.
+/// Law 3 requires that a window contains the same runs regardless of which counter is faster.
 pub async fn a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker(database: &Database) {
     let mut one = Scenario::new(&*database.one, "t", "w");
     one.policy.threshold_runs = 4;
@@ -94,7 +94,7 @@ pub async fn a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker(
     assert_eq!(order().await, ["a", "b", "c", "d", "x", "y"]);
 }
 
-/// Law 2 depends on this: ordinals have neither duplicates nor gaps.
+/// Law 2 requires that ordinals have neither duplicates nor gaps.
 pub async fn two_workers_with_different_batches_give_each_run_its_own_ordinal(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.two, "t", "w"));
     for round in 0..10 {
@@ -105,8 +105,8 @@ pub async fn two_workers_with_different_batches_give_each_run_its_own_ordinal(da
     assert_eq!(database.two.list_ordinals(&one.key).await.expect("ordinals"), ordinals);
 }
 
-/// An event's identity is unique within the tenant across all workflows, so the lock of a workflow does not
-/// protect it.
+/// An event's identity is unique within the tenant, across all workflows, so the lock of one workflow does not protect
+/// it.
 pub async fn an_event_that_comes_in_two_workflows_at_once_is_counted_in_one(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "v"), Scenario::new(&*database.two, "t", "w"));
     let batch = |scenario: &Scenario<'_>, round: u64| {
@@ -133,7 +133,8 @@ pub async fn an_event_that_comes_in_two_workflows_at_once_is_counted_in_one(data
     assert_eq!(database.one.load_health().await.expect("health").events_seen, 30);
 }
 
-/// Two such batches do not deadlock, even when their workflows are not stored yet.
+/// Two batches that name the same workflows in different orders do not deadlock, even when the workflows are not stored
+/// yet.
 pub async fn two_batches_over_the_same_workflows_in_other_orders_both_go_through(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let other = scenario.with_store(&*database.two);
@@ -151,7 +152,7 @@ pub async fn two_batches_over_the_same_workflows_in_other_orders_both_go_through
     }
 }
 
-/// A conflict stores neither an inbox row nor facts.
+/// An event that conflicts with a stored one adds neither an inbox row nor facts.
 pub async fn the_same_event_id_with_other_content_is_a_conflict_and_changes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a"]).await;
@@ -178,7 +179,7 @@ pub async fn the_same_event_id_with_other_content_is_a_conflict_and_changes_noth
     assert_eq!(nowhere.count_runs(&["b"]).await, [Now(1)]);
 }
 
-/// Some databases end a text at a NUL. Two events must not become one there.
+/// Some databases truncate a text at a NUL. Ids that differ only after a NUL must count as different ids.
 pub async fn event_ids_that_differ_behind_a_nul_are_two_events(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 10;
@@ -192,7 +193,7 @@ pub async fn event_ids_that_differ_behind_a_nul_are_two_events(database: &Databa
     }
 }
 
-/// Internal and cancelled runs are stored and never counted. A later attempt that counts gets its ordinal then.
+/// Internal and cancelled runs are stored but not counted. When a later attempt counts, the run gets its ordinal then.
 pub async fn a_run_that_does_not_count_is_recorded_and_counts_once_it_does(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let (mut internal, mut cancelled) = (scenario.new_run("internal"), scenario.new_run("cancelled"));
@@ -210,7 +211,7 @@ pub async fn a_run_that_does_not_count_is_recorded_and_counts_once_it_does(datab
     assert_eq!((rows[0].ordinal, rows[0].facts.outcome), (Some(2), RunOutcome::Failure));
 }
 
-/// Facts and body are those of the highest attempt.
+/// The stored facts and body are those of the highest attempt.
 pub async fn a_higher_attempt_replaces_facts_and_body_and_a_lower_one_does_not(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let counted = |batch: Vec<IncomingRun>| {
@@ -243,7 +244,7 @@ pub async fn a_higher_attempt_replaces_facts_and_body_and_a_lower_one_does_not(d
     }
 }
 
-/// This also holds when the run was unknown before the batch.
+/// The highest attempt in a batch wins, even when the run was unknown before the batch.
 pub async fn of_several_attempts_in_one_batch_the_last_wins(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 10;
@@ -263,7 +264,7 @@ pub async fn of_several_attempts_in_one_batch_the_last_wins(database: &Database)
     );
 }
 
-/// The runs of an open retrospective do not change while it works on them.
+/// A run keeps its facts while an open retrospective works on it.
 pub async fn a_run_that_a_retrospective_has_claimed_keeps_its_facts(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -272,7 +273,8 @@ pub async fn a_run_that_a_retrospective_has_claimed_keeps_its_facts(database: &D
     assert_eq!(stored_attempt(&scenario, "a").await, 1);
 }
 
-/// Law 2: the message to the sampler is stored in the counting transaction.
+/// Law 2 holds: a full window opens one retrospective, whose message to the sampler is stored in the counting
+/// transaction.
 pub async fn a_full_window_opens_exactly_one_retrospective(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a"]).await;
@@ -288,7 +290,7 @@ pub async fn a_full_window_opens_exactly_one_retrospective(database: &Database) 
     assert_eq!(scenario.workflow_state().await.window_size(), 4);
 }
 
-/// No message announces the end of a pause, so the counter has to poll for the window.
+/// No message announces the end of a pause, so the counter has to poll for windows whose pause has ended.
 pub async fn a_window_is_waiting_only_while_none_is_open_and_no_pause_runs(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let waiting = |seconds| database.two.list_waiting_windows(time_at(seconds), 10);
@@ -319,7 +321,7 @@ pub async fn a_window_is_waiting_only_while_none_is_open_and_no_pause_runs(datab
     );
 }
 
-/// The whole batch is one transaction.
+/// A batch with several tenants and workflows is one transaction.
 pub async fn a_batch_may_span_tenants_and_workflows(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let keys = [workflow_key("t", "w"), workflow_key("t", "v"), workflow_key("u", "w")];
@@ -335,7 +337,7 @@ pub async fn a_batch_may_span_tenants_and_workflows(database: &Database) {
     }
 }
 
-/// A window opens this way after a pause. An unknown workflow is ignored.
+/// The counter sends an empty batch to open a window after a pause. An unknown workflow is ignored.
 pub async fn an_empty_batch_only_checks_windows(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let unknown = |facts: CountingFacts, _: &[_]| {
@@ -351,7 +353,7 @@ pub async fn an_empty_batch_only_checks_windows(database: &Database) {
     assert_eq!(scenario.latest_retrospective().await.as_of, time_at(5));
 }
 
-/// The database itself enforces law 2 as well.
+/// The database itself also enforces law 2.
 pub async fn the_database_refuses_a_second_open_retrospective(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -374,8 +376,8 @@ pub async fn the_database_refuses_a_second_open_retrospective(database: &Databas
     assert_eq!(scenario.workflow_state().await.epoch, 1);
 }
 
-/// A decision that panics, or a caller that is cancelled at any point, leaves either the previous state or
-/// the complete result.
+/// When the decision panics, or the caller is cancelled at any point, the database contains either the previous state
+/// or the complete result.
 pub async fn an_interrupted_count_leaves_nothing_or_all_of_it(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let batch = [scenario.new_run("a"), scenario.new_run("b")];

@@ -1,4 +1,4 @@
-//! Cases of dead letters: the history of attempts, versions, and grouping.
+//! Conformance cases for dead letters: their attempts, versions and grouping.
 
 use futures::future::join;
 use retro_core::cancel::Attribution;
@@ -13,7 +13,7 @@ use crate::{
     Attempt, AttemptFailure, AuditAction, DeadLetterFilter, DeadLetterStatus, MessageContent, NewDeadLetter,
 };
 
-/// The first delivery is not counted, so its start is unknown.
+/// The first delivery is not counted as an attempt, so its start is unknown.
 pub async fn a_dead_letter_has_every_attempt_and_its_error(database: &Database) {
     let given_up = NewDeadLetter { attempts: 3, ..new_dead_letter(7) };
     let position = &given_up.position;
@@ -57,7 +57,8 @@ pub async fn an_attempt_without_a_failure_has_its_start(database: &Database) {
     assert!(result.iter().all(|one| one.begun_at.is_some()), "{result:?}");
 }
 
-/// The message is redelivered after a crash before the acknowledgement, and by a broker that lost its data.
+/// A message is redelivered when the process crashes before the acknowledgement, or when the broker has lost its data.
+/// Its history is stored once.
 pub async fn storing_twice_leaves_one_history(database: &Database) {
     let given_up = NewDeadLetter { attempts: 1, ..new_dead_letter(7) };
     let id = database.one.store_dead_letter(&given_up).await.expect("storing");
@@ -78,7 +79,8 @@ pub async fn storing_twice_leaves_one_history(database: &Database) {
     assert_eq!(database.two.list_attempts(&test_tenant("t"), id).await.expect("reading"), first);
 }
 
-/// The first attempt shows how the failure began, the newest attempt shows its current form.
+/// The history keeps the first attempt, which shows how the failure began, and the newest ones, which show its current
+/// form.
 pub async fn a_history_is_bounded(database: &Database) {
     let many = ATTEMPTS_KEPT + 20;
     let given_up = NewDeadLetter {
@@ -102,7 +104,7 @@ pub async fn a_history_is_bounded(database: &Database) {
     assert_eq!(whole.message, given_up, "the dead letter itself is unchanged");
 }
 
-/// Version 0 is the dead letter as received.
+/// An edit is stored as a version with person and reason. Version 0 is the dead letter as received.
 pub async fn a_version_is_stored_with_person_and_reason(database: &Database) {
     let original = new_dead_letter(7);
     let id = database.one.store_dead_letter(&original).await.expect("storing");
@@ -140,7 +142,7 @@ pub async fn a_version_is_stored_with_person_and_reason(database: &Database) {
     assert_eq!(result, [(AuditAction::Edited, "ann"); 3]);
 }
 
-/// Rejections are compared word for word; grouping similar sentences is left to the presentation.
+/// Rejections are compared word for word. Similar sentences are grouped only when they are shown.
 pub async fn dead_letters_are_grouped_by_rejection(database: &Database) {
     let too_large = |sequence| NewDeadLetter {
         rejection: Rejection::of_message(Code::Oversized, "too large"),
@@ -194,7 +196,7 @@ pub async fn dead_letters_are_grouped_by_rejection(database: &Database) {
     );
 }
 
-/// Law 11 holds, and a dead letter without a tenant belongs to the default tenant.
+/// Law 11 holds. A dead letter without a tenant belongs to the default tenant.
 pub async fn history_and_versions_keep_tenants_apart(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
     assert_eq!(database.two.list_attempts(&test_tenant("t"), id).await.expect("reading").len(), 1);

@@ -1,4 +1,4 @@
-//! Cases of the outbox, delivery attempts and dead letters.
+//! Conformance cases for the outbox, delivery attempts and dead letters.
 
 use futures::future::join;
 use retro_core::dead_letter::{Code, Rejection};
@@ -11,10 +11,10 @@ use crate::{
     AttemptStart, DeadLetterFilter, DeadLetterStatus, DeliveryPosition, NewDeadLetter, Redelivery, Store,
 };
 
-/// Maximum number of attempts, as the program's consumers use it.
+/// Maximum number of attempts, with the value that the program's consumers use.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// Messages are selected by "not sent", never by "after the last one".
+/// The outbox selects messages that were not sent, rather than those after the last sent one.
 pub async fn messages_wait_in_order_until_they_are_sent(database: &Database) {
     let scenarios = ["u", "v", "w"].map(|workflow| Scenario::new(&*database.one, "t", workflow));
     for scenario in &scenarios {
@@ -37,7 +37,7 @@ pub async fn messages_wait_in_order_until_they_are_sent(database: &Database) {
     assert_eq!(left, [waiting[0].id, waiting[2].id]);
 }
 
-/// Counting comes before handling, so that a message that kills the process runs out of attempts.
+/// An attempt is counted before the message is handled, so that a message that kills the process runs out of attempts.
 pub async fn attempts_are_counted_for_each_consumer_and_position(database: &Database) {
     let position = position_at(7);
     let (one, two) =
@@ -52,8 +52,8 @@ pub async fn attempts_are_counted_for_each_consumer_and_position(database: &Data
     assert_eq!(begin_next_attempt(&*database.one, &position).await, 4);
 }
 
-/// A process may repeatedly be killed by another message between counting and storing the dead letter. This
-/// does not use up further attempts.
+/// Even if another message repeatedly kills the process before this message's dead letter is stored, no further
+/// attempts are counted.
 pub async fn a_message_without_attempts_left_is_not_counted_further(database: &Database) {
     let message = new_redelivery(&position_at(7));
     for attempt in 2..=ATTEMPTS_MAX {
@@ -85,8 +85,8 @@ pub async fn of_two_that_begin_the_last_attempt_at_once_one_may(database: &Datab
     assert!(both.contains(&AttemptStart::Begun(2)) && both.contains(&AttemptStart::Exhausted), "{both:?}");
 }
 
-/// A crash, a slow machine or a lost acknowledgement redelivers a message that is already a dead letter.
-/// There is no sixth attempt.
+/// A crash, a slow machine or a lost acknowledgement may redeliver a message that is already a dead letter. It gets no
+/// sixth attempt.
 pub async fn a_message_that_is_a_dead_letter_begins_no_attempt(database: &Database) {
     let given_up = new_dead_letter(7);
     let id = database.one.store_dead_letter(&given_up).await.expect("storing");
@@ -116,7 +116,7 @@ pub async fn attempts_at_a_handled_message_are_deleted(database: &Database) {
     assert_eq!(begin_next_attempt(&*database.one, &position_at(8)).await, 3, "of that message alone");
 }
 
-/// Unusual headers, binary payloads and times with nanoseconds come back unchanged.
+/// Unusual headers, binary payloads and times with nanoseconds are read back unchanged.
 pub async fn a_dead_letter_comes_back_byte_for_byte(database: &Database) {
     let letter = new_dead_letter(7);
     let id = database.one.store_dead_letter(&letter).await.expect("storing");
@@ -132,7 +132,7 @@ pub async fn a_dead_letter_comes_back_byte_for_byte(database: &Database) {
     assert_eq!(unsent, [notice.into_message(&workflow_key("t", "w"))]);
 }
 
-/// A crash between storing the dead letter and acknowledging redelivers the message.
+/// A crash after storing the dead letter and before the acknowledgement redelivers the message.
 pub async fn storing_twice_leaves_one_dead_letter(database: &Database) {
     begin_next_attempt(&*database.one, &position_at(7)).await;
     let first = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
@@ -160,7 +160,7 @@ pub async fn two_processes_storing_at_once_leave_one_dead_letter(database: &Data
     assert_eq!(database.one.list_unsent_messages(10).await.expect("reading").len(), 1);
 }
 
-/// The dead letter must be visible to some tenant. It is not announced, because its subject names no tenant.
+/// A dead letter whose subject names no tenant is shown to the default tenant and is not announced.
 pub async fn a_dead_letter_without_a_tenant_is_visible_to_the_default_tenant(database: &Database) {
     let nobodys = NewDeadLetter { tenant: None, workflow: None, ..new_dead_letter(7) };
     let id = database.one.store_dead_letter(&nobodys).await.expect("storing");
@@ -174,7 +174,7 @@ pub async fn a_dead_letter_without_a_tenant_is_visible_to_the_default_tenant(dat
     assert_eq!(database.one.list_unsent_messages(10).await.expect("reading"), []);
 }
 
-/// The summary that an operator reads first.
+/// The health summary counts unsent messages, open dead letters and handled events.
 pub async fn health_counts_what_waits(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let before = database.two.load_health().await.expect("health");
@@ -197,7 +197,7 @@ async fn list_all_dead_letters(database: &Database) -> Vec<crate::DeadLetter> {
     database.two.list_dead_letters(&test_tenant("t"), &filter).await.expect("listing")
 }
 
-/// Counts an attempt at a message that has no dead letter, and returns its number.
+/// Counts an attempt at a message that is not a dead letter, and returns its number.
 pub(super) async fn begin_next_attempt(store: &dyn Store, position: &DeliveryPosition) -> u32 {
     match store.begin_attempt(&new_redelivery(position), u32::MAX).await.expect("counting") {
         AttemptStart::Begun(attempt) => attempt,

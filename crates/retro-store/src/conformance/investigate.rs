@@ -1,4 +1,4 @@
-//! Cases of investigating: claims under a lease, fencing, the journal, and the sequence.
+//! Conformance cases for investigations: claims under a lease, fencing, the journal, and their order.
 
 use futures::future::join;
 use retro_core::message::Notice;
@@ -12,8 +12,8 @@ use crate::{
     Claim, CommitResult, IncomingBody, JournalEntry, JournalStage, Result, Store, StoreError, StoredBody,
 };
 
-/// A claim holds the run, its body, presented memories and whether they were read, living memories, and earlier
-/// findings.
+/// A claim contains the run, its body, the memories presented to it and whether they were read, living memories, and
+/// earlier findings.
 pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let (shown, said) = (scenario.learn_lesson("shown").await.id, scenario.learn_lesson("said").await.id);
@@ -50,7 +50,7 @@ pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
     assert_eq!(second.earlier[0].result, Some(result_with_finding("again")), "stored exactly");
 }
 
-/// Bodies may be absent, inline of any size, or references.
+/// A body may be absent, inline of any size, or a reference.
 pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     (scenario.policy.threshold_runs, scenario.policy.sample_runs_max) = (6, 6);
@@ -115,7 +115,7 @@ pub async fn two_workers_at_once_claim_two_different_investigations(database: &D
     assert_eq!(database.one.count_claimable().await.expect("claimable"), 0);
 }
 
-/// Another worker takes over from one that died.
+/// When a worker dies, another one takes over with a larger fencing token.
 pub async fn an_expired_lease_is_taken_over_with_a_larger_token(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -129,7 +129,7 @@ pub async fn an_expired_lease_is_taken_over_with_a_larger_token(database: &Datab
     }
 }
 
-/// A stalled worker that resumes late commits nothing.
+/// A stalled worker that resumes after its lease has ended commits nothing.
 pub async fn the_old_holder_is_fenced_and_writes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -156,7 +156,7 @@ pub async fn the_old_holder_is_fenced_and_writes_nothing(database: &Database) {
     assert_fenced(&database.one.extend_lease(&taken_over, LONG_S).await);
 }
 
-/// A heartbeat sets the end of the lease, measured from now.
+/// A heartbeat sets how long the lease lasts from now, and may also end it.
 pub async fn a_heartbeat_holds_a_lease_and_can_let_it_end(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -168,7 +168,7 @@ pub async fn a_heartbeat_holds_a_lease_and_can_let_it_end(database: &Database) {
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 1);
 }
 
-/// A journalled answer is never requested again. Of two rows of a stage the first one is kept.
+/// An answer in the journal is never requested again. If a stage is journalled twice, the first row is kept.
 pub async fn a_takeover_resumes_from_the_journal(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -188,7 +188,7 @@ pub async fn a_takeover_resumes_from_the_journal(database: &Database) {
     assert_eq!(second.journal, [briefed, answered]);
 }
 
-/// The investigation is due again after its pause, the former holder is fenced, and the attempt is used up.
+/// A failed claim becomes due again after its pause, its former holder is fenced, and the attempt is used up.
 pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -207,8 +207,8 @@ pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database)
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 0);
 }
 
-/// A worker that stops releases its work immediately, without a pause and without using up an attempt, and
-/// the journal is kept.
+/// A worker that stops releases its claim immediately. There is no pause, the attempt is not used up, and the journal
+/// is kept.
 pub async fn a_claim_that_is_released_is_due_at_once_and_costs_no_attempt(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -224,7 +224,7 @@ pub async fn a_claim_that_is_released_is_due_at_once_and_costs_no_attempt(databa
     assert_eq!(second.journal, [entry]);
 }
 
-/// A worker that released or lost its claim can neither write under it nor take it from the next holder.
+/// A worker that released or lost its claim can neither write under it nor take it away from the next holder.
 pub async fn a_worker_that_released_its_claim_is_fenced(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -243,7 +243,8 @@ pub async fn a_worker_that_released_its_claim_is_fenced(database: &Database) {
     assert_fenced(&database.two.release_claim(&second).await);
 }
 
-/// Investigations run one at a time in the order of the sample. Then the batch of mutations waits for the writer.
+/// Investigations run one at a time in the order of the sample. After the last one, the batch of mutations waits for
+/// the writer.
 pub async fn finishing_makes_the_next_due_and_the_last_one_settles(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -276,7 +277,7 @@ pub async fn finishing_makes_the_next_due_and_the_last_one_settles(database: &Da
     assert_eq!(all[1].result, Some(empty_result()));
 }
 
-/// The next run of the shuffled order replaces the failed one.
+/// The next run in the sample's random order replaces the failed one.
 pub async fn a_failed_investigation_is_replaced_from_the_window(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     (scenario.policy.threshold_runs, scenario.policy.sample_runs_max) = (3, 1);
@@ -293,7 +294,7 @@ pub async fn a_failed_investigation_is_replaced_from_the_window(database: &Datab
     assert_ne!(all[0].run, all[1].run);
 }
 
-/// Law 13: a worker whose task was restarted finishes twice.
+/// Law 13 holds when a worker whose task was restarted finishes twice.
 pub async fn two_holders_that_finish_at_once_leave_one_result(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -314,7 +315,7 @@ async fn make_investigation_due(scenario: &Scenario<'_>) {
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
 }
 
-/// Returns the ended investigations of a claim's retrospective, in sequence.
+/// Returns the ended investigations of a claim's retrospective, in the order in which they ran.
 async fn list_ended(store: &dyn Store, claim: &Claim) -> Vec<Investigation> {
     let retrospective = &claim.retrospective;
     let detail =

@@ -1,4 +1,5 @@
-//! Cases of manual retrospectives: triggered for named runs, settled into proposals, decided by people.
+//! Conformance cases for manual retrospectives, which people trigger for named runs, and for the proposals that they
+//! make.
 
 use futures::future::join;
 use retro_core::id::{ProposalId, RetrospectiveId};
@@ -16,8 +17,8 @@ use super::close::closing_facts;
 use super::scenario::{LONG_S, Scenario, empty_result, failed_result, result_with_finding, run_id, time_at};
 use crate::{CommitResult, ProposalFilter, ProposalRow, ProposalStatus};
 
-/// A manual retrospective starts immediately over exactly the named runs. Ordinals, window, epoch and pause
-/// do not change.
+/// A manual retrospective starts immediately and covers exactly the named runs. Ordinals, window, epoch and pause do
+/// not change.
 pub async fn a_manual_retrospective_has_its_runs_and_leaves_the_window_unchanged(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 3;
@@ -48,7 +49,7 @@ pub async fn a_manual_retrospective_has_its_runs_and_leaves_the_window_unchanged
     assert_eq!(scenario.workflow_state().await.epoch, 1);
 }
 
-/// A repeated or concurrent request is one request. Its name cannot be reused for another one.
+/// A repeated or concurrent request counts as one request. A different request cannot reuse its name.
 pub async fn the_same_request_opens_one_retrospective(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a"]).await;
@@ -68,7 +69,7 @@ pub async fn the_same_request_opens_one_retrospective(database: &Database) {
     assert_eq!(rows.iter().filter(|row| row.retrospective.asked.is_some()).count(), 1);
 }
 
-/// An unknown or uncounted run is named in the error, and nothing is opened.
+/// The error names the unknown or uncounted run, and nothing is opened.
 pub async fn a_refused_trigger_writes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let mut skipped = scenario.new_run("skipped");
@@ -84,7 +85,7 @@ pub async fn a_refused_trigger_writes_nothing(database: &Database) {
     assert_eq!(scenario.list_notices().await, []);
 }
 
-/// Law 2 covers automatic retrospectives only. A person may trigger one at any time.
+/// Law 2 covers automatic retrospectives only, so a person may trigger a manual one at any time.
 pub async fn manual_retrospectives_are_open_beside_the_automatic_one(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -127,7 +128,7 @@ pub async fn closing_a_manual_retrospective_stores_only_report_and_proposals(dat
     assert_eq!(found.as_ref(), rows.first());
 }
 
-/// The report is marked failed. There is no pause, no dead letter and no run to release.
+/// The report is marked as failed. There is no pause, no dead letter and no run to release.
 pub async fn a_manual_retrospective_without_a_success_leaves_only_its_report(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 9;
@@ -148,7 +149,7 @@ pub async fn a_manual_retrospective_without_a_success_leaves_only_its_report(dat
     assert_eq!(scenario.store.load_health().await.expect("health").dead_letters_open, 0);
 }
 
-/// An acceptance is one transaction.
+/// Accepting a proposal stores its memory, changes and announcements in one transaction.
 pub async fn an_accepted_proposal_is_a_memory_with_its_changes_and_announcements(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = create_proposal(&scenario, "lesson").await;
@@ -175,7 +176,7 @@ pub async fn an_accepted_proposal_is_a_memory_with_its_changes_and_announcements
     assert_eq!(row.decision, Some(decided.decision));
 }
 
-/// One decision takes effect; the other call returns it.
+/// When two people decide at once, one decision takes effect, and the other call returns it.
 pub async fn two_people_at_once_leave_one_decision(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = create_proposal(&scenario, "lesson").await;
@@ -197,7 +198,7 @@ pub async fn two_people_at_once_leave_one_decision(database: &Database) {
     assert_eq!(database.one.list_workflow_changes(&scenario.key).await.expect("changes"), won.changes);
 }
 
-/// The refusal is stored with its reason.
+/// A refusal is stored with its reason and changes no memory.
 pub async fn a_refusal_is_stored_and_changes_no_memory(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = create_proposal(&scenario, "lesson").await;
@@ -213,7 +214,7 @@ pub async fn a_refusal_is_stored_and_changes_no_memory(database: &Database) {
     assert_eq!((scenario.list_memories().await, scenario.list_notices().await), (vec![], vec![]));
 }
 
-/// The decision gets living memories, tombstones, and earlier changes caused by the proposal's runs.
+/// A decision about a proposal gets living memories, tombstones, and earlier changes caused by the proposal's runs.
 pub async fn a_decision_gets_earlier_changes_of_the_runs(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("lesson").await;
@@ -246,7 +247,7 @@ pub async fn a_decision_gets_earlier_changes_of_the_runs(database: &Database) {
     assert_eq!((decided.changes, decided.memory), (vec![], Some(memory)), "both runs had shown it");
 }
 
-/// The newest retrospective comes first; within one the order is that of its report.
+/// Proposals of the newest retrospective come first. Those of one retrospective have the order of its report.
 pub async fn proposals_are_listed_and_filtered(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let first = create_proposal(&scenario, "lesson").await;
@@ -306,7 +307,7 @@ fn new_request(request: &str, runs: &[&str]) -> ManualRequest {
     ManualRequest { request: request.to_owned(), by: "ada".to_owned(), runs, focus: None }
 }
 
-/// Triggers a manual retrospective.
+/// Triggers a manual retrospective over these runs.
 pub(super) async fn trigger_manual(
     scenario: &Scenario<'_>,
     request: &str,
@@ -324,7 +325,7 @@ async fn open_manual(scenario: &Scenario<'_>, request: &str, runs: &[&str]) -> R
     RetrospectiveId::of_request(&scenario.key, request)
 }
 
-/// Opens a manual retrospective that finds each run's lesson, and advances it to settling.
+/// Opens a manual retrospective, ends each investigation with the next of the lessons, and so advances it to settling.
 pub(super) async fn settle_manual(
     scenario: &Scenario<'_>,
     request: &str,
@@ -340,7 +341,7 @@ pub(super) async fn settle_manual(
     id
 }
 
-/// Creates a proposal with evidence from two runs, over which the automatic retrospective found nothing.
+/// Creates a proposal with evidence from two runs in which the automatic retrospective found nothing.
 pub(super) async fn create_proposal(scenario: &Scenario<'_>, lesson: &str) -> ProposalId {
     let automatic = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
     scenario.close_retrospective(automatic).await;
@@ -358,7 +359,7 @@ fn new_acceptance() -> Acceptance {
     Acceptance { request: "yes".to_owned(), by: "ada".to_owned(), despite_tombstone: None }
 }
 
-/// Accepts a proposal as a person does.
+/// Accepts a proposal in the way a person's request does.
 pub(super) async fn accept_proposal(
     scenario: &Scenario<'_>,
     id: ProposalId,

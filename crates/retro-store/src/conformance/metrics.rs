@@ -1,4 +1,4 @@
-//! Cases of the database metrics.
+//! Conformance cases for the database metrics.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::Database;
 use super::scenario::{LONG_S, Scenario, empty_result, result_with_finding, test_tenant, time_at};
 use crate::{Claim, DatabaseMetrics, DeliveryPosition, NewDeadLetter, Store};
 
-/// Nothing waits, so there are no ages.
+/// In an empty database all counts are zero, and all ages are `None`.
 pub async fn an_empty_database_has_zero_metrics(database: &Database) {
     assert_eq!(database.one.load_metrics().await.expect("metrics"), DatabaseMetrics::default());
 }
@@ -45,8 +45,8 @@ pub async fn metrics_are_totals_over_all_tenants(database: &Database) {
     assert_eq!((metrics.claimable, metrics.outbox_unsent, metrics.outbox_age_ms), (0, 0, None));
 }
 
-/// Only automatic retrospectives are counted, and only until they end, because a manual one may legitimately
-/// wait for a person.
+/// Only automatic retrospectives count as open, and only until they end. A manual one may legitimately wait for a
+/// person.
 pub async fn a_retrospective_is_open_until_it_ends(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -56,7 +56,7 @@ pub async fn a_retrospective_is_open_until_it_ends(database: &Database) {
     assert_eq!((metrics.retrospectives_open, metrics.retrospectives_age_ms), (0, None));
 }
 
-/// The oldest tentative memory counts; a confirmed memory is no longer tentative.
+/// The metric is the policy time of the oldest tentative memory. A confirmed memory is no longer tentative.
 pub async fn the_oldest_tentative_memory_has_a_policy_time(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let first = scenario.settle_window(["a", "b"], &|claim| result_with_finding(lesson_title(claim))).await;
@@ -72,7 +72,7 @@ pub async fn the_oldest_tentative_memory_has_a_policy_time(database: &Database) 
     assert_eq!(database.two.load_metrics().await.expect("metrics").oldest_tentative, None);
 }
 
-/// There is one value per confirmed memory, measured from the confirming run. A first observation confirms nothing.
+/// There is one delay per confirmed memory, measured from the confirming run. A first observation confirms nothing.
 pub async fn a_confirmation_has_its_delay(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let unconfirmed =
@@ -93,7 +93,7 @@ pub async fn a_confirmation_has_its_delay(database: &Database) {
     assert_eq!(other, Vec::<u64>::new(), "another tenant's");
 }
 
-/// Returns a different lesson for each investigation of a retrospective.
+/// Returns the title of a lesson, which differs between the two investigations of a retrospective.
 fn lesson_title(claim: &Claim) -> &'static str {
     if claim.number == 1 { "Retry at once" } else { "List the tables before anything else" }
 }

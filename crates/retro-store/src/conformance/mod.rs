@@ -42,11 +42,11 @@ use std::sync::Arc;
 
 use crate::Store;
 
-/// A fresh database with two handles that share no memory.
+/// A fresh database with two independent handles, as two processes would have.
 pub struct Database {
-    /// Handle of the first process.
+    /// Handle that the first simulated process uses.
     pub one: Arc<dyn Store>,
-    /// Handle of the second process.
+    /// Handle that the second simulated process uses.
     pub two: Arc<dyn Store>,
 }
 

@@ -1,4 +1,4 @@
-//! Cases of the operator's queries: order, filters, bounds.
+//! Conformance cases for the operator's queries: their order, filters and limits.
 
 use retro_core::dead_letter::{Code, Rejection};
 use retro_core::id::Workflow;
@@ -10,7 +10,7 @@ use super::delivery::new_dead_letter;
 use super::scenario::{Scenario, empty_result, result_with_finding, run_id, test_step, test_tenant};
 use crate::{DeadLetterFilter, DeadLetterStatus, IncomingBody, MemoryFilter, NewDeadLetter, RunFilter};
 
-/// Runs are ordered by the database's clock.
+/// Runs are ordered by the time at which they were stored, by the database's clock.
 pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -46,7 +46,7 @@ pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
     assert_eq!(written["body"]["url"], "https://runs.example.com/d", "a query may contain credentials");
 }
 
-/// Memories of every status are listed.
+/// Memories of every status are listed, those with the highest weight first.
 pub async fn memories_are_listed_heaviest_first_and_filtered(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let heavy = scenario.learn_lesson("Retry at once").await;
@@ -84,7 +84,8 @@ pub async fn memories_are_listed_heaviest_first_and_filtered(database: &Database
     assert_eq!(stored, Some(heavy));
 }
 
-/// Both the gateway's records and the run's own event count. Runs come newest first and can be paged from any run.
+/// A memory counts as presented if either the gateway's records or the run's own event say so. Runs come newest first,
+/// and a page can start after any run.
 pub async fn runs_are_listed_with_their_exposure_to_a_memory(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("Retry at once").await.id;
@@ -116,7 +117,7 @@ pub async fn runs_are_listed_with_their_exposure_to_a_memory(database: &Database
     assert_eq!(check(Some(1), 9).await.expect("reading"), []);
 }
 
-/// Retrospectives are ordered by workflow, the newest first.
+/// Retrospectives are ordered by workflow, and within a workflow the newest comes first.
 pub async fn retrospectives_are_listed_with_their_counts(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -143,7 +144,7 @@ pub async fn retrospectives_are_listed_with_their_counts(database: &Database) {
     assert_eq!(result, [("v", 2), ("w", 4)]);
 }
 
-/// Dead letters come newest first. `since` includes its own moment.
+/// Dead letters come newest first. `since` includes dead letters stored at exactly that time.
 pub async fn dead_letters_are_filtered_by_every_field(database: &Database) {
     let too_large = NewDeadLetter {
         rejection: Rejection::of_message(Code::Oversized, "too large"),
@@ -180,7 +181,8 @@ pub async fn dead_letters_are_filtered_by_every_field(database: &Database) {
     assert_eq!(list_sequences(database, DeadLetterFilter { until: Some(moment), ..all }).await, [0; 0]);
 }
 
-/// Paging is stable while dead letters are added. An id of another tenant is not a position in the list.
+/// Dead letters that are added between two pages do not shift them. A page cannot start after a dead letter of another
+/// tenant.
 pub async fn dead_letters_are_listed_in_pages(database: &Database) {
     for sequence in 1..=3 {
         database.one.store_dead_letter(&new_dead_letter(sequence)).await.expect("storing");
@@ -200,7 +202,7 @@ async fn list_sequences(database: &Database, filter: DeadLetterFilter) -> Vec<u6
     all.into_iter().map(|dead_letter| dead_letter.message.position.sequence).collect()
 }
 
-/// A process that checks the schema at start finds nothing missing.
+/// A migrated database has no missing migrations, so the schema check at start succeeds.
 pub async fn a_migrated_database_lacks_nothing(database: &Database) {
     assert_eq!(database.one.list_missing_migrations().await.expect("reading"), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! Cases of recalling memories and recording their use.
+//! Conformance cases for recalling memories and recording their use.
 
 use futures::future::join;
 use retro_core::id::{MemoryId, MemoryRef, Step};
@@ -8,7 +8,7 @@ use super::Database;
 use super::scenario::{LONG_S, Scenario, empty_result, run_id, test_step, test_tenant};
 use crate::{Store, UnresolvedRef, resolve_memory_ref};
 
-/// Candidates are active, of this step and of sufficient weight, with everything that the choice needs.
+/// Candidates are active memories of the step with sufficient weight, and contain everything that the selection needs.
 pub async fn candidates_are_the_active_memories_of_the_step(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let one = scenario.learn_lesson("Retry at once").await;
@@ -56,8 +56,7 @@ pub async fn a_presentation_counts_once_a_run(database: &Database) {
     assert_eq!((presentations(one), presentations(two)), (2, 1));
 }
 
-/// A memory may be read before, after or without being presented. Only a presentation counts as a
-/// presentation.
+/// A memory may be read before, after or without being presented. Reading it does not count as a presentation.
 pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let ids =
@@ -88,7 +87,7 @@ pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Da
     }
 }
 
-/// An agent may name any memory.
+/// An agent may name any memory, but memories of other workflows are not recorded.
 pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -107,7 +106,7 @@ pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
     }
 }
 
-/// Resolves the first digits of an id as tenant `t`.
+/// Resolves an id or its first digits among the memories of tenant `t`.
 async fn resolve_ref(store: &dyn Store, text: &str) -> Result<MemoryId, UnresolvedRef> {
     resolve_memory_ref(store, &test_tenant("t"), parse_ref(text)).await.expect("recording")
 }
@@ -116,7 +115,7 @@ pub(super) fn parse_ref(text: &str) -> MemoryRef {
     text.parse().expect("enough digits")
 }
 
-/// A prefix of any length resolves memories of any status.
+/// A prefix of any length identifies a memory of any status, if no other memory matches.
 pub async fn a_short_reference_resolves_to_the_only_match(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let (id, other) =
@@ -142,10 +141,10 @@ pub async fn a_short_reference_resolves_to_the_only_match(database: &Database) {
     }
 }
 
-/// Workflows of tenant `t` whose first memories have ids with the same first digits.
+/// Two workflows of tenant `t` whose first memories have ids that begin with the same digits.
 const ALIKE: [&str; 2] = ["w23234", "w116783"];
 
-/// One more digit identifies each of them.
+/// With one more digit, each of the two memories is identified.
 pub async fn an_ambiguous_reference_asks_for_more_digits(database: &Database) {
     let mut ids = Vec::new();
     for workflow in ALIKE {

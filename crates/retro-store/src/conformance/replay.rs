@@ -1,4 +1,4 @@
-//! Cases of replay, of single dead letters and in batches.
+//! Conformance cases for replaying dead letters, singly and in batches.
 
 use futures::future::join;
 use jiff::{SignedDuration, Timestamp};
@@ -19,10 +19,11 @@ use crate::{
     ReplayBatchState, ReplayRow, ReplayState, RequestReplayResult, Store,
 };
 
-/// Timeout after which a replay counts as lost: so long that it never occurs.
+/// Timeout in seconds after which a replay counts as lost. It is so long that no replay is lost during a case.
 const NEVER_S: u64 = 1_000_000;
 
-/// A replay has the same payload, subject and headers, without those of the broker.
+/// A replay has the same payload, subject and headers as the original message, without the headers that the broker
+/// added.
 pub async fn a_dead_letter_is_replayed_unchanged_under_another_id(database: &Database) {
     let mut original = new_dead_letter(1);
     original.headers.insert(0, ("Nats-Msg-Id".to_owned(), "first".to_owned()));
@@ -76,7 +77,7 @@ pub async fn of_two_concurrent_replay_requests_one_takes_effect(database: &Datab
     assert_eq!(database.one.list_audit_rows(&t, id.0).await.expect("reading").len(), 1);
 }
 
-/// A repeated request returns the outcome.
+/// A repeated request returns the outcome of the first replay.
 pub async fn the_outcome_of_a_replay_is_stored_with_its_dead_letter(database: &Database) {
     for (number, known) in [(1, false), (2, true)] {
         let id = database.one.store_dead_letter(&new_dead_letter(number)).await.expect("storing");
@@ -108,7 +109,7 @@ pub async fn the_outcome_of_a_replay_is_stored_with_its_dead_letter(database: &D
     }
 }
 
-/// A message has one dead letter, even if it fails repeatedly. Its attempts are counted from 1 again.
+/// A message has only one dead letter, even if it fails repeatedly. The attempts of a replay are counted from 1 again.
 pub async fn a_failed_replay_reopens_its_dead_letter_without_a_second_one(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     for number in 1..=2 {
@@ -132,7 +133,7 @@ pub async fn a_failed_replay_reopens_its_dead_letter_without_a_second_one(databa
     assert_eq!(database.one.list_dead_letters(&test_tenant("t"), &filter).await.expect("listing").len(), 1);
 }
 
-/// Anyone who may publish can forge the header.
+/// Anyone who may publish can forge the replay header, so the whole message is compared.
 pub async fn a_message_is_accepted_as_a_replay_only_if_it_equals_what_was_sent(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let row = request_replay(database, id, "ann").await;
@@ -164,7 +165,7 @@ pub async fn a_message_is_accepted_as_a_replay_only_if_it_equals_what_was_sent(d
     assert!(end_replay(database, &sending, false).await, "the genuine replay is accepted");
 }
 
-/// The relay may die between sending and marking, and the broker may lose messages.
+/// The relay may die after sending a replay and before marking it as sent, and the broker may lose messages.
 pub async fn a_replay_without_a_result_is_sent_again_under_its_id(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let row = request_replay(database, id, "ann").await;
@@ -179,7 +180,8 @@ pub async fn a_replay_without_a_result_is_sent_again_under_its_id(database: &Dat
     assert_eq!((rows[0].state, rows[0].sendings), (ReplayState::Handled, 3));
 }
 
-/// The broker may deny the permission or be unable to carry a header.
+/// The broker may refuse a replay because the user may not publish to its subject, or because the broker cannot carry a
+/// header.
 pub async fn a_replay_refused_by_the_broker_leaves_its_dead_letter_open(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let row = request_replay(database, id, "ann").await;
@@ -195,7 +197,7 @@ pub async fn a_replay_refused_by_the_broker_leaves_its_dead_letter_open(database
     assert_eq!(database.one.list_due_replays(9, 0).await.expect("reading"), []);
 }
 
-/// Replays are spaced regardless of their number and of who requests them.
+/// Replays are sent at intervals, regardless of their number and of who requested them.
 pub async fn replays_are_spaced(database: &Database) {
     let mut due = Vec::new();
     for number in 1..=3 {
@@ -206,8 +208,7 @@ pub async fn replays_are_spaced(database: &Database) {
     assert!(due.windows(2).all(|two| two[1].duration_since(two[0]) >= gap), "{due:?}");
 }
 
-/// A replay of a batch with a rate of one in twenty minutes is due immediately, and so is the replay that
-/// another person requests next.
+/// The first replay of a very slow batch is due immediately, and so is the replay that another person requests next.
 pub async fn a_slow_batch_delays_no_other_replay(database: &Database) {
     let ids = store_dead_letters(database, 4).await;
     let before = request_replay(database, ids[0], "ann").await.due_at;
@@ -223,7 +224,7 @@ pub async fn a_slow_batch_delays_no_other_replay(database: &Database) {
     assert!(after.duration_since(before) < slow.send_interval() / 2, "{before} and then {after}");
 }
 
-/// The dead letter is kept complete, with its status.
+/// A discarded dead letter keeps its content and only changes its status.
 pub async fn a_discarded_dead_letter_is_kept_and_can_be_replayed(database: &Database) {
     let ids = [
         database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing"),
@@ -250,7 +251,7 @@ pub async fn a_discarded_dead_letter_is_kept_and_can_be_replayed(database: &Data
     assert_eq!(none, RequestReplayResult::UnknownVersion);
 }
 
-/// The first few are replayed alone. One of them fails, and no more are started.
+/// The first few dead letters are replayed alone. When one of them fails, no more are started.
 pub async fn a_batch_stops_when_one_of_its_first_replays_fails(database: &Database) {
     let ids = store_dead_letters(database, 5).await;
     let pace = ReplayPace { canary: 2, ..ReplayPace::default() };
@@ -292,7 +293,7 @@ pub async fn a_batch_stops_when_one_of_its_first_replays_fails(database: &Databa
     assert_eq!(result, [(ids[0], "handled"), (ids[1], "failed")]);
 }
 
-/// Dead letters that someone else acted on meanwhile are skipped; the others are replayed to the end.
+/// Dead letters that someone else has acted on meanwhile are skipped, and all others are replayed.
 pub async fn a_batch_skips_dead_letters_that_changed_meanwhile(database: &Database) {
     let ids = store_dead_letters(database, 3).await;
     let others = NewDeadLetter { tenant: Some(test_tenant("other")), ..new_dead_letter(9) };
@@ -320,7 +321,7 @@ pub async fn a_batch_skips_dead_letters_that_changed_meanwhile(database: &Databa
     );
 }
 
-/// Replays under way continue, and a second cancellation finds the batch ended.
+/// Replays under way continue after a cancellation. A second cancellation finds the batch already ended.
 pub async fn a_cancelled_batch_starts_no_more_replays(database: &Database) {
     let ids = store_dead_letters(database, 3).await;
     let pace = ReplayPace { canary: 1, ..ReplayPace::default() };
@@ -347,7 +348,8 @@ pub async fn a_cancelled_batch_starts_no_more_replays(database: &Database) {
     );
 }
 
-/// The retrospective is reopened instead of sending the message, which completes this item of the batch.
+/// A dead letter of a failed retrospective is not sent again. The retrospective is reopened instead, which completes
+/// this item of the batch.
 pub async fn a_failed_retrospective_in_a_batch_opens_the_next_one(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let dead_letter = fail_retrospective(&scenario, ["a", "b"]).await;
@@ -371,7 +373,7 @@ pub async fn a_failed_retrospective_in_a_batch_opens_the_next_one(database: &Dat
     assert_eq!(repeated, [DiscardResult::Reopened]);
 }
 
-/// Two processes advance the same batch concurrently.
+/// When two processes advance a batch concurrently, the result is the same as with one.
 pub async fn two_processes_advancing_a_batch_leave_what_one_would_have_left(database: &Database) {
     let ids = store_dead_letters(database, 8).await;
     let batch = start_batch(database, &ids, ReplayPace { rate_milli: 1, ..ReplayPace::default() }).await;
@@ -439,8 +441,8 @@ pub(super) async fn request_replay(database: &Database, id: DeadLetterId, by: &s
     }
 }
 
-/// Returns the message that the relay sends, marked as sent. It ignores the due time, so that no case waits for the
-/// pace.
+/// Marks a replay as sent and returns the message that the relay would send. Ignores the due time, so that no case
+/// waits for it.
 async fn send_replay(database: &Database, row: &ReplayRow) -> OutgoingReplay {
     let dead_letter = load_dead_letter(database, row.letter).await.message;
     database.one.mark_replay_sent(row.id).await.expect("marking");
@@ -453,7 +455,7 @@ async fn end_replay(database: &Database, sending: &OutgoingReplay, known: bool) 
     database.two.end_replay(&resent.expect("it names a replay"), known).await.expect("settling")
 }
 
-/// Creates the dead letter of the replayed message, at another position of the stream.
+/// Creates the dead letter of a replay that failed, at another position of the stream.
 fn fail_again(sending: &OutgoingReplay, sequence: u64) -> NewDeadLetter {
     let mut headers = sending.headers.clone();
     headers.push(("Nats-Msg-Id".to_owned(), sending.id.to_string()));

@@ -1,4 +1,4 @@
-//! Cases of retention: old details are purged, needed ones are kept, and nothing is counted again.
+//! Conformance cases for retention: old details are purged, needed ones are kept, and nothing is counted again.
 
 use futures::future::join;
 use retro_core::count::{CountingEffects, CountingFacts, Disposition};
@@ -20,11 +20,10 @@ use crate::{
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded};
 
-/// Limit above the number of rows in any case.
+/// A limit larger than the number of rows in any case.
 const ALL: u32 = 1000;
 
-/// Law 1 holds forever: for the same event, the run under another event, a higher attempt, and changed
-/// content.
+/// Law 1 holds forever. It covers the same event, the same run in another event, a higher attempt, and changed content.
 pub async fn an_event_that_comes_again_after_its_details_were_purged_is_not_counted(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let odd = ["x", "x\0", "x\0a", r"x\0"]
@@ -59,7 +58,8 @@ pub async fn an_event_that_comes_again_after_its_details_were_purged_is_not_coun
     assert_ne!(count_dispositions(&scenario, &odd[3..]).await, [Duplicate]);
 }
 
-/// Bodies of runs in a window, in an open retrospective, or released by a failed one are kept.
+/// Bodies are kept while their runs are in an unclaimed window or an open retrospective, or were released by a failed
+/// one.
 pub async fn bodies_are_kept_until_their_retrospective_has_closed(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.failure_pause_s = 0;
@@ -88,7 +88,7 @@ pub async fn bodies_are_kept_until_their_retrospective_has_closed(database: &Dat
     assert_eq!(find_body(&scenario, "c").await, Some(BodyRef::Stored), "it waits in the window");
 }
 
-/// A later reader gets the information that the body was purged.
+/// A claim after the purge reports the body as gone.
 pub async fn a_dropped_body_is_gone(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -137,7 +137,7 @@ pub async fn facts_are_purged_after_bodies_and_identities_stay(database: &Databa
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
 }
 
-/// No retrospective claims such a run, so only its age matters. If the run is counted later, its details are
+/// No retrospective claims an uncounted run, so only its age matters. If the run is counted later, its details are
 /// stored again.
 pub async fn a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -156,8 +156,8 @@ pub async fn a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body(data
     assert_eq!(database.one.list_workflows(&scenario.key.tenant).await.expect("listing")[0].recorded, 1);
 }
 
-/// Law 4 holds forever: changes are never purged, so a run that is investigated again, or a person's repeated
-/// request, does not repeat an effect.
+/// Law 4 holds forever. Changes are never purged, so neither a second investigation of a run nor a person's repeated
+/// request has a second effect.
 pub async fn effects_are_known_after_everything_was_purged(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let wrong = scenario.learn_lesson("Retry at once").await;
@@ -190,7 +190,7 @@ pub async fn effects_are_known_after_everything_was_purged(database: &Database) 
     assert_eq!(database.one.list_workflow_changes(&scenario.key).await.expect("changes"), history);
 }
 
-/// A takeover may need the journal until the retrospective ends.
+/// Another worker may need the journal to take over an investigation until the retrospective ends.
 pub async fn journals_are_kept_until_their_retrospective_has_ended(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -210,7 +210,7 @@ pub async fn journals_are_kept_until_their_retrospective_has_ended(database: &Da
     assert_eq!(purge_all(database, RetentionStage::Journals, 0).await, 2, "one entry and one batch");
 }
 
-/// Sent messages restore a broker that lost its data; unsent ones still have to be sent.
+/// Sent messages are needed to restore a broker that lost its data, and unsent ones still have to be sent.
 pub async fn messages_are_purged_only_after_they_were_sent(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -225,7 +225,7 @@ pub async fn messages_are_purged_only_after_they_were_sent(database: &Database) 
     assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
 }
 
-/// A message that was not delivered again for so long was eventually handled.
+/// A message that was not redelivered for that long was handled in the end.
 pub async fn attempts_are_purged_by_age(database: &Database) {
     let at =
         |sequence| DeliveryPosition { consumer: "counter".to_owned(), stream: "RUNS".to_owned(), sequence };
@@ -242,7 +242,7 @@ pub async fn attempts_are_purged_by_age(database: &Database) {
     assert_eq!(begin_next_attempt(&*database.one, &at(1)).await, 2);
 }
 
-/// The caller bounds the transaction; concurrent calls share the work.
+/// The caller limits the size of each transaction. Concurrent calls purge different rows.
 pub async fn purging_is_bounded_and_two_at_once_purge_what_one_would_have(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 100;
@@ -271,7 +271,7 @@ pub async fn purging_is_bounded_and_two_at_once_purge_what_one_would_have(databa
     assert_eq!(result, [(RetentionStage::Events, 20)]);
 }
 
-/// Purges a stage until nothing is left, and returns the number of rows.
+/// Purges a stage until nothing is left, and returns the number of purged rows.
 async fn purge_all(database: &Database, stage: RetentionStage, age_s: u64) -> u64 {
     let mut rows = 0;
     for _ in 0..20 {
@@ -284,7 +284,7 @@ async fn purge_all(database: &Database, stage: RetentionStage, age_s: u64) -> u6
     panic!("not finished after twenty calls");
 }
 
-/// Creates a run whose event has this id.
+/// Creates a run with the given event id.
 fn run_with_event_id(scenario: &Scenario<'_>, event: &str, name: &str) -> IncomingRun {
     let mut run = scenario.new_run(name);
     run.arrival.event = EventKey { id: event.to_owned(), ..run.arrival.event };

@@ -1,4 +1,4 @@
-//! Cases of reviews: recording events, deciding about remarks, and applying rule batches.
+//! Conformance cases for reviews: recording events, deciding about remarks, and applying rule batches.
 
 use futures::future::join;
 use jiff::Timestamp;
@@ -26,7 +26,8 @@ use crate::{CommitResult, MemoryFilter, Store};
 const LONG_S: u64 = 3600;
 const RULE: &str = "Use `Result` instead of `panic!` in library code";
 
-/// This covers a redelivery, a duplicate within a batch, and the same id with different content.
+/// A review event is recorded once, despite a redelivery, a duplicate within a batch, or the same id with different
+/// content.
 pub async fn a_review_event_is_recorded_once(database: &Database) {
     let received = remark_event("t", "1", new_remark(1, RULE), time_at(0));
     let twice = [received.clone(), received.clone()];
@@ -44,7 +45,7 @@ pub async fn a_review_event_is_recorded_once(database: &Database) {
     assert_eq!(load_reviews(&*database.one, "t").await.revision, revision);
 }
 
-/// Two processes record the same batch concurrently.
+/// Two processes that record the same batch concurrently record each event once.
 pub async fn two_processes_recording_the_same_events_leave_what_one_would_have_left(database: &Database) {
     let batch: Vec<_> =
         (1..=5).map(|id| remark_event("t", &id.to_string(), new_remark(id, RULE), time_at(0))).collect();
@@ -55,7 +56,7 @@ pub async fn two_processes_recording_the_same_events_leave_what_one_would_have_l
     assert_eq!((known.remarks.len(), known.revision), (5, 5));
 }
 
-/// A pull request is due only after its wait, and later events do not postpone it.
+/// A pull request becomes due only after its wait, and later events do not postpone this.
 pub async fn a_pull_request_is_due_once_its_wait_is_over(database: &Database) {
     let store = &*database.one;
     store
@@ -75,7 +76,7 @@ pub async fn a_pull_request_is_due_once_its_wait_is_over(database: &Database) {
     );
 }
 
-/// Events arrive in any order. The newest version of a remark wins, and a deleted remark stays deleted.
+/// The newest version of a remark wins, in whatever order the events arrive. A deleted remark stays deleted.
 pub async fn the_newest_version_of_a_remark_wins_in_any_order(database: &Database) {
     let edited = Remark { edited: true, ..new_remark(1, "now this") };
     let removed = Remark { deleted: true, ..new_remark(2, "") };
@@ -130,7 +131,7 @@ pub async fn threads_and_authors_may_arrive_in_any_order(database: &Database) {
     assert_eq!((known.resolved_threads, known.author.as_deref()), (vec![1], Some("ann")));
 }
 
-/// A decision about an outdated revision stores nothing; of two concurrent decisions one is stored.
+/// A decision about an outdated revision stores nothing. Of two concurrent decisions, one is stored.
 pub async fn a_decision_about_an_older_revision_is_not_stored(database: &Database) {
     let store = &*database.one;
     record_events(store, &[remark_event("t", "1", new_remark(1, RULE), time_at(0))]).await;
@@ -210,7 +211,7 @@ pub async fn closing_a_batch_of_rules_stores_everything_once(database: &Database
     assert_eq!(listed.iter().map(|one| one.id).collect::<Vec<_>>(), [id]);
 }
 
-/// A change caused by a remark is not repeated in the next round.
+/// A change that a remark caused is not repeated in the next round.
 pub async fn the_next_round_gets_earlier_changes_of_a_remark(database: &Database) {
     let store = &*database.one;
     for (event, body) in [("1", RULE), ("2", "Thanks")] {
@@ -248,7 +249,7 @@ pub async fn a_person_promotes_a_quarantined_rule_once(database: &Database) {
     assert_eq!(promote_rule(store, "t", nobody, "one").await, Ok(CommitResult::NotFound));
 }
 
-/// Two tenants have the same pull request of the same repository.
+/// Two tenants may have the same pull request of the same repository without affecting each other.
 pub async fn reviewing_keeps_tenants_apart(database: &Database) {
     let store = &*database.one;
     record_events(store, &[remark_event("t", "1", new_remark(1, RULE), time_at(0))]).await;
@@ -279,7 +280,7 @@ pub async fn reviewing_keeps_tenants_apart(database: &Database) {
     );
 }
 
-/// Returns the repository whose rules the cases use.
+/// Returns the repository that owns the rules of these cases.
 pub(super) fn test_repository() -> Repository {
     Repository::new("acme/shop").expect("a valid name")
 }
@@ -342,7 +343,7 @@ async fn load_reviews(store: &dyn Store, of: &str) -> crate::review::PullRequest
         .expect("the pull request is stored")
 }
 
-/// Decides like the reviewer, with a reader that classifies one particular sentence as a rule.
+/// Decides like the reviewer, but classifies only one particular sentence as a rule.
 async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
     let known = load_reviews(store, of).await;
     let review = ReviewKey { pull_request: pull_request_key(of).pull_request, review: None };

@@ -1,4 +1,4 @@
-//! Cases of rules in runs: verdicts of runs on rules, and the writer's decisions on them.
+//! Conformance cases for rules that runs use: the verdicts of runs on rules, and the writer's decisions about them.
 
 use futures::future::join;
 use retro_core::finding::{CheckedAnswer, MemoryVerdict, VerdictRecord};
@@ -14,8 +14,8 @@ use super::scenario::{LONG_S, Scenario, empty_result, run_id, test_tenant, time_
 use crate::write::{ClosedRuleBatch, RuleBatchFacts};
 use crate::{Claim, CommitResult, Store};
 
-/// Rules were presented to runs, the retrospective over those runs closes, and the writer applies the resulting
-/// mutations to the rule scope: once, even with concurrent writers. A rule that stays unused is archived.
+/// When a retrospective closes, its verdicts on rules become a batch of mutations. The writer applies the batch to the
+/// rule scope once, even with concurrent writers. A rule that stays unused is archived.
 pub async fn verdicts_of_runs_on_a_rule_are_applied_to_its_scope_once(database: &Database) {
     let store = &*database.one;
     let rule = a_rule(store, "t").await;
@@ -47,7 +47,7 @@ pub async fn verdicts_of_runs_on_a_rule_are_applied_to_its_scope_once(database: 
     );
 }
 
-/// A run that used the rule in between resets the count.
+/// Only consecutive presentations without use count, so a run that uses the rule resets the count.
 pub async fn a_used_rule_restarts_its_count_of_unused_presentations(database: &Database) {
     let store = &*database.one;
     let rule = a_rule(store, "t").await;
@@ -67,7 +67,7 @@ pub async fn a_used_rule_restarts_its_count_of_unused_presentations(database: &D
     assert_eq!((rule.status, rule.weight.get()), (MemoryStatus::Active, 300));
 }
 
-/// A run of another tenant may name the rule without any effect.
+/// A run of another tenant may name the rule, but its claim does not contain the rule.
 pub async fn a_rule_is_never_presented_to_another_tenant(database: &Database) {
     let store = &*database.one;
     let rule = a_rule(store, "t").await;
@@ -88,7 +88,8 @@ pub async fn a_rule_is_never_presented_to_another_tenant(database: &Database) {
     }
 }
 
-/// Presents a rule to two runs, investigates them with these verdicts on it, and closes. Returns the resulting batch.
+/// Presents a rule to two runs, investigates them with these verdicts on the rule, and closes the retrospective.
+/// Returns the resulting rule batch.
 async fn judge_rule(
     scenario: &Scenario<'_>,
     rule: MemoryId,
@@ -119,7 +120,7 @@ async fn judge_rule(
     waiting[0].1
 }
 
-/// Applies a batch that did not come from a review, as the writer does.
+/// Applies a batch that does not come from a review, in the way the writer does.
 async fn apply_batch(store: &dyn Store, of: &str, id: ReviewBatchId) -> CommitResult {
     let decide = |facts: RuleBatchFacts| {
         assert!(facts.review.is_none());

@@ -1,5 +1,5 @@
-//! Sample rows of a small running system. They are stored with the migrations and are the same for every
-//! database. Each database crate applies every migration over the rows of the earlier ones and then reads all
+//! Reads the sample rows of a small running system. The rows are stored beside the migrations and are the same for
+//! every database. Each database crate applies every migration over the rows of the earlier ones and then reads all
 //! rows.
 
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use retro_core::memory::{Memory, fold_change};
 
 use crate::{DeadLetterFilter, MemoryFilter, ProposalFilter, PullRequestKey, RunFilter, Store, StoredBody};
 
-/// Limit above the number of sample rows of any kind.
+/// A limit larger than the number of sample rows of any kind.
 const ALL: u32 = 1000;
 
-/// Returns the SQL that inserts the rows of a migration, if it has any. Both databases accept it; bytes are written as
-/// `unhex('…')`.
+/// Returns the SQL that inserts the sample rows of a migration; `None` when the migration has none. Both databases
+/// accept the SQL, in which bytes are written as `unhex('…')`.
 pub fn sample_sql(version: i64) -> Option<String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../migrations/samples");
     let prefix = format!("{version:04}_");
@@ -25,7 +25,7 @@ pub fn sample_sql(version: i64) -> Option<String> {
     Some(std::fs::read_to_string(file).expect("a sample"))
 }
 
-/// Reads every sample row through the ports. Panics at the first one that is wrong.
+/// Reads every sample row through the ports. Panics at the first row that is wrong.
 pub async fn read_everything(store: &dyn Store) {
     let tenants = store.list_tenants().await.expect("tenants");
     assert_eq!(tenants.len(), 2, "{tenants:?}");

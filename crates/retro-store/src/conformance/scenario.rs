@@ -1,4 +1,4 @@
-//! Helpers for the cases: one workflow, and the steps of a running program for it.
+//! Helpers for the cases. They perform the steps of a running program for one workflow.
 
 use jiff::Timestamp;
 use retro_core::count::{Arrival, ArrivalDecision, Disposition};
@@ -24,7 +24,7 @@ use crate::{Claim, CommitResult as Done, IncomingBody, IncomingRun, Store};
 
 /// Duration in seconds, long enough that no lease ends during a test.
 pub(super) const LONG_S: u64 = 3600;
-/// Step that every scenario uses.
+/// Name of the step that every scenario uses.
 pub(super) const STEP: &str = "plan";
 
 pub(super) fn test_tenant(name: &str) -> Tenant {
@@ -43,13 +43,13 @@ pub(super) fn test_step() -> Step {
     Step::new(STEP).expect("a valid name")
 }
 
-/// Returns the time `seconds` after the start of every scenario. The time is not a whole number of
-/// milliseconds, to prove that stored times are read back exactly.
+/// Returns the time that is `seconds` after the start of every scenario. It is not a whole number of milliseconds, so
+/// that the cases prove that stored times are read back exactly.
 pub(super) fn time_at(seconds: i64) -> Timestamp {
     Timestamp::new(1_790_000_000 + seconds, 123_456_789).expect("within range")
 }
 
-/// Creates a successful run whose event has the same id. Its body is JSON that contains the name.
+/// Creates a successful run with this name as its id and event id. Its body is JSON that contains the name.
 pub(super) fn new_run(key: &WorkflowKey, name: &str) -> IncomingRun {
     let run = RunFacts {
         run_id: run_id(name),
@@ -80,7 +80,7 @@ pub(super) fn new_run(key: &WorkflowKey, name: &str) -> IncomingRun {
     }
 }
 
-/// A workflow under test. Its policy opens a retrospective at two runs and samples both.
+/// A workflow under test. Its policy opens a retrospective after two runs and samples both.
 pub(super) struct Scenario<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) key: WorkflowKey,
@@ -93,7 +93,7 @@ impl<'a> Scenario<'a> {
         Self { store, key: workflow_key(tenant, workflow), policy }
     }
 
-    /// Returns the same workflow over another handle.
+    /// Returns a scenario of the same workflow that uses another database handle.
     pub(super) fn with_store<'b>(&self, store: &'b dyn Store) -> Scenario<'b> {
         Scenario { store, key: self.key.clone(), policy: self.policy.clone() }
     }
@@ -109,13 +109,13 @@ impl<'a> Scenario<'a> {
         self.store.count_runs(batch, std::slice::from_ref(&self.key), &decide).await.expect("counting")
     }
 
-    /// Counts runs with these names and returns their dispositions.
+    /// Counts runs with these names and returns the disposition of each.
     pub(super) async fn count_runs(&self, names: &[&str]) -> Vec<Disposition> {
         let batch: Vec<_> = names.iter().map(|name| self.new_run(name)).collect();
         self.count_batch(&batch, time_at(0)).await.into_iter().map(|counted| counted.disposition).collect()
     }
 
-    /// Returns the newest retrospective.
+    /// Returns the newest retrospective of the workflow.
     pub(super) async fn latest_retrospective(&self) -> Retrospective {
         let all = self.store.list_retrospectives(&self.key.tenant, Some(&self.key.workflow), 1).await;
         all.expect("listing").into_iter().next().expect("one was opened").retrospective
@@ -186,7 +186,7 @@ impl<'a> Scenario<'a> {
         self.close_at(id, time_at(10)).await
     }
 
-    /// Creates a lesson from two runs that are named after it. Returns an active memory with weight 0.300.
+    /// Creates a lesson from two runs whose names derive from its title. Returns the active memory.
     pub(super) async fn learn_lesson(&self, title: &str) -> Memory {
         let (one, two) = (format!("{title} 1"), format!("{title} 2"));
         let id = self.settle_window([&one, &two], &|_| result_with_finding(title)).await;
@@ -224,14 +224,14 @@ impl<'a> Scenario<'a> {
     }
 }
 
-/// Decides as the sampler does.
+/// Draws a sample in the way the sampler does.
 pub(super) fn decide_sample(retrospective: &Retrospective, window: Vec<u64>) -> DrawnSample {
     let sample = draw_sample(retrospective.id, window, &retrospective.policy);
     let first = decide_next_stage(&sample, &[]);
     DrawnSample { sample, first }
 }
 
-/// Decides as the investigator does.
+/// Decides what follows an investigation in the way the investigator does.
 pub(super) fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     let Retrospective { id, key, .. } = &sequence.retrospective;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
@@ -248,12 +248,13 @@ pub(super) fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     FollowUp { next, batch, message: notice.into_message(key) }
 }
 
-/// Creates a result with one finding.
+/// Creates a result with one finding of this title.
 pub(super) fn result_with_finding(title: &str) -> InvestigationResult {
     result_about(title, None, Vec::new())
 }
 
-/// Creates a result with one finding that contradicts a memory, and with presented memories.
+/// Creates a result with one finding of this title, which may contradict a memory, and with the memories presented to
+/// the run.
 pub(super) fn result_about(
     title: &str,
     contradicts: Option<MemoryId>,

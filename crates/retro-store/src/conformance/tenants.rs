@@ -1,5 +1,6 @@
-//! Law 11: nothing of one tenant is visible to another. Two tenants use the same names for everything. Each
-//! case shows that the owner sees its object (the positive control) and that the other tenant does not.
+//! Conformance cases for law 11: one tenant's data is invisible to every other tenant. Two tenants use the same names
+//! for everything. Each case shows that the owner sees its object (the positive control) and that the other tenant does
+//! not.
 
 use retro_core::count::Disposition;
 use retro_core::manual::{ProposalFacts, TriggerError};
@@ -28,7 +29,7 @@ fn two_tenants<'a>(database: &'a Database) -> (Scenario<'a>, Scenario<'a>) {
     (Scenario::new(&*database.one, "mine", "w"), Scenario::new(&*database.two, "theirs", "w"))
 }
 
-/// Equal names of events, runs and workflows are different objects in another tenant.
+/// Events, runs and workflows with equal names are different objects in different tenants.
 pub async fn counting_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     assert_eq!(mine.count_runs(&["a"]).await, [Disposition::Counted(1)]);
@@ -47,7 +48,7 @@ pub async fn counting_keeps_tenants_apart(database: &Database) {
     assert_eq!(counted[0].disposition, Disposition::Counted(2), "no conflict with somebody else's event");
 }
 
-/// Only its own tenant finds a retrospective.
+/// A sampler finds a retrospective only under the tenant that owns it.
 pub async fn sampling_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     mine.count_runs(&["a", "b"]).await;
@@ -59,7 +60,7 @@ pub async fn sampling_keeps_tenants_apart(database: &Database) {
     assert_eq!(mine.draw_sample().await, CommitResult::Done);
 }
 
-/// A claim holds only objects of the run's tenant.
+/// A claim contains only objects of the tenant that owns the run.
 pub async fn investigating_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let memory = mine.learn_lesson("Retry at once").await;
@@ -97,7 +98,7 @@ pub async fn investigating_keeps_tenants_apart(database: &Database) {
     assert_eq!(whole(&theirs.key.tenant).await.expect("reading"), None);
 }
 
-/// Runs, retrospectives and proposals of one tenant cannot be named, read or decided by the other.
+/// One tenant cannot name, read or decide runs, retrospectives and proposals of another.
 pub async fn manual_retrospectives_keep_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let id = super::manual::create_proposal(&mine, "Retry at once").await;
@@ -132,7 +133,7 @@ fn body_bytes(claim: &Claim) -> Vec<u8> {
     }
 }
 
-/// A writer sees and changes memories of its own tenant only, and similarity compares only those.
+/// A writer sees, compares and changes only the memories of its own tenant.
 pub async fn closing_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     mine.learn_lesson("Retry at once").await;
@@ -165,7 +166,7 @@ pub async fn closing_keeps_tenants_apart(database: &Database) {
     );
 }
 
-/// Runs, epochs, memories, tombstones and changes with equal names are not loaded from the other tenant.
+/// The other tenant's runs, epochs, memories, tombstones and changes are not loaded, even when their names are equal.
 pub async fn closing_facts_keep_tenants_apart(database: &Database) {
     let (mine, mut theirs) = two_tenants(database);
     theirs.policy.failure_pause_s = 0;
@@ -197,7 +198,7 @@ pub async fn closing_facts_keep_tenants_apart(database: &Database) {
     assert_eq!((results.history.spending.len(), results.history.investigated_runs.len()), (6, 4));
 }
 
-/// Deleting another tenant's memory fails as for a missing one.
+/// Deleting another tenant's memory returns the same result as deleting a missing one.
 pub async fn deleting_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let memory = mine.learn_lesson("Retry at once").await.id;
@@ -206,7 +207,7 @@ pub async fn deleting_keeps_tenants_apart(database: &Database) {
     assert_eq!(super::write::delete_memory(&mine, memory, "request").await, Ok(CommitResult::Done));
 }
 
-/// No tenant receives, opens or counts another's memory.
+/// No tenant receives, opens or counts another tenant's memory.
 pub async fn recalling_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let (own, foreign) =
@@ -238,7 +239,7 @@ pub async fn recalling_keeps_tenants_apart(database: &Database) {
     assert_eq!(read(&theirs.key.tenant, own.id).await.expect("reading"), None);
 }
 
-/// A reference never resolves to another tenant's memory and is never made ambiguous by one.
+/// A reference never resolves to another tenant's memory, and such a memory never makes it ambiguous.
 pub async fn resolving_references_keeps_tenants_apart(database: &Database) {
     // The first memories of these workflows, one per tenant, have ids with the same first digits.
     let mine = Scenario::new(&*database.one, "mine", "w112848");
@@ -262,7 +263,7 @@ pub async fn resolving_references_keeps_tenants_apart(database: &Database) {
     }
 }
 
-/// Covers every query of the operator's port.
+/// Every query of the operator's port returns only the data of the given tenant.
 pub async fn every_query_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let memory = mine.learn_lesson("Retry at once").await.id;
@@ -299,7 +300,7 @@ pub async fn every_query_keeps_tenants_apart(database: &Database) {
     );
 }
 
-/// A dead letter may contain anything that its tenant sent.
+/// A dead letter may contain any data of its tenant, so no other tenant may read it.
 pub async fn dead_letters_keep_tenants_apart(database: &Database) {
     let mine = NewDeadLetter { tenant: Some(test_tenant("mine")), ..new_dead_letter(1) };
     let theirs = NewDeadLetter { tenant: Some(test_tenant("theirs")), ..new_dead_letter(2) };

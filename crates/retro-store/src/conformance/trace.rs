@@ -1,4 +1,5 @@
-//! Cases of trace contexts: stored with their object, found by the next stage, and never required.
+//! Conformance cases for trace contexts, which are stored with their object, read by the next stage, and never
+//! required.
 
 use retro_core::dead_letter::Code;
 use retro_core::id::RetrospectiveId;
@@ -10,7 +11,7 @@ use super::scenario::{LONG_S, Scenario, failed_result, test_tenant, time_at};
 use crate::trace::InvestigationTraces;
 use crate::{DeadLetterFilter, IncomingRun, ReopenResult};
 
-/// Creates a run's trace context as an emitter sends it.
+/// Creates the trace context that an emitter would send with a run.
 fn context_of(span: u64) -> TraceContext {
     TraceContext { trace_id: 7, span_id: span, flags: 1, state: Some("vendor=a".to_owned()) }
 }
@@ -24,7 +25,7 @@ async fn first_unsent(scenario: &Scenario<'_>) -> Message {
     unsent.into_iter().next().expect("a message waits")
 }
 
-/// The trace is that of the last run in the stream, not of the one counted last.
+/// The retrospective continues the trace of the last run in the stream, not of the run that was counted last.
 pub async fn a_retrospective_continues_the_run_that_filled_its_window(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_batch(&[traced_run(&scenario, "b", 2), traced_run(&scenario, "a", 1)], time_at(0)).await;
@@ -40,8 +41,8 @@ pub async fn a_retrospective_continues_the_run_that_filled_its_window(database: 
     assert_eq!(window(&other, 10).await.expect("reading"), []);
 }
 
-/// A repetition is linked and does not continue the trace: reopening over the same runs is not part of the
-/// work that filled the window.
+/// A reopened window does not continue the trace of the run that filled it, because reopening is not part of that work.
+/// The trace is linked instead.
 pub async fn a_window_that_is_opened_again_does_not_continue_the_run_that_filled_it(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_batch(&[traced_run(&scenario, "a", 1), traced_run(&scenario, "b", 2)], time_at(0)).await;
@@ -67,7 +68,7 @@ pub async fn a_window_that_is_opened_again_does_not_continue_the_run_that_filled
     assert_eq!(window, [context_of(2), context_of(1)], "all of the window are there to be linked");
 }
 
-/// The run's context is returned next to the one that made the investigation due, which is untraced here.
+/// An investigation gets the context in which its run was counted, even when the work that made it due was not traced.
 pub async fn an_investigation_knows_the_context_of_its_run(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_batch(&[traced_run(&scenario, "a", 1), traced_run(&scenario, "b", 2)], time_at(0)).await;
@@ -87,7 +88,7 @@ pub async fn an_investigation_knows_the_context_of_its_run(database: &Database) 
     }
 }
 
-/// Rows from a time or a process without tracing.
+/// Rows without a trace context, as from a process without tracing, are handled as usual.
 pub async fn untraced_work_proceeds_as_usual(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;

@@ -1,4 +1,4 @@
-//! Cases of pull requests, their runs, and late credit.
+//! Conformance cases for pull requests, their runs, and late credit.
 
 use futures::future::join;
 use retro_core::finding::{CheckedAnswer, MemoryVerdict, Quote, VerdictRecord};
@@ -23,7 +23,7 @@ fn pull_request() -> PullRequestRef {
     PullRequestRef::new("Owner/Größe", 7)
 }
 
-/// Creates an event that adds these facts.
+/// Creates an event that adds these facts about the pull request.
 fn pull_request_event(of: &Tenant, id: &str, facts: PullRequestFacts) -> PullRequestEvent {
     let event = EventKey { tenant: of.clone(), source: "https://github.com".to_owned(), id: id.to_owned() };
     PullRequestEvent {
@@ -69,13 +69,13 @@ async fn track_all(scenario: &Scenario<'_>) -> usize {
     scenario.store.track_runs(&scenario.key, 100).await.expect("tracking")
 }
 
-/// Lists each run with the number of a pull request it belongs to.
+/// Lists the links of the tenant as text, each with the workflow, the run and the pull request.
 async fn list_links(store: &dyn Store, of: &Tenant) -> Vec<String> {
     let links = store.list_run_links(of, None, None, 100).await.expect("links");
     links.iter().map(|(workflow, run, one, _)| format!("{workflow}/{run} {one}")).collect()
 }
 
-/// Returns the same run in an event with another id.
+/// Returns the same run in an event with the given id.
 fn with_event(mut run: IncomingRun, id: &str) -> IncomingRun {
     (run.arrival.event.id, run.arrival.content_hash) = (id.to_owned(), format!("hash of {id}"));
     run
@@ -86,7 +86,8 @@ fn with_facts(mut run: IncomingRun, change: impl FnOnce(&mut retro_core::run::Ru
     run
 }
 
-/// Counts two runs in which this memory was applied; the event of the first names the pull request.
+/// Counts two runs, closes their retrospective, and records that this memory was applied in the first one. Only the
+/// event of the first run names the pull request.
 async fn apply_memory(scenario: &Scenario<'_>, memory: &Memory, names: [&str; 2]) {
     let belongs = with_facts(scenario.new_run(names[0]), |facts| facts.pull_request = Some(7));
     scenario.count_batch(&[belongs, scenario.new_run(names[1])], time_at(0)).await;
@@ -102,7 +103,7 @@ async fn apply_memory(scenario: &Scenario<'_>, memory: &Memory, names: [&str; 2]
     );
 }
 
-/// Creates a result in which the memory was applied.
+/// Creates a result in which the run applied the memory.
 fn applied_result(memory: MemoryId) -> InvestigationResult {
     let quote = Quote { place: QuotePlace::Message { turn: 0 }, text: "words".to_owned() };
     let verdict = VerdictRecord {
@@ -123,7 +124,7 @@ async fn give_credit(scenario: &Scenario<'_>) -> Result<CommitResult, FoldError>
     scenario.store.credit_memories(&scenario.key, &pull_request(), 100, &decide).await.expect("crediting")
 }
 
-/// Credits at most one application.
+/// Credits at most one application of a memory.
 async fn give_one(scenario: &Scenario<'_>) -> Result<CommitResult, FoldError> {
     let decide = |facts: &CreditFacts| {
         assert!(facts.applications.len() <= 1, "{:?}", facts.applications);
@@ -137,7 +138,7 @@ async fn count_due_credits(scenario: &Scenario<'_>) -> usize {
     notices.iter().filter(|notice| matches!(notice, Notice::OutcomesDue { .. })).count()
 }
 
-/// Returns the pull request ends credited to a memory, and its weight.
+/// Returns the ends of pull requests that a memory was credited with, and its weight.
 async fn load_credit(scenario: &Scenario<'_>, memory: &Memory) -> (Vec<PullRequestEnd>, u16) {
     let history = scenario.store.list_memory_changes(&scenario.key.tenant, memory.id).await.expect("history");
     let end = |change: &retro_core::memory::Change| match (&change.cause, &change.effect) {
@@ -189,7 +190,7 @@ pub async fn facts_of_a_pull_request_grow_and_an_event_applies_once(database: &D
     assert_eq!(facts.time_to_merge_s(), Some(600));
 }
 
-/// Events and runs may arrive in either order; each run is linked once.
+/// Events and runs may arrive in either order, and each run is linked once.
 pub async fn a_run_belongs_by_its_event_by_its_commit_or_by_a_trailer(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -241,7 +242,7 @@ pub async fn a_run_belongs_by_its_event_by_its_commit_or_by_a_trailer(database: 
     assert_eq!(list_links(&*database.two, &test_tenant("u")).await, expected);
 }
 
-/// Crediting the wrong run is worse than crediting none.
+/// An ambiguous trailer is ignored, because crediting the wrong run is worse than crediting none.
 pub async fn a_trailer_that_fits_several_runs_names_none_until_it_names_the_workflow(database: &Database) {
     let of = test_tenant("t");
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -257,7 +258,8 @@ pub async fn a_trailer_that_fits_several_runs_names_none_until_it_names_the_work
     assert_eq!(list_links(&*database.two, &of).await, ["v/42 owner/größe#7"]);
 }
 
-/// The last of the three facts to arrive requests the credit, which the writer gives once.
+/// Credit needs three facts: the run, the application and the end. Whichever arrives last requests the credit, which
+/// the writer gives once.
 pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
     for (nth, order) in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 0, 1], [2, 1, 0]].into_iter().enumerate() {
         let name = format!("t{nth}");
@@ -302,7 +304,7 @@ pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
     }
 }
 
-/// A pull request that was closed, reopened and merged has both ends, each once.
+/// For a pull request that was closed, reopened and merged, both ends count, each once.
 pub async fn a_close_without_a_merge_costs_and_a_merge_after_it_credits(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -322,7 +324,7 @@ pub async fn a_close_without_a_merge_costs_and_a_merge_after_it_credits(database
     assert_eq!(load_credit(&scenario, &memory).await, (both, 275));
 }
 
-/// For a pull request with many runs, one transaction credits a part and requests the next part.
+/// For a pull request with many runs, one transaction credits some of them and requests the next part.
 pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
     let of = test_tenant("t");
     let mut scenario = Scenario::new(&*database.one, "t", "w");
@@ -360,7 +362,7 @@ pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
     assert_eq!(load_credit(&other, &memory).await.0.len(), 6, "each run and end once");
 }
 
-/// A higher attempt names a pull request that the first one did not, so a tracked run is tracked again.
+/// A higher attempt may name a pull request that the first attempt did not, so the run is tracked again.
 pub async fn a_higher_attempt_that_names_a_pull_request_is_tracked_again(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -385,7 +387,7 @@ pub async fn a_higher_attempt_that_names_a_pull_request_is_tracked_again(databas
     assert_eq!(list_links(&*database.two, &of).await, ["w/a owner/größe#7"]);
 }
 
-/// Links are paged in order, each once.
+/// Paging returns the links in order, each of them once.
 pub async fn links_are_read_page_by_page(database: &Database) {
     let of = test_tenant("t");
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -414,7 +416,7 @@ pub async fn links_are_read_page_by_page(database: &Database) {
     }
 }
 
-/// The report contains the facts known when the retrospective closed and does not change later.
+/// The report contains the facts that were known when the retrospective closed, and does not change later.
 pub async fn a_report_has_the_known_pull_requests_of_its_runs(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -446,7 +448,7 @@ pub async fn a_report_has_the_known_pull_requests_of_its_runs(database: &Databas
     );
 }
 
-/// Pull requests of two tenants with equal name, number and commit are different.
+/// Pull requests of two tenants are different, even with equal repository, number and commit.
 pub async fn pull_requests_keep_tenants_apart(database: &Database) {
     let (ours, theirs) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "u", "w"));
     let memory = ours.learn_lesson("a lesson").await;

@@ -1,4 +1,4 @@
-//! Cases of deleting a memory.
+//! Conformance cases for deleting a memory.
 
 use futures::future::join;
 use retro_core::id::{ChangeId, MemoryId, WorkflowKey};
@@ -11,7 +11,7 @@ use super::Database;
 use super::scenario::{Scenario, time_at};
 use crate::{CommitResult, Deletion};
 
-/// Everything is stored in one transaction.
+/// The change, the tombstone and the announcement of a deletion are stored in one transaction.
 pub async fn a_deletion_leaves_a_change_a_tombstone_and_an_announcement(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await;
@@ -34,7 +34,7 @@ pub async fn a_deletion_leaves_a_change_a_tombstone_and_an_announcement(database
     );
 }
 
-/// A repeated or concurrent request is one request.
+/// A repeated or concurrent request deletes the memory once.
 pub async fn the_same_deletion_happens_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await;
@@ -50,7 +50,7 @@ pub async fn the_same_deletion_happens_once(database: &Database) {
     assert_eq!(history.iter().filter(|change| change.effect.kind() == "deleted").count(), 1);
 }
 
-/// The memory was deleted already by another request.
+/// Deleting a memory that another request has already deleted is refused and stores nothing.
 pub async fn a_refused_deletion_writes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await;
@@ -65,7 +65,7 @@ pub async fn a_refused_deletion_writes_nothing(database: &Database) {
     assert_eq!(delete_memory(&scenario, nobody, "request 3").await, Ok(CommitResult::NotFound));
 }
 
-/// Deletes a memory like a person.
+/// Deletes a memory in the way a person's request does.
 pub(super) async fn delete_memory(
     scenario: &Scenario<'_>,
     id: MemoryId,

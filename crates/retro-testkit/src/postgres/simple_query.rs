@@ -1,13 +1,13 @@
-//! A minimal client for the simple query protocol of Postgres. It does not use the SQL library of the program
-//! under test, and needs no password because the server trusts every connection.
+//! A minimal client for the simple query protocol of Postgres. It does not use the SQL library of the program under
+//! test, and it needs no password because the server trusts every connection.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Protocol version 3.0.
+/// Protocol version 3.0, with the major version in the upper 16 bits.
 const PROTOCOL_VERSION: i32 = 3 << 16;
 
-/// Executes statements and returns the rows of all of them.
+/// Executes SQL statements and returns the rows of all of them, each column as text.
 pub(super) async fn execute_simple_query(port: u16, sql: &str) -> Vec<Vec<Option<String>>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("the server listens");
     let hello = frame_message(&[&PROTOCOL_VERSION.to_be_bytes(), b"user\0retro\0database\0postgres\0\0"]);
@@ -19,7 +19,7 @@ pub(super) async fn execute_simple_query(port: u16, sql: &str) -> Vec<Vec<Option
     read_until_ready(&mut stream).await
 }
 
-/// Prefixes the parts with their length, which includes the four length bytes.
+/// Returns the concatenated parts behind their length in four bytes. The length includes those four bytes.
 fn frame_message(parts: &[&[u8]]) -> Vec<u8> {
     let bytes = parts.concat();
     let length = i32::try_from(bytes.len() + 4).expect("a message fits");

@@ -1,8 +1,8 @@
-//! Arguments that identify a person and a request.
+//! Defines the arguments that identify a person and a request.
 
 use clap::Args;
 
-/// Person and reason of an operation, stored permanently in the audit log.
+/// Arguments for the person and the reason of an operation, both stored permanently in the audit log.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
     /// Reason for the operation, stored permanently in the audit log.
@@ -13,10 +13,10 @@ pub(crate) struct AuditArgs {
     pub(crate) by: String,
 }
 
-/// Person and id of a request.
+/// Arguments for the person who makes a request and for the id of the request.
 #[derive(Debug, Args)]
 pub(crate) struct RequestArgs {
-    /// Name of the person who makes the request, stored with it.
+    /// Name of the person who makes the request, stored with the request.
     #[arg(
         long,
         value_name = "NAME",

@@ -1,4 +1,4 @@
-//! Arguments of `retro dead-letters` about lists, versions, exact bytes and exports.
+//! Defines the arguments of `retro dead-letters` for lists, versions, exact bytes and exports.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use super::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) struct ListDeadLetters {
     #[command(flatten)]
     pub(crate) filter: DeadLetterFilterArgs,
-    /// Continue the list after this dead letter, the last one of the previous page.
+    /// Continue the list after this dead letter, which is the last one of the previous page.
     #[arg(long, value_name = "ID")]
     pub(crate) behind: Option<DeadLetterId>,
-    /// Maximum number of dead letters.
+    /// Maximum number of dead letters to print.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
 }
@@ -26,7 +26,7 @@ pub(crate) struct ShowDeadLetter {
     pub(crate) id: DeadLetterId,
     #[command(flatten)]
     pub(crate) exact: RawArgs,
-    /// With `--raw`: version to show; 0 is the original, higher numbers are edited versions.
+    /// With `--raw`, the version to show: 0 is the original, higher numbers are edited versions.
     #[arg(long, default_value_t = 0, requires = "raw")]
     pub(crate) version: u32,
 }
@@ -34,14 +34,14 @@ pub(crate) struct ShowDeadLetter {
 /// Options for access to the exact bytes, which needs a reason.
 #[derive(Debug, Args)]
 pub(crate) struct RawArgs {
-    /// Print the exact bytes, secrets included. The access is recorded with name and reason before anything is
-    /// printed.
+    /// Print the exact bytes, secrets included. The access is recorded with the person's name and the reason
+    /// before anything is printed.
     #[arg(long, requires = "reason")]
     pub(crate) raw: bool,
-    /// With `--raw`: reason for the access.
+    /// With `--raw`, the reason for the access.
     #[arg(long, requires = "raw")]
     pub(crate) reason: Option<String>,
-    /// With `--raw`: name of the person who gets access.
+    /// With `--raw`, the name of the person who gets access.
     #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
     pub(crate) by: String,
 }
@@ -50,7 +50,7 @@ pub(crate) struct RawArgs {
 pub(crate) struct ExportDeadLetters {
     #[command(flatten)]
     pub(crate) filter: DeadLetterFilterArgs,
-    /// Maximum number of dead letters, up to 100000.
+    /// Maximum number of dead letters to export, up to 100000.
     #[arg(long, default_value_t = retro_operator::EXPORT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(retro_operator::EXPORT_MAX)))]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -64,12 +64,12 @@ pub(crate) struct EditDeadLetter {
     /// Read the complete new payload from this file (- for stdin).
     #[arg(long, value_name = "FILE", conflicts_with = "set")]
     pub(crate) file: Option<PathBuf>,
-    /// Set one field and leave every other byte unchanged, such as data.usage.input_tokens=12. The value is parsed as
-    /// JSON, or else used as text. May be repeated. Without --set and --file, $EDITOR opens the exact bytes, which is
-    /// recorded like --raw.
+    /// Set one field and leave every other byte unchanged, such as data.usage.input_tokens=12. The value is
+    /// parsed as JSON, or used as text if it is not valid JSON. May be repeated. Without --set and --file,
+    /// $EDITOR opens the exact bytes, which is recorded like --raw.
     #[arg(long, value_name = "PATH=VALUE", value_parser = parse_field_value)]
     pub(crate) set: Vec<(String, Value)>,
-    /// Version to start from; 0 is the original [default: the newest].
+    /// Version from which the edit starts; 0 is the original [default: the newest].
     #[arg(long, value_name = "VERSION")]
     pub(crate) from: Option<u32>,
     /// Show the resulting version without storing it.

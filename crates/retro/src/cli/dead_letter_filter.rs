@@ -1,4 +1,4 @@
-//! Filters that select dead letters.
+//! Defines the filters that select dead letters.
 
 use clap::Args;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
@@ -7,10 +7,10 @@ use retro_core::id::{DeadLetterId, Workflow};
 use retro_operator::DeadLetterSearch;
 use retro_store::{DeadLetterFilter, DeadLetterStatus};
 
-/// Filters of dead letters; a filter that is not given matches everything.
+/// Filters for dead letters. A filter that is not given matches every dead letter.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct DeadLetterFilterArgs {
-    /// Filter by code of the reason, such as field_invalid or attempts_exhausted.
+    /// Filter by the code of the reason, such as field_invalid or attempts_exhausted.
     #[arg(long, value_parser = parse_code)]
     pub(crate) code: Option<Code>,
     /// Filter by the role that gave up on the message: counter, sampler, investigator, writer, reviewer or tracker.
@@ -19,11 +19,12 @@ pub(crate) struct DeadLetterFilterArgs {
     /// Filter by workflow.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
-    /// Filter by time: given up at or after this time, such as 2026-11-20T10:00:00Z, or at most this long ago, such as
-    /// 90m, 2h or 3d.
+    /// Filter by the time when the message was given up: at or after this time, such as 2026-11-20T10:00:00Z, or
+    /// at most this long ago, such as 90m, 2h or 3d.
     #[arg(long, value_name = "WHEN", value_parser = parse_time_bound)]
     pub(crate) since: Option<TimeBound>,
-    /// Filter by time: given up before this time, or more than this long ago; same formats as `--since`.
+    /// Filter by the time when the message was given up: before this time, or more than this long ago; same
+    /// formats as `--since`.
     #[arg(long, value_name = "WHEN", value_parser = parse_time_bound)]
     pub(crate) until: Option<TimeBound>,
     /// Filter by text, ignoring case, in the redacted reason, subject, headers or payload.
@@ -35,7 +36,7 @@ pub(crate) struct DeadLetterFilterArgs {
 }
 
 impl DeadLetterFilterArgs {
-    /// Returns the query for the store: these ids, or any dead letter that matches the filters. Ages are resolved
+    /// Returns the query for the store: these ids, or all dead letters that match the filters. Ages are resolved
     /// against `now`.
     pub(crate) fn build_search(&self, ids: &[DeadLetterId], limit: u32, now: Timestamp) -> DeadLetterSearch {
         let filter = DeadLetterFilter {
@@ -53,12 +54,12 @@ impl DeadLetterFilterArgs {
     }
 }
 
-/// A time, absolute or relative to now.
+/// Bound of a time filter, absolute or relative to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeBound {
-    /// Absolute time.
+    /// This absolute time.
     At(Timestamp),
-    /// This long before now.
+    /// This duration before now.
     Ago(SignedDuration),
 }
 

@@ -1,4 +1,4 @@
-//! Arguments of `retro dead-letters`.
+//! Defines the arguments of `retro dead-letters`.
 
 use clap::{Args, Subcommand};
 use retro_core::id::{DeadLetterId, ReplayBatchId};
@@ -17,7 +17,7 @@ pub(crate) enum DeadLetters {
         #[command(flatten)]
         filter: DeadLetterFilterArgs,
     },
-    /// Show one dead letter: reason, origin, attempts, redacted message, and the runbook of its code.
+    /// Show one dead letter: its reason, origin, attempts and redacted message, and the runbook of its code.
     Show(ShowDeadLetter),
     /// Print dead letters as JSON lines, newest first; redacted unless `--raw` is given.
     Export(ExportDeadLetters),
@@ -27,8 +27,8 @@ pub(crate) enum DeadLetters {
     Edit(EditDeadLetter),
     /// Send dead letters again: one immediately, several as a batch that can be stopped.
     ///
-    /// Effects that were already stored are not repeated. Waits until a batch has finished; if interrupted, the batch
-    /// continues.
+    /// Effects that were already stored are not repeated. Waits until a batch has finished; if the wait is
+    /// interrupted, the batch continues.
     Replay(Replay),
     /// Mark dead letters as discarded; they stay stored and can still be replayed.
     Discard(Discard),
@@ -36,7 +36,7 @@ pub(crate) enum DeadLetters {
     Batches {
         /// Id of the batch to show.
         id: Option<ReplayBatchId>,
-        /// Maximum number of batches, or of dead letters of one batch.
+        /// Maximum number of batches to print, or of dead letters of one batch.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
@@ -49,10 +49,10 @@ pub(crate) enum DeadLetters {
     },
 }
 
-/// Options that select dead letters for a replay or discard.
+/// Arguments that select dead letters to replay or discard.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SelectionArgs {
-    /// Ids of dead letters.
+    /// Ids of the dead letters.
     #[arg(value_name = "ID")]
     pub(crate) ids: Vec<DeadLetterId>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) struct SelectionArgs {
     /// Select all open dead letters. Required when no ids or filters are given.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Show what would happen, and why, without doing it.
+    /// Show what would happen and why, without doing it.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -69,19 +69,19 @@ pub(crate) struct SelectionArgs {
 pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) chosen: SelectionArgs,
-    /// Version of a single dead letter to send; 0 is the original [default: the newest].
+    /// Version to send, for a single dead letter; 0 is the original [default: the newest].
     #[arg(long, value_name = "N")]
     pub(crate) version: Option<u32>,
-    /// Number of dead letters to send first; the others follow only if all of these succeed.
+    /// Number of dead letters to send first; the rest follows only if all of these succeed.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) canary: u32,
     /// Maximum rate in dead letters per second, 0.001 to 1000, such as 0.2.
     #[arg(long, value_name = "N", default_value = "5", value_parser = parse_rate_milli)]
     pub(crate) rate: u32,
-    /// Share of failures above which the batch stops, 0% to 100%, such as 2.5%.
+    /// Share of failed replays above which the batch stops, 0% to 100%, such as 2.5%.
     #[arg(long, value_name = "PERCENT", default_value = "20%", value_parser = parse_permille)]
     pub(crate) max_failed: u32,
-    /// Print the id of the batch and do not wait for it.
+    /// Print the id of the batch and exit without waiting for the batch.
     #[arg(long)]
     pub(crate) detach: bool,
     #[command(flatten)]
@@ -96,10 +96,10 @@ pub(crate) struct Discard {
     pub(crate) why: BatchAuditArgs,
 }
 
-/// Person and reason for the audit log; a dry run needs no reason.
+/// Arguments for the person and the reason in the audit log; a dry run needs no reason.
 #[derive(Debug, Args)]
 pub(crate) struct BatchAuditArgs {
-    /// Reason, stored permanently in the audit log; required unless `--dry-run` is given.
+    /// Reason for the operation, stored permanently in the audit log; required unless `--dry-run` is given.
     #[arg(long, required_unless_present = "dry_run", default_value = "")]
     pub(crate) reason: String,
     /// Name of the person who acts, stored permanently in the audit log.

@@ -1,4 +1,4 @@
-//! Arguments of `retro git`.
+//! Defines the arguments of `retro git`.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Git {
-    /// Install a git hook that adds the id of the agent's run to each commit, so that the outcome of a pull request can
-    /// be attributed to the run.
+    /// Install a git hook that adds the id of the agent's run to each commit, so that the outcome of a pull
+    /// request can be attributed to the run.
     ///
-    /// Installs the hook `prepare-commit-msg` in the directory where git looks for hooks (`core.hooksPath`, or the
-    /// directory that all working trees of the repository share). The hook adds the trailers `Retro-Run` and
+    /// Installs the hook `prepare-commit-msg` in the directory where git looks for hooks (`core.hooksPath`, or
+    /// the directory that all working trees of the repository share). The hook adds the trailers `Retro-Run` and
     /// `Retro-Prompt-Version` from the variables RETRO_RUN_ID, RETRO_WORKFLOW and RETRO_PROMPT_VERSION. Without
-    /// RETRO_RUN_ID it does nothing, and it never stops a commit. Commits that a rebase moves keep the run that made
-    /// them.
+    /// RETRO_RUN_ID it does nothing. It never prevents a commit. Commits that a rebase moves keep the run that
+    /// made them.
     InstallHook(InstallHook),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InstallHook {
-    /// Repository, or a directory in it [default: current directory].
+    /// Repository in which to install the hook, or a directory in it [default: current directory].
     #[arg(long, value_name = "DIR")]
     pub(crate) repository: Option<PathBuf>,
     /// Keep an existing hook and run it before this one.

@@ -1,4 +1,4 @@
-//! Arguments of `retro losses`.
+//! Defines the arguments of `retro losses`.
 
 use clap::Subcommand;
 use retro_store::broker::LossKey;
@@ -9,7 +9,7 @@ use super::audit::AuditArgs;
 pub(crate) enum Losses {
     /// List messages of all tenants that were lost with the broker's data and were neither received again nor closed.
     List {
-        /// Include closed losses, with the person and the reason.
+        /// Include closed losses, with the person who closed them and the reason.
         #[arg(long)]
         all: bool,
     },

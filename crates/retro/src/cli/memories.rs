@@ -1,4 +1,4 @@
-//! Arguments of `retro memories`.
+//! Defines the arguments of `retro memories`.
 
 use clap::Subcommand;
 use retro_core::id::{MemoryRef, Step, Workflow};
@@ -17,7 +17,7 @@ pub(crate) enum Memories {
         /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
         #[arg(long, value_parser = parse_memory_status)]
         status: Option<MemoryStatus>,
-        /// Maximum number of memories.
+        /// Maximum number of memories to print.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
@@ -31,7 +31,7 @@ pub(crate) enum Memories {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Show whether a memory helps: compare the outcomes of runs with and without it.
+    /// Show whether a memory helps, by comparing the outcomes of runs with and without it.
     Effect {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
@@ -40,7 +40,7 @@ pub(crate) enum Memories {
     Delete {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
-        /// Reason for the change log; also shown when a similar memory is refused.
+        /// Reason for the deletion, stored in the change log; also shown when a similar memory is refused.
         #[arg(long)]
         reason: String,
         /// Id of this request; repeating a request has no effect [default: derived from id and reason].

@@ -1,4 +1,4 @@
-//! Arguments of `retro retrospectives` and `retro proposals`.
+//! Defines the arguments of `retro retrospectives` and `retro proposals`.
 
 use clap::{Args, Subcommand};
 use retro_core::id::{ProposalId, RetrospectiveId, RunId, Workflow};
@@ -13,11 +13,11 @@ pub(crate) enum Retrospectives {
         /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// Maximum number of retrospectives.
+        /// Maximum number of retrospectives to print.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one retrospective: window, sample, investigations and, for a manual one, its proposals.
+    /// Show one retrospective: its window, sample and investigations and, if it is manual, its proposals.
     Show {
         /// Id of the retrospective.
         id: RetrospectiveId,
@@ -38,10 +38,11 @@ pub(crate) struct Trigger {
     /// Workflow of the runs.
     #[arg(long)]
     pub(crate) workflow: Workflow,
-    /// Runs to investigate, at most 20, separated by commas; may be repeated. They stay in the window.
+    /// Runs to investigate, at most 20, separated by commas; may be repeated. The runs stay in the window.
     #[arg(long, required = true, value_delimiter = ',', value_name = "RUN,…")]
     pub(crate) runs: Vec<RunId>,
-    /// Question behind the request. It only affects the order: proposals that share words with it come first.
+    /// Question behind the request. Affects only the order: proposals that share words with the question come
+    /// first.
     #[arg(long, value_name = "QUESTION")]
     pub(crate) focus: Option<String>,
     #[command(flatten)]
@@ -55,13 +56,13 @@ pub(crate) enum Proposals {
         /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// Filter by id of the retrospective.
+        /// Filter by the id of the retrospective.
         #[arg(long)]
         retrospective: Option<RetrospectiveId>,
         /// Filter by status: open, accepted or refused.
         #[arg(long, value_parser = parse_proposal_status)]
         status: Option<ProposalStatus>,
-        /// Maximum number of proposals.
+        /// Maximum number of proposals to print.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
@@ -70,17 +71,17 @@ pub(crate) enum Proposals {
         /// Id of the proposal.
         id: ProposalId,
     },
-    /// Accept a proposal: store it as an active memory, with its runs as evidence.
+    /// Accept a proposal: store it as an active memory, with the runs that support it as evidence.
     Accept {
         /// Id of the proposal.
         id: ProposalId,
-        /// Accept even if a tombstone blocks the proposal; the reason is stored in the change log.
+        /// Reason for accepting the proposal even if a tombstone blocks it, stored in the change log.
         #[arg(long, value_name = "REASON")]
         despite_tombstone: Option<String>,
         #[command(flatten)]
         request: RequestArgs,
     },
-    /// Refuse a proposal; it stays stored with the reason.
+    /// Refuse a proposal; it stays stored with the reason for the refusal.
     Refuse {
         /// Id of the proposal.
         id: ProposalId,

@@ -1,4 +1,4 @@
-//! Arguments of `retro rules`.
+//! Defines the arguments of `retro rules`.
 
 use clap::Subcommand;
 use retro_core::id::{MemoryRef, ReviewBatchId};
@@ -18,7 +18,7 @@ pub(crate) enum Rules {
         /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
         #[arg(long, value_parser = parse_memory_status)]
         status: Option<MemoryStatus>,
-        /// Maximum number of rules.
+        /// Maximum number of rules to print.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
@@ -59,7 +59,7 @@ pub(crate) enum Rules {
         /// Filter by repository, as [host/]owner/name; the default host is github.com.
         #[arg(long, value_parser = parse_repository)]
         repo: Option<Repository>,
-        /// Maximum number of reports.
+        /// Maximum number of reports to print.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },

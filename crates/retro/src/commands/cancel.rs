@@ -1,4 +1,4 @@
-//! `retro retrospectives cancel`. Writes to the database, with or without a running process.
+//! Runs `retro retrospectives cancel`, which writes to the database, with or without a running process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `retro config`: prints the effective configuration with its sources, or the problems with it.
+//! Runs `retro config`, which prints the effective configuration with its sources, or the problems in it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::Exit;
 use crate::cli::{ConfigCommand, Output};
 use crate::output;
 
-/// An effective value and its source.
+/// An effective configuration value and its source.
 #[derive(Debug, Serialize)]
 struct Row {
     value: Value,
@@ -36,7 +36,7 @@ pub(super) fn run_command(
     }
 }
 
-/// Prints the problems, one per line.
+/// Prints the problems in the configuration, one per line.
 pub(crate) fn report_problems(output: Output, problems: &[String]) -> anyhow::Result<Exit> {
     output::print_data(output, &json!({"problems": problems}), || problems.join("\n"))?;
     Ok(Exit::ProblemFound)
@@ -68,7 +68,7 @@ fn print_config(config: &Config, origins: &BTreeMap<String, Origin>, output: Out
     Ok(Exit::Done)
 }
 
-/// Formats a line of TOML with the source of the value; a key without a value becomes a comment.
+/// Formats a value as a line of TOML with its source. A key without a value becomes a comment.
 fn format_line(name: &str, row: &Row) -> String {
     match &row.value {
         Value::Null => format!("# {name} is not set"),

@@ -1,4 +1,4 @@
-//! `retro dead-letters`: lists, shows, exports and edits dead letters.
+//! Runs `retro dead-letters`, which lists, shows, exports and edits dead letters.
 
 mod editor;
 
@@ -24,7 +24,7 @@ use crate::cli::{
 use crate::clock::SystemClock;
 use crate::output;
 
-/// Runs a command about dead letters.
+/// Runs one subcommand of `retro dead-letters`.
 pub(crate) async fn run_command(
     context: &CommandContext<'_>,
     config: &Config,
@@ -50,7 +50,7 @@ pub(crate) fn redact_text(text: &str) -> String {
     Redactor::shared().redact_text(text).into_owned()
 }
 
-/// Builds the service that reads and edits exact bytes.
+/// Builds the service through which the exact bytes of dead letters are read and edited.
 pub(crate) fn build_editor(config: &Config, store: Arc<dyn Store>) -> EditService {
     let hosts =
         config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded");
@@ -130,7 +130,7 @@ async fn show_raw(
     }
 }
 
-/// Prints the payload and nothing else.
+/// Prints the exact payload and nothing else.
 fn print_payload(exact: &RawDeadLetter) -> anyhow::Result<Exit> {
     if output::print_bytes(&exact.decode_payload()).context("the bytes could not be written")? {
         return Ok(Exit::Done);
@@ -186,7 +186,7 @@ fn read_payload(file: &std::path::Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))
 }
 
-/// Returns the answer, or `None` after printing why the request was refused.
+/// Returns the answer. If the request was refused, prints the reason and returns `None`.
 fn report_refusal<T>(answer: Result<T, EditError>) -> anyhow::Result<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -1,4 +1,4 @@
-//! `retro doctor`: checks everything that the program needs and prints advice for each failure.
+//! Runs `retro doctor`, which checks everything that the program needs and prints advice for each failure.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,12 +16,13 @@ use crate::instance::Instance;
 use crate::policies::PolicySource;
 use crate::{embedder, output, store};
 
-/// Longest time for connecting to the broker. A local one takes milliseconds, a remote one well below this.
+/// Longest time for connecting to the broker. A local broker takes milliseconds, and a remote one much less than
+/// this.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Interval at which the connection is polled.
+/// Interval at which the state of the connection is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Result of one check.
+/// Name and result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     what: &'static str,
@@ -38,7 +39,7 @@ impl Check {
     }
 }
 
-/// Runs and prints all checks. Exits with [`Exit::ProblemFound`] when any of them fails.
+/// Runs all checks and prints their results. Exits with [`Exit::ProblemFound`] when any of them fails.
 pub(crate) async fn run_command(config: &Config, output: Output) -> anyhow::Result<Exit> {
     let running = Instance::find(&config.data_dir);
     let checks = vec![
@@ -88,7 +89,7 @@ async fn check_database(config: &Config) -> anyhow::Result<String> {
     ))
 }
 
-/// Reports how much was purged, so that an operator sees that retention works.
+/// Reports the number of purged rows, so that an operator sees that retention works.
 async fn check_retention(config: &Config) -> anyhow::Result<String> {
     if store::is_not_created(config) {
         return Ok("nothing is stored yet".to_owned());
@@ -102,8 +103,8 @@ async fn check_retention(config: &Config) -> anyhow::Result<String> {
     Ok(format!("purged so far: {}; the last at {last:.0}", descriptions.join(", ")))
 }
 
-/// Reports the messages that were lost with the broker's data. Fails as long as a loss that is known by name
-/// was neither received again nor closed.
+/// Reports the messages that were lost with the broker's data. Fails while there is a loss of a known message
+/// that was neither received again nor closed.
 async fn check_losses(config: &Config) -> anyhow::Result<String> {
     if store::is_not_created(config) {
         return Ok("nothing".to_owned());
@@ -128,8 +129,8 @@ async fn check_losses(config: &Config) -> anyhow::Result<String> {
     })
 }
 
-/// Checks that the configured or supervised broker answers. If no broker runs, checks that a nats-server can
-/// be started.
+/// Checks that the configured broker answers. Without one, checks that a usable nats-server is installed and,
+/// while `retro up` is running, that its broker answers.
 async fn check_broker(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
     if let Some(url) = &config.nats_url {
         check_broker_answers(config, url.expose()).await?;
@@ -145,8 +146,8 @@ async fn check_broker(config: &Config, running: Option<&Instance>) -> anyhow::Re
     Ok(format!("{} {version}", path.display()))
 }
 
-/// Sends the broker a small request and checks that its streams belong to this database. A broker that refuses the
-/// request, or has no streams yet, counts as answering.
+/// Sends the broker a small request and checks that its streams belong to this database. A broker that refuses
+/// the request or has no streams yet also passes the check.
 async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> {
     let bus = Bus::connect(BusConfig {
         topology_mode: TopologyMode::Verify,
@@ -190,7 +191,8 @@ async fn check_http_address(config: &Config, running: Option<&Instance>) -> anyh
     }
 }
 
-/// Checks the bridge. Fails for a bridge that ignores every webhook; having no bridge is not a failure.
+/// Checks the configuration of the webhook bridge. Fails for a bridge that would ignore every webhook. A
+/// configuration without a bridge passes.
 fn check_webhooks(config: &Config) -> anyhow::Result<String> {
     if !config.has_bridge_secret() {
         return Ok("none are accepted: github_secret is not set".to_owned());

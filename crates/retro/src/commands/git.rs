@@ -1,9 +1,10 @@
-//! `retro git`: installs a git hook that names runs in commits. Its trailers let the bridge find the run of a commit
-//! again.
+//! Runs `retro git`, which installs a git hook that adds the id of the agent's run to each commit as a trailer. From
+//! this trailer, the bridge learns which run made the commit.
 //!
 //! The hook is a shell script without any dependency on this program, so it works wherever the repository is and
-//! keeps working after the program is uninstalled. Its second line holds the checksum of the lines below. A hook that
-//! someone else wrote or changed is never overwritten and never removed.
+//! keeps working after the program is uninstalled. The second line of the hook contains the checksum of the
+//! lines below it, so that a hook that someone else wrote or changed is recognised, and is neither overwritten
+//! nor removed.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -19,23 +20,23 @@ use super::Exit;
 use crate::cli::{Git, InstallHook, Output};
 use crate::output;
 
-/// File name of the hook.
+/// File name of the hook in git's folder of hooks.
 const HOOK_NAME: &str = "prepare-commit-msg";
-/// File name under which `--chain` keeps an existing hook; our hook runs it from there.
+/// File name under which `--chain` keeps an existing hook, which our hook then runs first.
 const CHAINED_HOOK_NAME: &str = "prepare-commit-msg.before-retro";
-/// Body of the hook.
+/// Text of the hook script.
 const HOOK_SCRIPT: &str = include_str!("git/prepare-commit-msg.sh");
-/// Start of the hook's second line; the checksum of the lines below follows.
+/// Start of the hook's second line; the checksum of the lines below that line follows.
 const CHECKSUM_MARK: &str = "# retro git install-hook: the lines below are untouched while their SHA-256 is ";
 
-/// Result of the command.
+/// Result of `retro git install-hook`.
 #[derive(Debug, Serialize)]
 struct HookReport {
-    /// Path of the hook.
+    /// Path where git looks for the hook.
     hook: PathBuf,
-    /// Change that was made.
+    /// Change that the command made.
     did: HookChange,
-    /// Path of another hook that runs before ours.
+    /// Path of another hook that runs before ours; `None` when there is none.
     chained: Option<PathBuf>,
 }
 
@@ -49,13 +50,13 @@ enum HookChange {
     WasNotInstalled,
 }
 
-/// State of an existing hook.
+/// State of the hook file that the command finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExistingHook {
     Missing,
-    /// Our hook as this version writes it.
+    /// The file is our hook as this version writes it.
     Current,
-    /// Our hook as written by another version and not modified.
+    /// The file is our hook as another version wrote it, unmodified.
     Outdated,
     Foreign,
 }
@@ -89,7 +90,7 @@ fn describe_change(done: &HookReport) -> String {
     )
 }
 
-/// Returns the folder where git looks for hooks: `core.hooksPath`, or the one that all working trees of the
+/// Returns the folder where git looks for hooks: `core.hooksPath`, or the folder that all working trees of the
 /// repository share.
 fn find_hooks_folder(repository: Option<&Path>) -> anyhow::Result<PathBuf> {
     let repository = repository.unwrap_or(Path::new("."));
@@ -134,7 +135,8 @@ fn install_hook(hooks: &Path, args: &InstallHook) -> anyhow::Result<HookChange> 
     Ok(did)
 }
 
-/// Renames the existing hook so that ours can run it. Fails when another hook was already kept that way.
+/// Renames the existing hook so that ours can run it. Fails when an earlier hook was already kept under that
+/// name.
 fn set_hook_aside(hooks: &Path) -> anyhow::Result<()> {
     let (hook, before) = (hooks.join(HOOK_NAME), hooks.join(CHAINED_HOOK_NAME));
     if before.symlink_metadata().is_ok() {
@@ -147,7 +149,8 @@ fn set_hook_aside(hooks: &Path) -> anyhow::Result<()> {
     fs::rename(&hook, &before).with_context(|| format!("{} cannot be renamed", hook.display()))
 }
 
-/// Removes our hook and restores the one that was there before.
+/// Removes our hook and restores the hook that `--chain` kept. Reports that nothing was removed when there is no
+/// hook of ours.
 fn uninstall_hook(hooks: &Path) -> anyhow::Result<HookChange> {
     let (hook, before) = (hooks.join(HOOK_NAME), hooks.join(CHAINED_HOOK_NAME));
     if matches!(inspect_hook(&hook)?, ExistingHook::Missing | ExistingHook::Foreign) {
@@ -183,7 +186,7 @@ fn classify_hook(text: &str) -> ExistingHook {
     }
 }
 
-/// Renders the complete hook.
+/// Renders the complete hook, with its checksum.
 fn render_hook() -> String {
     format!("#!/bin/sh\n{CHECKSUM_MARK}{}\n{HOOK_SCRIPT}", sha256_hex(HOOK_SCRIPT.as_bytes()))
 }

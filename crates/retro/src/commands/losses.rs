@@ -1,5 +1,5 @@
-//! `retro losses`: lists and closes the losses of the broker's data. The broker is shared by all tenants, so
-//! these commands need direct access to the database.
+//! Runs `retro losses`, which lists and closes losses of messages in the broker. The broker is shared by all
+//! tenants, so these commands need direct access to the database.
 
 use retro_core::cancel::Attribution;
 use retro_core::time::Clock as _;
@@ -14,7 +14,7 @@ use crate::cli::{AuditArgs, Losses};
 use crate::clock::SystemClock;
 use crate::output;
 
-/// Runs a command about losses.
+/// Runs one subcommand of `retro losses`.
 pub(crate) async fn run_command(
     context: &CommandContext<'_>,
     store: &dyn BrokerStore,
@@ -26,7 +26,7 @@ pub(crate) async fn run_command(
     }
 }
 
-/// A loss in printable form.
+/// A loss with its values formatted for output.
 #[derive(Debug, Serialize)]
 struct LossView {
     id: String,
@@ -70,7 +70,7 @@ async fn list_losses(
     Ok(Exit::Done)
 }
 
-/// Closes the losses with these ids, or all open ones when `ids` is empty.
+/// Closes the losses with these ids, or all open losses when `ids` is empty.
 async fn close_losses(
     context: &CommandContext<'_>,
     store: &dyn BrokerStore,

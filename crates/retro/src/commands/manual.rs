@@ -1,5 +1,6 @@
-//! `retro retrospectives trigger` and `retro proposals`: starts manual retrospectives and decides on their proposals.
-//! Both write to the database; a running process does the investigation and sends the notices.
+//! Runs `retro retrospectives trigger` and `retro proposals`, which start manual retrospectives and decide on
+//! their proposals. The commands write to the database; a running process performs the investigation and sends
+//! the notices.
 
 use std::sync::Arc;
 
@@ -97,8 +98,8 @@ pub(crate) async fn run_proposals(
     }
 }
 
-/// Prints the decision, made now or before. Exits with [`Exit::ProblemFound`] when an earlier decision was the
-/// opposite.
+/// Prints the decision, whether it was made now or earlier. Exits with [`Exit::ProblemFound`] when an earlier
+/// decision was the opposite of the requested one.
 fn print_decision(
     context: &CommandContext<'_>,
     id: ProposalId,

@@ -1,4 +1,4 @@
-//! `retro memories`: lists, shows, explains, compares and deletes memories.
+//! Runs `retro memories`, which lists, shows, explains, compares and deletes memories.
 
 use std::sync::Arc;
 
@@ -68,7 +68,8 @@ pub(crate) async fn run_command(
     }
 }
 
-/// Returns the id of the memory that `name` denotes, or the exit of the command when there is none or more than one.
+/// Returns the id of the memory that `name` identifies, or the exit of the command when no memory or more than
+/// one matches.
 pub(super) async fn resolve_memory(
     context: &CommandContext<'_>,
     store: &dyn Store,
@@ -86,7 +87,7 @@ pub(super) async fn resolve_memory(
     })
 }
 
-/// Returns a memory with its measured effect.
+/// Returns a memory with its measured effect. Returns `None` when there is no such memory.
 pub(super) async fn find_with_effect(
     context: &CommandContext<'_>,
     store: &dyn Store,
@@ -105,7 +106,8 @@ pub(super) async fn print_changes(
     print_found(context, why, "memory", &id, |why| why.render_text(terminal_columns()))
 }
 
-/// Deletes a memory through the writer, like everything that changes memory. A running `retro up` sends the notice.
+/// Deletes a memory through the writer, as required for all changes of memories. A running `retro up` sends the
+/// notice.
 async fn delete_memory(
     context: &CommandContext<'_>,
     config: &Config,

@@ -1,5 +1,5 @@
-//! `retro migrate`: migrates the database and creates the broker's streams. Processes of a fleet create neither, so
-//! that an old and a new version can run side by side.
+//! Runs `retro migrate`, which migrates the database and creates the broker's streams. Processes of a fleet do
+//! neither, so that an old and a new version can run side by side.
 
 use std::time::Duration;
 
@@ -12,24 +12,25 @@ use super::Exit;
 use crate::cli::{Migrate, Output};
 use crate::{output, store};
 
-/// Longest time to wait for a broker that starts at the same time. After a failure the command can simply be run
-/// again.
+/// Longest time to wait for a broker that starts at the same time as the command. After a failure, the command
+/// can be repeated.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval at which the connection is polled.
+/// Interval at which the state of the connection is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Result of the command.
+/// Result of `retro migrate`.
 #[derive(Serialize)]
 struct Migrated {
     database: String,
-    /// Names of the migrations that were applied now.
+    /// Names of the migrations that this command applied.
     applied: Vec<String>,
-    /// Broker whose streams and consumers are up to date; `None` when no address is configured.
+    /// Address of the broker whose streams and consumers are now up to date; `None` when no address is
+    /// configured.
     broker: Option<String>,
 }
 
-/// Applies the missing migrations; running it again changes nothing. With `--take-over` this database
-/// replaces the one that the broker's streams belonged to.
+/// Applies the missing migrations. A repeated command changes nothing. With `--take-over`, streams that belong
+/// to another database are assigned to this one.
 pub(super) async fn run_command(config: &Config, args: &Migrate, output: Output) -> anyhow::Result<Exit> {
     if args.take_over && config.nats_url.is_none() {
         bail!("--take-over needs a broker: set NATS_URL or nats_url");

@@ -1,4 +1,4 @@
-//! `retro pipeline`: checks the learning policy and prints where each value comes from.
+//! Runs `retro pipeline`, which checks the learning policy and prints the source of each value.
 
 use std::path::Path;
 

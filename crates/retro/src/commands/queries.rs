@@ -1,4 +1,4 @@
-//! The commands that query the store.
+//! Runs the commands that only query the store.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{Exit, cancel};
 use crate::cli::{Outcomes, Output, Reports, Retrospectives, Runs};
 use crate::output;
 
-/// Tenant and output format of a command.
+/// Tenant for which a command runs, and its output format.
 pub(crate) struct CommandContext<'a> {
     pub(crate) tenant: &'a Tenant,
     pub(crate) output: Output,
@@ -113,7 +113,7 @@ pub(crate) async fn run_reports(
     }
 }
 
-/// Checks all invariants. An empty store proves nothing and counts as a problem.
+/// Checks all invariants of the stored data. An empty store proves nothing and counts as a problem.
 pub(crate) async fn verify_store(output: Output, store: &dyn OperatorStore) -> anyhow::Result<Exit> {
     let verification = retro_operator::verify_store(store).await?;
     output::print_data(output, &verification, || verification.render_text())?;
@@ -128,7 +128,7 @@ pub(crate) async fn export_tenant(
     Ok(Exit::Done)
 }
 
-/// Adds the operations that people performed on `subject` to the result.
+/// Adds to the result the operations that people performed on `subject`.
 pub(super) async fn with_audit_trail<T>(
     store: &dyn OperatorStore,
     context: &CommandContext<'_>,
@@ -139,12 +139,12 @@ pub(super) async fn with_audit_trail<T>(
     Ok(Some(WithAuditLog { of, acts: store.list_audit_rows(context.tenant, subject).await? }))
 }
 
-/// Renders the operations of people for the end of a page.
+/// Formats the operations of people, for the end of a page.
 fn format_audit_trail(rows: &[AuditRow]) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{}", render_audit_log(rows)) }
 }
 
-/// Prints the result, or a message that it does not exist. Items of another tenant do not exist either.
+/// Prints the result, or a message that the item does not exist. Items of another tenant count as nonexistent.
 pub(super) fn print_found<T: serde::Serialize>(
     context: &CommandContext<'_>,
     found: Option<T>,

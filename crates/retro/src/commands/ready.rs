@@ -1,5 +1,5 @@
-//! `retro ready`: prints the answer of `/readyz` of a process on this machine, for images that contain no
-//! HTTP client.
+//! Runs `retro ready`, which prints the `/readyz` answer of a process on this machine, for images that contain
+//! no HTTP client.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,13 +15,14 @@ use crate::cli::Output;
 use crate::instance::Instance;
 use crate::output;
 
-/// Timeout for the answer, shorter than that of any probe. The process answers from memory.
+/// Timeout for the answer, which the process gives from memory. Shorter than the timeout of any probe.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Largest answer that is read; ours are a few sentences.
+/// Maximum size in bytes of an answer that is read; ours are a few sentences.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Asks the health listener if one is configured, else the `retro up` of the data folder at its recorded address,
-/// else the configured HTTP address. Exits with [`Exit::ProblemFound`] when anything is missing.
+/// Asks a process whether it is ready: at the health listener if one is configured, otherwise at the recorded
+/// address of the data folder's `retro up`, otherwise at the configured HTTP address. Exits with
+/// [`Exit::ProblemFound`] when anything is missing.
 pub(super) async fn run_command(config: &Config, output: Output) -> anyhow::Result<Exit> {
     let instance = Instance::find(&config.data_dir).filter(|_| config.health_listen.is_none());
     let address = match &instance {
@@ -45,7 +46,8 @@ pub(super) async fn run_command(config: &Config, output: Output) -> anyhow::Resu
     Ok(if missing.is_none() { Exit::Done } else { Exit::ProblemFound })
 }
 
-/// Returns the missing things that the process at this address reports; `None` when it is ready.
+/// Describes what the process at this address is missing or why it cannot be asked. Returns `None` when it is
+/// ready.
 pub(super) async fn find_missing(address: SocketAddr) -> Option<String> {
     match tokio::time::timeout(ANSWER_TIMEOUT, request_readiness(address)).await {
         Ok(Ok(answer)) => parse_missing(&answer),
@@ -54,7 +56,7 @@ pub(super) async fn find_missing(address: SocketAddr) -> Option<String> {
     }
 }
 
-/// Replaces an unspecified address by loopback.
+/// Replaces an unspecified address by the loopback address.
 fn to_reachable(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
@@ -76,7 +78,7 @@ async fn request_readiness(address: SocketAddr) -> anyhow::Result<String> {
     Ok(answer)
 }
 
-/// Returns the detail of the answer's problem document; `None` for a 200.
+/// Returns the detail of the problem document in the answer. Returns `None` for an answer with status 200.
 fn parse_missing(answer: &str) -> Option<String> {
     let status = answer.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) == Some("200") {

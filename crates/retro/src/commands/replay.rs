@@ -1,5 +1,5 @@
-//! `retro dead-letters replay`, `discard`, `batches` and `cancel`. They write to the database; the relay of a running
-//! process sends the replays.
+//! Runs `retro dead-letters replay`, `discard`, `batches` and `cancel`, which write to the database. The relay
+//! of a running process sends the replays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::clock::SystemClock;
 use crate::output;
 use crate::policies::PolicySource;
 
-/// Interval at which a batch is polled while the command waits: at most two lines per second.
+/// Interval at which a batch is polled while the command waits, so that it prints at most two lines per second.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn show_batches(
@@ -189,7 +189,7 @@ pub(super) async fn discard_dead_letters(
     Ok(Exit::Done)
 }
 
-/// Returns the id if exactly one dead letter is named and nothing else is selected.
+/// Returns the id when exactly one id and no `--all` is given. Returns `None` otherwise.
 fn single_id(args: &SelectionArgs) -> Option<DeadLetterId> {
     match args.ids[..] {
         [id] if !args.all => Some(id),

@@ -1,4 +1,4 @@
-//! `retro rules`: lists, shows, promotes and retires the rules learned from reviews.
+//! Runs `retro rules`, which lists, shows, promotes and retires the rules learned from reviews.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ async fn print_list(
     }
 }
 
-/// Builds the writer, through which everything goes that changes memory.
+/// Builds the writer, which makes all changes of memories.
 fn build_writer(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Writer> {
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let outbox = Arc::new(Notify::new());

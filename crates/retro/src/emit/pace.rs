@@ -1,4 +1,4 @@
-//! Paces the events: one window at a time, each followed by its retrospective.
+//! Paces the events: after each window, waits until its retrospective has ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use retro_store::Store;
 use crate::policies::PolicySource;
 use crate::store;
 
-/// Durable consumer whose backlog shows whether all events are counted.
+/// Name of the durable consumer whose backlog shows whether all events are counted.
 const COUNTER_DURABLE: &str = "counter";
 /// Interval at which a workflow is polled while its retrospective runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Longest wait for a retrospective.
+/// Longest wait for the end of a retrospective.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// Waits after a fixed number of events of a workflow until they are counted and no retrospective is due or open.
+/// Pauses after a fixed number of events of a workflow until they are counted and no retrospective is due or
+/// open.
 pub(super) struct Pace {
     runs: u64,
     since: BTreeMap<Workflow, u64>,
@@ -31,14 +32,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Opens the configured database to observe the workflows.
+    /// Opens the configured database, in which the workflows are observed.
     pub(super) async fn open(runs: u64, config: &Config, tenant: &Tenant) -> anyhow::Result<Self> {
         let store = store::open_store(config).await?;
         let policies = PolicySource::load(config.pipelines.as_deref())?;
         Ok(Self { runs: runs.max(1), since: BTreeMap::new(), store, policies, tenant: tenant.clone() })
     }
 
-    /// Counts an event of the workflow. Returns whether it is time to wait.
+    /// Counts an event of the workflow. Returns true when it is time to wait.
     pub(super) fn count_event(&mut self, workflow: &Workflow) -> bool {
         let since = self.since.entry(workflow.clone()).or_default();
         *since += 1;

@@ -1,8 +1,9 @@
-//! Updates the gauges at intervals, never while something is handled.
+//! Updates the gauges at intervals, independent of the handling of messages.
 //!
 //! The relay's process queries the database, since its role has the least to do; several relays report the same
-//! values. The lag of a consumer is queried by the process of its own role, since no other is permitted to. A gauge
-//! that could not be updated is hidden, so that nobody mistakes an old value for a current one.
+//! values. The lag of a consumer is queried by the process of its own role, since only that process has
+//! permission to do so. A gauge that could not be updated is hidden, so that nobody mistakes an old value for a
+//! current one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use retro_store::{DatabaseMetrics, MetricsStore};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-/// Time within which the database must answer; a slower database has more serious problems than its metrics.
+/// Time within which the database must answer. A slower database has more serious problems than missing metrics.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Label for codes that this version does not know because a newer version stored them.
+/// Label value for codes that a newer version stored and this version does not know.
 const UNKNOWN_CODE: &str = "unknown";
 
 /// Counters that are exported as 0 from the start, so that their first increment is visible as a step.
@@ -32,7 +33,7 @@ const ZEROED_COUNTERS: [&Counter<0>; 6] = [
     &retro_meter::MEMORIES_READ,
 ];
 
-/// Updates gauges at a fixed interval.
+/// Updates the gauges at a fixed interval.
 #[derive(Clone)]
 pub(super) struct GaugeUpdater {
     pub(super) interval: Duration,
@@ -41,7 +42,7 @@ pub(super) struct GaugeUpdater {
 }
 
 impl GaugeUpdater {
-    /// Updates the gauges of the database until stopped.
+    /// Updates the gauges that are read from the database until `stop` is cancelled.
     pub(super) async fn update_database_gauges(self, store: Arc<dyn MetricsStore>) {
         while self.wait_interval().await {
             let answer = tokio::time::timeout(DATABASE_TIMEOUT, store.load_metrics()).await;
@@ -56,7 +57,7 @@ impl GaugeUpdater {
         }
     }
 
-    /// Updates the lag of a consumer until stopped.
+    /// Updates the gauge of a consumer's lag until `stop` is cancelled.
     pub(super) async fn update_lag(self, bus: Bus, durable: DurableConsumer) {
         let name = durable.name;
         while self.wait_interval().await {
@@ -76,7 +77,7 @@ impl GaugeUpdater {
         }
     }
 
-    /// Updates the gauges of the process until stopped.
+    /// Updates the gauges about this process until `stop` is cancelled.
     pub(super) async fn update_process_gauges(self) {
         retro_meter::BUILD_INFO.set([env!("CARGO_PKG_VERSION")], 1.0);
         for count in ZEROED_COUNTERS {
@@ -90,7 +91,7 @@ impl GaugeUpdater {
         }
     }
 
-    /// Waits for the interval. Returns `false` once stopped.
+    /// Waits for the interval. Returns `false` once `stop` is cancelled.
     async fn wait_interval(&self) -> bool {
         tokio::select! {
             () = self.stop.cancelled() => false,
@@ -112,7 +113,7 @@ fn show_database_gauges(levels: &DatabaseMetrics, now: Timestamp) {
     retro_meter::INVESTIGATIONS_CLAIMABLE.set([], levels.claimable as f64);
 }
 
-/// Returns the count of every code, including those with none: an alert on the first dead letter needs the zero
+/// Returns the count of every code, zeros included, because an alert on the first dead letter needs the zero
 /// before it.
 fn count_by_code(letters: &BTreeMap<String, u64>) -> BTreeMap<[&'static str; 1], f64> {
     let mut open: BTreeMap<_, _> = Code::ALL.iter().map(|code| ([code.as_str()], 0.0)).collect();
@@ -147,12 +148,12 @@ fn show_lag_gauges(consumer: &'static str, lag: ConsumerLag, now: Timestamp) {
         .set([consumer], lag.oldest.map_or(0.0, |since| seconds_between(since, now)));
 }
 
-/// Returns the seconds between two times, at least 0: they come from two clocks, which may differ.
+/// Returns the seconds between two times, at least 0, because the times come from two clocks that may differ.
 fn seconds_between(since: Timestamp, now: Timestamp) -> f64 {
     now.duration_since(since).as_secs_f64().max(0.0)
 }
 
-/// Returns the resident memory in bytes; `None` where the kernel does not report it.
+/// Returns the resident memory of this process in bytes. Returns `None` where the kernel does not report it.
 fn read_resident_bytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

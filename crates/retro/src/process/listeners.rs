@@ -1,4 +1,5 @@
-//! Listeners of the process: HTTP for agents and operators, the bridge for GitHub, and health.
+//! Opens and serves the listeners of the process: HTTP for agents and operators, the bridge for GitHub, and
+//! health.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -26,25 +27,26 @@ use super::{Process, RunningProcess};
 use crate::clock::SystemClock;
 use crate::operator_commands::OperatorCommands;
 
-/// Maximum number of concurrent requests of operators, including lists and exports: enough for people, and
-/// few compared with the connections and cores that agents need.
+/// Maximum number of concurrent requests of operators, including lists and exports. Enough for people, and few
+/// compared with the connections and cores that agents need.
 const OPERATOR_REQUESTS_MAX: usize = 32;
 /// Maximum number of concurrent operator requests of one tenant.
 const TENANT_OPERATOR_REQUESTS_MAX: usize = 24;
 
-/// The listeners, opened before anything else, so that an address in use ends the start.
+/// The listeners of a process. They are opened before anything else, so that the start fails early when an
+/// address is in use.
 pub(crate) struct Listeners {
-    /// Agents, operators and health; for the gateway.
+    /// Listener for agents, operators and health; `None` without the gateway role.
     http: Option<TcpListener>,
-    /// GitHub's webhooks; for the bridge.
+    /// Listener for GitHub's webhooks; `None` without the bridge role.
     bridge: Option<TcpListener>,
-    /// Health only; for any role.
+    /// Listener for health only, for any role; `None` when it is not configured.
     health: Option<TcpListener>,
 }
 
 impl Listeners {
-    /// Opens the listeners that these roles need, and the health listener if configured. Fails when the bridge has no
-    /// secret.
+    /// Opens the listeners that these roles need, and the health listener if configured. Fails when the bridge
+    /// has no webhook secret.
     pub(crate) async fn open(config: &Config, roles: &BTreeSet<Role>) -> anyhow::Result<Self> {
         let http = match roles.contains(&Role::Gateway) {
             true => Some(
@@ -68,17 +70,17 @@ impl Listeners {
         Ok(Self { http, bridge, health })
     }
 
-    /// Returns the URL of the HTTP API, with the actual port.
+    /// Returns the URL of the HTTP API, with the actual port. Returns `None` without the gateway role.
     pub(crate) fn http_url(&self) -> Option<String> {
         listener_url(self.http.as_ref())
     }
 
-    /// Returns the URL for GitHub's webhooks, with the actual port.
+    /// Returns the URL for GitHub's webhooks, with the actual port. Returns `None` without the bridge role.
     pub(crate) fn bridge_url(&self) -> Option<String> {
         Some(format!("{}{}", listener_url(self.bridge.as_ref())?, retro_github::ROUTE))
     }
 
-    /// Returns the URL of the health listener, with the actual port.
+    /// Returns the URL of the health listener, with the actual port. Returns `None` when it is not configured.
     pub(crate) fn health_url(&self) -> Option<String> {
         listener_url(self.health.as_ref())
     }
@@ -86,9 +88,9 @@ impl Listeners {
 
 impl Listeners {
     /// Serves the routes that work before the process can be assembled: health, context and memories. Every
-    /// other HTTP route is answered with 503 and a list of the missing parts. Ends with `stop`; the listeners
-    /// stay open. Connections to the bridge wait: GitHub shows a delivery that times out as failed, and it
-    /// can be redelivered.
+    /// other HTTP route is answered with 503 and a list of the missing parts. Ends when `stop` is cancelled, and
+    /// leaves the listeners open. Connections to the bridge wait: GitHub shows a delivery that times out as
+    /// failed, and it can be redelivered.
     pub(crate) fn serve_not_ready(
         &self,
         gateway: &Gateway,
@@ -112,15 +114,15 @@ impl Listeners {
     }
 }
 
-/// Returns another handle of the same listener, so that connections in its accept queue are not lost when one of the
-/// two is closed.
+/// Returns a second handle of the listener, so that connections in its accept queue are not lost when one handle
+/// is closed.
 fn clone_listener(listener: &TcpListener) -> anyhow::Result<TcpListener> {
     let other = listener.as_fd().try_clone_to_owned().context("a listener cannot be shared")?;
     Ok(TcpListener::from_std(std::net::TcpListener::from(other))?)
 }
 
-/// Opens the listener for GitHub's webhooks. Fails without a secret: no signature could be verified, and unsigned
-/// webhooks must not be accepted.
+/// Opens the listener for GitHub's webhooks. Fails without a webhook secret, because no signature could be
+/// verified and unsigned webhooks must not be accepted.
 async fn listen_for_webhooks(config: &Config) -> anyhow::Result<TcpListener> {
     if !config.has_bridge_secret() {
         bail!(
@@ -138,8 +140,8 @@ fn listener_url(listener: Option<&TcpListener>) -> Option<String> {
 }
 
 impl RunningProcess {
-    /// Serves all listeners from the start. HTTP ends with the stop; health is served until the returned
-    /// token is cancelled.
+    /// Serves all listeners from the start of the process. HTTP is served until the process stops, and health
+    /// until the returned token is cancelled.
     pub(super) fn serve_listeners(&self, listeners: Listeners) -> CancellationToken {
         let closed = CancellationToken::new();
         if let Some(listener) = listeners.http {

@@ -1,4 +1,5 @@
-//! Continuously checks what the process needs, reports missing parts on `/readyz`, and logs each change once.
+//! Checks continuously whether everything that the process needs is available, reports missing parts on
+//! `/readyz`, and logs each change once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,25 +14,26 @@ use tracing::{info, warn};
 
 use super::RunningProcess;
 
-/// Interval between two checks while something is missing, so that work starts soon after it is available.
+/// Interval between two checks while something is missing, short so that work starts soon after the missing part
+/// is available.
 const NOT_READY_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval between two checks otherwise: a failure is detected before the second probe, at the cost of a few
-/// small requests.
+/// Interval between two checks while nothing is missing. A failure is detected before the second probe of
+/// `/readyz`, at the cost of a few small requests.
 const READY_INTERVAL: Duration = Duration::from_secs(2);
-/// Time within which the database must answer one small query.
+/// Time within which the database must answer a small query to count as available.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const STOPPING: &str = "the process is stopping";
 
-/// The reasons why the process is not ready; empty when it is. Clones share the state.
+/// Reasons why the process is not ready; the list is empty when the process is ready. Clones share the state.
 #[derive(Debug, Clone)]
 pub(super) struct ReadinessState(Arc<watch::Sender<Vec<String>>>);
 
-/// Result of one check.
+/// Missing parts that one check found.
 #[derive(Debug, Default)]
 struct Missing {
     reasons: Vec<String>,
-    /// The broker belongs to another database.
+    /// True when the broker belongs to another database.
     is_foreign: bool,
 }
 
@@ -48,7 +50,7 @@ impl ReadinessState {
         let _ = self.0.subscribe().wait_for(Vec::is_empty).await;
     }
 
-    /// Returns the callback behind `/readyz`.
+    /// Returns the callback that answers `/readyz`.
     pub(super) fn ready_check(&self) -> ReadyCheck {
         let ready = self.clone();
         Arc::new(move || match ready.0.borrow().as_slice() {
@@ -74,7 +76,7 @@ impl ReadinessState {
 }
 
 impl RunningProcess {
-    /// Starts the checks, which run until the stop.
+    /// Starts the checks, which continue until the process stops.
     pub(super) fn watch_readiness(&self) {
         let (ready, stop) = (self.ready.clone(), self.stop.clone());
         let foreign = self.is_foreign.clone();
@@ -103,7 +105,7 @@ impl RunningProcess {
     }
 }
 
-/// Returns everything that is missing now.
+/// Checks the broker and the database, and returns everything that is missing now.
 async fn check_dependencies(bus: &Bus, store: &dyn Store, roles: &BTreeSet<Role>) -> Missing {
     // The owner of the broker can be compared only once this process knows its database, and nothing may work before
     // that.
@@ -116,7 +118,7 @@ async fn check_dependencies(bus: &Bus, store: &dyn Store, roles: &BTreeSet<Role>
     missing
 }
 
-/// Returns the reason why the supervised broker does not accept messages, if it is frozen.
+/// Returns the reason why the supervised broker does not accept messages. Returns `None` when it is not frozen.
 fn describe_frozen_broker(broker: &watch::Receiver<ServerState>) -> Option<String> {
     match &*broker.borrow() {
         ServerState::WriteBlocked { problem, .. } => Some(problem.clone()),

@@ -1,6 +1,6 @@
-//! Sends replays of dead letters, in the relay's process: batches release their next dead letters, and due
-//! replays are sent. All state is read from the database each time, so a crash of the caller or of this
-//! process stops nothing.
+//! Sends replays of dead letters, in the relay's process. Each pass first lets the batches release their next
+//! dead letters, and then sends the replays that are due. All state is read from the database each time, so a
+//! crash of the caller or of this process stops nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +16,26 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Interval between two passes: the time between two dead letters at the default rate.
+/// Interval between two passes, equal to the time between two dead letters at the default rate.
 const PASS_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of replays sent in one pass.
 const REPLAYS_PER_PASS: u32 = 50;
 
-/// Sends the replays that are due.
+/// Sends the replays that are due, and advances replay batches.
 pub(super) struct Replayer {
     pub(super) store: Arc<dyn ReplayStore>,
     pub(super) policies: Arc<dyn Policies>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) resender: ReplayPublisher,
-    /// Notified when a batch has opened a retrospective.
+    /// Notified when a batch has released dead letters, which may write messages to the outbox.
     pub(super) outbox: Arc<Notify>,
-    /// Age in seconds after which a replay that was sent without any outcome counts as lost.
+    /// Age in seconds after which a sent replay without an outcome counts as lost.
     pub(super) lost_after_s: u64,
 }
 
 impl Replayer {
-    /// Works until stopped. Retries with backoff while the database or the broker is unavailable.
+    /// Runs passes until `stop` is cancelled. Retries with backoff while the database or the broker is
+    /// unavailable.
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut backoff = Backoff::new(PASS_INTERVAL, Duration::from_secs(5));
         loop {
@@ -84,8 +85,8 @@ impl Replayer {
         Ok(())
     }
 
-    /// Sends the replays that are due. A replay that the broker refuses has failed; a replay that it may not
-    /// have received is sent again.
+    /// Sends the replays that are due. A replay that the broker refuses is marked as failed. A replay that the
+    /// broker may not have received is sent again.
     async fn send_due_replays(&self) -> Result<(), String> {
         let store = &self.store;
         let due = store

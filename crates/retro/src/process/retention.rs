@@ -1,4 +1,4 @@
-//! Retention: at intervals the relay's process purges old details, stage by stage. Several relays share the work.
+//! Purges old details stage by stage, at intervals, in the relay's process. Several relays share the work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,23 +9,24 @@ use retro_store::{RetentionStore, StoreError};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Interval between two rounds: ages are in days, so ten minutes do not matter, and a round finds little.
+/// Interval between two rounds. Ages are in days, so a delay of ten minutes does not matter, and each round
+/// finds little to purge.
 const ROUND_INTERVAL: Duration = Duration::from_secs(600);
-/// Maximum number of rows purged in one transaction: it takes about ten milliseconds, which hardly delays a
-/// waiting counter.
+/// Maximum number of rows purged in one transaction. Such a transaction takes about ten milliseconds, which
+/// hardly delays a waiting counter.
 const ROWS_PER_CALL: u32 = 1000;
-/// Maximum number of calls per stage in a round: a backlog of a million rows is purged within one round, and
-/// no stage starves the others.
+/// Maximum number of calls per stage in a round. A backlog of a million rows is purged within one round, and no
+/// stage delays the others indefinitely.
 const CALLS_PER_STAGE: u32 = 1000;
-/// Pause between two calls: SQLite has a single writer, and most of the time it must be free for others.
+/// Pause between two calls. SQLite allows only one writer at a time, so most of the time must remain for other
+/// writers.
 const CALL_PAUSE: Duration = Duration::from_millis(20);
-/// Age at which attempts are purged, in seconds: a day. Retries follow within minutes; an older attempt
-/// belongs to a message that was eventually handled, or to a broker that was wiped and numbers its messages
-/// anew.
+/// Age at which attempts are purged, in seconds: a day. Retries follow within minutes; an older attempt belongs
+/// to a message that was eventually handled, or to a broker that was wiped and restarted its message numbers.
 const ATTEMPTS_S: u64 = DAY_S;
 const DAY_S: u64 = 24 * 3600;
 
-/// Age at which each kind of detail is purged, in days.
+/// Age in days at which each kind of detail is purged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RetentionAges {
     bodies_days: u32,
@@ -46,7 +47,7 @@ impl RetentionAges {
         }
     }
 
-    /// Returns the age of a stage in seconds.
+    /// Returns the age in seconds at which a stage purges its rows.
     fn stage_age_s(self, stage: RetentionStage) -> u64 {
         let days = match stage {
             RetentionStage::Bodies => self.bodies_days,
@@ -60,7 +61,8 @@ impl RetentionAges {
     }
 }
 
-/// Purges every stage, round after round, until stopped. A stage that fails is left to the next round.
+/// Purges every stage, round after round, until `stop` is cancelled. A stage that fails is tried again in the
+/// next round.
 pub(super) async fn run_retention(
     store: Arc<dyn RetentionStore>,
     ages: RetentionAges,

@@ -1,4 +1,4 @@
-//! Assembles each role from its ports. Every role may run any number of times.
+//! Assembles each role from its ports and starts it. Every role may run in any number of processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +26,14 @@ use super::{RunningProcess, retention};
 use crate::clock::SystemClock;
 use crate::telemetry::process_name;
 
-/// Maximum number of events counted in one transaction: enough to amortise its fsync, and few enough to stay
-/// well below a second.
+/// Maximum number of events counted in one transaction: enough to spread the cost of its fsync, and few enough
+/// to stay well below a second.
 const EVENTS_PER_BATCH: usize = 200;
-/// Number of notices handled together, each in its own transaction.
+/// Number of notices handled together, each of them in its own transaction.
 const NOTICES_PER_BATCH: usize = 20;
 
 impl RunningProcess {
-    /// Starts the work of one role.
+    /// Starts the tasks of one role.
     pub(super) fn start_role(&self, role: Role) {
         match role {
             Role::Counter => self.start_counter(),
@@ -90,8 +90,8 @@ impl RunningProcess {
         });
     }
 
-    /// Starts the reviewer. Its sweep makes the decisions, because no message announces that the debounce
-    /// time of a pull request is over.
+    /// Starts the reviewer. The reviewer's sweep makes the decisions, because no message announces that the
+    /// debounce time of a pull request is over.
     fn start_reviewer(&self) {
         let judgement = ReviewerPorts {
             reader: Arc::new(retro_reviewer::HeuristicReader),
@@ -118,7 +118,8 @@ impl RunningProcess {
         });
     }
 
-    /// Starts the investigators. They need no sweep, since each of them polls for investigations to claim.
+    /// Starts the investigators. They need no sweep, because each of them polls for investigations that it can
+    /// claim.
     fn start_investigators(&self) {
         let config = &self.process.config;
         let settings = WorkerSettings {
@@ -196,7 +197,7 @@ impl RunningProcess {
         GaugeUpdater { interval: every, clock: system_clock(), stop: self.stop.clone() }
     }
 
-    /// Runs a sweep at intervals, to find work whose message was lost.
+    /// Runs a role's sweep at intervals, to find work whose message was lost.
     fn start_sweep<F, R>(&self, role: Role, sweep: F)
     where
         F: Fn() -> R + Send + 'static,

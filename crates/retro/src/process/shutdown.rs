@@ -1,4 +1,4 @@
-//! Signals and graceful shutdown.
+//! Handles signals and shuts the process down gracefully.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::{RunningProcess, SHUTDOWN_MARGIN};
 use crate::commands::Exit;
 use crate::output;
 
-/// Longest wait for the last acknowledgements. They only save redeliveries; the inbox decides which messages
+/// Longest wait for the last acknowledgements. They only prevent redeliveries; the inbox decides which messages
 /// were handled.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The signals that end the process. None is lost once this value exists.
+/// Signals that end the process. From the creation of this value on, no signal is lost.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -25,7 +25,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next signal.
+    /// Waits for the next signal and returns its kind.
     pub(super) async fn next(&mut self) -> SignalKind {
         tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate(),
@@ -35,8 +35,8 @@ impl Signals {
 }
 
 impl RunningProcess {
-    /// Lets every task finish. A second signal ends the process immediately. Fails when the tasks take longer
-    /// than `shutdown_grace_s` and [`SHUTDOWN_MARGIN`].
+    /// Waits until every task has finished. A second signal ends the process immediately. Fails when the tasks
+    /// take longer than `shutdown_grace_s` and [`SHUTDOWN_MARGIN`] together.
     pub(super) async fn shut_down(self, signals: &mut Signals) -> anyhow::Result<Exit> {
         output::print_notice("shutting down; a second signal exits at once");
         self.stop.cancel();

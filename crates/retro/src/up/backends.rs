@@ -1,10 +1,10 @@
 //! Prepares the backends of `retro up`: its broker, its migrated database, and the broker's streams.
 //!
 //! When the disk is full or Postgres is unavailable, the attempt is repeated until it succeeds, since agents
-//! ask for context and have to get an answer. Meanwhile `/readyz` lists the missing parts, `POST /v1/context`
-//! returns the memories that can still be read from the database, or an empty answer with the reason, and
-//! every other route answers 503 with that reason. Any other failure cannot be fixed by waiting and ends the
-//! start.
+//! must get an answer to their requests for context. Meanwhile `/readyz` lists the missing parts, `POST
+//! /v1/context` returns the memories that can still be read from the database, or an empty answer with the
+//! reason, and every other route answers 503 with that reason. Waiting cannot fix any other failure, so the
+//! start fails.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -27,22 +27,22 @@ use crate::policies::PolicySource;
 use crate::process::Listeners;
 use crate::{data_folder, store};
 
-/// Interval between two attempts: short enough to go on soon after space was freed, and starting the broker every few
-/// seconds costs little.
+/// Interval between two attempts. Short enough to continue soon after space was freed; starting the broker every
+/// few seconds costs little.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// Minimum free space for a start, in bytes: the smallest migration and the broker's own files take more.
+/// Minimum free space for a start, in bytes. Even the smallest migration and the broker's own files need more.
 const PROBE_BYTES: usize = 256 * 1024;
 
-/// A broker and a database that are ready for use.
+/// Broker and database of `retro up`, ready for use.
 pub(super) struct Backends {
-    /// The supervised broker; `None` when an external one is configured.
+    /// The supervised broker; `None` when an external broker is configured.
     pub(super) server: Option<NatsServer>,
     pub(super) nats_url: String,
     pub(super) bus: Bus,
 }
 
-/// Prepares broker and database. Meanwhile serves the routes that already work. Fails when waiting cannot
-/// help.
+/// Prepares the broker and the database. Meanwhile, serves the routes that already work. Fails when waiting
+/// cannot help.
 pub(super) async fn prepare_backends(
     config: &Config,
     policies: &Arc<PolicySource>,
@@ -102,7 +102,7 @@ async fn try_prepare(config: &Config) -> anyhow::Result<Backends> {
     Ok(Backends { server, nats_url, bus })
 }
 
-/// Starts a supervised nats-server unless an address is configured.
+/// Starts a supervised nats-server. Returns `None` when an external address is configured.
 async fn start_broker(config: &Config) -> anyhow::Result<Option<NatsServer>> {
     if config.nats_url.is_some() {
         return Ok(None);
@@ -116,7 +116,7 @@ async fn start_broker(config: &Config) -> anyhow::Result<Option<NatsServer>> {
     Ok(Some(server))
 }
 
-/// Describes the missing backend, or returns the error when waiting cannot help.
+/// Describes the missing backend to wait for. Returns the error itself when waiting cannot help.
 fn find_wait_reason(config: &Config, problem: anyhow::Error) -> anyhow::Result<String> {
     if config.database_url.is_some()
         && let Some(StoreError::Unavailable(error)) = problem.downcast_ref()
@@ -136,8 +136,8 @@ const fn is_disk_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
-/// Checks that a file of [`PROBE_BYTES`] can be written. The file is really written, since the free space that a disk
-/// reports may be reserved for others.
+/// Checks that a file of [`PROBE_BYTES`] can be written. The file is actually written, because the free space
+/// that a disk reports may be reserved for others.
 fn probe_disk_space(folder: &Path) -> std::io::Result<()> {
     let path = folder.join("room.probe");
     let written = std::fs::File::create(&path).and_then(|mut file| {

@@ -1,11 +1,11 @@
-//! Checks licences, bans and sources always, and advisories when their database can be reached.
+//! Checks licences, bans and sources, and also advisories if their database can be reached.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail, ensure};
 
-/// Checks the dependency graph with cargo-deny.
+/// Checks the dependency graph with cargo-deny. Fails when cargo-deny finds a problem.
 pub(super) fn run(root: &Path) -> Result<()> {
     let Some(deny) = find_cargo_deny(root) else {
         bail!("cargo-deny is missing: `.ci/install-cargo-deny` installs it into .tools");
@@ -19,7 +19,8 @@ pub(super) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Finds cargo-deny, preferring the project's own copy because its version is pinned.
+/// Finds cargo-deny, preferring the project's own copy because its version is pinned. Returns `None` when it is
+/// not installed.
 fn find_cargo_deny(root: &Path) -> Option<PathBuf> {
     let answers = |path: &PathBuf| {
         let asked = Command::new(path).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -34,12 +35,12 @@ fn run_check(root: &Path, deny: &Path, what: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Time limit for fetching the advisory database, a shallow clone of a few megabytes. Without it, git waits
-/// for minutes behind a firewall that drops packets.
+/// Time limit in seconds for fetching the advisory database, a shallow clone of a few megabytes. Without a
+/// limit, git would wait for minutes behind a firewall that drops packets.
 const FETCH_S_MAX: &str = "60";
 
-/// Updates the advisory database and returns whether that succeeded. Hides its output, because the caller
-/// prints one line about a failure.
+/// Updates the advisory database. Returns true when that succeeded. The output of the update is hidden, because
+/// the caller prints one line about a failure.
 fn database_is_reachable(root: &Path, deny: &Path) -> Result<bool> {
     let fetch = Command::new("timeout")
         .current_dir(root)

@@ -1,8 +1,7 @@
 //! Finds processes that outlive the tests. A leaked broker holds a port and a folder, and causes a failure in
 //! some later run.
 //!
-//! The test runner notices such a process only when it keeps the runner's pipe open, which a supervised
-//! server does not.
+//! The test runner notices only a process that keeps the runner's pipe open, which a supervised server does not.
 
 use std::fs::{read, read_dir};
 use std::process::{Command, id};
@@ -12,17 +11,18 @@ use std::time::Duration;
 /// Environment variable that marks the processes that the tests start; their child processes inherit it.
 const MARK_VARIABLE: &str = "RETRO_TESTS_OF";
 
-/// Number of times that the processes are listed: a process that was just asked to stop needs a moment.
+/// Maximum number of times that the processes are listed, because a process that was just asked to stop needs a
+/// moment.
 const POLLS_MAX: u32 = 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Marks every process that `command` will start.
+/// Marks every process that `command` will start, through an environment variable.
 pub(super) fn mark_descendants(command: &mut Command) -> &mut Command {
     command.env(MARK_VARIABLE, id().to_string())
 }
 
-/// Lists marked processes that are still running after up to 2 s, as id and command line. Empty where there
-/// is no `/proc`.
+/// Lists the marked processes that are still running after up to 2 s, each as id and command line. The list is
+/// empty where there is no `/proc`.
 pub(super) fn find_leaked() -> Vec<String> {
     let mut found = list_marked();
     for _ in 1..POLLS_MAX {

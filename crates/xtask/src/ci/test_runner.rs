@@ -1,4 +1,4 @@
-//! Runs every test and counts the results, with nextest or with cargo.
+//! Runs every test with nextest or with cargo, and counts the results.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -71,8 +71,8 @@ fn run_cargo_test(root: &Path, arguments: &[&str]) -> Result<TestCounts> {
     Ok(counts)
 }
 
-/// Adds the numbers of a summary line: cargo's (`test result: ok. 3 passed; 0 failed; …`) or nextest's
-/// (`Summary [ 0.5s] 4 tests run: 3 passed (1 slow), 1 failed, 0 skipped`).
+/// Adds the numbers of a summary line to the counts. The line is cargo's (`test result: ok. 3 passed; 0 failed;
+/// …`) or nextest's (`Summary [ 0.5s] 4 tests run: 3 passed (1 slow), 1 failed, 0 skipped`).
 ///
 /// Nextest repeats the output of a failed test, cargo's summary included, but indented. So only an unindented
 /// cargo line counts.
@@ -91,7 +91,7 @@ fn add_summary(counts: TestCounts, line: &str) -> TestCounts {
     }
 }
 
-/// Returns the number before `word`, or 0.
+/// Returns the number before `word` in the text, or 0 if there is none.
 fn number_before(text: &str, word: &str) -> u64 {
     let parts = text.split([',', ';', '.', '(', ')']).map(str::trim);
     let number =

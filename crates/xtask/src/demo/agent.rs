@@ -1,11 +1,12 @@
-//! A composed agent's run: requests context at the start of each step, calls tools, and ends as an event.
+//! Simulates an agent's run, which requests context at the start of each step, calls tools, and is reported as
+//! an event at the end.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::instance::Instance;
 
-/// A run in progress.
+/// A simulated run in progress.
 pub(super) struct AgentRun<'a> {
     retro: &'a Instance,
     workflow: &'a str,
@@ -15,21 +16,21 @@ pub(super) struct AgentRun<'a> {
     failed: bool,
 }
 
-/// Id and title of the memories handed to a step.
+/// Memories handed to a step, each as id and title.
 pub(super) struct HandedMemories(Vec<(String, String)>);
 
 impl HandedMemories {
-    /// Returns true when a memory advises passing this argument.
+    /// Returns true when one of the memories advises passing this argument.
     pub(super) fn advises_argument(&self, argument: &str) -> bool {
         self.find_advice(argument).is_some()
     }
 
-    /// Returns true when a memory advises passing something to this tool.
+    /// Returns true when one of the memories advises passing an argument to this tool.
     pub(super) fn advises_tool(&self, tool: &str) -> bool {
         self.0.iter().any(|(_, title)| title.contains(tool) && title.contains("pass `"))
     }
 
-    /// Returns the id of the memory that advises passing this argument.
+    /// Returns the id of the memory that advises passing this argument. Returns `None` when no memory does.
     pub(super) fn find_advice(&self, argument: &str) -> Option<&str> {
         let says = format!("pass `{argument}`");
         self.0.iter().find(|(_, title)| title.contains(&says)).map(|(id, _)| id.as_str())
@@ -41,7 +42,7 @@ impl<'a> AgentRun<'a> {
         Self { retro, workflow, id, turns: Vec::new(), feedback: Vec::new(), failed: false }
     }
 
-    /// Starts a step: requests context, which counts as presented, and puts it into the prompt.
+    /// Starts a step: requests its context, whose memories count as presented, and puts it into the prompt.
     pub(super) async fn enter_step(&mut self, step: &str, task: &str) -> Result<HandedMemories> {
         let advice = self.request_context(step).await?;
         self.add_prompt(step, task, &advice.1);
@@ -68,7 +69,7 @@ impl<'a> AgentRun<'a> {
         self.push_turn(json!({"source": "user", "step": step, "message": message}));
     }
 
-    /// Records a tool call with its answer.
+    /// Records a tool call with its result.
     pub(super) fn record_call(&mut self, step: &str, tool: &str, arguments: &Value, answer: &str) {
         let call = format!("call-{}", self.turns.len() + 1);
         self.push_turn(json!({
@@ -80,12 +81,12 @@ impl<'a> AgentRun<'a> {
         }));
     }
 
-    /// Opens a memory, which counts as read.
+    /// Opens a memory to read it in full. The memory then counts as read by this run.
     pub(super) async fn open_memory(&self, memory: &str) -> Result<()> {
         self.retro.open_memory(memory, &self.id).await
     }
 
-    /// Records a remark for the run's self-feedback.
+    /// Adds a remark to the run's self-feedback.
     pub(super) fn add_remark(&mut self, text: &'static str) {
         self.feedback.push(text);
     }

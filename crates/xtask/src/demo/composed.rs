@@ -1,7 +1,7 @@
-//! Composed workflows with invented tools and agents, so that every kind of change happens to a memory within
-//! a minute.
+//! Runs composed workflows with invented tools and agents, so that every kind of change happens to a memory
+//! within a minute.
 //!
-//! A retrospective's sample follows from its id, so the demo can compute in advance which runs will be
+//! The sample of a retrospective depends only on its id, so the demo can compute in advance which runs will be
 //! sampled. It uses this only to place rare events (in one or two runs), never to influence what is learned.
 
 mod release;
@@ -19,12 +19,12 @@ use serde_json::Value;
 use super::TENANT;
 use crate::instance::Instance;
 
-/// Maximum number of characters of a reason that fit into a line.
+/// Maximum number of characters of a printed reason, so that it fits into a line.
 const REASON_CHARS_MAX: usize = 110;
-/// Number of runs per window: the policy's default threshold.
+/// Number of runs per window, equal to the policy's default threshold.
 const RUNS_PER_WINDOW: u64 = 10;
 
-/// Runs both composed workflows and returns the number of events sent.
+/// Runs both composed workflows. Returns the number of events sent.
 pub(super) async fn run_composed_workflows(retro: &Instance, folder: &Path) -> Result<u64> {
     println!("\n2. A composed workflow: made-up tools, and agents that ask for context between their runs.");
     println!(
@@ -36,7 +36,7 @@ pub(super) async fn run_composed_workflows(retro: &Instance, folder: &Path) -> R
     Ok(sent)
 }
 
-/// Returns which of the runs 0…9 of a window will be sampled, in the order of investigation.
+/// Returns the indexes (0 to 9) of a window's runs that will be sampled, in the order of investigation.
 fn sampled_runs(workflow: &str, act: u64) -> Result<Vec<u64>> {
     let key = WorkflowKey { tenant: Tenant::new(TENANT)?, workflow: Workflow::new(workflow)? };
     let first = (act - 1) * RUNS_PER_WINDOW + 1;
@@ -48,7 +48,7 @@ fn sampled_runs(workflow: &str, act: u64) -> Result<Vec<u64>> {
     Ok(sample.order.iter().take(sample.size as usize).map(|ordinal| ordinal - first).collect())
 }
 
-/// Sends the events of a window, waits for its retrospective, and prints one line per kind of change.
+/// Sends the events of a window, waits for its retrospective, and prints one line for each kind of change.
 async fn finish_window(
     retro: &Instance,
     folder: &Path,
@@ -70,7 +70,7 @@ async fn finish_window(
     Ok(())
 }
 
-/// Describes the changes of a window's retrospective, grouped by kind.
+/// Describes the changes made by a window's retrospective, grouped by kind.
 async fn describe_changes(retro: &Instance, workflow: &str, act: u64) -> Result<Vec<String>> {
     let rows = retro.run_json(&["retrospectives", "list", "--workflow", workflow, "--limit", "100"]).await?;
     let of_act = |row: &&Value| row["retrospective"]["epoch"].as_u64() == Some(act);
@@ -96,7 +96,7 @@ async fn describe_changes(retro: &Instance, workflow: &str, act: u64) -> Result<
     Ok(groups.iter().map(|(what, abouts, why)| format!("{what:<26} {}: {why}", abouts.join(", "))).collect())
 }
 
-/// Returns the subject of each memory of the workflow.
+/// Returns the subject of each memory of the workflow, by memory id.
 async fn memory_subjects(retro: &Instance, workflow: &str) -> Result<BTreeMap<String, String>> {
     let rows = retro.run_json(&["memories", "list", "--workflow", workflow, "--limit", "1000"]).await?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -104,7 +104,8 @@ async fn memory_subjects(retro: &Instance, workflow: &str) -> Result<BTreeMap<St
     Ok(rows.iter().map(|row| (text(&row["id"]), text(&row["lesson"]["subject"]))).collect())
 }
 
-/// Describes a change's kind and its effect on the weight; `None` when it changed nothing visible.
+/// Describes the kind of a change and its effect on the weight. Returns `None` when the change has no visible
+/// effect.
 fn describe_change(change: &Value) -> Option<String> {
     let effect = &change["effect"];
     let kind = effect["change"].as_str()?;
@@ -119,7 +120,7 @@ fn describe_change(change: &Value) -> Option<String> {
     }
 }
 
-/// Returns the first part of a change's reason, cut to one line.
+/// Returns the first part of a change's reason, shortened to one line.
 fn short_reason(change: &Value) -> String {
     let whole = change["reason"].as_str().unwrap_or_default();
     let first = whole.split("; ").next().unwrap_or(whole);

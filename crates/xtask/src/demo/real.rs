@@ -1,4 +1,4 @@
-//! Real runs of other people's agents, converted from public data. The README next to the files names the
+//! Sends real runs of other people's agents, converted from public data. The README next to the files names the
 //! sources.
 
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 
 use crate::instance::Instance;
 
-/// Sends every file one window at a time, so that a viewer sees one retrospective after the other. Returns
-/// the number of events sent.
+/// Sends every file one window at a time, so that a viewer sees one retrospective after another. Returns the
+/// number of events sent.
 pub(super) async fn emit_real_runs(retro: &Instance, fixtures: &Path) -> Result<u64> {
     let mut files = list_run_files(fixtures)?;
     files.sort();

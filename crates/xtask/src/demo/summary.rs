@@ -1,4 +1,4 @@
-//! The results shown at the end of the demo, each part with the command that prints it.
+//! Shows the results at the end of the demo, each part with the command that prints it.
 
 use std::path::Path;
 
@@ -9,10 +9,11 @@ use crate::instance::Instance;
 
 /// Maximum number of memories shown per workflow and status.
 const MEMORIES_SHOWN_MAX: usize = 8;
-/// Statuses, in the order in which they are shown.
+/// Memory statuses, in the order in which they are shown.
 const STATUSES: [&str; 4] = ["active", "tentative", "archived", "deleted"];
 
-/// Prints windows, memories, one full report, the next run's context, and the result of `retro verify`.
+/// Prints the windows, the memories, one full report, the context of the next run, and the result of `retro
+/// verify`.
 pub(super) async fn show_results(retro: &Instance, emitted: u64) -> Result<()> {
     let windows = retro.run_json(&["retrospectives", "list", "--limit", "1000"]).await?;
     let windows = windows.as_array().context("no list of retrospectives")?;
@@ -84,7 +85,7 @@ fn format_weight(memory: &Value) -> String {
     format!("{}.{:03}", thousandths / 1000, thousandths % 1000)
 }
 
-/// Returns the reason of a memory's latest change.
+/// Returns the reason of the latest change of a memory.
 async fn last_reason(retro: &Instance, id: &str) -> Result<String> {
     let why = retro.run_json(&["memories", "why", id]).await?;
     let life = why["life"].as_array().context("a memory without its changes")?;
@@ -92,7 +93,7 @@ async fn last_reason(retro: &Instance, id: &str) -> Result<String> {
     Ok(reason.chars().take(160).collect())
 }
 
-/// Returns the id of the real workflows' report with the most changes.
+/// Returns the id of the report with the most changes among those of the real workflows.
 fn find_largest_report(windows: &[Value]) -> Result<String> {
     let real = |row: &&Value| {
         row["retrospective"]["key"]["workflow"].as_str().is_some_and(|name| !name.starts_with("composed-"))
@@ -106,7 +107,7 @@ fn find_largest_report(windows: &[Value]) -> Result<String> {
     Ok(id.to_owned())
 }
 
-/// Prints the commands to try next.
+/// Prints commands that the viewer can try next.
 pub(super) fn print_next_steps(folder: &Path) {
     let folder = folder.display();
     println!(

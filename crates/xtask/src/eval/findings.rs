@@ -1,9 +1,9 @@
-//! Measures the heuristics of the investigator part by part, each figure compared with a naive baseline and its
+//! Measures the heuristics of the investigator one by one, and compares each figure with a naive baseline and a
 //! goal.
 //!
 //! A measure first turns its data set into cases by calling the investigator, which sees no label, and then
-//! scores them. Every figure is printed for all cases and for each half of the data. Cases of one group (a
-//! task, a file) are in the same half, and mistakes are shown only from the half that may be read.
+//! scores them. Every figure is printed for all cases and for each half of the data. Cases of one group (a task,
+//! a file) are in the same half, and mistakes are shown only from the half on which the heuristics were tuned.
 
 mod effect;
 mod failing_line;
@@ -26,12 +26,12 @@ use serde::Serialize;
 
 use super::{DataHalf, EvalData};
 
-/// Options of the measurement.
+/// Options of `cargo xtask eval findings`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// Also writes the table to this file as JSON.
+    /// Also writes the table as JSON to this file.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Maximum number of mistakes to show per measure, from the half on which the heuristics were tuned.
@@ -39,38 +39,38 @@ pub(crate) struct Options {
     wrong: usize,
 }
 
-/// A measure on one data set.
+/// Measures one heuristic on one data set.
 trait Measure {
-    /// Name in the table.
+    /// Name of the measure in the printed table.
     const NAME: &'static str;
-    /// Folder of the data set.
+    /// Name of the data set's folder in the evaluation data.
     const SET: &'static str;
     /// One answer of the investigator with its label.
     type Case;
 
-    /// Loads all cases of the set, with the answers of the investigator and of the baseline.
+    /// Loads all cases of the data set, with the results of the investigator and of the baseline.
     fn load_cases(data: &EvalData) -> Result<Vec<Self::Case>>;
 
-    /// Returns the group of a case. Similar cases have the same group, so that they are in one half.
+    /// Returns the name of a case's group. Similar cases have the same group, so that they are in the same half.
     fn group_key(case: &Self::Case) -> &str;
 
-    /// Computes the figures of some cases; always the same figures in the same order.
+    /// Computes the figures for some cases. The number and the order of the figures do not depend on the cases.
     fn compute_figures(cases: &[&Self::Case]) -> Vec<Figure>;
 
-    /// Describes the mistake in a case; `None` when the case is right.
+    /// Describes the mistake in a case. Returns `None` when the investigator's result is correct.
     fn describe_mistake(case: &Self::Case) -> Option<String>;
 }
 
-/// A measured number, the baseline's number, and the goal.
+/// A measured number with the number of the baseline and the goal.
 #[derive(Debug, Clone, PartialEq)]
 struct Figure {
     name: String,
-    /// Number of cases.
+    /// Number of cases from which the figure was computed.
     cases: usize,
     ours: f64,
     baseline: f64,
     goal: Option<f64>,
-    /// Upper bound, for figures with a range as their goal.
+    /// Upper bound of a goal that is a range; `None` for all other goals.
     at_most: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ impl Figure {
         Self { goal: Some(goal), ..self }
     }
 
-    /// Sets an inclusive range as the goal.
+    /// Sets as the goal a range that includes both bounds.
     fn with_range(self, goal: f64, at_most: f64) -> Self {
         Self { goal: Some(goal), at_most: Some(at_most), ..self }
     }
@@ -93,7 +93,7 @@ impl Figure {
     }
 }
 
-/// A row of the table.
+/// A row of the printed table: one figure with its value for all cases and for each half.
 #[derive(Debug, Serialize)]
 struct Row {
     measure: String,
@@ -110,7 +110,8 @@ struct Row {
     reached: Option<bool>,
 }
 
-/// Runs every measure whose data set exists, prints the table and writes it. Fails when no set exists.
+/// Runs every measure whose data set exists, prints the table, and writes it if requested. Fails when no data
+/// set exists.
 pub(super) fn run(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     for measured in [
@@ -131,7 +132,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     report_rows(&rows, options.json.as_deref())
 }
 
-/// Prints the rows, and writes them as JSON when a file is given.
+/// Prints the rows, and also writes them as JSON if a file is given.
 fn report_rows(rows: &[Row], json: Option<&Path>) -> Result<()> {
     print_table(rows);
     if let Some(file) = json {
@@ -141,7 +142,7 @@ fn report_rows(rows: &[Row], json: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Runs one measure. Returns no rows, and prints a note, when its data set is missing.
+/// Runs one measure. If its data set is missing, prints a note and returns no rows.
 fn measure_rows<M: Measure>(options: &Options) -> Result<Vec<Row>> {
     if options.data.data.is_some()
         && let Err(missing) = options.data.set_folder(M::SET)
@@ -153,7 +154,7 @@ fn measure_rows<M: Measure>(options: &Options) -> Result<Vec<Row>> {
     Ok(score_cases::<M>(M::NAME, &cases, options.wrong))
 }
 
-/// Scores the cases of a measure and prints its mistakes.
+/// Computes the table rows for the cases of a measure, and prints up to `wrong` mistakes.
 fn score_cases<M: Measure>(name: &str, cases: &[M::Case], wrong: usize) -> Vec<Row> {
     let part =
         |part| cases.iter().filter(|case| DataHalf::of_group(M::group_key(case)) == part).collect::<Vec<_>>();
@@ -183,7 +184,7 @@ fn print_mistakes<M: Measure>(name: &str, cases: &[&M::Case], wrong: usize) {
     }
 }
 
-/// Rounds to four decimal places, so that the output does not depend on the machine's summation order.
+/// Rounds a figure to four decimal places, so that the output does not depend on the machine's summation order.
 fn round_figure(figure: f64) -> f64 {
     (figure * 10_000.0).round() / 10_000.0
 }

@@ -1,10 +1,10 @@
 //! Sends hostile text through the complete pipeline: posted as signed review comments to a running bridge,
-//! decided, stored, promoted by a careless person, and requested by an agent. Prints every line that an agent
-//! is shown.
+//! decided, stored, promoted by a careless person, and requested by an agent. Prints every line that is shown
+//! to an agent.
 //!
-//! Each text gets its own repository, so that no other text supports or displaces it. It is posted on two
-//! pull requests there, because a repeated request counts for more. Genuine reviews take the same path, since
-//! a screen that blocks everything is useless.
+//! Each text gets its own repository, so that no other text supports or displaces it. The text is posted on two
+//! pull requests of that repository, because a repeated request counts for more. Genuine reviews take the same
+//! path, since a screen that blocks everything is useless.
 
 mod cases;
 mod client;
@@ -23,10 +23,10 @@ use cases::Case;
 use client::ProgramClient;
 use outcomes::{TextOutcome, print_outcomes};
 
-/// Policy that shows an agent every active rule of a repository.
+/// Policy under which an agent is shown every active rule of a repository.
 const POLICY: &str = "[policy]\nrule_inject_max = 100\nrule_tokens_max = 100000\n";
 
-/// Options of the measurement.
+/// Options of `cargo xtask eval hostile`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Path of the `retro` binary [default: the release build].
     #[arg(long)]
     retro: Option<PathBuf>,
-    /// Maximum number of texts of each kind, selected by hash [default: all].
+    /// Maximum number of texts of each kind and author, selected by hash [default: all].
     #[arg(long)]
     most: Option<usize>,
     /// Prints the outcome of every text as one JSON document instead of tables.
@@ -42,8 +42,8 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Runs the evaluation in a fresh folder below the project's root. Fails when an agent is shown anything but
-/// one fenced block of lines that the screen and the grammar accept.
+/// Runs the evaluation in a fresh folder below the project's root. Fails when an agent is shown anything other
+/// than one fenced block of lines that the screen and the grammar accept.
 pub(super) fn run(root: &Path, options: &Options) -> Result<()> {
     let cases = cases::load_cases(&options.data, options.most)?;
     let binary = options.retro.clone().map_or_else(find_release_binary, Ok)?;

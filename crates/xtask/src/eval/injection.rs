@@ -1,8 +1,8 @@
 //! Measures how much hostile text the screen detects, and how often it flags genuine reviews.
 //!
-//! The patterns were written while one half of the texts was read; the other half was only counted. A text's
-//! half follows from its group, so that variants of one attack stay together. Both halves are printed. Real
-//! engineering discussions that were not collected for this purpose are measured too.
+//! The patterns were written while one half of the texts was read; the other half was only counted. The half of
+//! a text depends on its group, so that variants of one attack are in the same half. Results are printed for
+//! both halves. Real engineering discussions that were not collected for this purpose are also measured.
 
 mod talk;
 
@@ -18,24 +18,24 @@ use sha2::{Digest, Sha256};
 
 use super::{DataHalf, EvalData, read_rows};
 
-/// Data set of malicious and benign texts.
+/// Name of the data set of malicious and benign texts.
 const SET: &str = "05_prompt_injection";
 
-/// The one-line regular expression of a team without a screen.
+/// One-line regular expression that a team without a screen might use.
 static BASELINE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)(ignore|disregard|forget) .{0,30}(instructions|prompt)|system prompt|you are now|act as|jailbreak|curl .*\| *sh|rm -rf")
         .expect("a constant pattern")
 });
 
-/// Options of the measurement.
+/// Options of `cargo xtask eval injection`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// Prints one JSON document instead of tables.
+    /// Prints the results as one JSON document instead of tables.
     #[arg(long)]
     json: bool,
-    /// Maximum number of misses and of false alarms to show, drawn at random from one half.
+    /// Maximum number of misses, and of false alarms, to show; drawn at random from one half.
     #[arg(long, default_value_t = 0)]
     show: usize,
     /// Half from which misses and false alarms are shown.
@@ -57,7 +57,7 @@ struct Text {
     features: Option<BTreeMap<String, bool>>,
 }
 
-/// Number of texts, and how many of them were flagged.
+/// Number of texts, with the numbers that the screen and the baseline flagged.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 struct Tally {
     texts: usize,
@@ -72,7 +72,7 @@ impl Tally {
         self.baseline += usize::from(baseline);
     }
 
-    /// Screens and counts the texts.
+    /// Screens the texts and counts how many are flagged.
     fn from_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut tally = Self::default();
         for text in texts {
@@ -94,25 +94,25 @@ impl Tally {
     }
 }
 
-/// Results of the measurement.
+/// Results of the evaluation.
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    /// By label and kind.
+    /// Numbers of flagged texts by label and kind.
     kinds: BTreeMap<String, Tally>,
-    /// By label and half, with real reviews separate from other benign texts.
+    /// Numbers of flagged texts by label and half, with real reviews separate from other benign texts.
     parts: BTreeMap<String, Tally>,
-    /// Real reviews by feature.
+    /// Numbers of flagged real reviews by feature.
     features: BTreeMap<String, Tally>,
-    /// By label and source.
+    /// Numbers of flagged texts by label and source.
     sources: BTreeMap<String, Tally>,
-    /// Occurrences of each reason in malicious texts, real reviews and other benign texts.
+    /// Number of occurrences of each reason in malicious texts, in real reviews and in other benign texts.
     reasons: BTreeMap<&'static str, [usize; 3]>,
-    /// Malicious texts that the grammar of rules would accept as a title.
+    /// Number of malicious texts that the grammar of rules would accept as a title.
     grammar_let_through: usize,
     talk: talk::Report,
 }
 
-/// A screened text.
+/// A text of the data set with the screen's result.
 struct ScreenedText {
     text: Text,
     screening: Screening,
@@ -132,7 +132,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Scores the screened texts. The only function that reads labels.
+/// Scores the screened texts. No other function reads the labels.
 fn score_texts(judged: &[ScreenedText]) -> Report {
     let mut report = Report::default();
     for ScreenedText { text, screening: verdict } in judged {
@@ -196,7 +196,7 @@ fn print_report(report: &Report) {
     report.talk.print_rows();
 }
 
-/// Prints misses and false alarms, drawn at random with the seed.
+/// Prints misses and false alarms, drawn at random with the seed of the options.
 fn print_mistakes(judged: &[ScreenedText], options: &Options) {
     let of_part = judged.iter().filter(|judged| DataHalf::of_group(&judged.text.group) == options.part);
     let wrong = of_part.filter(|judged| judged.screening.is_hostile() != (judged.text.label == "malicious"));

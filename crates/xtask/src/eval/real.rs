@@ -1,4 +1,4 @@
-//! Evaluations that send real runs through the complete pipeline of a fresh instance and read the results of its
+//! Sends real runs through the complete pipeline of a fresh instance, and evaluates the results of its
 //! retrospectives.
 
 pub(super) mod comparison;
@@ -14,11 +14,11 @@ use anyhow::{Context, Result};
 use crate::fixtures::ConvertedRun;
 use crate::instance::Instance;
 
-/// Window size of the default policy: runs that are sent before waiting for the retrospective.
+/// Number of runs to send before waiting for the retrospective: the window size of the default policy.
 const WINDOW_PACE: &str = "10";
 
-/// Sends the runs of one workflow, `pace` at a time. `retro emit` sends a body that exceeds a message by
-/// reference.
+/// Sends the runs of one workflow, `pace` at a time. `retro emit` uploads a body that is too large for a
+/// message, and sends a reference to it.
 async fn emit_runs(
     retro: &Instance,
     folder: &Path,

@@ -1,9 +1,10 @@
 //! Measures which review remarks are read as rules, compared with their labels and a baseline of four words.
 //!
-//! Set 04f is labelled by a single reader, so it is a smoke test and not a benchmark. Every thread of 04a
-//! became part of a rule that was written down upstream, most of them by repetition. Its first comment counts
-//! as a rule and the replies as none; both hold only roughly, so only comparisons are meaningful there. 04c
-//! labels kinds and no rules, so only the share read as rules is reported.
+//! Set 04f is labelled by a single reader, so it is a smoke test and not a benchmark. Every thread of 04a became
+//! part of a rule that was written down upstream, most of them by repetition. The first comment of a thread
+//! counts as a rule, and the replies do not. Both are only roughly true, so only comparisons are meaningful for
+//! this set. Set 04c has labels for kinds but not for rules, so only the share of remarks read as rules is
+//! reported.
 //!
 //! Repositories are split by a seed (in 04f, the repositories of the threads that the remarks come from). The
 //! reader was tuned on the part *tune* of seed 1; the part *held* was only counted.
@@ -22,18 +23,18 @@ use sha2::{Digest, Sha256};
 
 use super::{EvalData, read_rows};
 
-/// Number of right and of wrong readings to draw.
+/// Number of correct readings, and of wrong ones, to print as examples.
 const EXAMPLES: usize = 10;
 
-/// Options of the measurement.
+/// Options of `cargo xtask eval rules`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// Seed that splits the repositories.
+    /// Seed by which repositories are assigned to halves.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Prints ten right and ten wrong readings for review, drawn at random with this seed.
+    /// Prints ten correct and ten wrong readings for review, drawn at random with this seed.
     #[arg(long, value_name = "SEED")]
     examples: Option<u64>,
     /// Half of the repositories from which the examples are drawn [default: both].
@@ -41,7 +42,7 @@ pub(crate) struct Options {
     part: Option<RepositoryHalf>,
 }
 
-/// One half of the repositories.
+/// One half of the repositories, by which remarks are split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RepositoryHalf {
     Tune,
@@ -49,21 +50,21 @@ enum RepositoryHalf {
 }
 
 impl RepositoryHalf {
-    /// Assigns a repository or thread to a half by its hash.
+    /// Assigns a repository or thread to a half by the hash of its name and the seed.
     fn of_group(seed: u64, group: &str) -> Self {
         if Sha256::digest(format!("{seed}/{group}"))[0] < 128 { Self::Tune } else { Self::Held }
     }
 }
 
-/// A remark with its label and its reading.
+/// A remark with its label and the reader's result.
 struct ReadRemark {
     set: &'static str,
     id: String,
     text: String,
-    /// True when the label, or the position in the thread, makes it a rule.
+    /// True when the remark counts as a rule, according to its label or its position in the thread.
     rule: bool,
     label: String,
-    /// True when the labeller was sure.
+    /// True when the labeller was sure about the label.
     sure: bool,
     part: RepositoryHalf,
     reading: RemarkReading,
@@ -104,7 +105,7 @@ struct CategorizedComment {
     category: String,
 }
 
-/// Reads every remark of the three sets and prints the readings next to the labels.
+/// Reads every remark of the three data sets and prints the results next to the labels.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let threads: Vec<Discussion> =
         read_rows(&options.data.set_folder("04a_review_rules")?.join("discussions.jsonl"))?;
@@ -178,7 +179,7 @@ fn read_threads(threads: &[Discussion], seed: u64) -> Vec<ReadRemark> {
     threads.iter().flat_map(of_thread).collect()
 }
 
-/// Prints precision and recall of reader and baseline on each half.
+/// Prints precision and recall of the reader and of the baseline on each half.
 fn print_accuracy(all: &[ReadRemark], with_sure: bool) {
     for part in [RepositoryHalf::Tune, RepositoryHalf::Held] {
         for sure in [false, true].into_iter().filter(|sure| with_sure || !sure) {
@@ -196,7 +197,7 @@ fn print_accuracy(all: &[ReadRemark], with_sure: bool) {
     }
 }
 
-/// Returns whether the baseline takes the text for a rule.
+/// Returns true when the baseline considers the text a rule.
 fn baseline_says_rule(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
@@ -276,8 +277,9 @@ fn print_confusion<'l>(pairs: impl Iterator<Item = (&'l str, ReadingKind)>) {
     }
 }
 
-/// Prints right and wrong readings, drawn at random with the seed. Right: a rule that was read as one. Wrong: any
-/// other text that was read as a rule and, where there is a label, a rule that was missed.
+/// Prints correct and wrong readings, drawn at random with the seed. A reading is correct when a rule was read
+/// as a rule. It is wrong when any other text was read as a rule or, where there is a label, when a rule was
+/// missed.
 fn print_examples<'r>(read: impl Iterator<Item = &'r ReadRemark>, seed: u64) {
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     for read in read {

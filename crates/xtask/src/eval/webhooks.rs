@@ -1,5 +1,5 @@
-//! Reads GitHub payloads collected by other projects as the bridge does, and can post them to a running
-//! bridge, each once or at a constant rate.
+//! Reads GitHub payloads collected by other projects as the bridge does, and can post them to a running bridge,
+//! either each of them once or at a constant rate.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use crate::broker;
 use crate::demo::find_release_binary;
 use crate::instance;
 
-/// Data set of payloads and signatures.
+/// Name of the data set of payloads and signatures.
 const SET: &str = "01_github_webhooks";
-/// Time that GitHub waits for an answer.
+/// Time for which GitHub waits for an answer to a webhook.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Options of the measurement.
+/// Options of `cargo xtask eval webhooks`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -31,13 +31,13 @@ pub(crate) struct Options {
     /// URL of a running bridge to which every payload is posted, such as `http://127.0.0.1:7719/github/webhook`.
     #[arg(long, requires = "secret_file", conflicts_with = "running")]
     url: Option<String>,
-    /// File that holds the webhook secret.
+    /// File that contains the webhook secret.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Posts this many payloads per second, cycling through them, instead of each once.
+    /// Posts this many payloads per second, in a cycle, instead of each payload once.
     #[arg(long, requires = "url", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     per_second: Option<u32>,
-    /// Duration in seconds, with `--per-second`.
+    /// Duration in seconds of posting with `--per-second`.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Starts a fresh instance and posts every payload to its bridge; prints the answers, the messages that the broker
@@ -49,29 +49,29 @@ pub(crate) struct Options {
     retro: Option<PathBuf>,
 }
 
-/// Webhook secret, used only here.
+/// Webhook secret of the instance that `--running` starts.
 const SECRET: &str = "a secret of an evaluation and of nothing else";
-/// Environment of the program: every repository belongs to one tenant.
+/// Environment variables of the instance: every repository belongs to one tenant.
 const BRIDGE_VARIABLES: [(&str, &str); 3] = [
     ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
     ("RETRO_GITHUB_SECRET", SECRET),
     ("RETRO_GITHUB_TENANTS", "* = default"),
 ];
-/// Stream and name of each consumer that must process the payloads.
+/// Stream and durable name of each consumer that must process the payloads.
 const CONSUMERS: [(&str, &str); 3] =
     [("RETRO_INTAKE", "counter"), ("RETRO_GITHUB", "reviewer"), ("RETRO_GITHUB", "tracker")];
-/// Timeout for all of them together.
+/// Longest wait until all consumers have processed the payloads.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// Interval at which the consumers are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Event name and body of a webhook.
+/// Event name and body of a collected webhook.
 struct Payload {
     event: String,
     body: Vec<u8>,
 }
 
-/// Results by event.
+/// Counts of the payloads of one event, by the result of reading them.
 #[derive(Default)]
 struct PayloadCounts {
     files: usize,
@@ -83,7 +83,7 @@ struct PayloadCounts {
     refused: Vec<String>,
 }
 
-/// Reads every payload and prints one line per event; then posts the payloads when a bridge is given.
+/// Reads every payload and prints one line per event. Then posts the payloads if a bridge is given.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let folder = options.data.set_folder(SET)?;
     let payloads = read_payloads(&folder)?;
@@ -104,7 +104,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     runtime.block_on(post_payloads(options, url, &secret, payloads))
 }
 
-/// Starts a program, posts every payload to its bridge, and prints what was stored.
+/// Starts a fresh instance, posts every payload to its bridge, and prints what was stored.
 async fn post_to_own_bridge(root: &Path, options: &Options, payloads: Vec<Payload>) -> Result<()> {
     let binary = options.retro.clone().map_or_else(find_release_binary, Ok)?;
     let (folder, pipelines) = (root.join(".demo").join("webhooks"), root.join("pipelines"));
@@ -136,7 +136,8 @@ async fn post_to_own_bridge(root: &Path, options: &Options, payloads: Vec<Payloa
     retro.stop().await
 }
 
-/// Reads every `….json` file in a folder named after its event, in the order of the paths.
+/// Reads every `….json` file in a folder and its subfolders, in the order of the paths. The name of a file's
+/// folder is the event.
 fn read_payloads(folder: &Path) -> Result<Vec<Payload>> {
     let mut found = Vec::new();
     let mut entries = std::fs::read_dir(folder)
@@ -200,7 +201,8 @@ fn print_line(event: &str, counts: &PayloadCounts) {
     );
 }
 
-/// A published signature. `expect_valid` is `None` where the source does not say.
+/// A published webhook signature. `expect_valid` is `None` where the source does not say whether the signature
+/// is valid.
 #[derive(Deserialize)]
 struct SignatureVector {
     secret: String,
@@ -256,7 +258,7 @@ async fn post_payloads(options: &Options, url: &str, secret: &str, payloads: Vec
     Ok(())
 }
 
-/// Describes a response: the status and the bridge's own outcome.
+/// Describes a response by its status and the outcome that the bridge reports.
 async fn describe_response(response: reqwest::Response) -> String {
     let status = response.status().as_u16();
     let answer: serde_json::Value = response.json().await.unwrap_or_default();

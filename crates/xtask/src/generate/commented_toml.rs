@@ -1,4 +1,4 @@
-//! Renders every key of a type as a TOML file, with its documentation and its default.
+//! Renders a type's keys as a TOML file, each key with its documentation and its default.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use anyhow::{Result, bail};
 use retro_config::keys::{Key, KeyKind};
 use serde_json::Value;
 
-/// Width of a comment line, in characters.
+/// Maximum width of a comment line, in characters.
 const WIDTH: usize = 110;
 
-/// Renders one paragraph per key. A key without a default is a comment with its example. Fails when such a
-/// key has no example.
+/// Renders one paragraph per key. A key without a default is written as a comment with its example. Fails when a
+/// key has neither a default nor an example.
 pub(super) fn render_keys(keys: &[Key]) -> Result<String> {
     let mut text = String::new();
     for key in keys {

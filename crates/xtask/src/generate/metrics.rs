@@ -1,4 +1,4 @@
-//! Generates `deploy/telemetry/metrics.md`: every instrument of `retro-meter`.
+//! Generates `deploy/telemetry/metrics.md`, which lists every instrument of `retro-meter`.
 
 use retro_meter::{ALL, Described, Kind};
 

@@ -1,4 +1,5 @@
-//! Generates `pipelines/retrospective/`: every policy key as a commented file, a reference and a schema.
+//! Generates the files in `pipelines/retrospective/`, which describe every policy key: a commented file, a
+//! reference and a schema.
 
 use anyhow::Result;
 use retro_config::keys::list_keys;
@@ -36,7 +37,7 @@ in [pipeline.schema.json](pipeline.schema.json). Besides the bounds below, `inje
 
 ";
 
-/// Generates the three files from the type.
+/// Generates the three files from the type of the policy.
 pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
     let keys = list_keys::<Policy>();
     let file = format!("{FILE_HEAD}{}", commented_toml::render_keys(&keys)?);

@@ -1,11 +1,11 @@
-//! Renders a table of every key: its allowed values, its default and its documentation.
+//! Renders a reference table of all keys, with their allowed values, defaults and documentation.
 
 use std::fmt::Write as _;
 
 use retro_config::keys::{Key, KeyKind};
 use serde_json::Value;
 
-/// Renders the table with a column of environment variables.
+/// Renders the table with an additional column for environment variables.
 pub(super) fn render_table_with_variables(keys: &[Key], variables: impl Fn(&Key) -> Vec<String>) -> String {
     let mut text =
         "| key | environment variable | allowed values | default | |\n|---|---|---|---|---|\n".to_owned();
@@ -17,7 +17,7 @@ pub(super) fn render_table_with_variables(keys: &[Key], variables: impl Fn(&Key)
     text
 }
 
-/// Renders the table for keys that exist only in a file.
+/// Renders the table for keys that can be set only in a file.
 pub(super) fn render_table(keys: &[Key]) -> String {
     let mut text = "| key | allowed values | default | |\n|---|---|---|---|\n".to_owned();
     for key in keys {

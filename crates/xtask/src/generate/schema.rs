@@ -1,11 +1,11 @@
-//! JSON schemas for editors and for checking a file before it is deployed.
+//! Renders JSON schemas, which editors use and which can check a file before it is deployed.
 
 use anyhow::Result;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// Renders the schema of a type that is read from TOML.
+/// Renders the JSON schema of a type that is read from TOML.
 pub(super) fn render_schema<T: JsonSchema>(title: &str) -> Result<String> {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
     schema["title"] = Value::from(title);
@@ -13,8 +13,8 @@ pub(super) fn render_schema<T: JsonSchema>(title: &str) -> Result<String> {
     Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }
 
-/// Removes null from types and defaults, because TOML has none: an unset key is left out. Unwraps the
-/// descriptions.
+/// Removes null from types and defaults, because TOML has no null: an unset key is left out. Also joins the
+/// lines of each description.
 fn adapt_to_toml(schema: &mut Value) {
     match schema {
         Value::Object(object) => {

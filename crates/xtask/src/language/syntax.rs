@@ -1,4 +1,4 @@
-//! Definitions and doc comments of the code, as plain data.
+//! Parses the sources and lists their definitions and doc comments as plain data.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -6,22 +6,22 @@ use syn::{Attribute, Expr, ExprLit, Lit, Meta, Visibility};
 
 use crate::tidy::tree::{Source, Tree};
 
-/// Definitions and doc comments of the workspace, without its tests.
+/// Definitions and doc comments of the workspace, without those of its tests.
 #[derive(Default)]
 pub(crate) struct Syntax {
     pub(crate) definitions: Vec<Definition>,
     pub(crate) docs: Vec<Doc>,
-    /// Files with code that the program compiles.
+    /// Number of files that contain code of the program.
     pub(crate) files: usize,
-    /// Lines of that code.
+    /// Number of lines in the non-test part of these files.
     pub(crate) lines: usize,
-    /// Those of them that are plain `//` comments.
+    /// Number of lines that are plain `//` comments.
     pub(crate) comment_lines: usize,
-    /// Files that cannot be parsed, one sentence each.
+    /// Descriptions of the files that cannot be parsed, one sentence per file.
     pub(crate) unreadable: Vec<String>,
 }
 
-/// Something that has a name.
+/// A named definition in the sources.
 pub(crate) struct Definition {
     pub(crate) kind: Kind,
     pub(crate) name: String,
@@ -29,29 +29,29 @@ pub(crate) struct Definition {
     pub(crate) line: usize,
 }
 
-/// Kind of a definition.
+/// Kind of a definition, as far as the measurement distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Free functions and methods.
+    /// A free function or a method.
     Function,
-    /// Structs, enums, traits, aliases, constants, modules, fields and variants.
+    /// A struct, enum, trait, alias, constant, module, field or variant.
     Other,
 }
 
-/// A doc comment.
+/// A doc comment and the item that it documents.
 pub(crate) struct Doc {
-    /// Name of the documented item; the file's path for the documentation of a module.
+    /// Name of the documented item, or the path of the file if the comment documents a module.
     pub(crate) item: String,
-    /// Text on one line.
+    /// Text of the comment, joined into one line.
     pub(crate) text: String,
     pub(crate) path: String,
     pub(crate) line: usize,
-    /// Visible outside its module.
+    /// True when the item is visible outside its module.
     pub(crate) public: bool,
 }
 
 impl Syntax {
-    /// Parses every source of the workspace.
+    /// Parses every source file of the workspace except tests.
     pub(crate) fn read(tree: &Tree) -> Self {
         let mut syntax = Self::default();
         for source in tree.crates.iter().flat_map(|krate| &krate.sources) {
@@ -87,7 +87,7 @@ impl Syntax {
 
 struct Visitor<'a> {
     path: &'a str,
-    /// Fields of a variant are as visible as their enum.
+    /// True while the fields of an enum variant are visited. They are as visible as their enum.
     in_variant: bool,
     syntax: &'a mut Syntax,
 }
@@ -175,7 +175,7 @@ fn line_of(span: proc_macro2::Span) -> usize {
     span.start().line
 }
 
-/// Returns the text of a `///` or `//!` line.
+/// Returns the text of a `///` or `//!` line. Returns `None` for other attributes.
 fn doc_line(attribute: &Attribute) -> Option<String> {
     let Meta::NameValue(value) = &attribute.meta else { return None };
     match &value.value {

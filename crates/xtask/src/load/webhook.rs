@@ -1,4 +1,4 @@
-//! Composed webhooks, each with its own id and signature.
+//! Builds and delivers webhooks, each with its own id and signature.
 
 use std::time::Duration;
 
@@ -8,29 +8,30 @@ use serde_json::json;
 use sha2::Sha256;
 
 const SECRET: &str = "a secret of a load and of nothing else";
-/// Environment of the program.
+/// Environment variables of the instance under load.
 pub(super) const BRIDGE_VARIABLES: [(&str, &str); 3] = [
     ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
     ("RETRO_GITHUB_SECRET", SECRET),
     ("RETRO_GITHUB_TENANTS", "acme/* = default"),
 ];
-/// Number of pull requests that get comments. On a single one, the limit per pull request would drop some.
+/// Number of pull requests over which the comments are distributed. On a single pull request, some comments
+/// would exceed the limit per pull request and be dropped.
 const PULL_REQUESTS: u32 = 1000;
-/// Time that GitHub waits for an answer.
+/// Time for which GitHub waits for an answer to a webhook.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A webhook delivery.
+/// A webhook to deliver.
 #[derive(Debug)]
 pub(super) struct Webhook {
     event: &'static str,
-    /// Delivery id, also the event id.
+    /// Delivery id, which is also the event id.
     pub(super) delivery: String,
     body: String,
 }
 
 impl Webhook {
-    /// Builds the delivery of this number: a finished workflow run if even, otherwise a comment on a pull
-    /// request.
+    /// Builds the webhook with this number. An even number gives a finished workflow run, and an odd one a
+    /// comment on a pull request.
     pub(super) fn from_number(number: u32) -> Self {
         let repository = json!({"full_name": "acme/shop", "html_url": "https://github.com/acme/shop"});
         let (event, payload) = if number.is_multiple_of(2) {
@@ -52,12 +53,13 @@ impl Webhook {
     }
 }
 
-/// Builds a client that waits as long as GitHub does.
+/// Builds an HTTP client that waits for an answer as long as GitHub does.
 pub(super) fn build_client() -> Result<reqwest::Client> {
     Ok(reqwest::Client::builder().timeout(RESPONSE_TIMEOUT).build()?)
 }
 
-/// Delivers a webhook once and returns the status; `None` when there was no answer in time.
+/// Delivers a webhook once and returns the status of the answer. Returns `None` when there was no answer in
+/// time.
 pub(super) async fn deliver_webhook(http: &reqwest::Client, url: &str, webhook: &Webhook) -> Option<u16> {
     let keyed: Hmac<Sha256> =
         Hmac::new_from_slice(SECRET.as_bytes()).expect("a key of any length makes an HMAC");

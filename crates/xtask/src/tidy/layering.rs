@@ -1,30 +1,30 @@
-//! Dependencies point one way: from the binary to consumers, adapters and edges, then to ports, then to the
-//! core.
+//! Checks that dependencies point in one direction: from the binaries to consumers, adapters and edges, then to
+//! ports, then to the core.
 
 use super::Problem;
 use super::tree::{Crate, Tree};
 
-/// Layer of a crate. It decides which crates of the workspace the crate may depend on.
+/// Layer of a crate, which determines the crates of the workspace that the crate may depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layer {
-    /// Decisions. Depends on no crate of the workspace.
+    /// The crate makes decisions and depends on no crate of the workspace.
     Core,
-    /// Ports and pure libraries.
+    /// The crate defines ports or is a pure library.
     Port,
-    /// Adapts a broker, a database or a foreign format.
+    /// The crate adapts a broker, a database or a foreign format.
     Adapter,
-    /// Handles messages through ports alone.
+    /// The crate handles messages, and uses everything else through ports.
     Consumer,
-    /// HTTP code that the edges share.
+    /// The crate contains HTTP code that the edges share.
     Http,
-    /// Answers agents and people through ports alone.
+    /// The crate answers agents and people, and uses everything else through ports.
     Edge,
-    /// Infrastructure for tests.
+    /// The crate provides infrastructure for tests.
     Testkit,
-    /// Tests the program through its public interface alone. Depends on no crate of the workspace, and only
-    /// tests depend on it.
+    /// The crate tests the program through its public interface alone. It depends on no crate of the workspace,
+    /// and only tests depend on it.
     BlackBox,
-    /// Binaries that assemble the crates.
+    /// The crate is a binary that assembles other crates.
     Root,
 }
 
@@ -77,7 +77,8 @@ impl Layer {
         }
     }
 
-    /// Tests may also use a real broker or a real database, but never another consumer.
+    /// Returns true when tests of this layer may depend on the other layer. Tests may also use a real broker or
+    /// a real database, but never another consumer.
     fn tests_can_depend_on(self, other: Self) -> bool {
         self.can_depend_on(other)
             || (self != Self::Core && matches!(other, Self::Adapter | Self::Testkit))
@@ -85,7 +86,7 @@ impl Layer {
     }
 }
 
-/// External crates that only some crates may depend on, with the reason.
+/// External crates on which only some crates may depend: the name, the permitted crates, and the reason.
 const CONFINED: &[(&str, &[&str], &str)] = &[
     (
         "sqlx",
@@ -103,7 +104,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ("anyhow", &["retro", "retro-loop", "xtask"], "errors of a library are types that callers can match"),
 ];
 
-/// Crates that the core must not link, even indirectly, with the effect that each would bring in.
+/// Crates that the core must not link, even indirectly, each with the effect that it would bring in.
 const NOT_IN_CORE: &[(&str, &str)] = &[
     ("tokio", "a runtime"),
     ("futures", "a runtime"),
@@ -126,7 +127,7 @@ const NOT_IN_CORE: &[(&str, &str)] = &[
     ("tracing", "a log"),
 ];
 
-/// Checks that every crate has a layer and depends only on layers that its own may use.
+/// Checks that every crate has a layer, and depends only on crates that its layer permits.
 pub(super) fn check_layers(tree: &Tree) -> Vec<Problem> {
     tree.crates.iter().flat_map(check_crate_layer).collect()
 }
@@ -161,7 +162,7 @@ fn find_layer(name: &str) -> Option<Layer> {
     LAYERS.iter().find(|(known, _)| *known == name).map(|(_, layer)| *layer)
 }
 
-/// Checks that nothing linked by the core does I/O, reads a clock or uses randomness.
+/// Checks that no crate that the core links does I/O, reads a clock or uses randomness.
 pub(super) fn check_core_links(tree: &Tree) -> Vec<Problem> {
     if tree.core_closure.is_empty() {
         return vec![
@@ -180,7 +181,7 @@ pub(super) fn check_core_links(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that only the listed crates depend on confined ones.
+/// Checks that only the permitted crates depend on the confined external ones.
 pub(super) fn check_confined(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, homes, why) in CONFINED {

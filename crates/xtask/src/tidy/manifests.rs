@@ -1,4 +1,4 @@
-//! Checks of the manifests: lints, READMEs, and dependencies with their reasons.
+//! Checks the manifests and READMEs of the crates: lints, rustdoc, and dependencies with their reasons.
 
 use toml::{Table, Value};
 
@@ -7,7 +7,7 @@ use super::tree::{Crate, Tree};
 
 const DEPENDENCY_TABLES: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
 
-/// Checks that every crate has `[lints] workspace = true`; a crate without it escapes the lints.
+/// Checks that every crate has `[lints] workspace = true`, because the lints do not apply to a crate without it.
 pub(super) fn check_lints(tree: &Tree) -> Vec<Problem> {
     let on = |krate: &Crate| {
         let manifest = krate.manifest.parse::<Table>().unwrap_or_default();
@@ -19,8 +19,8 @@ pub(super) fn check_lints(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that every crate's README is its rustdoc, so that there is one text, which `cargo doc` and the
-/// doctests read.
+/// Checks that every crate has a README and uses it as its rustdoc, so that there is only one text, which `cargo
+/// doc` and the doctests also use.
 pub(super) fn check_readmes(tree: &Tree) -> Vec<Problem> {
     let include = r##"#![doc = include_str!("../README.md")]"##;
     let mut problems = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn check_readmes(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Checks that crates take dependencies with `workspace = true`, so that versions and reasons are in one
+/// Checks that crates declare dependencies with `workspace = true`, so that all versions and reasons are in one
 /// place.
 pub(super) fn check_workspace_dependencies(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn check_dependency_reasons(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Returns line number, name and text of each entry in `[workspace.dependencies]`.
+/// Returns the line number, the name and the text of each entry in `[workspace.dependencies]`.
 fn shared_dependencies(manifest: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     let numbered = manifest.lines().enumerate().map(|(index, line)| (index + 1, line));
     let from = numbered.skip_while(|(_, line)| *line != "[workspace.dependencies]").skip(1);

@@ -1,13 +1,14 @@
-//! Checks of the manuals: working links, and no promise that the system cannot keep.
+//! Checks that the links in the manuals work, and that no text makes a promise that the system cannot keep.
 
 use super::Problem;
 use super::tree::Tree;
 
 // Written in two parts, so that this file does not match itself.
-/// A phrase that no system can promise over a network. Retrospect delivers at least once and applies once.
+/// Phrase that no manual and no source may contain, because no system can promise it over a network. Retrospect
+/// delivers at least once and applies once.
 const PROMISE: &str = concat!("exactly", " once");
 
-/// Checks that every relative link leads to a file or a folder.
+/// Checks that every relative link in the manuals leads to a file or a folder.
 pub(super) fn check_links(tree: &Tree) -> Vec<Problem> {
     let every = tree.manuals.iter().flat_map(|manual| manual.links.iter().map(move |link| (manual, link)));
     let broken = every.filter(|(_, (_, exists))| !exists);
@@ -16,7 +17,7 @@ pub(super) fn check_links(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that no manual and no source contains the phrase.
+/// Checks that no manual and no source contains [`PROMISE`].
 pub(super) fn check_promises(tree: &Tree) -> Vec<Problem> {
     let manuals = tree.manuals.iter().map(|manual| (&manual.path, &manual.text));
     let sources =

@@ -1,16 +1,16 @@
-//! Checks that both databases have migrations of the same names.
+//! Checks that both databases have migrations with the same names.
 
 use std::collections::BTreeSet;
 
 use super::Problem;
 use super::tree::Tree;
 
-/// Migration folders of the databases.
+/// Names of the folders that contain each database's migrations.
 const DATABASES: [&str; 2] = ["postgres", "sqlite"];
-/// Folder of the sample rows.
+/// Name of the folder that contains the sample rows.
 const SAMPLES: &str = "samples";
 
-/// Checks that each migration exists for both databases, that no number is used twice, and that samples
+/// Checks that each migration exists for both databases, that no number is used twice, and that all samples
 /// belong to a migration.
 pub(super) fn check_same_names(tree: &Tree) -> Vec<Problem> {
     let all: BTreeSet<&str> = DATABASES.iter().flat_map(|database| migration_names(tree, database)).collect();

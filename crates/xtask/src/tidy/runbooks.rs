@@ -5,13 +5,14 @@ use retro_core::dead_letter::Code;
 use super::Problem;
 use super::tree::Tree;
 
-/// Headings of a page about a dead-letter code.
+/// Headings that every page about a dead-letter code must have.
 const CODE_QUESTIONS: &[&str] = &["## What happened", "## What to look at", "## Is replay safe?"];
 
-/// Headings of a page about an alert.
+/// Headings that every page about an alert must have.
 const ALERT_QUESTIONS: &[&str] = &["## What it means", "## What to look at", "## What to do"];
 
-/// Checks that each code has one page, that each page has a code, and that every page answers the questions.
+/// Checks that each code has a page, that each page has a code, and that every page has the headings of
+/// [`CODE_QUESTIONS`].
 pub(super) fn check_code_pages(tree: &Tree) -> Vec<Problem> {
     let page = |code: &Code| tree.runbooks.iter().any(|(stem, _)| stem == code.as_str());
     let missing = Code::ALL.iter().filter(|code| !page(code));
@@ -27,8 +28,8 @@ pub(super) fn check_code_pages(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that each alert has one page, that each page has an alert, and that every page answers the
-/// questions.
+/// Checks that each alert has a page, that each page has an alert, and that every page has the headings of
+/// [`ALERT_QUESTIONS`].
 pub(super) fn check_alert_pages(tree: &Tree) -> Vec<Problem> {
     const FOLDER: &str = "deploy/runbooks/alerts";
     let alerts: Vec<&str> =

@@ -1,18 +1,19 @@
-//! Checks of the source text: rights, purity of the core, ignored and sleeping tests, file lengths.
+//! Checks the text of the sources: write access to memories, purity of the core, ignored and sleeping tests, and
+//! file lengths.
 
 use super::Problem;
 use super::tree::{Crate, Source, Tree};
 
-/// Longest file, in lines.
+/// Maximum number of lines in a file.
 const LINES_MAX: usize = 500;
 
-/// Longer files that are allowed, each with its reason.
+/// Files that may be longer than [`LINES_MAX`], each with its reason.
 const LONG_FILES: &[(&str, &str)] = &[];
 
 /// Files whose tests may sleep, each with its reason.
 const SLEEPING_TESTS: &[(&str, &str)] = &[];
 
-/// Names that give a crate the right to change memory. `Store` includes the writer's port.
+/// Names of types that give a crate the right to change memories. `Store` includes the writer's port.
 const WRITING_RIGHTS: &[&str] = &["WriterStore", "dyn Store", "retro_store::Store"];
 
 const WRITERS: &[&str] = &[
@@ -24,7 +25,7 @@ const WRITERS: &[&str] = &[
     "retro",
 ];
 
-/// Names through which code accesses the machine or the clock.
+/// Names in code that accesses the machine or the clock.
 const NOT_IN_CORE: &[&str] = &[
     "std::env",
     "std::fs",
@@ -40,7 +41,7 @@ const NOT_IN_CORE: &[&str] = &[
     "RandomState",
 ];
 
-/// Checks that only the writer, the stores and the binary name a right to write memory.
+/// Checks that only the writer, the stores and the binary use a type that gives the right to change memories.
 pub(super) fn check_writing_right(tree: &Tree) -> Vec<Problem> {
     let others =
         tree.crates.iter().filter(|krate| !WRITERS.contains(&krate.name.as_str()) && krate.name != "xtask");
@@ -55,7 +56,7 @@ pub(super) fn check_writing_right(tree: &Tree) -> Vec<Problem> {
     others.flat_map(|krate| krate.sources.iter().flat_map(find)).collect()
 }
 
-/// Checks that the core reads neither the clock nor the machine.
+/// Checks that the core accesses neither the clock nor the machine.
 pub(super) fn check_core_sources(tree: &Tree) -> Vec<Problem> {
     let find = |source: &Source| {
         find_words(
@@ -68,7 +69,7 @@ pub(super) fn check_core_sources(tree: &Tree) -> Vec<Problem> {
     core_crate(tree).flat_map(|krate| krate.sources.iter().flat_map(find)).collect()
 }
 
-/// Checks that no test is ignored.
+/// Checks that no test is marked as ignored.
 pub(super) fn check_no_ignored_test(tree: &Tree) -> Vec<Problem> {
     // Written in two parts, so that this file does not match itself.
     let ignore = concat!("#[", "ignore");
@@ -77,7 +78,8 @@ pub(super) fn check_no_ignored_test(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that no test sleeps: a sleeping test is slow when it passes, and fails when the machine is busy.
+/// Checks that no test sleeps, because a sleeping test is slow when it passes and fails when the machine is
+/// busy.
 pub(super) fn check_no_sleeping_test(tree: &Tree) -> Vec<Problem> {
     // Written in two parts, so that this file does not match itself.
     let sleep = concat!("sleep", "(");
@@ -90,7 +92,7 @@ pub(super) fn check_no_sleeping_test(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that files are at most [`LINES_MAX`] lines long. An exception that is no longer needed is also a
+/// Checks that files have at most [`LINES_MAX`] lines. An exception that is no longer needed also counts as a
 /// problem.
 pub(super) fn check_file_lengths(tree: &Tree) -> Vec<Problem> {
     check_file_lengths_except(tree, LONG_FILES)
@@ -119,7 +121,7 @@ fn all_sources(tree: &Tree) -> impl Iterator<Item = &Source> {
     tree.crates.iter().flat_map(|krate| &krate.sources)
 }
 
-/// Finds `words` in `lines` of `source`, one problem per occurrence with advice.
+/// Finds `words` in `lines` of `source`. Returns one problem with the advice for each occurrence.
 fn find_words(source: &Source, lines: &[(usize, &str)], words: &[&str], advice: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in lines {
@@ -130,7 +132,7 @@ fn find_words(source: &Source, lines: &[(usize, &str)], words: &[&str], advice: 
     problems
 }
 
-/// Returns true when the line contains this word, and not only a longer word that begins with it.
+/// Returns true when the line contains this word. A longer word that begins with it does not count.
 fn contains_word(line: &str, word: &str) -> bool {
     let is_longer = |rest: &str| {
         word.ends_with(char::is_alphanumeric)

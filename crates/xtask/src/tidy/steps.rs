@@ -1,12 +1,13 @@
-//! Checks that every durable step has a name: commits, publications and acknowledgements go through a wrapper
-//! that takes a `retro_fault::Label`, and each label is used in one place.
+//! Checks that every durable step has a name. Commits, publications and acknowledgements must go through a
+//! wrapper that takes a `retro_fault::Label`, and each label must be used in one place.
 
 use std::collections::BTreeMap;
 
 use super::Problem;
 use super::tree::{Crate, Source, Tree};
 
-/// Calls with durable effects of one dependency, the files that may make them, and what to call instead.
+/// Calls of one dependency that have durable effects, the files that may make these calls, and the advice for
+/// all other files.
 struct RawCalls {
     dependency: &'static str,
     calls: &'static [&'static str],
@@ -47,9 +48,9 @@ const RAW_CALLS: &[RawCalls] = &[
     },
 ];
 
-/// File that defines the labels.
+/// Path of the file that defines the labels.
 const LABELS: &str = "crates/retro-fault/src/lib.rs";
-/// Crates that each implement the same ports for one database, and the crate that they share.
+/// Crates that implement the same ports, each for one database.
 const DATABASES: [&str; 2] = ["retro-store-postgres", "retro-store-sqlite"];
 const SHARED: &str = "retro-store-sql";
 
@@ -81,8 +82,8 @@ fn find_raw_calls(raw: &RawCalls, source: &Source) -> Vec<Problem> {
     problems
 }
 
-/// Checks that no writing statement runs on the connections for reading, where it would commit without a
-/// label.
+/// Checks that no writing statement runs on the connections for reading, on which it would be committed without
+/// a label.
 pub(super) fn check_writes_in_transaction(tree: &Tree) -> Vec<Problem> {
     let stores = [&DATABASES[..], &[SHARED]].concat();
     let stores = tree.crates.iter().filter(|krate| stores.contains(&krate.name.as_str()));
@@ -108,31 +109,31 @@ fn find_direct_writes(source: &Source) -> Vec<Problem> {
     problems
 }
 
-/// Returns the constant used by the last query in `text`.
+/// Returns the name of the constant that the last query in `text` uses. Returns `None` when there is no query.
 fn last_queried_constant(text: &str) -> Option<&str> {
     let query = &text[text.rfind("sqlx::query")?..];
     let name = &query[query.find('(')? + 1..];
     Some(&name[..name.find(')')?])
 }
 
-/// Returns true when the last constant of this name in `text` is a writing statement.
+/// Returns true when the last constant with this name in `text` contains a writing statement.
 fn is_writing_statement(text: &str, name: &str) -> bool {
     let Some(from) = text.rfind(&format!("const {name}:")) else { return false };
     let statement = text[from..].split_once(';').map_or(&text[from..], |(one, _)| one);
     ["INSERT INTO ", "UPDATE ", "DELETE FROM "].iter().any(|verb| statement.contains(verb))
 }
 
-/// Checks that every label is used in one place: a commit label once per database or once in the shared
-/// crate, any other label once.
+/// Checks that every label is used in one place. A commit label is used once per database or once in the crate
+/// that the databases share, and any other label once in total.
 pub(super) fn check_labels(tree: &Tree) -> Vec<Problem> {
     let crossed = count_label_uses(tree);
     list_labels(tree).iter().filter_map(|label| describe_misplaced(&crossed, label)).collect()
 }
 
-/// Uses of each label, by label and crate.
+/// Number of uses of each label in each crate: by label, then by crate name.
 type LabelUses<'t> = BTreeMap<&'t str, BTreeMap<&'t str, usize>>;
 
-/// Counts the uses in one pass over the sources, since there are more labels than crates.
+/// Counts the uses of all labels in one pass over the sources, since there are more labels than crates.
 fn count_label_uses(tree: &Tree) -> LabelUses<'_> {
     let mut crossed = LabelUses::new();
     for (krate, source) in
@@ -152,7 +153,7 @@ fn count_label_uses(tree: &Tree) -> LabelUses<'_> {
     crossed
 }
 
-/// Prefix of a label where it is used.
+/// Text that precedes the name of a label where it is used.
 const LABEL_PREFIX: &str = "Label::";
 
 fn list_labels(tree: &Tree) -> Vec<String> {

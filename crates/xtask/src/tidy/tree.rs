@@ -1,4 +1,4 @@
-//! The workspace as plain data, for the checks.
+//! Reads the workspace as plain data for the checks.
 
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
@@ -7,94 +7,94 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// The workspace.
+/// Everything in the workspace that the checks look at.
 #[derive(Default)]
 pub(crate) struct Tree {
-    /// Root `Cargo.toml`.
+    /// Text of the workspace's root `Cargo.toml`.
     pub(crate) manifest: String,
-    /// Every crate.
+    /// All crates of the workspace.
     pub(crate) crates: Vec<Crate>,
-    /// Names of everything that the core links, indirectly too.
+    /// Names of all crates that the core links, directly or indirectly.
     pub(crate) core_closure: Vec<String>,
-    /// Stem and text of each page in `deploy/runbooks`, one per dead-letter code.
+    /// File stem and text of each page in `deploy/runbooks`; there is one page per dead-letter code.
     pub(crate) runbooks: Vec<(String, String)>,
-    /// Stem and text of each page in `deploy/runbooks/alerts`.
+    /// File stem and text of each page in `deploy/runbooks/alerts`.
     pub(crate) alert_pages: Vec<(String, String)>,
-    /// The shipped alert rules.
+    /// Text of the shipped alert rules.
     pub(crate) alerts: String,
-    /// Folder and name of each file in the folders of `migrations`, such as `("sqlite",
+    /// Folder and file name of each file in the subfolders of `migrations`, such as `("sqlite",
     /// "0001_one_road.sql")`.
     pub(crate) migrations: Vec<(String, String)>,
-    /// Every Markdown file outside hidden and build folders.
+    /// All Markdown files outside hidden folders and build folders.
     pub(crate) manuals: Vec<Manual>,
 }
 
-/// A crate of the workspace.
+/// Name and files of a crate in the workspace.
 #[derive(Default, Clone)]
 pub(crate) struct Crate {
     pub(crate) name: String,
-    /// Text of `Cargo.toml`.
+    /// Text of the crate's `Cargo.toml`.
     pub(crate) manifest: String,
-    /// Direct dependencies.
+    /// Direct dependencies of the crate.
     pub(crate) dependencies: Vec<Dependency>,
-    /// Text of the README; `None` when there is none.
+    /// Text of the README; `None` when the crate has none.
     pub(crate) readme: Option<String>,
     pub(crate) sources: Vec<Source>,
 }
 
-/// A direct dependency.
+/// A direct dependency of a crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// True for dependencies of tests, examples and benches alone.
+    /// True when only tests, examples and benches use the dependency.
     pub(crate) test_only: bool,
 }
 
-/// A Rust source file.
+/// Path and text of a Rust source file.
 #[derive(Default, Clone)]
 pub(crate) struct Source {
-    /// Path from the workspace's root.
+    /// Path relative to the workspace's root.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// A Markdown file.
+/// Path, text and links of a Markdown file.
 #[derive(Default, Clone)]
 pub(crate) struct Manual {
-    /// Path from the workspace's root.
+    /// Path relative to the workspace's root.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// Relative links, each with whether its target exists.
+    /// Relative links of the file, each with `true` if its target exists.
     pub(crate) links: Vec<(String, bool)>,
 }
 
-/// Number and text of a line that is not a comment.
+/// Line number and text of a line that is not a comment.
 pub(crate) type CodeLine<'a> = (usize, &'a str);
 
 impl Source {
-    /// Returns the code lines that are compiled into the program.
+    /// Returns the code lines that belong to the program and not to its tests.
     pub(crate) fn production_lines(&self) -> Vec<CodeLine<'_>> {
         let tests_from = self.tests_from();
         self.code_lines().into_iter().take_while(|(number, _)| *number < tests_from).collect()
     }
 
-    /// Returns the code lines that only tests, examples and benches compile.
+    /// Returns the code lines that are compiled only for tests, examples and benches.
     pub(crate) fn test_lines(&self) -> Vec<CodeLine<'_>> {
         let tests_from = self.tests_from();
         self.code_lines().into_iter().filter(|(number, _)| *number >= tests_from).collect()
     }
 
-    /// Returns the lines that are compiled into the program, comments included.
+    /// Returns the lines that belong to the program and not to its tests, comments included.
     pub(crate) fn production_text(&self) -> Vec<&str> {
         self.text.lines().take(self.tests_from() - 1).collect()
     }
 
-    /// Returns true for a file that only tests, examples and benches compile.
+    /// Returns true for a file that is compiled only for tests, examples and benches.
     pub(crate) fn is_test(&self) -> bool {
         self.tests_from() == 1
     }
 
-    /// Returns every line of code.
+    /// Returns every line that is not a comment, with its number.
     pub(crate) fn code_lines(&self) -> Vec<CodeLine<'_>> {
         self.text
             .lines()
@@ -104,8 +104,8 @@ impl Source {
             .collect()
     }
 
-    /// Returns the number of the first test line. By convention tests come last in a file, or in separate
-    /// files.
+    /// Returns the number of the first line of tests. By convention, tests are at the end of a file or in
+    /// separate files.
     fn tests_from(&self) -> usize {
         let own_file = ["/tests/", "/examples/", "/benches/"].iter().any(|folder| self.path.contains(folder))
             || self.path.ends_with("/tests.rs");
@@ -121,7 +121,7 @@ impl Source {
 }
 
 impl Tree {
-    /// Reads the workspace at `root`.
+    /// Reads everything that the checks need from the workspace at `root`.
     pub(crate) fn read_workspace(root: &Path) -> Result<Self> {
         let metadata = MetadataCommand::new()
             .manifest_path(root.join("Cargo.toml"))
@@ -222,15 +222,15 @@ fn read_manuals(root: &Path, folder: &Path) -> Result<Vec<Manual>> {
     Ok(manuals)
 }
 
-/// Returns the files that a text links to as `[words](file#place)`. Skips web addresses and rustdoc items.
+/// Returns the files to which a text links as `[words](file#place)`. Skips web addresses and rustdoc items.
 fn find_links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     let files = targets.map(|(target, _)| target.split('#').next().unwrap_or_default());
     files.filter(|file| !file.is_empty() && !file.contains(':') && !file.contains(' '))
 }
 
-/// Lists everything that `package` links into the program. Uses `cargo tree`, because `cargo metadata` merges
-/// the features that all crates of the workspace request.
+/// Lists the names of all crates that `package` links into the program. Uses `cargo tree`, because `cargo
+/// metadata` merges the features that all crates of the workspace request.
 fn linked_crates(root: &Path, package: &str) -> Result<Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .current_dir(root)

@@ -1,4 +1,4 @@
-//! Checks that retired words are not used again.
+//! Checks that words retired in the glossary are not used as names or in headings.
 
 use regex::Regex;
 
@@ -6,12 +6,13 @@ use super::Problem;
 use super::tree::{Manual, Tree};
 use crate::language::Syntax;
 
-/// Path of the page that defines each word and lists the retired ones.
+/// Path of the glossary page, which defines each word and lists the retired ones.
 const GLOSSARY: &str = "crates/GLOSSARY.md";
-/// Heading over the table of retired words: the first column has the words, the second one the replacement.
+/// Heading above the table of retired words. The first column contains the words, and the second column their
+/// replacements.
 const RETIRED: &str = "## Retired words";
 
-/// Refuses retired words as whole names of our own definitions and in headings of manuals.
+/// Reports retired words that are used as whole names of our own definitions or in headings of manuals.
 pub(super) fn find_retired_words(tree: &Tree) -> Vec<Problem> {
     let Some(glossary) = tree.manuals.iter().find(|manual| manual.path == GLOSSARY) else {
         return vec![format!("{GLOSSARY} is missing: it says what each word of the program means")];
@@ -30,7 +31,7 @@ pub(super) fn find_retired_words(tree: &Tree) -> Vec<Problem> {
     names.chain(headings).collect()
 }
 
-/// Returns each retired word with its replacement.
+/// Returns each retired word in the glossary with its replacement.
 fn parse_retired(glossary: &str) -> Vec<(String, String)> {
     let Some((_, section)) = glossary.split_once(RETIRED) else { return Vec::new() };
     let rows = section.lines().skip(1).take_while(|line| !line.starts_with('#'));
@@ -43,7 +44,7 @@ fn parse_retired(glossary: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the texts between backticks.
+/// Returns the texts between backticks in `text`.
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

@@ -1,4 +1,4 @@
-//! Closing a review: applies its batch and writes its report, as one decision for one transaction.
+//! Closes a review: applies the batch of mutations and writes the report, as one decision for one transaction.
 
 use jiff::Timestamp;
 
@@ -9,30 +9,30 @@ use crate::message::{Message, Notice};
 use crate::review::{ReviewBatch, ReviewReport, SettledRemarks};
 use crate::similarity::Embedder;
 
-/// Everything stored about a decided review that is ready to be closed.
+/// Stored facts about a decided review that is ready to be closed.
 #[derive(Debug, Clone)]
 pub struct ReviewClosingFacts {
-    /// Review with its remarks, as it was decided.
+    /// The review with its remarks, in the state in which they were decided.
     pub batch: ReviewBatch,
     /// Decisions on the remarks, and the mutations that they request.
     pub settled: SettledRemarks,
-    /// Facts about the repository's rules.
+    /// Facts about the repository's rules that the writer needs to apply the mutations.
     pub rules: RuleFacts,
 }
 
 /// Result of closing a review.
 #[derive(Debug, Clone)]
 pub struct ClosedReview {
-    /// Changes, memories and expired tombstones.
+    /// Changes to memories, with the outcomes of the mutations.
     pub applied: AppliedBatch,
-    /// Report to be stored.
+    /// Report of the review, to be stored.
     pub report: ReviewReport,
-    /// Announcements of the changes.
+    /// Messages that announce the changes.
     pub messages: Vec<Message>,
 }
 
-/// Decides how a review ends. Pure: the same facts give the same report and changes. `now` is the writer's clock and
-/// appears only in the report.
+/// Decides how a review ends. This is a pure function: the same facts give the same report and changes. `now` is the
+/// time of the writer's clock and appears only in the report.
 pub fn close_review(facts: ReviewClosingFacts, embedder: &dyn Embedder, now: Timestamp) -> ClosedReview {
     let ReviewClosingFacts { batch, settled, rules } = facts;
     let before: Vec<_> = rules.memories.iter().filter(|memory| memory.status.is_living()).cloned().collect();

@@ -1,4 +1,5 @@
-//! Observations of rules: a remark creates, confirms or revives a rule, adds evidence to one, or is refused.
+//! Applies observations of rules: a remark creates, confirms or revives a rule, adds evidence to an existing one, or is
+//! refused.
 
 use super::super::matching::LessonMatcher;
 use super::super::observe::OBSERVATION_KINDS;
@@ -10,7 +11,7 @@ use crate::weight::Weight;
 
 /// A rule that a remark states.
 pub(super) struct RuleObservation<'a> {
-    /// Id that a new memory would get.
+    /// Id that the memory gets if the rule is new.
     pub(super) candidate: MemoryId,
     pub(super) edition: &'a str,
     pub(super) scope: MemoryScope,
@@ -67,8 +68,8 @@ impl RuleWriter<'_> {
         }
     }
 
-    /// Refuses an observation and stores the refusal, so that the same text is not decided a second time,
-    /// even if the rules change later.
+    /// Refuses an observation and stores the refusal, so that the same text is not decided again, even if the rules
+    /// change later.
     fn refuse_observation(
         &mut self,
         row: usize,
@@ -81,7 +82,7 @@ impl RuleWriter<'_> {
         None
     }
 
-    /// Returns whether an earlier pass decided this text of the remark, even if the memory has changed since
+    /// Returns whether an earlier call already decided this text of the remark, even if the memory has changed since
     /// then.
     fn was_decided_before(&self, candidate: MemoryId, cause: &ChangeCause) -> bool {
         let kinds = || OBSERVATION_KINDS.iter().chain(&["refused"]);
@@ -89,8 +90,8 @@ impl RuleWriter<'_> {
         shown(candidate) || self.memories.keys().any(|id| shown(*id))
     }
 
-    /// Returns the living memory of the scope that holds the same lesson and is quarantined or not, as
-    /// requested.
+    /// Returns the living memory of the scope that contains the same lesson. `quarantined` selects quarantined or
+    /// trusted memories.
     fn find_same_rule(&self, observation: &RuleObservation<'_>, quarantined: bool) -> Option<&Memory> {
         let memories = self.memories.values().filter(|memory| memory.quarantine.is_some() == quarantined);
         self.lesson_matcher().best_match(memories, &observation.scope, observation.lesson, None)
@@ -118,7 +119,8 @@ impl RuleWriter<'_> {
         true
     }
 
-    /// Adds evidence to an active rule: from another pull request, or from a person of higher standing than before.
+    /// Adds evidence to an active rule if it comes from another pull request, or from a person of higher standing than
+    /// before.
     fn add_evidence(
         &mut self,
         row: usize,
@@ -227,8 +229,8 @@ impl RuleWriter<'_> {
         (made && observation.quarantine.is_none()).then_some(id)
     }
 
-    /// Supersedes what a created, confirmed or repeated rule replaces: the rule from an earlier text of the same
-    /// remark, a quarantined rule with the same lesson, and opposite rules of no higher rank.
+    /// Supersedes the rules that a created, confirmed or repeated rule replaces: the rule from an earlier text of the
+    /// same remark, quarantined rules with the same lesson, and opposite rules of no higher rank.
     fn supersede_replaced(
         &mut self,
         row: usize,
@@ -279,12 +281,12 @@ impl RuleWriter<'_> {
         self.make_change(row, old, cause.clone(), ChangeEffect::Superseded { by }, reason);
     }
 
-    /// Returns trusted rules of a scope, tentative or active, with opposite advice about the same subject.
+    /// Returns the trusted rules of a scope, tentative or active, that give opposite advice about the same subject.
     fn opposing_rules(&self, id: MemoryId, scope: &MemoryScope, lesson: &Lesson) -> Vec<&Memory> {
         find_opposing_rules(self.lesson_matcher(), self.memories.values(), id, scope, lesson)
     }
 
-    /// Returns rules whose only evidence is this remark and that no operator promoted.
+    /// Returns the rules whose only evidence is this remark and that no operator has promoted.
     pub(super) fn rules_only_from(&self, remark: &RemarkKey) -> Vec<MemoryId> {
         let only = |memory: &&Memory| {
             let mut sources = memory.evidence.iter().map(|evidence| evidence.remark.as_ref());
@@ -296,8 +298,8 @@ impl RuleWriter<'_> {
         self.memories.values().filter(only).map(|memory| memory.id).collect()
     }
 
-    /// Deletes the rules whose only evidence is a remark that was deleted or no longer states a rule. Leaves no
-    /// tombstone, so that the rule may come back.
+    /// Deletes the rules whose only evidence is a remark that was deleted or no longer states a rule. Creates no
+    /// tombstone, so that the rule can be created again.
     pub(super) fn apply_withdrawal(&mut self, row: usize, remark: &RemarkKey, edition: &str, reason: &str) {
         let cause = ChangeCause::Review { remark: remark.clone(), edition: edition.to_owned() };
         for id in self.rules_only_from(remark) {
@@ -310,13 +312,14 @@ impl RuleWriter<'_> {
     }
 }
 
-/// Returns the rank that decides which of two contradicting rules stays: the highest standing that asked for it, then
-/// being active.
+/// Returns the rank that decides which of two contradicting rules stays: the highest standing of the people who asked
+/// for the rule, then whether it is active.
 pub(super) fn rule_rank(memory: &Memory) -> (Option<AuthorStanding>, bool) {
     (memory.authority, memory.status == MemoryStatus::Active)
 }
 
-/// Returns trusted rules of a scope, tentative or active, with advice opposite to `lesson` about the same subject.
+/// Returns the trusted rules of a scope, tentative or active, whose advice is opposite to `lesson` about the same
+/// subject.
 pub(super) fn find_opposing_rules<'m>(
     alike: LessonMatcher<'_, '_>,
     memories: impl Iterator<Item = &'m Memory>,

@@ -1,4 +1,4 @@
-//! Promotion of a rule by an operator, in place of the confirmation by another pull request.
+//! Decides the promotion of a rule by an operator, which replaces the confirmation by another pull request.
 
 use jiff::Timestamp;
 
@@ -14,25 +14,25 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::weight::Weight;
 
-/// Stored facts that the promotion of a rule depends on, read under the lock of its rule scope.
+/// Stored facts that the promotion of a rule depends on, read under the lock of the rule scope.
 #[derive(Debug, Clone)]
 pub struct PromoteFacts {
     /// Rule scope of the repository.
     pub rule_scope: WorkflowKey,
     /// Rule to be promoted.
     pub memory: Memory,
-    /// Living memories of the repository; the rule itself may be among them.
+    /// Living memories of the repository, which may include the rule to be promoted.
     pub memories: Vec<Memory>,
 }
 
 /// Result of a promotion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promotion {
-    /// Changes in order: the acceptance, then the rules that it supersedes.
+    /// Changes in order: the acceptance of the rule, then the superseding of other rules.
     pub changes: Vec<Change>,
-    /// Every memory that changed, in its new state.
+    /// Memories that changed, in their new state.
     pub memories: Vec<Memory>,
-    /// Announcements of the changes.
+    /// Messages that announce the changes.
     pub messages: Vec<Message>,
 }
 
@@ -42,22 +42,22 @@ pub enum PromoteError {
     /// The memory is not a rule of a repository.
     #[error("memory {0} is not a repository rule; only rules are promoted, and proposals are accepted")]
     NotARule(MemoryId),
-    /// The status of the rule does not allow promotion.
+    /// A rule with this status cannot be promoted.
     #[error("rule {memory} is {status}; only tentative and archived rules are promoted")]
     WrongStatus {
         /// Id of the rule.
         memory: MemoryId,
-        /// Current status.
+        /// Current status of the rule.
         status: MemoryStatus,
     },
-    /// A text is empty or too long.
+    /// A text of the request is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
     TextLength {
         /// Name of the field: `request`, `by` or `reason`.
         what: &'static str,
-        /// Maximum allowed length.
+        /// Maximum length of the field, in `unit`.
         max: usize,
-        /// Unit of the length.
+        /// Unit of `max`, such as characters.
         unit: &'static str,
     },
     /// The stored memory and its changes contradict each other.
@@ -65,9 +65,9 @@ pub enum PromoteError {
     Damaged(#[from] FoldError),
 }
 
-/// Decides the effects of an operator's promotion: the rule becomes active at the starting weight and leaves
-/// quarantine, and rules with opposite advice are superseded. The reverse is `delete_by_operator`, which
-/// leaves a tombstone.
+/// Decides the effects of an operator's promotion. The rule becomes active at the starting weight and leaves
+/// quarantine, and rules with opposite advice are superseded. The reverse is `delete_by_operator`, which leaves a
+/// tombstone.
 pub fn promote_rule(
     facts: &PromoteFacts,
     request: &str,

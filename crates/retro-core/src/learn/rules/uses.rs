@@ -1,8 +1,8 @@
-//! Use of rules: turns the verdicts of a closed retrospective on presented rules into batches for the writer.
+//! Turns the verdicts of a closed retrospective on presented rules into batches of mutations for the writer.
 //!
-//! A run belongs to a workflow and a rule to a repository, which are two locks and therefore two transactions. The
-//! one that closes the retrospective stores a batch for each repository, and the writer applies it like the batch of
-//! a review.
+//! A run belongs to a workflow and a rule belongs to a repository. Each has its own lock, so two transactions are
+//! needed. The transaction that closes the retrospective stores one batch for each repository, and the writer later
+//! applies it like the batch of a review.
 
 use std::collections::BTreeMap;
 
@@ -27,14 +27,14 @@ pub struct RuleUseBatch {
     pub as_of: Timestamp,
     /// Policy of the rule scope.
     pub policy: Policy,
-    /// A credit for each valid verdict, by investigation and rule, then one mutation that archives unused rules.
-    /// Bounded by the sampled runs with their replacements, and by the verdicts on each.
+    /// One credit for each valid verdict, in the order of investigations and presented rules, followed by one mutation
+    /// that archives unused rules. Their number is bounded by the number of sampled runs with their replacements, and
+    /// by the number of verdicts on each run.
     pub mutations: Vec<RuleMutation>,
 }
 
-/// Turns verdicts on rules into one batch per repository. A rule without a valid verdict was not judged, so
-/// no mutation is requested for it and nothing counts against it. Returns no batches for a manual
-/// retrospective.
+/// Turns verdicts on rules into one batch for each repository. A rule without a valid verdict was not judged, so no
+/// mutation is requested for it and nothing counts against it. Returns no batches for a manual retrospective.
 pub fn build_rule_use_batches(
     retrospective: &Retrospective,
     investigations: &[Investigation],

@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Time for which a connection keeps its slot even if it sends nothing: an honest client has sent its request
-/// by then, and a burst of honest clients must not evict each other.
+/// Time for which a connection keeps its slot even if it sends nothing. An honest client sends its request
+/// within this time, so the clients of a burst do not evict each other.
 const EVICTION_GRACE: Duration = Duration::from_millis(250);
 
 /// The open connections of a listener. Clones share the table.
@@ -28,7 +28,7 @@ struct Shared {
 struct TableState {
     last_id: u64,
     connections: HashMap<u64, Entry>,
-    /// A new connection waits for a slot.
+    /// True while a new connection waits for a slot.
     has_waiter: bool,
 }
 
@@ -38,10 +38,10 @@ struct Entry {
     evicted: CancellationToken,
 }
 
-/// State of a connection.
+/// State of a connection: whether it sends a request or is being answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
-    /// No complete request has arrived; the last progress was at this moment.
+    /// No complete request has arrived yet. Contains the time of the last progress.
     AwaitingRequest(Instant),
     /// A complete request is being answered.
     Answering,
@@ -56,19 +56,20 @@ pub(super) struct Slot {
     pub(super) evicted: CancellationToken,
 }
 
-/// Decision about a new connection.
+/// Decision about whether a new connection gets a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Admission {
-    /// A slot is free.
+    /// A slot is free for the new connection.
     Free,
-    /// The new connection takes the slot of this one.
+    /// No slot is free, and the new connection takes the slot of the connection with this id.
     Evict(u64),
-    /// The new connection waits, at most until this moment if a connection may be evicted then.
+    /// No slot is free, and the new connection waits. Contains the time from which a connection may be evicted,
+    /// or `None` when every connection is being answered.
     Wait(Option<Instant>),
 }
 
-/// Decides which slot a new connection takes: that of the connection that has been without a complete request
-/// longest, once that is at least [`EVICTION_GRACE`].
+/// Decides whether a new connection gets a slot. When no slot is free, it takes the slot of the connection that
+/// has been without a complete request longest, but only after [`EVICTION_GRACE`].
 fn decide_admission(
     connections: impl ExactSizeIterator<Item = (u64, ConnectionState)>,
     max: usize,
@@ -93,8 +94,8 @@ impl ConnectionTable {
         Self(Arc::new(Shared { max, open: Mutex::default(), changed: Notify::new() }))
     }
 
-    /// Waits for a free slot, or takes the slot of the connection that has been without a complete request longest.
-    /// To be called by one task at a time.
+    /// Waits for a free slot, or takes the slot of the connection that has been without a complete request
+    /// longest. Only one task may call it at a time.
     pub(super) async fn wait_for_slot(&self) -> Slot {
         loop {
             match self.try_admit(Instant::now()) {
@@ -143,7 +144,7 @@ impl Slot {
         self.table.0.changed.notify_one();
     }
 
-    /// Marks the connection as having a complete request.
+    /// Marks the connection's request as complete, so that the connection is not evicted while it is answered.
     pub(super) fn mark_answering(&self) {
         self.set_state(ConnectionState::Answering);
     }

@@ -16,17 +16,17 @@ use tokio::time::{Instant, Sleep};
 use super::ConnectionLimits;
 use super::table::Slot;
 
-/// Number of bytes of a body that count as progress and reset the time for which its connection has been
-/// waiting.
+/// Number of received body bytes that count as progress. Progress restarts the time for which the connection
+/// has been without a complete request.
 const PROGRESS_BYTES: usize = 64 * 1024;
 
 /// State that the wrappers of one connection share.
 #[derive(Debug)]
 pub(super) struct RequestProgress {
     pub(super) slot: Slot,
-    /// A complete head has arrived, and its answer is not written yet.
+    /// True when a complete head has arrived and its answer is not written yet.
     is_in_request: AtomicBool,
-    /// The answer has left the body; it may still be in hyper's write buffer.
+    /// True once hyper has taken the whole answer; part of it may still be in hyper's write buffer.
     is_answered: AtomicBool,
 }
 
@@ -126,7 +126,7 @@ impl HttpBody for WatchedBody {
     }
 }
 
-/// Answer to a head that is not complete in time.
+/// Response to a client that did not send a complete head in time.
 const HEAD_TIMEOUT_RESPONSE: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
@@ -150,7 +150,7 @@ impl WatchedStream {
         Self { stream, progress, bounds, head_timer: None, stall_timer: None }
     }
 
-    /// Returns whether a head that has begun has exceeded its time.
+    /// Returns whether the client has begun to send a head and exceeded the time allowed for it.
     fn is_head_late(&mut self, cx: &mut Context<'_>, has_read: bool) -> bool {
         if self.progress.is_in_request.load(Ordering::Acquire) {
             self.head_timer = None;
@@ -226,7 +226,7 @@ impl AsyncWrite for WatchedStream {
     }
 
     /// Flushes the connection. An answer is complete, and its slot may be given to another connection, only
-    /// when the operating system has all of it.
+    /// when the operating system has accepted all of it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         if self.progress.is_answered.swap(false, Ordering::AcqRel) {

@@ -1,4 +1,4 @@
-//! Compares two commands by their wrapping, their programs and their options.
+//! Compares two commands by their code blocks, their programs and their options.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -10,12 +10,13 @@ use super::super::call::{Call, program_of_error};
 use super::super::manner::{Manner, is_name};
 use super::{CHOICE_CHARS_MAX, Difference, InterveningCalls, REFUSES};
 
-/// Smallest part of their words that two related commands share, in hundredths.
+/// Minimum share of their words that two related commands have in common, in hundredths.
 const SHARED_WORDS_MIN: usize = 30;
-/// Longest value in one word with its option, in characters: `--platform=linux/amd64`.
+/// Maximum length in bytes of a value that a lesson quotes together with its option, as in
+/// `--platform=linux/amd64`.
 const OPTION_VALUE_CHARS_MAX: usize = 40;
 
-/// Compares a failing command with a later one.
+/// Compares a failing command with a later command.
 pub(super) fn compare_commands(
     a: &Command,
     b: &Command,
@@ -44,7 +45,7 @@ pub(super) fn compare_commands(
     manner.map_or(Difference::Values(Vec::new()), |(avoid, prefer)| Difference::Manner { avoid, prefer })
 }
 
-/// Returns the words in common, in hundredths of all words of both.
+/// Returns the share of the words of both commands that they have in common, in hundredths.
 fn shared_words(a: &Command, b: &Command) -> usize {
     let set = |command: &Command| -> BTreeSet<String> {
         command.words.iter().map(|word| word.to_lowercase()).collect()
@@ -53,8 +54,8 @@ fn shared_words(a: &Command, b: &Command) -> usize {
     a.intersection(&b).count() * 100 / a.union(&b).count().max(1)
 }
 
-/// Returns the programs if only the program differs, because the first is missing or is another version of the
-/// second.
+/// Returns both programs if the commands differ only in the program, because the first program is missing or is
+/// another version of the second.
 fn find_program_change(a: &Command, b: &Command, error: &str) -> Option<(Manner, Manner)> {
     let pairs = || a.words.iter().zip(&b.words).filter(|(x, y)| x != y);
     let (x, y) = pairs().next()?;
@@ -66,7 +67,8 @@ fn find_program_change(a: &Command, b: &Command, error: &str) -> Option<(Manner,
         .then(|| (Manner::Program(x.clone()), Manner::Program(y.clone())))
 }
 
-/// Returns the subcommands if only the subcommand differs: `helm upgrade x` instead of `helm install x`.
+/// Returns both subcommands if the commands differ only in the subcommand, such as `helm upgrade x` instead of
+/// `helm install x`.
 fn find_subcommand_change(a: &Command, b: &Command) -> Option<(Manner, Manner)> {
     let ([program, x, rest @ ..], [same, y, as_before @ ..]) = (a.words.as_slice(), b.words.as_slice())
     else {
@@ -83,7 +85,7 @@ fn find_subcommand_change(a: &Command, b: &Command) -> Option<(Manner, Manner)> 
     (verbs && MANY_VERBS.contains(&program.as_str())).then(|| (does(x), does(y)))
 }
 
-/// Programs with subcommands.
+/// Programs that have subcommands, such as `git`.
 const MANY_VERBS: &[&str] = &[
     "apt",
     "apt-get",
@@ -125,7 +127,8 @@ const MANY_VERBS: &[&str] = &[
     "yarn",
 ];
 
-/// Returns the option that was added, removed or replaced, of the program that complained (else of the first).
+/// Returns the manners if one option was added, removed or replaced. Only options of the program that
+/// complained are compared; if none complained, those of the first program.
 fn find_option_change(
     a: &Command,
     b: &Command,
@@ -157,8 +160,8 @@ fn find_option_change(
 }
 
 /// Returns the one option (or variable assignment) that was added between two consecutive calls. Nothing else
-/// changed, so it must be the cause regardless of the error. Excluded are errors about something missing that
-/// the command names: there the option only silences the error.
+/// changed, so it must be the cause regardless of the error. Errors about something missing that the command
+/// names are excluded, because the option would only silence them.
 fn find_added_option(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Manner)> {
     let at = a.words.iter().zip(&b.words).take_while(|(x, y)| x == y).count();
     let option = b.words.get(at)?;
@@ -192,7 +195,7 @@ static MISSING: LazyLock<Regex> = LazyLock::new(|| {
         .expect("constant patterns compile")
 });
 
-/// Answers of a harness that did not run the command at all.
+/// Matches errors of commands that were not run at all.
 static NEVER_RAN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)did not contain|malformed command|command not found|syntax error|unexpected EOF")
         .expect("constant patterns compile")
@@ -217,8 +220,8 @@ fn is_shareable_assignment(word: &str) -> bool {
     is_assignment(word) && word.split_once('=').is_some_and(|(name, value)| is_shareable_value(name, value))
 }
 
-/// Returns whether a lesson may quote the value: it is plain and short, and its name does not suggest a
-/// credential.
+/// Returns whether a lesson may quote the value: it is plain and short, and the name of its option or variable
+/// does not suggest a credential.
 fn is_shareable_value(name: &str, value: &str) -> bool {
     static SECRET: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)key|token|secret|pass|credential|auth|user").expect("constant patterns compile")

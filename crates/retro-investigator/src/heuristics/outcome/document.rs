@@ -11,13 +11,15 @@ use serde_json::{Map, Value};
 use super::{CallFailure, first_line};
 use crate::heuristics::error_signature;
 
-/// Maximum depth below an answer's own fields at which errors of its parts are searched.
+/// Maximum depth below the top-level fields of an answer at which errors are searched.
 const ERROR_DEPTH_MAX: usize = 3;
-/// Maximum number of values and keys of an answer that is searched completely.
+/// Maximum number of values and keys of an answer that is searched completely; of a larger answer, only some
+/// members are searched.
 const TREE_VALUES_MAX: usize = 4096;
 /// Maximum number of members of a larger answer that are searched.
 const MEMBERS_MAX: usize = 256;
-/// Maximum number of values of a member of a larger answer; members with more are not searched.
+/// Maximum number of values of a member that is searched in a larger answer. Members with more values are
+/// skipped.
 const MEMBER_VALUES_MAX: usize = 64;
 
 macro_rules! pattern {
@@ -63,7 +65,7 @@ pub(super) fn find_json_failure(answer: &str) -> Option<CallFailure<'_>> {
         .then(|| build_failure(answer, error.or_else(|| find_explanation(&map))))
 }
 
-/// Parses the object that a text holds. Keeps only the small members of a large object: an error is short, and
+/// Parses a text as an object. Keeps only the small members of a large object, because an error is short and
 /// the tree of all values would take many times the memory of the text.
 fn parse_object(text: &str) -> Option<Map<String, Value>> {
     if !text.trim_start().starts_with('{') {
@@ -80,7 +82,7 @@ fn parse_object(text: &str) -> Option<Map<String, Value>> {
     Some(members.collect())
 }
 
-/// Finds the failure in a document that follows other words.
+/// Finds the failure in a JSON object at the beginning of `rest`, after white space. Returns `None` for other text.
 pub(super) fn find_embedded_failure(rest: &str) -> Option<CallFailure<'_>> {
     find_json_failure(Some(rest.trim_start()).filter(|rest| rest.starts_with('{'))?)
 }
@@ -91,8 +93,8 @@ pub(super) fn find_xml_failure(answer: &str) -> Option<CallFailure<'_>> {
     Some(CallFailure::from_line(found.get(2).or_else(|| found.get(1))?.as_str()))
 }
 
-/// Finds the failure in an error status before a document, which then explains it. A transient status (429,
-/// 502, 503, 504) yields no words, so that no lesson is made from it.
+/// Finds the failure in an HTTP error status that is followed by a document, which explains it. A transient
+/// status (429, 502, 503, 504) yields no words, so that no lesson is made from it.
 pub(super) fn find_status_failure(answer: &str) -> Option<CallFailure<'_>> {
     let status = STATUS_LINE.captures(answer)?;
     let document = &answer[status.get(0)?.end()..];
@@ -108,7 +110,8 @@ fn find_explanation(map: &Map<String, Value>) -> Option<String> {
     ["message", "detail", "reason", "title", "stderr"].iter().find_map(|key| error_text(map.get(*key)?))
 }
 
-/// Builds a failure with these words of the document.
+/// Builds the failure that `words` of the document report. Without words, the line is the whole document and
+/// the signature is empty.
 fn build_failure(document: &str, words: Option<String>) -> CallFailure<'_> {
     let text = words.unwrap_or_default();
     let at = document.find(first_line(&text)).unwrap_or(0);
@@ -117,8 +120,8 @@ fn build_failure(document: &str, words: Option<String>) -> CallFailure<'_> {
     CallFailure { line, error: error_signature(first_line(&text)) }
 }
 
-/// Returns the error of a part of an answer that carries one despite its status 200. Searches only fields
-/// called `error` and no lists, because rows of data have errors too.
+/// Returns the error in a nested object of an answer, which may have the status 200 nevertheless. Searches only
+/// fields called `error` and no lists, because rows of data contain errors too.
 fn find_nested_error(map: &Map<String, Value>, depth: usize) -> Option<String> {
     let parts = || map.values().filter_map(Value::as_object);
     let deeper = || parts().find_map(|part| find_nested_error(part, depth - 1));
@@ -136,8 +139,8 @@ fn error_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the message of an answer that consists of a status only, as remote procedure calls answer: an error
-/// code and its meaning.
+/// Returns the message of an answer that consists only of a status, as in remote procedure calls: an error code
+/// and its meaning.
 fn find_status_message(map: &Map<String, Value>) -> Option<String> {
     const PARTS: &[&str] =
         &["code", "message", "details", "detail", "status", "reason", "request_id", "trace_id"];
@@ -151,14 +154,16 @@ fn find_status_message(map: &Map<String, Value>) -> Option<String> {
     (refuses && only && !WELL.is_match(&message)).then_some(message)
 }
 
-/// Returns the reason why a request's fields were refused, from a validator's list of places with messages.
+/// Returns the reason why a field of the request was refused, if a validator answered with a list of places and
+/// messages.
 fn find_field_errors(map: &Map<String, Value>) -> Option<String> {
     let list = map.get("detail")?.as_array()?;
     let place = |item: &Value| item.get("loc").is_some_and(Value::is_array) && item.get("msg").is_some();
     (!list.is_empty() && list.iter().all(place)).then(|| error_text(&list[0]))?
 }
 
-/// Returns whether a field reports a failure without a reason.
+/// Returns whether a field of the answer, such as `success` or `exit_code`, reports a failure without giving a
+/// reason.
 fn reports_failure(map: &Map<String, Value>) -> bool {
     let is = |key: &str, value: Value| map.get(key) == Some(&value);
     let code = |key: &str| {

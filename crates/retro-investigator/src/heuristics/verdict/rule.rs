@@ -4,15 +4,16 @@
 //! *words* are the significant words of its title. Its *advice* is these words without those after "instead
 //! of", "rather than" and similar phrases.
 //!
-//! * **Advice.** *Applied*: one text of the agent holds most of the advice. *Ignored*: one holds half of its
-//!   words, so the situation came up, and none holds the advice. *Cue not met*: none holds half.
-//! * **Prohibition.** Following it leaves no trace. *Applied*: a line of a message or of the reasoning holds a
-//!   negation and most of the forbidden words. *Ignored*: the arguments of one call hold all of them. *Cue not
-//!   met*: no text holds half of its words. Otherwise the run does not show it, and there is no verdict.
+//! * **Advice.** *Applied*: one text of the agent contains most of the advice. *Ignored*: one text contains
+//!   half of the rule's words, so the situation came up, but no text contains the advice. *Cue not met*: no
+//!   text contains half of the rule's words.
+//! * **Prohibition.** Following it leaves no trace. *Applied*: a line of a message or of the reasoning contains
+//!   a negation and most of the forbidden words. *Ignored*: the arguments of one call contain all forbidden
+//!   words. *Cue not met*: no text contains half of the rule's words. Otherwise the run shows nothing, and
+//!   there is no verdict.
 //!
-//! A rule with fewer than two words gets no verdict either, because a single word occurs in every other
-//! trace. If in doubt, nothing counts against a rule, because a rule that is ignored often enough is
-//! archived.
+//! A rule with fewer than two words gets no verdict either, because a single word occurs in every other trace.
+//! In case of doubt nothing counts against a rule, because a rule that is ignored often enough is archived.
 
 use std::collections::BTreeSet;
 
@@ -24,13 +25,14 @@ use super::{MemoryCase, Ruling, TURN_CHARS_MAX, WORDS_SHARED_MIN, agent_texts};
 
 /// Minimum number of significant words of a rule that can be judged.
 const RULE_WORDS_MIN: usize = 2;
-/// Number of words after "instead of" that are advised against: a name and perhaps an adjective.
+/// Number of words after "instead of" that count as advised against: a name and perhaps an adjective.
 const AGAINST_WORDS: usize = 2;
-/// Share of a rule's words that shows that its situation came up, in hundredths.
+/// Minimum share of a rule's words that a text must contain to show that the rule's situation came up, in
+/// hundredths.
 const WORDS_MET_MIN: usize = 50;
 
 impl<'b> MemoryCase<'b> {
-    /// Judges the rule; `None` when the run does not show anything either way.
+    /// Judges the rule; `None` when the run does not show whether the rule was followed.
     pub(super) fn judge_by_rule(&self) -> Option<Ruling> {
         let title = self.memory.title.as_str();
         let all = significant_words(title);
@@ -105,7 +107,7 @@ impl<'b> MemoryCase<'b> {
     }
 }
 
-/// Text of the agent: its place, whether it is the arguments of a call, and its beginning.
+/// Text that the agent wrote: the place, `true` for the arguments of a call, and the beginning of the text.
 #[derive(Clone, Copy)]
 struct AgentText<'t>(QuotePlace, bool, &'t str);
 
@@ -117,7 +119,7 @@ fn cue_not_met() -> Ruling {
     Ruling(MemoryVerdict::CueNotMet, "nothing that the agent did is about it".to_owned(), None)
 }
 
-/// Returns whether a text holds this share (in hundredths) of the words, and at least two of them.
+/// Returns whether a text contains at least this share (in hundredths) of the words, and at least two of them.
 fn contains_words(text: &str, wanted: &BTreeSet<String>, hundredths: usize) -> bool {
     let shared = significant_words(text).intersection(wanted).count();
     shared >= RULE_WORDS_MIN && shared * 100 >= wanted.len() * hundredths
@@ -134,12 +136,12 @@ fn contains_negation(line: &str) -> bool {
     ["never", "not ", "n't ", "avoid", "without", "no "].iter().any(|word| lower.contains(word))
 }
 
-/// Returns the forbidden thing of a prohibition: its first clause.
+/// Returns the first clause of a prohibition, which names what is forbidden.
 fn prohibited_clause(title: &str) -> &str {
     title.split([';', ',', '.', ':']).next().unwrap_or(title)
 }
 
-/// Returns the words of a title without those that it advises against.
+/// Returns the words of a title without the words after "instead of" and similar phrases.
 fn advised_words(title: &str) -> BTreeSet<String> {
     let lower = title.to_lowercase();
     let marks = ["instead of", "rather than", " over ", " never ", " not "];
@@ -155,7 +157,7 @@ fn significant_words(text: &str) -> BTreeSet<String> {
     significant_words_in_order(text).collect()
 }
 
-/// Returns the significant words of a text in lower case, without a plural's s.
+/// Returns the significant words of a text in order, in lower case and without the plural "s".
 fn significant_words_in_order(text: &str) -> impl Iterator<Item = String> {
     const COMMON: &[&str] = &[
         "the", "and", "for", "not", "any", "all", "our", "you", "are", "can", "use", "new", "one", "its",

@@ -1,10 +1,10 @@
-//! The diff of an edit, for people.
+//! Computes the diff that shows people the result of an edit.
 
 use similar::TextDiff;
 
 /// Number of lines of context around each change.
 const CONTEXT_LINES: usize = 3;
-/// Maximum number of diff lines, a few screenfuls; an edit may replace the whole payload.
+/// Maximum number of lines of a diff, which fill a few screens. An edit may replace the whole payload.
 const LINES_MAX: usize = 400;
 
 /// Returns the unified diff of two redacted texts.

@@ -1,4 +1,5 @@
-//! HTTP routes for exact bytes and edits. Each of them takes an actor and a reason, and is recorded in the audit log.
+//! Provides the HTTP routes for editing dead letters and for reading and exporting their exact bytes. A request
+//! gives a reason and may name an actor; both are recorded in the audit log.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +26,10 @@ use crate::dead_letters::RawDeadLetter;
 use crate::dead_letters::export::{DeadLetterExport, EXPORT_DEFAULT, EXPORT_MAX};
 use crate::http::{DeadLettersQuery, store_problem};
 
-/// Largest edit request: a payload of the maximum size in Base64, plus the reason.
+/// Maximum size of an edit request in bytes: a payload of the maximum size in Base64, plus the reason.
 const EDIT_REQUEST_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 3 * 4 + 64 * 1024;
 
-/// Returns the routes under `/v1` for exact bytes and edits. Merge them with others and pass them to
+/// Returns the routes under `/v1` for edits and exact bytes. Merge them with others and pass them to
 /// [`retro_http::serve`].
 pub fn router(service: EditService) -> Api {
     routes().with_state(service)
@@ -45,26 +46,26 @@ pub(crate) fn routes() -> Api<EditService> {
 /// An edit of a dead letter: the whole payload or single fields.
 #[derive(Debug, Deserialize, ToSchema)]
 struct EditRequest {
-    /// Reason; kept in the audit log.
+    /// Reason for the edit, which the audit log keeps.
     reason: String,
-    /// Name of the actor. Requests do not carry credentials yet.
+    /// Name of the person who edits. Requests do not contain credentials yet.
     by: Option<String>,
-    /// Version to edit; 0 is the original. Default: the newest.
+    /// Version to edit; 0 is the original [default: the newest version].
     from: Option<u32>,
-    /// Values by field path, such as `data.usage.input_tokens`; every other byte stays.
+    /// New values by field path, such as `data.usage.input_tokens`. Every other byte is kept.
     #[schema(value_type = Option<Object>)]
     set: Option<BTreeMap<String, Value>>,
-    /// The whole payload instead, as text.
+    /// New payload as text, instead of `set`.
     payload: Option<String>,
-    /// The whole payload instead, in Base64.
+    /// New payload in Base64, instead of `set` or `payload`.
     payload_base64: Option<String>,
-    /// Returns the result without creating a version.
+    /// True to return the result without creating a version.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// Creates an edited version of a dead letter; the original stays. Returns the diff and the predicted result of a
-/// replay.
+/// Creates an edited version of a dead letter; the original is kept. Returns the diff and the predicted result
+/// of a replay.
 #[utoipa::path(post, path = "/v1/dead-letters/{id}/versions", tag = "people", request_body = EditRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = EditedVersion)))]
 async fn create_version(
     State(service): State<EditService>,
@@ -92,14 +93,14 @@ fn parse_edit(request: EditRequest) -> Result<Edit, Problem> {
     }
 }
 
-/// A request for exact bytes.
+/// A request for the exact bytes of dead letters.
 #[derive(Debug, Deserialize, ToSchema)]
 struct RawAccessRequest {
-    /// Reason; kept in the audit log.
+    /// Reason for the access, which the audit log keeps.
     reason: String,
-    /// Name of the actor. Requests do not carry credentials yet.
+    /// Name of the person who reads. Requests do not contain credentials yet.
     by: Option<String>,
-    /// Version to read; 0, the default, is the original.
+    /// Version to read; 0 is the original [default: 0].
     #[serde(default)]
     version: u32,
 }
@@ -121,7 +122,7 @@ async fn read_raw(
     Ok(Json(found.ok_or_else(|| Problem::not_found("dead letter", id))?))
 }
 
-/// Exports dead letters as JSON lines, newest first, redacted like `GET /v1/dead-letters/{id}`.
+/// Exports dead letters as JSON lines, newest first. They are redacted as in `GET /v1/dead-letters/{id}`.
 #[utoipa::path(get, path = "/v1/dead-letters/export", tag = "people", params(DeadLettersQuery), responses((status = 200, body = String, content_type = "application/x-ndjson")))]
 async fn export_dead_letters(
     State(service): State<EditService>,
@@ -133,7 +134,7 @@ async fn export_dead_letters(
 }
 
 /// Exports dead letters as JSON lines with their exact bytes, secrets included, so that they can be replayed
-/// elsewhere. The access is recorded in the audit log before each page.
+/// elsewhere. The access is recorded in the audit log before each page is sent.
 #[utoipa::path(post, path = "/v1/dead-letters/export", tag = "people", params(DeadLettersQuery), request_body = RawAccessRequest, responses((status = 200, body = String, content_type = "application/x-ndjson")))]
 async fn export_raw(
     State(service): State<EditService>,
@@ -147,7 +148,7 @@ async fn export_raw(
     Ok(stream_lines(export.map_err(|error| to_problem(error.into()))?))
 }
 
-/// Streams the export page by page; a page is read when the client has received the previous one.
+/// Streams the export page by page. A page is read when the client has received the previous page.
 fn stream_lines(export: DeadLetterExport) -> Response {
     let pages = stream::try_unfold(export, async |mut export| {
         let page = export.next_page().await?;

@@ -20,7 +20,7 @@ pub enum SetFieldError {
     /// A part of the path other than its last field does not exist.
     #[error("`{path}` cannot be set: there is no `{missing}` in the payload")]
     Missing {
-        /// The whole path.
+        /// The whole path that was to be set.
         path: String,
         /// The shortest prefix of the path that does not exist.
         missing: String,
@@ -33,7 +33,7 @@ enum PathSegment {
     Index(usize),
 }
 
-/// Sets the value at `path`. Its last field is added when it is missing. Every other byte stays.
+/// Sets the value at `path`. Adds the last field of the path when it is missing. Keeps every other byte.
 pub(super) fn set_value(json: &str, path: &str, value: &Value) -> Result<String, SetFieldError> {
     let parts = parse_path(path)?;
     let mut at: &RawValue = serde_json::from_str(json).map_err(|_| SetFieldError::NotJson)?;
@@ -117,7 +117,7 @@ fn render_path(parts: &[PathSegment]) -> String {
     out
 }
 
-/// The fields of an object in order, with unparsed values.
+/// Fields of an object in their order, with unparsed values.
 struct ObjectFields<'a>(Vec<(String, &'a RawValue)>);
 
 fn read_fields(object: &str) -> Option<ObjectFields<'_>> {

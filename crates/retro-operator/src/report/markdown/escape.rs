@@ -10,19 +10,19 @@
 
 use crate::text;
 
-/// The position of the text. In a table cell a `|` must be escaped even within code.
+/// Position of the text in the document, because in a table cell a `|` must be escaped even within code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EscapeContext {
-    /// A separate line, or the text after a label.
+    /// The text is a separate line or follows a label.
     Line,
-    /// A table cell.
+    /// The text is in a table cell.
     Cell,
 }
 
-/// A part of a word.
+/// Part of a word: a code span or plain text.
 #[derive(Debug, Clone, Copy)]
 enum WordPart<'a> {
-    /// The text between two equally long runs of backticks.
+    /// Text between two sequences of backticks of equal length.
     Code(&'a str),
     Plain(&'a str),
 }
@@ -52,7 +52,7 @@ pub(super) fn escape_markdown(text: &str, place: EscapeContext) -> String {
     out
 }
 
-/// Splits a line at spaces outside of code spans. Returns each word with its parts.
+/// Splits a line into words at the spaces outside of code spans. Returns each word with its parts.
 fn split_words(text: &str) -> Vec<(&str, Vec<WordPart<'_>>)> {
     let mut words = Vec::new();
     let (mut parts, mut began, mut plain, mut at) = (Vec::new(), 0, 0, 0);
@@ -84,7 +84,7 @@ fn split_words(text: &str) -> Vec<(&str, Vec<WordPart<'_>>)> {
     words
 }
 
-/// Returns the offset of the run of backticks that closes the code span opened at `at`, if there is one.
+/// Returns the offset of the backticks that close the code span opened at `at`, or `None` when nothing closes it.
 fn find_code_end(text: &str, at: usize, run: usize) -> Option<usize> {
     let mut from = at + run;
     while let Some(found) = text[from..].find('`') {
@@ -125,8 +125,9 @@ fn has_domain(word: &str) -> bool {
         .any(|(at, _)| at > 0 && word[at + 1..].chars().take_while(|c| c.is_alphabetic()).nth(1).is_some())
 }
 
-/// Writes a code span whose fence is one backtick longer than any run in it. In a cell the span is split at every
-/// `|`, which is written escaped between the parts: renderers disagree about an escaped `|` inside a code span.
+/// Writes a code span whose fence is one backtick longer than any sequence of backticks in the text. In a table cell
+/// the span is split at every `|`, and an escaped `|` is written between the parts, because renderers disagree about
+/// an escaped `|` inside a code span.
 fn push_code(out: &mut String, code: &str, place: EscapeContext) {
     match place {
         EscapeContext::Line => push_code_span(out, code),
@@ -176,7 +177,7 @@ fn is_inside_word(previous: Option<char>, rest: &str) -> bool {
     previous.is_some_and(char::is_alphanumeric) && rest.starts_with(char::is_alphanumeric)
 }
 
-/// Returns true when this word at the start of a line would begin a list or underline the line above.
+/// Returns true when this word, at the start of a line, would begin a list or make the line above a heading.
 fn opens_block(word: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     matches!(word, "+")
@@ -185,8 +186,8 @@ fn opens_block(word: &str) -> bool {
         || word.strip_suffix(['.', ')']).is_some_and(is_number)
 }
 
-/// Escapes the character that makes the word open a block: the first of a rule or underline, otherwise the last,
-/// which in `1.` is the dot.
+/// Escapes the character that makes the word open a block: the first character of a rule or underline, or else the
+/// last character, such as the dot of `1.`.
 fn push_without_block(out: &mut String, word: &str) {
     let (head, tail) = word.split_at(word.len() - 1);
     if word.starts_with(['-', '=']) {

@@ -1,5 +1,5 @@
-//! Opens a dead letter in the operator's editor: the exact bytes, in a file that only they can read and that exists
-//! only while they edit.
+//! Opens a dead letter in the operator's editor. The exact bytes are in a file that only the operator can read
+//! and that exists only during the editing.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -15,8 +15,8 @@ use super::super::queries::{CommandContext, print_found};
 use super::report_refusal;
 use crate::cli::EditDeadLetter;
 
-/// Returns the version that was edited and its new payload, or the exit of the command when there is none. The access
-/// to the exact bytes is recorded before the editor opens.
+/// Returns the version that was edited and its new payload, or the exit of the command when there is no new
+/// payload. The access to the exact bytes is recorded before the editor opens.
 pub(super) async fn edit_payload(
     context: &CommandContext<'_>,
     service: &EditService,
@@ -52,7 +52,7 @@ fn describe_file_error(file: &Path, what: &str) -> String {
     format!("{} cannot be {what}", file.display())
 }
 
-/// A file that is deleted when the value is dropped.
+/// Path of a file that is deleted when this value is dropped.
 struct TempFile(PathBuf);
 
 impl Drop for TempFile {

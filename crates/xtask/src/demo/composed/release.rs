@@ -1,5 +1,5 @@
-//! `composed-release`: build, lint, test, migrate, deploy and notify, with an occasional scale-down or
-//! roll-back.
+//! Runs the workflow `composed-release`: build, lint, test, migrate, deploy and notify, with an occasional
+//! scale-down or roll-back.
 
 use std::path::Path;
 
@@ -11,40 +11,40 @@ use crate::demo::agent::{AgentRun, HandedMemories};
 use crate::instance::Instance;
 
 const WORKFLOW: &str = "composed-release";
-/// Words by which the demo finds the memory that a person deletes.
+/// Words in the title of the memory that a person deletes.
 const INCIDENTS_PHRASE: &str = "open incidents";
 
-/// Conditions of one window. Conditions that are not set are normal.
+/// Conditions under which the runs of one window work. Conditions that are not set are normal.
 #[derive(Clone, Copy, Default)]
 struct Conditions {
     title: &'static str,
-    /// The image cache is empty, so a build must pull.
+    /// True when the image cache is empty, so that a build must pull.
     cache_cold: bool,
     lint: Lint,
     tests: Tests,
     migration: Migration,
-    /// The run reaches the notify step.
+    /// True when the runs reach the notify step.
     notify: bool,
-    /// Extra event in the first sampled run.
+    /// Extra event that happens in the first sampled run.
     first_sampled: RareEvent,
-    /// Extra event in the second sampled run.
+    /// Extra event that happens in the second sampled run.
     second_sampled: RareEvent,
-    /// Agents open the memory about the region before they deploy.
+    /// True when agents open the memory about the region before they deploy.
     region_note_opened: bool,
-    /// Agents open the memory about the build and do not follow it.
+    /// True when agents open the memory about the build, which they do not follow.
     build_note_opened: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Lint {
-    /// The step is not reached.
+    /// The run does not reach the lint step.
     #[default]
     Skipped,
-    /// Fails without `config`.
+    /// The lint tool fails without `config`.
     NeedsConfig,
-    /// Succeeds without arguments.
+    /// The lint tool succeeds without arguments.
     Fine,
-    /// `config` no longer exists, and one sampled agent still passes it.
+    /// The lint tool no longer accepts `config`, but one sampled agent still passes it.
     ConfigGone,
 }
 
@@ -52,20 +52,20 @@ enum Lint {
 enum Tests {
     #[default]
     Fine,
-    /// Time out unless they run in parallel.
+    /// The tests time out unless they run in parallel.
     Slow,
-    /// Fail when they run in parallel.
+    /// The tests fail when they run in parallel.
     ParallelBreaks,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Migration {
-    /// There is nothing to migrate.
+    /// There are no migrations to apply.
     #[default]
     None,
-    /// Fails without a lock timeout.
+    /// The migration fails without a lock timeout.
     NeedsTimeout,
-    /// The option no longer exists; agents that pass it fail.
+    /// The migration tool no longer accepts a lock timeout; agents that pass one fail.
     TimeoutGone,
 }
 
@@ -73,17 +73,17 @@ enum Migration {
 enum RareEvent {
     #[default]
     Nothing,
-    /// The agent leaves these remarks.
+    /// The agent leaves these remarks as self-feedback.
     Remarks(&'static [&'static str]),
-    /// A roll-back without the required region.
+    /// The agent tries to roll back without the required region.
     RollBack,
-    /// A rarely used tool succeeds only with its extra argument.
+    /// The agent calls a rarely used tool, which succeeds only with its extra argument.
     Needs(RareTool),
-    /// The same tool succeeds only without it.
+    /// The agent calls a rarely used tool, which succeeds only without its extra argument.
     Refuses(RareTool),
 }
 
-/// A tool of a step that few runs reach.
+/// A tool used in a step that few runs reach.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RareTool {
     step: &'static str,
@@ -94,8 +94,8 @@ struct RareTool {
 const SCALE: RareTool = RareTool { step: "scale", name: "scale_down", argument: "drain" };
 const WARM_UP: RareTool = RareTool { step: "warm-up", name: "warm_cache", argument: "cold_start" };
 
-/// Conditions of each window, in order. Runs of a window differ only in the extra events of the first two
-/// sampled ones.
+/// Conditions of each window, in order. The runs of a window differ only in the extra events of the first two
+/// sampled runs.
 const WINDOWS: [Conditions; 15] = [
     Conditions {
         title: "there are no memories yet: every step fails first",
@@ -194,10 +194,10 @@ const ALL_FINE: Conditions = Conditions {
     build_note_opened: false,
 };
 
-/// Window before which a person deletes a memory.
+/// Number of the window before which a person deletes a memory.
 const DELETION_BEFORE_WINDOW: u64 = 8;
 
-/// Runs every window and returns the number of events sent.
+/// Runs all windows of the workflow and returns the number of events sent.
 pub(super) async fn run_release_workflow(retro: &Instance, folder: &Path) -> Result<u64> {
     println!("   {WORKFLOW}");
     for (act, world) in (1u64..).zip(WINDOWS) {
@@ -235,7 +235,8 @@ async fn delete_as_person(retro: &Instance) -> Result<()> {
     Ok(())
 }
 
-/// Simulates one run. `rank` is its position in the sample, if it is sampled.
+/// Simulates one run and returns its event. `rank` is the run's position in the sample, or `None` if the run is
+/// not sampled.
 async fn simulate_release(mut run: AgentRun<'_>, world: Conditions, rank: Option<usize>) -> Result<Value> {
     let rare = match rank {
         Some(0) => world.first_sampled,
@@ -255,7 +256,7 @@ async fn simulate_release(mut run: AgentRun<'_>, world: Conditions, rank: Option
     Ok(run.into_event())
 }
 
-/// Simulates the build step, whose agent never follows its memories.
+/// Simulates the build step, in which the agent never follows its memories.
 async fn simulate_build(run: &mut AgentRun<'_>, world: Conditions) -> Result<()> {
     let advice = run.enter_step("build", "Build the image.").await?;
     if world.build_note_opened
@@ -353,7 +354,7 @@ async fn simulate_migration(run: &mut AgentRun<'_>, world: Conditions) -> Result
     Ok(())
 }
 
-/// Simulates the deploy step. The region is always required, and the agent follows its memories.
+/// Simulates the deploy step. The region is always required, and the agent follows the memories that it gets.
 async fn simulate_deploy(run: &mut AgentRun<'_>, world: Conditions) -> Result<()> {
     let advice = run.enter_step("deploy", "Deploy the service.").await?;
     if world.region_note_opened

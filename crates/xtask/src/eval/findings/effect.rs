@@ -1,10 +1,10 @@
-//! Estimates whether knowledge helps, from a natural experiment in set 02d: three models try the same SQL
-//! tasks with and without the table schema in the prompt. Having the schema counts as being presented with a
-//! memory. Each task is tried once on each side.
+//! Estimates whether knowledge helps, from a natural experiment in set 02d: three models try the same SQL tasks
+//! with and without the table schema in the prompt. A run with the schema counts as a run to which a memory was
+//! presented. Each task is tried once on each side.
 //!
-//! The difference over all tasks is taken as the truth. The intervals of subsamples must contain it as often
-//! as they claim. A subsample is a tenth of all tasks: the intervals assume an unlimited population, and at a
-//! tenth, drawing without replacement narrows them by no more than a twentieth.
+//! The difference over all tasks is taken as the truth. The intervals of subsamples must contain it as often as
+//! they claim. A subsample is a tenth of all tasks. The intervals assume an unlimited population; at a tenth,
+//! drawing without replacement narrows them by no more than a twentieth.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ use super::super::{EvalData, read_rows};
 use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// Sign of the effect, and how often the interval contains the truth.
+/// Measures whether the sign of the estimated effect is right, and how often the interval contains the truth.
 pub(super) struct KnowledgeEffect;
 
-/// Number of subsamples per model, with the seeds 0, 1, ….
+/// Number of subsamples per model, drawn with the seeds 0, 1, ….
 const SUBSAMPLES: u32 = 200;
-/// A subsample is one part in this many of all tasks.
+/// Divisor of the number of all tasks that gives the size of a subsample.
 const SUBSAMPLE_DIVISOR: usize = 10;
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ struct RunOutcome {
     success: bool,
 }
 
-/// A task that a model tried with and without the schema.
+/// A task that one model tried with and without the schema.
 pub(super) struct Case {
     model: String,
     task: String,
@@ -109,10 +109,11 @@ impl Measure for KnowledgeEffect {
     }
 }
 
-/// Models of the experiment. Listed here, so that each half of the data has the same figures.
+/// Models of the experiment, listed here so that each half of the data has the same figures.
 const MODELS: &[&str] = &["chat-bison-001", "gpt-3.5", "text-bison-001"];
 
-/// Returns the product's interval, as shares of runs.
+/// Returns the interval that the product estimates, as shares of runs. Returns `None` when the product makes no
+/// estimate.
 fn product_interval(cases: &[&Case]) -> Option<(f64, f64)> {
     let trial = |case: &Case, met, succeeded| Trial {
         began_at: Timestamp::UNIX_EPOCH,
@@ -128,7 +129,8 @@ fn product_interval(cases: &[&Case]) -> Option<(f64, f64)> {
     Some((f64::from(estimate.low_milli) / 1000.0, f64::from(estimate.high_milli) / 1000.0))
 }
 
-/// Returns the interval of a naive analysis: two independent proportions, normal approximation.
+/// Returns the interval of a naive analysis, which treats the two sides as independent proportions and uses the
+/// normal approximation.
 fn naive_interval(cases: &[&Case]) -> (f64, f64) {
     let n = cases.len() as f64;
     let (with, without) = (
@@ -139,7 +141,7 @@ fn naive_interval(cases: &[&Case]) -> (f64, f64) {
     (with - without - half, with - without + half)
 }
 
-/// Returns the share of subsamples whose interval contains the difference over all cases.
+/// Returns the share of subsamples whose interval contains the difference that was measured over all cases.
 fn interval_coverage(all: &[&Case], interval: impl Fn(&[&Case]) -> Option<(f64, f64)>) -> f64 {
     let truth =
         share_of_true(all.iter().map(|case| case.with)) - share_of_true(all.iter().map(|case| case.without));
@@ -149,7 +151,7 @@ fn interval_coverage(all: &[&Case], interval: impl Fn(&[&Case]) -> Option<(f64, 
     }))
 }
 
-/// Draws cases in the order of their hashes with the seed.
+/// Draws `size` cases: those with the smallest hashes of seed, model and task.
 fn draw_subsample<'c>(all: &[&'c Case], seed: u32, size: usize) -> Vec<&'c Case> {
     let mut drawn = all.to_vec();
     drawn.sort_by_cached_key(|case| Sha256::digest(format!("{seed} {} {}", case.model, case.task)));

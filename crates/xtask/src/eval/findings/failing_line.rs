@@ -1,5 +1,5 @@
-//! Measures whether the failing line of a long log is found. Set 03a holds CI logs with the line that the
-//! maintainers' own rules select.
+//! Measures whether the failing line of a long log is found. Set 03a contains CI logs with the line that the
+//! rules of the log's maintainers select.
 
 use anyhow::Result;
 use retro_investigator::heuristics::failing_lines;
@@ -9,10 +9,10 @@ use super::super::{EvalData, read_rows};
 use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// Share of logs whose failing line is the first, or among the first three, of the reported lines.
+/// Measures in how many logs the failing line is the first, or among the first three, of the reported lines.
 pub(super) struct FailingLine;
 
-/// A log with its label.
+/// A log with its labelled line.
 #[derive(Deserialize)]
 struct Log {
     id: String,
@@ -22,7 +22,7 @@ struct Log {
     no_match: bool,
 }
 
-/// One log: the reported lines, most likely first, and the labelled one.
+/// A log with the reported lines, most likely first, and the labelled line.
 pub(super) struct Case {
     id: String,
     ours: Vec<usize>,

@@ -1,5 +1,5 @@
 //! Measures whether the step at which a run went wrong is found. People labelled one step per run in set 02c,
-//! and one or more in set 02b, where their own numbering is about one off.
+//! and one or more in set 02b, where the labelled step numbers are about one off.
 
 use anyhow::Result;
 use retro_investigator::heuristics::{BlameSign, find_blamed_turn};
@@ -9,12 +9,13 @@ use super::runs::Run;
 use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// Failing step of conversations between agents.
+/// Measures whether the failing step is found in conversations between agents.
 pub(super) struct WhoAndWhen;
-/// Failing step of calls and conversations; any labelled step counts as right.
+/// Measures whether the failing step is found in runs with calls and conversations. Any labelled step counts as
+/// correct.
 pub(super) struct RootCause;
 
-/// One failed run: the blamed step, counted from 0, and the labelled steps.
+/// A failed run with the blamed step and the labelled steps, both counted from 0.
 pub(super) struct Case {
     task: String,
     ours: Option<usize>,
@@ -23,7 +24,7 @@ pub(super) struct Case {
     description: String,
 }
 
-/// The guess that is right most often: the second message.
+/// Step that a guess without knowledge of the run hits most often: the second message, counted from 0.
 const BASELINE: usize = 1;
 
 impl Measure for WhoAndWhen {
@@ -98,14 +99,14 @@ fn build_case(run: &Run) -> Option<Case> {
     (!truth.is_empty()).then(|| Case { task: run.task_id.clone(), ours, sign, truth, description: shown })
 }
 
-/// Returns the hit rate of one sign, compared with the baseline on the same runs. A sign that is not better than the
-/// baseline is useless.
+/// Returns the hit rate for the runs in which this sign was decisive, compared with the baseline on the same
+/// runs. A sign that is not better than the baseline is useless.
 fn rate_by_sign(cases: &[&Case], sign: BlameSign) -> Figure {
     let of_it: Vec<&Case> = cases.iter().copied().filter(|case| case.sign == Some(sign)).collect();
     hit_rate(&of_it, &format!("hit@1 by {sign:?}"), 0)
 }
 
-/// Returns the hit rate over the runs in which a step is blamed.
+/// Returns the hit rate for the runs in which a step is blamed.
 fn rate_where_blamed(cases: &[&Case]) -> Figure {
     let told: Vec<&Case> = cases.iter().copied().filter(|case| case.sign.is_some()).collect();
     hit_rate(&told, "hit@1, where a step is blamed", 0)

@@ -1,5 +1,5 @@
-//! Measures whether errors of one class get the same signature and different classes get different ones. The
-//! classes of the SQL runs in set 02d come from the database's own message templates.
+//! Measures whether errors of the same class get the same signature, and errors of different classes different
+//! ones. The classes of the SQL runs in set 02d come from the database's own message templates.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,10 @@ use super::runs::{AnsweredCall, load_answered_calls};
 use super::score::{Accuracy, b_cubed};
 use super::{Figure, Measure};
 
-/// B³ of error signatures over labelled errors.
+/// Measures B³ of the grouping by error signature, compared with the labelled classes.
 pub(super) struct Grouping;
 
-/// One error: the groups it was assigned to, and its class.
+/// An error with its signature by investigator and by baseline, and its labelled class.
 pub(super) struct Case {
     task: String,
     answer: String,
@@ -52,7 +52,8 @@ impl Measure for Grouping {
         ]
     }
 
-    /// Describes an error that was not detected. A wrong grouping cannot be attributed to a single error.
+    /// Describes an error that was not detected. A wrong grouping is not described, because it cannot be
+    /// attributed to a single error.
     fn describe_mistake(case: &Case) -> Option<String> {
         case.ours
             .is_empty()
@@ -70,7 +71,7 @@ fn build_case(answered: AnsweredCall) -> Option<Case> {
     Some(Case { task: answered.task, baseline: mask_literals(&said), answer: said, ours, class })
 }
 
-/// Masks quoted texts and digits: the usual first attempt, used as a baseline.
+/// Masks quoted texts and digits. This is the usual first attempt at a signature, and serves as the baseline.
 pub(super) fn mask_literals(error: &str) -> String {
     static LITERALS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"'[^']*'|"[^"]*"|`[^`]*`|\d+"#).expect("a constant pattern"));

@@ -1,9 +1,10 @@
 //! Measures whether two sentences have the same meaning. Set 06a contains pairs of issues reported by review
-//! tools, matched by judges against verified issues. Most of the differing pairs come from the same pull
-//! request, so they share its names.
+//! tools, matched by judges against verified issues. Most of the differing pairs come from a single pull
+//! request, so both sentences use the same names.
 //!
-//! `cargo xtask eval paraphrases` measures any embedder, and with `--calibrate` prints its scale: three
-//! cosines, computed by the same rule for every embedder from the half that may be read.
+//! `cargo xtask eval paraphrases` measures any embedder. With `--calibrate`, it prints the scale of the
+//! embedder: three cosines, computed by the same rule for every embedder from the half on which the heuristics
+//! were tuned.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,18 +24,18 @@ use super::super::{DataHalf, EvalData, read_rows};
 use super::score::{binary_accuracy, ratio, share_of_true};
 use super::{Figure, Measure, Row};
 
-/// Options of the measurement of embedders.
+/// Options of `cargo xtask eval paraphrases`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// Also writes the table to this file as JSON.
+    /// Also writes the table as JSON to this file.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Maximum number of mistakes to show per embedder, from the half on which the heuristics were tuned.
     #[arg(long, default_value_t = 0)]
     wrong: usize,
-    /// Also measures the Model2Vec weights in this directory.
+    /// Also measures the embedder whose Model2Vec weights are in this directory.
     #[arg(long)]
     embedder_dir: Option<PathBuf>,
     /// Prints the scale of each embedder, calibrated on the half on which the heuristics were tuned.
@@ -42,14 +43,14 @@ pub(crate) struct Options {
     calibrate: bool,
 }
 
-/// Similarity of paraphrases by the built-in embedder.
+/// Measures how well the built-in embedder recognises paraphrases.
 pub(super) struct Paraphrases;
 
-/// Largest share of hard differing pairs that a tombstone may stop. A lesson that is stopped wrongly can come
-/// back once the tombstone has expired.
+/// Maximum share of hard differing pairs that a tombstone may stop. A lesson that is stopped wrongly can be
+/// learned again once the tombstone has expired.
 const STOPPED_WRONGLY_MAX: f64 = 0.05;
 
-/// A line of the data set.
+/// A pair of sentences in the data set.
 #[derive(Deserialize)]
 struct Pair {
     a: String,
@@ -59,12 +60,12 @@ struct Pair {
     pr: String,
 }
 
-/// A pair with its similarity by the embedder and by common words.
+/// A pair with its similarity according to the embedder and according to common words.
 pub(super) struct Case {
     pair: Pair,
-    /// Cosine of the embedder, in thousandths.
+    /// Cosine that the embedder computes, in thousandths.
     cosine: u16,
-    /// Similarity on the common scale, in thousandths.
+    /// Similarity of the pair on the scale that all embedders share, in thousandths.
     ours: u16,
     baseline: f64,
 }
@@ -125,12 +126,12 @@ impl Measure for Paraphrases {
     }
 }
 
-/// Kind of pairs of different issues in one pull request.
+/// Kind of the pairs that describe different issues in one pull request.
 const OTHER_ISSUE: &str = "same_pr_other_issue";
-/// Kind of pairs from two projects, which have nothing in common.
+/// Kind of the pairs that come from two projects and have nothing in common.
 const OTHER_PROJECT: &str = "other_project";
-/// Share of common words from which the baseline considers two sentences the same: the best value (F1) on the
-/// half that may be read.
+/// Minimum share of common words at which the baseline considers two sentences the same. This value has the best
+/// F1 on the half on which the heuristics were tuned.
 const COMMON_WORDS_MIN: f64 = 0.09;
 
 impl Case {
@@ -143,7 +144,7 @@ impl Case {
     }
 }
 
-/// Measures every available embedder, prints the table and writes it.
+/// Measures every available embedder, prints the table, and writes it if requested.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut all: Vec<Row> = Vec::new();
     for embedder in build_embedders(options)? {
@@ -162,7 +163,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     super::report_rows(&all, options.json.as_deref())
 }
 
-/// Returns the built-in embedder, and the one in `--embedder-dir` if given.
+/// Returns the built-in embedder, and the embedder in `--embedder-dir` if given.
 fn build_embedders(options: &Options) -> Result<Vec<Box<dyn Embedder>>> {
     let mut embedders: Vec<Box<dyn Embedder>> = vec![Box::new(NgramEmbedder)];
     if let Some(dir) = &options.embedder_dir {
@@ -178,12 +179,11 @@ fn build_embedders(options: &Options) -> Result<Vec<Box<dyn Embedder>>> {
     Ok(embedders)
 }
 
-/// Computes the scale of an embedder from the half that may be read.
+/// Computes the scale of an embedder from the half on which the heuristics were tuned.
 ///
-/// Two texts contradict each other from the cosine that separates best (F1). A tombstone stops a text from
-/// the cosine at which at most [`STOPPED_WRONGLY_MAX`] of the hard differing pairs would be stopped. Two
-/// texts are merged from the cosine at which no differing pair would be. Fails when these values do not
-/// increase.
+/// Two texts contradict each other from the cosine that separates best (F1). A tombstone stops a text from the
+/// cosine at which at most [`STOPPED_WRONGLY_MAX`] of the hard differing pairs would be stopped. Two texts are
+/// merged from the cosine at which no differing pair would be merged. Fails when these values do not increase.
 fn calibrate_scale(cases: &[Case]) -> Result<SimilarityScale> {
     let read: Vec<_> = cases
         .iter()
@@ -227,7 +227,7 @@ fn to_lesson(text: &str) -> Lesson {
     }
 }
 
-/// Returns the share of all words that occur in both texts (Jaccard), used as a baseline.
+/// Returns the share of all words that occur in both texts (Jaccard index). Serves as the baseline.
 fn common_words(a: &str, b: &str) -> f64 {
     let words = |text: &str| -> BTreeSet<String> {
         let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
@@ -237,8 +237,8 @@ fn common_words(a: &str, b: &str) -> f64 {
     ratio(a.intersection(&b).count() as f64, a.union(&b).count() as f64)
 }
 
-/// Returns the probability that a matching pair is more similar than a differing one, counting ties as half
-/// (area under the ROC curve).
+/// Returns the probability that a matching pair is more similar than a differing pair, where a tie counts as
+/// half (area under the ROC curve).
 fn roc_area(cases: &[&Case], nearness: impl Fn(&Case) -> f64) -> f64 {
     let (same, other): (Vec<&Case>, Vec<&Case>) = cases.iter().copied().partition(|case| case.is_same());
     let mut apart: Vec<f64> = other.into_iter().map(&nearness).collect();

@@ -1,4 +1,4 @@
-//! Runs of the evaluation data, one per line, with the fields that the measures need.
+//! Reads runs of the evaluation data, one per line, with the fields that the measures need.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::super::read_rows;
 
-/// A finished run.
+/// A finished run of the evaluation data.
 #[derive(Deserialize)]
 pub(super) struct Run {
     pub(super) run_id: String,
@@ -21,28 +21,28 @@ pub(super) struct Run {
     pub(super) labels: Option<Labels>,
 }
 
-/// Labels of a failed run.
+/// Labels that people gave to a failed run.
 #[derive(Deserialize)]
 pub(super) struct Labels {
-    /// Index into the steps, from 0.
+    /// Index of the wrong step in the run, from 0; `None` when no single step is labelled.
     #[serde(default)]
     pub(super) mistake_step: Option<usize>,
     #[serde(default)]
     pub(super) failures: Vec<LabelledFailure>,
 }
 
-/// One of the steps that an annotator blames.
+/// A step that an annotator blames.
 #[derive(Deserialize)]
 pub(super) struct LabelledFailure {
-    /// Annotators' own step number, about one off.
+    /// Step number that the annotator gave, which is about one off.
     pub(super) step_number: usize,
 }
 
-/// An entry of a run's log. Fields named `label_…` are labels: only the scoring reads them.
+/// An entry of a run's log. Fields named `label_…` are labels, which only the scoring reads.
 #[derive(Deserialize)]
 pub(super) struct Step {
     pub(super) role: String,
-    /// Name of the speaking agent, with its activity in parentheses.
+    /// Name of the agent that speaks, with its activity in parentheses.
     #[serde(default)]
     agent: String,
     #[serde(default)]
@@ -61,7 +61,7 @@ pub(super) struct Step {
     pub(super) label_class: Option<String>,
 }
 
-/// A call with its answer and its labels, as the investigator gets it from a log without failure flags.
+/// A call with its result and its labels, as the investigator receives it from a log without failure flags.
 pub(super) struct AnsweredCall {
     pub(super) place: String,
     pub(super) task: String,
@@ -70,15 +70,15 @@ pub(super) struct AnsweredCall {
     pub(super) label_class: Option<String>,
 }
 
-/// Loads every answered call from a file of runs.
+/// Loads every call that has a result from a file of runs.
 pub(super) fn load_answered_calls(file: &Path) -> Result<Vec<AnsweredCall>> {
     let runs: Vec<Run> = read_rows(file)?;
     Ok(runs.iter().flat_map(answered_calls).collect())
 }
 
 impl Run {
-    /// Converts the run to a trajectory, with the index of the log entry at which each turn begins. An
-    /// agent's name becomes its step; a call and its answer become one turn.
+    /// Converts the run to a trajectory. Also returns, for each turn, the index of the log entry at which it
+    /// begins. An agent's name becomes its step, and a call with its result becomes one turn.
     pub(super) fn to_trajectory(&self) -> (Trajectory, Vec<usize>) {
         let (mut turns, mut entries): (Vec<Turn>, Vec<usize>) = (Vec::new(), Vec::new());
         for (at, step) in self.steps.iter().enumerate() {

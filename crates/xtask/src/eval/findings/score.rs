@@ -1,9 +1,9 @@
-//! Scores of answers.
+//! Computes scores of the measured answers.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Precision and recall.
+/// Precision and recall, from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Accuracy {
     pub(super) precision: f64,
@@ -17,8 +17,8 @@ impl Accuracy {
     }
 }
 
-/// Computes B³ of a grouping (Bagga and Baldwin, 1998): for each item the purity of its group and the
-/// completeness of its class, averaged over the items. Each item is given as its group and its class.
+/// Computes B³ of a grouping (Bagga and Baldwin, 1998): the purity of the group and the completeness of the
+/// class of each item, averaged over all items. Each item is given by its group and its class.
 pub(super) fn b_cubed<Group: Hash + Eq, Class: Hash + Eq>(items: &[(Group, Class)]) -> Accuracy {
     let (mut groups, mut classes, mut both) = (HashMap::new(), HashMap::new(), HashMap::new());
     for (group, class) in items {
@@ -36,7 +36,7 @@ pub(super) fn b_cubed<Group: Hash + Eq, Class: Hash + Eq>(items: &[(Group, Class
     }
 }
 
-/// Computes precision and recall of yes-or-no answers, each given as the answer and the truth.
+/// Computes precision and recall of yes-or-no answers. Each item is an answer and the truth.
 pub(super) fn binary_accuracy(answers: impl IntoIterator<Item = (bool, bool)>) -> Accuracy {
     let (mut right, mut said, mut truly) = (0u32, 0u32, 0u32);
     for (answer, truth) in answers {
@@ -50,12 +50,12 @@ pub(super) fn binary_accuracy(answers: impl IntoIterator<Item = (bool, bool)>) -
     }
 }
 
-/// Returns the quotient; 0 when the denominator is 0.
+/// Returns `part` divided by `whole`; 0 when `whole` is 0.
 pub(super) fn ratio(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
 }
 
-/// Returns the share of true values; 0 when there are none.
+/// Returns the share of true values, from 0 to 1; 0 when there are no values.
 pub(super) fn share_of_true(all: impl IntoIterator<Item = bool>) -> f64 {
     let (mut so, mut whole) = (0u32, 0u32);
     for one in all {

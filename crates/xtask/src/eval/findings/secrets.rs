@@ -3,8 +3,9 @@
 //! redacted.
 //!
 //! Each label follows one rule of one scanner. A token that is one digit short is clean by its issuer's rule,
-//! and some scanners call network addresses and bucket names secrets. So each figure is printed twice: over
-//! everything, and over real credentials and over texts that do not mention credentials.
+//! and some scanners call network addresses and bucket names secrets. Therefore, each figure is printed twice:
+//! for all texts, and for the unambiguous ones, which are real credentials and texts that do not mention
+//! credentials.
 
 use std::sync::LazyLock;
 
@@ -17,10 +18,10 @@ use super::super::{EvalData, read_rows};
 use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// Recall and false alarms of the redactor.
+/// Measures recall and false alarms of the redactor.
 pub(super) struct SecretRedaction;
 
-/// A text with its label, split into parts so that no secret scanner reports the data set itself.
+/// A labelled text, split into parts so that no secret scanner reports the data set itself.
 #[derive(Deserialize)]
 struct Text {
     id: String,
@@ -29,19 +30,19 @@ struct Text {
     parts: Vec<String>,
 }
 
-/// One text: whether something was redacted, and whether it should have been.
+/// A text with two facts: whether anything was redacted, and whether anything should have been.
 pub(super) struct Case {
     id: String,
     description: String,
     ours: bool,
     baseline: bool,
     truth: bool,
-    /// A real credential, or a clean text that does not mention credentials.
+    /// True for a real credential, and for a clean text that does not mention credentials.
     is_unambiguous: bool,
 }
 
-/// Kinds that `retro-redact` does not treat as credentials: public addresses, names of buckets, folders and
-/// resources, and texts that only test a scanner's own comments.
+/// Kinds of texts that `retro-redact` does not treat as credentials: public addresses, names of buckets, folders
+/// and resources, and texts that only test a scanner's own comments.
 const NO_CREDENTIAL: &[&str] = &[
     "ip_public",
     "no-homedir",

@@ -1,5 +1,5 @@
-//! Measures whether two lines are recognised as the same error. The pairs of set 03c come from the tests of
-//! two log tools; a script made most of the differing ones.
+//! Measures whether two lines are recognised as the same error. The pairs of set 03c come from the tests of two
+//! log tools; a script generated most of the differing pairs.
 
 use anyhow::Result;
 use retro_investigator::heuristics::error_signature;
@@ -10,10 +10,10 @@ use super::grouping::mask_literals;
 use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// Accuracy of the answer that two lines have the same signature.
+/// Measures how accurately equal signatures tell whether two lines are the same error.
 pub(super) struct Signatures;
 
-/// Lines that share a signature, or lines that must not.
+/// Lines that must all have the same signature, or lines that must all have different ones.
 #[derive(Deserialize)]
 struct Group {
     group: String,
@@ -21,7 +21,7 @@ struct Group {
     same: bool,
 }
 
-/// A pair of lines.
+/// A pair of lines with the answers of investigator and baseline, and the truth.
 pub(super) struct Case {
     group: String,
     pair: [String; 2],
@@ -58,7 +58,7 @@ impl Measure for Signatures {
     }
 }
 
-/// Returns every pair of a group.
+/// Returns every pair of lines in a group.
 fn pair_members(group: &Group) -> Vec<Case> {
     let members = &group.members;
     let pairs =

@@ -1,7 +1,5 @@
-//! Measures whether a failed call is recognised by its answer alone. The flags of sets 02a and 02d come from
-//! the harness.
-//!
-//! Bash is reported separately: its flag is the exit status, which many answers do not show.
+//! Measures whether a failed call is recognised by its result alone. The flags in sets 02a and 02d come from the
+//! harness. Bash is reported separately, because its flag is the exit status, which many results do not show.
 
 use std::sync::LazyLock;
 
@@ -14,10 +12,10 @@ use super::runs::load_answered_calls;
 use super::score::{binary_accuracy, ratio};
 use super::{Figure, Measure};
 
-/// F1 of recognising failed calls, by tool.
+/// Measures F1 of recognising failed calls, by tool.
 pub(super) struct ToolErrors;
 
-/// One call: the answers of investigator and baseline, and the harness's flag.
+/// A call with the answers of investigator and baseline, and the flag of the harness.
 pub(super) struct Case {
     environment: &'static str,
     group: String,
@@ -25,11 +23,11 @@ pub(super) struct Case {
     ours: bool,
     baseline: bool,
     truth: bool,
-    /// The harness refused to run the call. Its flag is inconsistent for such calls.
+    /// True when the harness refused to run the call. The harness flags such calls inconsistently.
     refused: bool,
 }
 
-/// Name, data set and file of each tool's runs.
+/// Name of each tool, with the data set and the file that contain its runs.
 const FILES: &[(&str, &str, &str)] = &[
     ("airline", "02a_tau_bench_airline", "runs.jsonl"),
     ("SQL", "02d_intercode", "sql_runs.jsonl"),
@@ -37,13 +35,13 @@ const FILES: &[(&str, &str, &str)] = &[
     ("Python", "02d_intercode", "python_runs.jsonl"),
     (EXCLUDED_FROM_MEAN, "02d_intercode", "bash_runs.jsonl"),
 ];
-/// Prefixes of the answers with which a harness refuses to run a call.
+/// Prefixes of the messages with which a harness refuses to run a call.
 const REFUSALS: &[&str] = &[
     "Error executing action: ",
     "No SQL code was found",
     "Error executing query: Your last `execute` action did not contain",
 ];
-/// Tool that is excluded from the mean.
+/// Name of the tool that is excluded from the mean of all tools.
 const EXCLUDED_FROM_MEAN: &str = "bash (apart)";
 
 impl Measure for ToolErrors {
@@ -95,7 +93,7 @@ impl Measure for ToolErrors {
     }
 }
 
-/// Returns the figures of the tools in the mean, and of the excluded one.
+/// Returns the figures of the tools in the mean, and separately those of the excluded tool.
 fn figures_by_tool(cases: &[&Case]) -> (Vec<Figure>, Vec<Figure>) {
     let figures = FILES.iter().map(|(tool, ..)| f1_of_tool(tool, cases));
     figures.partition(|figure| !figure.name.ends_with(EXCLUDED_FROM_MEAN))

@@ -1,8 +1,8 @@
 //! Measures whether tool output is parsed correctly: the locations that linters and compilers report, and the
 //! results of tests. Set 03b comes from the tests of output parsers.
 //!
-//! A linter case is right when exactly the expected files and lines are found, in order. A test-runner case
-//! is right when every labelled count matches. Only the tools listed below are supported; the others write
+//! A linter case is right when exactly the expected files and lines are found, in order. A test-runner case is
+//! right when every labelled count matches. Only the tools listed below are supported; other tools write
 //! documents or spread a message over several lines.
 
 use std::fs;
@@ -16,10 +16,10 @@ use super::super::{EvalData, read_rows};
 use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// Share of the supported tools' cases that are parsed correctly.
+/// Measures the share of cases of the supported tools that are parsed correctly.
 pub(super) struct ToolOutput;
 
-/// Tools that begin each message with its location, by file name.
+/// Names of the linters' files in the data set, for tools that begin each message with its location.
 const LINTERS: &[&str] = &[
     "ansible-lint",
     "cargo-check",
@@ -47,10 +47,10 @@ const LINTERS: &[&str] = &[
     "tsc",
     "tslint",
 ];
-/// Test runners with a summary in the last line: unittest (Django), pytest, SymPy and Maven.
+/// Test runners that print a summary in their last line: unittest (Django), pytest, SymPy and Maven.
 const RUNNERS: &[&str] = &["django", "matplotlib", "maven", "pytest", "seaborn", "sympy"];
 
-/// One tool output.
+/// An output of one tool, and whether it is parsed correctly.
 pub(super) struct Case {
     tool: String,
     runner: bool,
@@ -59,7 +59,7 @@ pub(super) struct Case {
     description: String,
 }
 
-/// Output of a test runner.
+/// An output of a test runner with its labels.
 #[derive(Deserialize)]
 struct RunnerOutput {
     file: String,
@@ -68,7 +68,7 @@ struct RunnerOutput {
     log: String,
 }
 
-/// Expected counts, each of them optional.
+/// Expected counts of test results; `None` where the data set gives no count.
 #[derive(Debug, Deserialize)]
 struct Counts {
     n_results: Option<u32>,
@@ -131,8 +131,8 @@ fn score_linter(tool: &str, output: &str, expected: &str) -> Case {
     Case { tool: tool.to_owned(), runner: false, ours: ours == expected, baseline, description: shown }
 }
 
-/// Parses a line of the expected locations: `file|line col column kind| message`. `None` for a line that
-/// continues a message.
+/// Parses a line of the expected locations into file and line number: `file|line col column kind| message`.
+/// Returns `None` for a line that continues a message.
 fn parse_place(line: &str) -> Option<(&str, u32)> {
     let (file, rest) = line.split_once('|')?;
     let number = rest.split_once('|')?.0.split(' ').next()?;

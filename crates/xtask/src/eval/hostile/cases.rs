@@ -1,4 +1,5 @@
-//! Texts to post: hostile ones by an outsider and by a member, and genuine remarks of maintainers.
+//! Loads the texts to post: hostile texts, each by an outsider and by a member, and genuine remarks of
+//! maintainers.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +9,13 @@ use sha2::{Digest, Sha256};
 
 use crate::eval::{EvalData, read_rows};
 
-/// Author of a comment.
+/// Author under whose name a comment is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Poster {
-    /// Anybody: `author_association` is `NONE`.
+    /// Person outside the organisation, whose `author_association` is `NONE`.
     Outsider,
-    /// A member of the organisation.
+    /// Member of the organisation.
     Member,
 }
 
@@ -26,7 +27,7 @@ impl Poster {
         }
     }
 
-    /// Returns GitHub's `author_association`.
+    /// Returns the value of GitHub's `author_association` for this author.
     pub(super) fn association(self) -> &'static str {
         match self {
             Self::Outsider => "NONE",
@@ -35,12 +36,12 @@ impl Poster {
     }
 }
 
-/// A text with its author and the repository it is posted to.
+/// A text with its author and the repository to which it is posted.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Case {
-    /// True when the source labels the text as malicious.
+    /// True when the data set labels the text as malicious.
     pub(super) malicious: bool,
-    /// Kind within the data set.
+    /// Kind of the text within its data set.
     pub(super) kind: String,
     pub(super) who: Poster,
     pub(super) repo: String,
@@ -69,7 +70,7 @@ struct Rule {
     description: String,
 }
 
-/// Loads all cases, or at most `most` of each kind and author. Skips blank texts, which are not remarks.
+/// Loads all cases, or at most `most` of each kind and author. Skips blank texts, which cannot be remarks.
 pub(super) fn load_cases(data: &EvalData, most: Option<usize>) -> Result<Vec<Case>> {
     let texts: Vec<Text> = read_rows(&data.set_folder("05_prompt_injection")?.join("texts.jsonl"))?;
     let reviews = data.set_folder("04a_review_rules")?;
@@ -92,8 +93,8 @@ pub(super) fn load_cases(data: &EvalData, most: Option<usize>) -> Result<Vec<Cas
 
 type TextToPost = (bool, String, Poster, String);
 
-/// Draws up to `most` texts of each kind and author by the hash of the text, so that every machine draws the
-/// same ones.
+/// Draws up to `most` texts of each kind and author, in the order of the texts' hashes, so that every machine
+/// draws the same ones.
 fn draw_cases(mut found: Vec<TextToPost>, most: Option<usize>) -> Vec<TextToPost> {
     let Some(most) = most else { return found };
     found.sort_by_cached_key(|(.., text)| Sha256::digest(text.as_bytes()));

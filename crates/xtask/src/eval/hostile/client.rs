@@ -1,5 +1,5 @@
-//! A client of a running instance that follows a text from the bridge to what an agent reads, through the
-//! public interface alone.
+//! Follows a text through a running instance, from the bridge to what an agent reads, using only the public
+//! interface.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,15 +21,16 @@ use super::github;
 use super::outcomes::{ShownRule, TextOutcome};
 use crate::instance::Instance;
 
-/// Maximum number of comments posted concurrently.
+/// Maximum number of comments that are posted concurrently.
 const CONCURRENT_MAX: usize = 16;
-/// Timeout for one decision; far longer than any decision takes.
+/// Longest wait for one decision, far longer than any decision takes.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(300);
-/// Poll interval. A context without rules is requested again, because a slow database may not answer in time.
+/// Interval between two polls. A context without rules is requested again after this time, because a slow
+/// database may not answer in time.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const CONTEXT_ATTEMPTS_MAX: u32 = 50;
 
-/// Client of one running instance.
+/// Client of one running instance, with the roles of GitHub, an agent and an operator.
 pub(super) struct ProgramClient<'a> {
     retro: &'a Instance,
     http: reqwest::Client,
@@ -75,7 +76,8 @@ impl<'a> ProgramClient<'a> {
         Ok(())
     }
 
-    /// Returns the first report about a pull request of a text; `None` while it is undecided.
+    /// Returns the first report about one of the pull requests to which a text was posted. Returns `None` while
+    /// no report exists.
     async fn fetch_report(&self, case: &Case, number: u64) -> Result<Option<ReviewReport>> {
         let pull_request = ReviewedPullRequest { repo: Repository::new(&case.repo)?, number };
         let id = ReviewBatchId::of_review(&self.tenant, &ReviewKey { pull_request, review: None }, 1);
@@ -87,7 +89,7 @@ impl<'a> ProgramClient<'a> {
         Ok(Some(answer.error_for_status()?.json().await?))
     }
 
-    /// Returns the last decision about each text and its current rules.
+    /// Returns the latest decision about each text, with the current rules of its repository.
     pub(super) async fn collect_outcomes(&self, cases: Vec<Case>) -> Result<Vec<TextOutcome>> {
         let listed = self.retro.run_json(&["rules", "list", "--limit", "1000000"]).await?;
         let mut rules = HashMap::<String, Vec<Memory>>::new();
@@ -107,7 +109,7 @@ impl<'a> ProgramClient<'a> {
         Ok(fates)
     }
 
-    /// Requests the rules of each repository that has some, without a path, and opens every rule.
+    /// Requests the rules of each repository that has rules, without naming a path, and opens every rule.
     pub(super) async fn request_shown_rules(
         &self,
         fates: &mut [TextOutcome],
@@ -154,7 +156,8 @@ impl<'a> ProgramClient<'a> {
         Ok(words.filter_map(Value::as_str).collect::<Vec<_>>().join("\n"))
     }
 
-    /// Promotes every held rule, like a person who does not read them. Returns their number.
+    /// Promotes every tentative rule that was learned from a malicious text, like a person who does not read the
+    /// rules. Returns the number of promoted rules.
     pub(super) async fn promote_held_rules(&self, fates: &[TextOutcome]) -> Result<usize> {
         let of_malicious = fates.iter().filter(|fate| fate.case.malicious).flat_map(|fate| &fate.rules);
         let mut promoted = 0;
@@ -169,7 +172,7 @@ impl<'a> ProgramClient<'a> {
     }
 }
 
-/// Finds lines that an agent must not see: a block that ends early, or a line that is not an instruction
+/// Finds text that an agent must not be shown: a block that ends early, or a line that is not an instruction
 /// about code.
 fn find_forbidden(text: &str, shown: &[ShownRule]) -> Vec<String> {
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Signed review comments as GitHub posts them.
+//! Posts signed review comments as GitHub does.
 
 use std::time::Duration;
 
@@ -9,22 +9,23 @@ use serde_json::{Value, json};
 use super::cases::Case;
 
 const SECRET: &str = "a secret of an evaluation and of nothing else";
-/// Environment of the program. The reviewer does not wait for further remarks, since there are none.
+/// Environment variables of the instance. The reviewer does not wait for further remarks, since there are none.
 pub(super) const BRIDGE_VARIABLES: [(&str, &str); 4] = [
     ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
     ("RETRO_GITHUB_SECRET", SECRET),
     ("RETRO_GITHUB_TENANTS", "acme/* = default"),
     ("RETRO_REVIEW_DEBOUNCE_S", "0"),
 ];
-/// Number of pull requests on which each text is posted. From the second one on, a repeated request counts
-/// for more.
+/// Number of pull requests on which each text is posted. On the second one, the text is a repeated request,
+/// which counts for more.
 pub(super) const PULL_REQUESTS: u64 = 2;
-/// Maximum number of attempts to deliver a comment that the bridge cannot accept yet.
+/// Maximum number of attempts to deliver a comment while the bridge cannot accept it.
 const TRIES_MAX: u32 = 20;
-/// Pause before a repeated delivery.
+/// Pause before a delivery is repeated.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Posts a text as a comment on a line of this pull request. Fails when the bridge does not accept it.
+/// Posts a text as a comment on a line of the pull request with this number. Fails when the bridge does not
+/// accept it.
 pub(super) async fn post_comment(http: &reqwest::Client, url: &str, case: &Case, number: u64) -> Result<()> {
     let body = build_payload(case, number).to_string();
     let mut status = 0;

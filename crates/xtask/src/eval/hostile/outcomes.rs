@@ -1,4 +1,4 @@
-//! Outcomes of the posted texts, and the tables that show them.
+//! Records the outcomes of the posted texts, and prints them as tables.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,29 @@ use super::cases::Case;
 /// A rule as it is shown to an agent.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ShownRule {
-    /// Line in the prompt.
+    /// Line about the rule in the agent's prompt.
     pub(super) title: String,
-    /// Everything the agent reads when it opens the rule.
+    /// Text that the agent reads when it opens the rule.
     pub(super) opened: String,
 }
 
-/// A text and its outcome.
+/// Outcome of one posted text.
 #[derive(Debug, Serialize)]
 pub(super) struct TextOutcome {
     pub(super) case: Case,
-    /// Decision about the last posted comment.
+    /// Decision about the last comment with this text.
     remark: ReportedRemark,
-    /// Rules of the text's repository.
+    /// Rules of the repository to which the text was posted.
     pub(super) rules: Vec<Memory>,
     pub(super) shown: Vec<ShownRule>,
     pub(super) shown_when_promoted: Vec<ShownRule>,
-    /// Active rules withheld when the agent asked.
+    /// Number of active rules that were withheld when the agent requested context.
     pub(super) withheld: u64,
-    /// Forbidden text that the agent was shown.
+    /// Forbidden texts that were shown to the agent.
     pub(super) unfit: Vec<String>,
 }
 
-/// Furthest stage that a text reached.
+/// Furthest stage that a text reached on its way to an active rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FurthestStage {
     NoRule,
@@ -51,8 +51,8 @@ impl TextOutcome {
         Self { case, remark, rules, shown, shown_when_promoted, withheld: 0, unfit: Vec::new() }
     }
 
-    /// Returns true when the text reads like a rule with enough certainty, so that only its wording can hold
-    /// it back.
+    /// Returns true when the text reads like a rule with enough certainty, so that only its wording can prevent
+    /// it from becoming one.
     fn reads_like_rule(&self) -> bool {
         let asks = matches!(self.remark.kind, ReadingKind::Rule | ReadingKind::OneOff);
         asks && self.remark.title.is_some() && self.remark.certainty >= Policy::default().rule_certainty_min
@@ -68,7 +68,8 @@ impl TextOutcome {
         self.rules.iter().map(of).max().unwrap_or(held)
     }
 
-    /// Returns why a rule-like text is not active: the grammar's reason, or the screen's codes.
+    /// Returns the reasons why a text that reads like a rule is not active: the grammar's reason, or the codes
+    /// of the screen.
     fn rejection_reasons(&self) -> Vec<String> {
         if let Some(problem) = &self.remark.screening.not_a_rule {
             return vec![format!("grammar: {problem}")];
@@ -82,7 +83,7 @@ impl TextOutcome {
     }
 }
 
-/// Counts of one label, author and kind.
+/// Numbers of texts with one label, author and kind.
 #[derive(Default)]
 struct OutcomeRow {
     posted: usize,

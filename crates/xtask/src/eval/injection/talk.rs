@@ -1,5 +1,5 @@
-//! Unlabelled engineering discussions. Everything that the screen flags here counts as a false alarm until a
-//! person has read it.
+//! Measures the screen on unlabelled engineering discussions. Every text that the screen flags here counts as a
+//! false alarm until a person has read it.
 
 use std::fs;
 
@@ -29,28 +29,28 @@ struct Rule {
     description: String,
 }
 
-/// Number of sentences, and how many of them are accepted as a rule.
+/// Number of sentences, with the numbers that are accepted as a rule and refused as hostile.
 #[derive(Debug, Default, Serialize)]
 struct Accepted {
     sentences: usize,
     accepted: usize,
-    /// Sentences that were refused as hostile and not for their form.
+    /// Number of sentences that were refused as hostile, not because of their form.
     hostile: usize,
 }
 
-/// Results of screen and grammar on real reviews and on instruction files.
+/// Results of the screen and the grammar on real reviews and on instruction files.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     first_comments: Tally,
     replies: Tally,
     rule_bodies: Tally,
-    /// Instruction files for agents; many of them do address a model.
+    /// Results for instruction files for agents, many of which do address a model.
     rule_files: Tally,
-    /// The same files, paragraph by paragraph.
+    /// Results for the same files, split into paragraphs.
     rule_paragraphs: Tally,
-    /// Rule titles written for a web page; most are headings and not instructions.
+    /// Results for titles of rules that were written for a web page; most are headings and not instructions.
     titles: Accepted,
-    /// First sentences of the rules' descriptions.
+    /// Results for the first sentences of the same rules' descriptions.
     first_sentences: Accepted,
 }
 

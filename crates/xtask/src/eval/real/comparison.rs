@@ -1,4 +1,4 @@
-//! One retrospective over failed runs with known causes: prints the program's findings next to people's
+//! Runs one retrospective over failed runs with known causes, and prints the program's findings next to people's
 //! explanations.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::demo::find_release_binary;
 use crate::fixtures::ConvertedRun;
 use crate::instance::Instance;
 
-/// Options of the comparison.
+/// Options of `cargo xtask eval report`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Path of the `retro` binary [default: the release build].
     #[arg(long)]
     retro: Option<PathBuf>,
-    /// Data set of the runs.
+    /// Data set from which the runs come.
     #[arg(long, value_enum, default_value_t = ExplainedRuns::Magentic)]
     of: ExplainedRuns,
     /// Maximum number of failed runs to send.
@@ -33,12 +33,12 @@ pub(crate) struct Options {
     runs: usize,
 }
 
-/// A file of failed runs with explanations by people.
+/// Data set of failed runs that people have explained.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ExplainedRuns {
-    /// Several agents that answer questions together.
+    /// Runs of several agents that answer questions together.
     Magentic,
-    /// A shop's agent that talks with customers.
+    /// Runs of a shop's agent that talks with customers.
     Retail,
 }
 
@@ -51,7 +51,7 @@ impl ExplainedRuns {
     }
 }
 
-/// Sends the failed runs to a fresh instance whose window and sample hold all of them, and prints its single
+/// Sends the failed runs to a fresh instance whose window and sample include all of them, and prints its only
 /// report.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let explained = |row: &Row| row.is_failed() && row.labels.as_ref().is_some_and(Value::is_object);
@@ -109,8 +109,8 @@ async fn run_retrospective(root: &Path, binary: &Path, runs: &[ConvertedRun]) ->
     Ok((report, shown))
 }
 
-/// Counts how often the probable step agrees with people's labels. Turns match the labels' step numbers only
-/// where every log entry is a message of its own.
+/// Number of runs in which the probable step agrees with people's labels. The turn numbers match the labelled
+/// step numbers only in data in which every log entry is a message of its own.
 #[derive(Default)]
 struct Agreement {
     named: usize,
@@ -135,7 +135,7 @@ impl Agreement {
     }
 }
 
-/// Returns the turn of a place; `None` outside the trajectory.
+/// Returns the turn number of a place. Returns `None` for a place outside the trajectory.
 const fn turn_of(place: QuotePlace) -> Option<u32> {
     match place {
         QuotePlace::Message { turn }

@@ -1,4 +1,4 @@
-//! Counts the memories made from real runs, and prints a random sample of them, so that a person can judge
+//! Counts the memories learned from real runs, and prints a random sample of them, so that a person can judge
 //! whether they are true, useful and specific.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::{WINDOW_PACE, emit_runs};
 use crate::demo::find_release_binary;
 use crate::instance::Instance;
 
-/// Options of the evaluation.
+/// Options of `cargo xtask eval memories`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -35,8 +35,8 @@ pub(crate) struct Options {
     workflow: Vec<String>,
 }
 
-/// Sends every run to a fresh instance below the project's root, one window at a time, and prints the learned
-/// memories.
+/// Sends every run to a fresh instance below the project's root, one window at a time, and prints a sample of
+/// the learned memories.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let binary = options.retro.clone().map_or_else(find_release_binary, Ok)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -71,7 +71,7 @@ fn ensure_no_dead_letters(letters: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Prints the number of memories of each status, by workflow.
+/// Prints the number of memories by workflow and status.
 fn print_counts(memories: &[Memory]) {
     let mut counts: BTreeMap<&str, BTreeMap<MemoryStatus, usize>> = BTreeMap::new();
     for memory in memories {
@@ -85,7 +85,7 @@ fn print_counts(memories: &[Memory]) {
     }
 }
 
-/// Draws active memories in an order given by the seed and their ids.
+/// Draws `count` active memories, in an order that depends on the seed and the memories' ids.
 fn draw_active(memories: Vec<Memory>, seed: u64, count: usize) -> Vec<Memory> {
     let mut active: Vec<_> =
         memories.into_iter().filter(|memory| memory.status == MemoryStatus::Active).collect();

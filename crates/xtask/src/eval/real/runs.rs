@@ -1,5 +1,5 @@
-//! Converts runs of the evaluation data to events. Labels (rewards, failure flags, blamed steps) are left
-//! out, so that no finding can be read off a label.
+//! Converts runs of the evaluation data to events. Labels (rewards, failure flags, blamed steps) are left out,
+//! so that no finding can be derived from a label.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::super::{EvalData, read_rows};
 use crate::fixtures::{Call, ConvertedRun, agent_turn};
 
-/// Files with runs, each in the folder of its data set.
+/// Paths of the files with runs, each in the folder of its data set.
 pub(super) const FILES: [&str; 10] = [
     "02a_tau_bench_airline/runs.jsonl",
     "02b_agentrx/tau_retail_runs.jsonl",
@@ -25,7 +25,7 @@ pub(super) const FILES: [&str; 10] = [
     "02f_reflexion/hotpotqa_runs.jsonl",
 ];
 
-/// A run of any data set. Fields that are not listed here are ignored.
+/// A run of any of the data sets. Fields that are not listed here are ignored.
 #[derive(Deserialize)]
 pub(super) struct Row {
     pub(super) run_id: String,
@@ -34,11 +34,11 @@ pub(super) struct Row {
     agent: Agent,
     #[serde(default)]
     steps: Vec<Entry>,
-    /// Steps nested in attempts, which one data set uses.
+    /// Attempts that contain the steps, in the one data set that nests them; `None` in all others.
     #[serde(default)]
     attempts: Option<Vec<Attempt>>,
     outcome: Outcome,
-    /// People's labels. Only the comparison reads them.
+    /// Labels given by people, which only the comparison reads; `None` where there are none.
     #[serde(default)]
     pub(super) labels: Option<Value>,
 }
@@ -64,7 +64,7 @@ struct Entry {
     role: String,
     #[serde(default)]
     i: u64,
-    /// Name of the speaking agent, with its activity in parentheses.
+    /// Name of the agent that speaks, with its activity in parentheses.
     #[serde(default)]
     agent: String,
     #[serde(default)]
@@ -81,13 +81,13 @@ struct Entry {
     output: String,
 }
 
-/// Reads all rows of a file. Fails when its data set is missing.
+/// Reads all rows of a file. Fails when the data set of the file is missing.
 pub(super) fn read_runs_file(data: &EvalData, file: &str) -> Result<Vec<Row>> {
     let (set, name) = file.split_once('/').expect("a file lies in the folder of its set");
     read_rows(&data.set_folder(set)?.join(name))
 }
 
-/// Groups the runs by workflow. The order of a workflow's runs does not depend on the order in the file.
+/// Groups the runs by workflow. The order of a workflow's runs does not depend on their order in the file.
 pub(super) fn group_by_workflow(rows: Vec<Row>) -> BTreeMap<String, Vec<ConvertedRun>> {
     let mut all: BTreeMap<String, BTreeMap<[u8; 32], ConvertedRun>> = BTreeMap::new();
     for row in rows {
@@ -98,12 +98,12 @@ pub(super) fn group_by_workflow(rows: Vec<Row>) -> BTreeMap<String, Vec<Converte
 }
 
 impl Row {
-    /// Returns true when the run failed.
+    /// Returns true when the data set says that the run failed.
     pub(super) fn is_failed(&self) -> bool {
         !self.outcome.success
     }
 
-    /// Converts the row to the run that its engine would have reported.
+    /// Converts the row to the run that the engine would have reported.
     pub(super) fn into_run(self) -> ConvertedRun {
         let attempts = self.attempts.into_iter().flatten().flat_map(|attempt| attempt.steps);
         let mut told = TurnBuilder::default();
@@ -122,7 +122,8 @@ impl Row {
     }
 }
 
-/// Finished turns, and the open one that may still get calls.
+/// Builds the turns of a trajectory: those that are finished, and an open turn to which calls may still be
+/// added.
 #[derive(Default)]
 struct TurnBuilder {
     turns: Vec<Value>,
@@ -165,7 +166,7 @@ impl TurnBuilder {
         }
     }
 
-    /// Opens a turn for a message. Where there are several agents, an agent's name is its step.
+    /// Opens a turn for a message. In data with several agents, the name of the agent becomes the step.
     fn open_message(&mut self, entry: Entry) {
         self.close_turn();
         let name = entry.agent.split(" (").next().unwrap_or_default().to_owned();
@@ -212,7 +213,8 @@ impl TurnBuilder {
     }
 }
 
-/// Builds a call. Arguments are the tool's own object where the data has one, otherwise its single text.
+/// Builds a call. Its arguments are the tool's own object if the data has one, otherwise an object with the
+/// single text of the call.
 fn build_call(at: usize, entry: &Entry, answer: Option<String>) -> Call {
     let object = serde_json::from_str(&entry.input).ok().filter(Value::is_object);
     Call {
@@ -223,7 +225,7 @@ fn build_call(at: usize, entry: &Entry, answer: Option<String>) -> Call {
     }
 }
 
-/// Returns the name of a tool's single argument.
+/// Returns the argument name for a tool whose calls have a single text.
 fn argument_name(tool: &str) -> &'static str {
     match tool {
         "mysql" => "query",

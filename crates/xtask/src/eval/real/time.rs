@@ -1,5 +1,5 @@
-//! Measures how long the heuristics take per run and per megabyte of trajectory. The absolute numbers depend
-//! on the machine; they show which workflow is slow and whether the time grows with the length.
+//! Measures how long the heuristics take per run and per megabyte of trajectory. The absolute numbers depend on
+//! the machine; they show which workflow is slow, and whether the time grows with the length of the trajectory.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -16,21 +16,21 @@ use super::super::EvalData;
 use super::runs::{FILES, group_by_workflow, read_runs_file};
 use crate::fixtures::ConvertedRun;
 
-/// Options of the measurement.
+/// Options of `cargo xtask eval time`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
 }
 
-/// Time and size of one investigated run.
+/// Time that the investigation of one run took, and the size of the run.
 struct InvestigationTiming {
     bytes: usize,
     ms: f64,
     found: usize,
 }
 
-/// Investigates every run once and prints the times by workflow.
+/// Investigates every run once and prints the times for each workflow.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     for file in FILES {
@@ -51,7 +51,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Investigates one run, read from its event as the program would, without memories or earlier findings.
+/// Measures the investigation of one run, which is read from its event as in production, without memories or
+/// earlier findings.
 fn time_investigation(run: &ConvertedRun) -> Result<InvestigationTiming> {
     let event = run.to_event();
     let document = event["data"]["trajectory"].to_string();
