@@ -135,8 +135,7 @@ const KEYS_ADDED: &[&str] = &[
 pub enum SampleOrder {
     /// The runs are sampled in a random order: a seeded shuffle of the whole window.
     Random,
-    /// The most recent runs are sampled first. This is only for comparison, because it has the bias that random
-    /// sampling avoids.
+    /// The most recent runs are sampled first. It is for comparison only, because it is biased.
     MostRecent,
 }
 

@@ -17,7 +17,7 @@ pub(super) fn render_keys(keys: &[Key]) -> Result<String> {
         let _ = writeln!(text, "\n{}", wrap_comment(&key.doc, WIDTH));
         if let KeyKind::Choice(words) = &key.kind {
             for (word, doc) in words {
-                let _ = writeln!(text, "#   \"{word}\": {doc}");
+                let _ = writeln!(text, "#   \"{word}\": {}", doc.replace('\n', " "));
             }
         }
         let _ = match (&key.default, &key.example) {

@@ -147,8 +147,10 @@ fn push_code(out: &mut String, code: &str, place: EscapeContext) {
 fn push_code_span(out: &mut String, code: &str) {
     let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest + 1);
-    // A backtick next to the fence would become part of it; Markdown strips one space on either side.
-    let pad = if code.starts_with('`') || code.ends_with('`') { " " } else { "" };
+    // A backtick next to the fence would become part of it. Markdown strips one space from both sides if there is one
+    // on both, so a text that has them needs another pair.
+    let has_spaces = code.starts_with(' ') && code.ends_with(' ') && !code.trim_matches(' ').is_empty();
+    let pad = if has_spaces || code.starts_with('`') || code.ends_with('`') { " " } else { "" };
     for piece in [fence.as_str(), pad, code, pad, fence.as_str()] {
         out.push_str(piece);
     }

@@ -41,6 +41,13 @@ fn what_could_become_a_link_a_mention_or_a_reference_is_code() {
 }
 
 #[test]
+fn spaces_at_both_ends_of_a_code_span_survive() {
+    check("``\\` ``", "``\\` ``");
+    check("` a `", "`  a  `");
+    check("` `", "` `");
+}
+
+#[test]
 fn text_cannot_close_its_code_span() {
     check("``a`b``", "``a`b``");
     check("x@y`https://evil.example", "``x@y`https://evil.example``");
@@ -168,9 +175,10 @@ proptest! {
     #[test]
     fn nothing_of_a_text_is_lost(text in texts()) {
         let (prose, codes) = read_code(&escape_markdown(&text, EscapeContext::Line));
-        let mut codes = codes.iter().map(|code| match code.strip_prefix(" `").map(|_| code).or(code.strip_suffix("` ").map(|_| code)) {
-            Some(padded) => padded[1..padded.len() - 1].to_owned(),
-            None => code.clone(),
+        // As CommonMark: one space is stripped from both sides, unless there is nothing else.
+        let mut codes = codes.iter().map(|code| {
+            let inner = code.strip_prefix(' ').and_then(|code| code.strip_suffix(' '));
+            inner.filter(|_| !code.trim_matches(' ').is_empty()).unwrap_or(code).to_owned()
         });
         let mut shown = String::new();
         let mut plain = prose.chars();
