@@ -120,18 +120,9 @@ pub fn close_retrospective(
     });
     // Runs were counted while this retrospective was open; without this check they would wait for the next event.
     let opened = state.open_if_due(&key, &policies.policy_for(&key), now);
-    let ready = Notice::ReportReady { retrospective: retrospective.id, epoch: retrospective.epoch }
-        .into_message(&key);
-    let messages =
-        applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged()).map(|change| {
-            let kind = change.effect.kind().to_owned();
-            Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }
-                .into_message(&key)
-        });
     let rules =
         if success { build_rule_use_batches(&retrospective, &investigations, policies) } else { Vec::new() };
-    let due = rules.iter().map(|used| Notice::RulesDue { batch: used.id }.into_message(&used.rule_scope));
-    let messages = messages.chain([ready]).chain(due).collect();
+    let messages = build_messages(&retrospective, &applied, &rules);
     let proposals = Vec::new();
     ClosedRetrospective {
         report,
@@ -144,6 +135,24 @@ pub fn close_retrospective(
         proposals,
         rules,
     }
+}
+
+/// Returns the messages of a closed retrospective: its changes of memory, its report, then the rule batches that are due.
+fn build_messages(
+    retrospective: &Retrospective,
+    applied: &AppliedBatch,
+    rules: &[RuleUseBatch],
+) -> Vec<Message> {
+    let key = &retrospective.key;
+    let effective = applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged());
+    let changes = effective.map(|change| {
+        let kind = change.effect.kind().to_owned();
+        Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }
+            .into_message(key)
+    });
+    let ready = Notice::ReportReady { retrospective: retrospective.id, epoch: retrospective.epoch };
+    let due = rules.iter().map(|used| Notice::RulesDue { batch: used.id }.into_message(&used.rule_scope));
+    changes.chain([ready.into_message(key)]).chain(due).collect()
 }
 
 /// Returns outcomes for the mutations of a batch that is not applied. The batch of a failed retrospective contains only
