@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # Where rustup puts cargo, for a shell that has not been told yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-.PHONY: help demo test chaos restarts loop dev ci gen fuzz prepare
+.PHONY: help demo test chaos restarts loop dev ci golden gen fuzz prepare
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
@@ -32,6 +32,10 @@ dev: prepare ## builds and runs `retro up` on a folder of its own (.dev) until C
 
 ci: ## what CI runs
 	bash .ci/run
+
+golden: ## records the state of a killed program, for later versions to continue from: `make golden NAME=0002-rules`
+	@bash .ci/prepare tests
+	GOLDEN_RECORD="$(NAME)" cargo test --package retro --test stories -- golden::the_current_versions
 
 gen: ## writes what is generated from the types
 	cargo xtask gen

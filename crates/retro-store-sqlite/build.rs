@@ -1,4 +1,5 @@
-//! Makes cargo rebuild when a migration file is added; the macro that embeds the migrations cannot do so itself.
+//! Tells cargo to rebuild if a migration file is added, which the macro that embeds the migrations cannot
+//! detect.
 
 fn main() {
     println!("cargo:rerun-if-changed=../../migrations/sqlite");

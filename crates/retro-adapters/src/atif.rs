@@ -1,11 +1,11 @@
 //! Parser for ATIF documents, which agent harnesses write.
 //!
-//! The format has no fields for workflow, outcome and task. The workflow is taken from the options, or else from the
-//! agent's name. The outcome and the task are taken from `extra.outcome` and `extra.task`, or else from the options.
+//! ATIF has no fields for workflow, outcome and task. The workflow comes from the options, or else from the
+//! agent's name. Outcome and task come from `extra.outcome` and `extra.task`, or else from the options.
 
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::json::JsonDocument;
 use retro_core::run::{Agent, RunFacts, RunKind, RunMemories, RunOutcome, Usage};
 use retro_events::run_completed::RunEvent;
@@ -52,16 +52,16 @@ pub(crate) fn parse_document(
     document: &Value,
     options: &ImportOptions,
 ) -> Result<Vec<ImportedRun>, Rejection> {
-    // Only validates: the document itself is sent unchanged.
+    // Validation only: the document itself is sent unchanged.
     atif::parse_trajectory(JsonDocument::from_value(document).root(), "")?;
-    let header: AtifHeader = field::deserialize_field(Code::TrajectoryInvalid, "", document)?;
+    let header: AtifHeader = field::deserialize_field(DeadLetterCode::TrajectoryInvalid, "", document)?;
     let agent = header.agent.as_ref();
     let workflow = choose_workflow(options, "agent.name", || {
         agent.and_then(|agent| agent.name.clone()).unwrap_or_else(|| "atif".to_owned())
     })?;
     let own_id = header.trajectory_id.clone().or_else(|| header.session_id.clone());
     let id = own_id.unwrap_or_else(|| format!("atif-{}", &content_hash(document)[..16]));
-    // `extra` is free-form: an unknown outcome there is not an error.
+    // `extra` is free-form, so an unknown outcome there is not an error.
     let own_outcome = header.extra.get("outcome").and_then(|word| RunOutcome::deserialize(word).ok());
     let own_task = header.extra.get("task").and_then(Value::as_str);
     let own_task = own_task.filter(|task| (1..=TASK_BYTES_MAX).contains(&task.len()));
@@ -89,8 +89,8 @@ pub(crate) fn parse_document(
 }
 
 impl AtifHeader {
-    /// Returns the first and the last timestamp of the entries. Timestamps without an offset are ambiguous and are
-    /// ignored. Both are `None` when the first is later than the last.
+    /// Returns the first and last timestamps of the entries. Timestamps without an offset are ambiguous and
+    /// are ignored. Both are `None` if the first is later than the last.
     fn time_range(&self) -> (Option<Timestamp>, Option<Timestamp>) {
         let mut times = self.steps.iter().filter_map(|step| step.timestamp.as_deref()?.parse().ok());
         let first: Option<Timestamp> = times.next();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// An ATIF document that is being built.
+/// An ATIF document under construction.
 #[derive(Serialize)]
 pub(crate) struct AtifDocument {
     schema_version: &'static str,
@@ -47,14 +47,15 @@ impl Observation {
 }
 
 impl AtifDocument {
-    /// Creates the document of an agent. A missing version is written as `unknown`, since the format requires a
-    /// version.
+    /// Creates the document of an agent. A missing version is written as `unknown`, because the format
+    /// requires one.
     pub(crate) fn new(name: &str, version: Option<&str>, model: Option<&str>) -> Self {
         let agent = json!({"name": name, "version": version.unwrap_or("unknown"), "model_name": model});
         Self { schema_version: "ATIF-v1.7", agent, steps: Vec::new() }
     }
 
-    /// Adds an entry whose source is `system`, `user` or `agent`. The message is a text or an array of parts.
+    /// Adds an entry with the source `system`, `user` or `agent`. The message is a string or an array of
+    /// parts.
     pub(crate) fn add_entry(&mut self, source: &'static str, message: impl Into<Value>) -> &mut Entry {
         let step_id = self.steps.len() + 1;
         self.steps.push(Entry { step_id, source, message: message.into(), ..Entry::default() });
@@ -67,7 +68,7 @@ impl AtifDocument {
 }
 
 impl Entry {
-    /// Adds an observation to the entry: the result of a tool call, or an observation that belongs to no call.
+    /// Adds an observation to the entry: the result of a tool call, or text without a call.
     pub(crate) fn add_result(&mut self, call: Option<&str>, content: &str, is_error: Option<bool>) {
         let mut result = json!({"content": content});
         if let Some(call) = call {

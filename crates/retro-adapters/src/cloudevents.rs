@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::ImportedRun;
 
-/// Parses one event in structured mode. The trajectory is validated here, so that the author of the file gets the path
-/// of an error immediately and not in a dead letter.
+/// Parses one event in structured mode. The trajectory is validated here, so the author of the file sees the
+/// path of an error immediately instead of in a dead letter.
 pub(crate) fn parse_document(document: &Value) -> Result<Vec<ImportedRun>, Rejection> {
     let event = RunEvent::from_envelope(Envelope::from_document(&JsonDocument::from_value(document))?)?;
     if let Some(trajectory) = event.trajectory() {

@@ -1,7 +1,7 @@
-//! Detects the format of a file. A format that is recognized but not supported yet is rejected by its name and never
-//! guessed at.
+//! Detects the format of a file. A format that is recognized but not supported yet is rejected by name; no
+//! format is guessed.
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use serde_json::Value;
 
 use crate::file_content::Content;
@@ -9,8 +9,8 @@ use crate::file_content::Content;
 /// A file format that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// CloudEvents of type `dev.retrospect.run.completed.v1`: a single event, an array of events, or one event per
-    /// line.
+    /// CloudEvents of type `dev.retrospect.run.completed.v1`: a single event, an array of events, or one
+    /// event per line.
     CloudEvents,
     /// ATIF documents: a single document, or one document per line.
     Atif,
@@ -21,7 +21,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the name of the format.
+    /// Returns the display name of the format.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CloudEvents => "CloudEvents",
@@ -32,11 +32,11 @@ impl Format {
     }
 }
 
-/// Maximum number of documents of a file that are inspected. More than one is needed, because some transcripts begin
-/// with a few lines of a different kind.
+/// Maximum number of documents of a file to inspect. More than one is needed, because some transcripts begin
+/// with a few lines of another kind.
 const DOCUMENTS_INSPECTED_MAX: usize = 10;
 
-/// Formats that are recognized but not supported yet, each with keys that occur together only in this format.
+/// Formats that are recognized but not supported yet, each with keys that occur together only in that format.
 const UNSUPPORTED: [(&str, &[&str]); 20] = [
     ("Claude Code web export", &["loglines"]),
     ("Claude Code transcript", &["type", "sessionId"]),
@@ -60,7 +60,8 @@ const UNSUPPORTED: [(&str, &[&str]); 20] = [
     ("chat messages", &["messages"]),
 ];
 
-/// Detects the format of a parsed file. Fails with `type_unknown` if the format is not recognized or not supported yet.
+/// Detects the format of a parsed file. Fails with `type_unknown` if the format is not recognized or not
+/// supported yet.
 pub(crate) fn detect_content(content: &Content, file_name: &str) -> Result<Format, Rejection> {
     let documents = content.list_documents();
     let looked_at = || documents.iter().take(DOCUMENTS_INSPECTED_MAX).map(|(_, document)| *document);
@@ -73,7 +74,7 @@ pub(crate) fn detect_content(content: &Content, file_name: &str) -> Result<Forma
             "unknown format; supported are CloudEvents, ATIF, SWE-agent .traj and tau2 results".to_owned()
         }
     };
-    Err(Rejection::of_message(Code::TypeUnknown, detail))
+    Err(Rejection::of_message(DeadLetterCode::TypeUnknown, detail))
 }
 
 fn supported_format(document: &Value, file_name: &str) -> Option<Format> {

@@ -1,26 +1,27 @@
-//! Parses the bytes of a file into JSON documents. The file may be compressed with Zstandard. It contains one document,
-//! an array of events, or one document per line.
+//! Parses the bytes of a file, possibly compressed with Zstandard, into JSON documents. The file contains one
+//! document, an array of events, or one document per line.
 
 use std::io::Read as _;
 
 use bytes::Bytes;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::json::{JsonBounds, JsonDocument, VALUES_MAX};
 use serde_json::Value;
 
 /// Maximum size of a file after decompression, in bytes. Benchmark results with several hundred runs fit.
 pub const FILE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// Maximum number of values and keys of a file. The ratio to the maximum size is the same as for the largest event.
+/// Maximum number of values and keys in a file, in the same ratio to the maximum size as for the largest
+/// event.
 const FILE_VALUES_MAX: usize = 8 * VALUES_MAX;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The parsed documents of a file.
+/// Parsed documents of a file.
 pub(crate) enum Content {
-    /// The file is one document or one array.
+    /// One document or one array.
     Single(Value),
-    /// The file has one document per line; each is stored with its line number, from 1.
+    /// One document per line, each with its 1-based line number.
     Lines(Vec<(usize, Value)>),
 }
 
@@ -37,14 +38,14 @@ impl Content {
     }
 }
 
-/// Decompresses and parses a file. Fails when the file is too large or contains invalid JSON.
+/// Decompresses and parses a file. Fails if the file is too large or contains invalid JSON.
 pub(crate) fn parse_file(bytes: &[u8]) -> Result<Content, Rejection> {
     let bytes = decompress(bytes)?;
     match parse_document(&bytes) {
         Ok(document) => Ok(Content::Single(document)),
-        // The file counts as lines only if its first line is a document; a broken single document keeps its own
-        // error.
-        Err(whole) if whole.code == Code::NotJson => parse_lines(&bytes).unwrap_or(Err(whole)),
+        // A file counts as lines only if its first line is a document, so a broken single document keeps its
+        // own error.
+        Err(whole) if whole.code == DeadLetterCode::NotJson => parse_lines(&bytes).unwrap_or(Err(whole)),
         Err(whole) => Err(whole),
     }
 }
@@ -69,16 +70,22 @@ fn parse_lines(bytes: &Bytes) -> Option<Result<Content, Rejection>> {
     Some(documents.collect::<Result<_, _>>().map(Content::Lines))
 }
 
-/// Decompresses a file that begins with the magic number of Zstandard. Stops at the size limit, because a small
-/// compressed file may decompress to any size.
+/// Decompresses a file that begins with the magic number of Zstandard. Stops at the size limit, because a
+/// small compressed file may expand to any size.
 fn decompress(bytes: &[u8]) -> Result<Bytes, Rejection> {
     if !bytes.starts_with(&ZSTD_MAGIC) {
         return Ok(Bytes::copy_from_slice(bytes));
     }
     let mut unpacked = Vec::new();
     let decoder = zstd::stream::read::Decoder::with_buffer(bytes);
+    // One byte beyond the limit, so the parser rejects the file instead of reading a part of it.
     decoder.and_then(|decoder| decoder.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut unpacked)).map_err(
-        |_| Rejection::of_message(Code::NotJson, "looks like a Zstandard file but cannot be decompressed"),
+        |_| {
+            Rejection::of_message(
+                DeadLetterCode::NotJson,
+                "looks like a Zstandard file but cannot be decompressed",
+            )
+        },
     )?;
     Ok(unpacked.into())
 }

@@ -8,7 +8,7 @@ mod file_content;
 mod swe_agent;
 mod tau2;
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{NameError, RunId, Workflow};
 use retro_core::run::RunOutcome;
 use retro_events::run_completed::RunEvent;
@@ -18,16 +18,16 @@ pub use file_content::FILE_BYTES_MAX;
 
 use file_content::Content;
 
-/// Facts that the caller supplies because a file may lack them.
+/// Facts supplied by the caller because a file may lack them.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// Workflow for runs whose format does not name a workflow. It also overrides a name derived from an environment, a
+    /// Workflow for runs whose format does not name one. Also overrides a name derived from an environment, a
     /// domain or an agent. CloudEvents keep their own workflow.
     pub workflow: Option<Workflow>,
-    /// Outcome for runs whose file does not state an outcome. With `None`, their outcome is unknown, and they are not
+    /// Outcome for runs whose file does not state one. If `None`, their outcome is unknown, and they are not
     /// used as evidence.
     pub outcome: Option<RunOutcome>,
-    /// Task for runs whose file does not name a task, at most [`TASK_BYTES_MAX`] bytes. Does not apply to CloudEvents.
+    /// Task for runs whose file does not name one, at most [`TASK_BYTES_MAX`] bytes. Ignored for CloudEvents.
     pub task: Option<String>,
 }
 
@@ -37,16 +37,16 @@ pub const TASK_BYTES_MAX: usize = retro_events::field::SHORT_TEXT_BYTES_MAX;
 /// A run imported from a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedRun {
-    /// Location of the run in the file, such as `line 3` or `simulations[2]`; empty if the file describes only this
-    /// run.
+    /// Location of the run in the file, such as `line 3` or `simulations[2]`; empty if the file describes
+    /// only this run.
     pub location: String,
-    /// The `run.completed` event, including the run's trajectory.
+    /// `run.completed` event, including the run's trajectory.
     pub event: RunEvent,
 }
 
-/// Parses all runs of a file, in order. The file name is used if the content alone does not identify the format. Either
-/// all runs are imported or the file is rejected. The rejection has the code `type_unknown` if the format is not
-/// supported; otherwise it contains the path of the first invalid field.
+/// Parses all runs of a file, in order. The file name is used if the content alone does not identify the
+/// format. Either all runs are imported or the file is rejected. The rejection has the code `type_unknown` if
+/// the format is not supported; otherwise it contains the path of the first invalid field.
 pub fn import_file(
     bytes: &[u8],
     file_name: &str,
@@ -57,12 +57,13 @@ pub fn import_file(
     import_content(format, &content, options)
 }
 
-/// Detects the format of a file. Fails with `type_unknown` if the format is not recognized or not supported yet.
+/// Detects the format of a file. Fails with `type_unknown` if the format is not recognized or not supported
+/// yet.
 pub fn detect_format(bytes: &[u8], file_name: &str) -> Result<Format, Rejection> {
     detect::detect_content(&file_content::parse_file(bytes)?, file_name)
 }
 
-/// Parses all runs of a file that has the given format.
+/// Parses all runs of a file in the given format.
 pub fn import_file_as(
     format: Format,
     bytes: &[u8],
@@ -106,7 +107,7 @@ fn join_locations(outer: &str, inner: &str) -> String {
     }
 }
 
-/// Parses a run id. Fails with the given `path` if the text is not a valid name.
+/// Parses a run id. Fails with a rejection of the field at `path` if the text is not a valid name.
 fn parse_run_id(path: &str, text: String) -> Result<RunId, Rejection> {
     RunId::new(text).map_err(|error| name_rejection(path, &error))
 }
@@ -122,11 +123,11 @@ fn choose_workflow(
     }
 }
 
-/// Returns the task of a run. A task in the file takes precedence over the option.
+/// Returns the task of a run. A task in the file takes precedence over the one in the options.
 fn choose_task(options: &ImportOptions, own: Option<String>) -> Option<String> {
     own.or_else(|| options.task.clone())
 }
 
 fn name_rejection(path: &str, error: &NameError) -> Rejection {
-    Rejection::of_field(Code::FieldInvalid, path, error.to_string())
+    Rejection::of_field(DeadLetterCode::FieldInvalid, path, error.to_string())
 }

@@ -1,12 +1,13 @@
-//! Parser for SWE-agent trajectories (`.traj`), both the early ones with fenced commands and those with function calls.
+//! Parser for SWE-agent trajectories (`.traj`), both early ones with fenced commands and those with function
+//! calls.
 //!
-//! `trajectory` contains the agent's thoughts, actions and observations, `history` contains its prompts, and `info`
-//! says how the run ended. The demonstration at the start of some histories comes from another run and is skipped. The
-//! tool of an action is the first word of its command if that is one of SWE-agent's own commands, and `bash` otherwise,
-//! so that all variants of a file give the same result.
+//! `trajectory` contains the agent's thoughts, actions and observations, `history` its prompts, and `info`
+//! the way the run ended. The demonstration at the start of some histories comes from another run and is
+//! skipped. The tool of an action is the first word of its command if that is one of SWE-agent's own
+//! commands, and `bash` otherwise, so all variants of a file give the same result.
 
 use retro_core::canonical::content_hash;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::run::{Agent, RunFacts, RunKind, RunMemories, RunOutcome, Usage};
 use retro_events::field;
 use retro_events::run_completed::RunEvent;
@@ -17,7 +18,7 @@ use crate::atif_document::{AtifDocument, Call};
 use crate::{ImportOptions, ImportedRun, choose_task, choose_workflow, parse_run_id};
 
 const SOURCE: &str = "retro-emit/swe-agent";
-/// Tool name for every command that is not one of SWE-agent's own.
+/// Tool name of every command that is not one of SWE-agent's own.
 const SHELL: &str = "bash";
 /// Names of SWE-agent's own commands, including those of the CTF challenges.
 const SWE_AGENT_COMMANDS: [&str; 22] = [
@@ -94,13 +95,13 @@ pub(crate) fn parse_document(
     document: &Value,
     options: &ImportOptions,
 ) -> Result<Vec<ImportedRun>, Rejection> {
-    let traj: Traj = field::deserialize_field(Code::TrajectoryInvalid, "", document)?;
+    let traj: Traj = field::deserialize_field(DeadLetterCode::TrajectoryInvalid, "", document)?;
     let replay = ReplayConfig::from_value(&traj.replay_config);
     let workflow = choose_workflow(options, "environment", || match &traj.environment {
         Some(environment) => format!("swe-agent-{environment}"),
         None => "swe-agent".to_owned(),
     })?;
-    // The same problem is attempted again and again; only the content distinguishes the attempts.
+    // One problem is attempted many times, and only the content distinguishes the attempts.
     let problem = replay.problem().unwrap_or("swe-agent");
     let id = parse_run_id(
         "replay_config.problem_statement.id",
@@ -141,9 +142,9 @@ impl Traj {
         let version = agent.and_then(|agent| agent.version.as_deref());
         let model = agent.and_then(|agent| agent.model.as_deref());
         let mut atif = AtifDocument::new("swe-agent", version, model);
-        let told = self.history.into_iter().filter(|told| !told.is_demo);
-        for told in told.take_while(|told| told.role != "assistant") {
-            atif.add_entry(if told.role == "system" { "system" } else { "user" }, told.content);
+        let entries = self.history.into_iter().filter(|entry| !entry.is_demo);
+        for entry in entries.take_while(|entry| entry.role != "assistant") {
+            atif.add_entry(if entry.role == "system" { "system" } else { "user" }, entry.content);
         }
         for (nth, step) in self.trajectory.into_iter().enumerate() {
             step.add_to(&mut atif, nth + 1);
@@ -156,7 +157,7 @@ impl Step {
     fn add_to(self, atif: &mut AtifDocument, number: usize) {
         let command = self.action.trim_end();
         let thought = self.thought.filter(|thought| !thought.trim().is_empty());
-        // No command means that SWE-agent could not parse the response, so its full text is all there is.
+        // Without a command, SWE-agent could not parse the response, so its full text is all there is.
         let message = match thought {
             Some(thought) => thought,
             None if command.is_empty() => self.response.unwrap_or_default(),
@@ -183,9 +184,9 @@ fn tool_name(command: &str) -> &str {
 }
 
 impl Info {
-    /// Derives the outcome from the exit status. `submitted` with a submission is a success; a submission that was
-    /// forced by a limit is a failure. Without an exit status, the file does not say how the run ended, so the outcome
-    /// is taken from the options.
+    /// Derives the outcome from the exit status. `submitted` with a submission is a success; a submission
+    /// forced by a limit is a failure. Without an exit status, the file does not say how the run ended, so
+    /// the outcome comes from the options.
     fn decide_outcome(&self, options: &ImportOptions) -> RunOutcome {
         let submitted = self.submission.as_deref().is_some_and(|text| !text.trim().is_empty());
         match self.exit_status.as_deref().unwrap_or_default() {
@@ -202,8 +203,8 @@ impl Info {
 }
 
 impl ModelStats {
-    /// Returns the usage; `None` if nothing was measured. Zeros are ignored, because replayed runs write them for
-    /// values that were not measured.
+    /// Returns the usage, or `None` if nothing was measured. Zeros are ignored, because replayed runs write
+    /// them for values that were not measured.
     fn to_usage(&self) -> Option<Usage> {
         let usage = Usage {
             input_tokens: self.tokens_sent.filter(|tokens| *tokens > 0),
@@ -214,7 +215,7 @@ impl ModelStats {
     }
 }
 
-/// Replay configuration of the run, which newer versions store as an object or as JSON text.
+/// Replay configuration of the run. Newer versions store it as an object or as a JSON string.
 struct ReplayConfig(Value);
 
 impl ReplayConfig {
@@ -245,6 +246,7 @@ impl ReplayConfig {
 
     fn commit(&self) -> Option<String> {
         let commit = self.text_at("/env/repo/base_commit")?;
+        // A branch or tag may be given instead, which identifies no commit.
         (commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| commit.to_owned())
     }
 }

@@ -1,14 +1,15 @@
-//! Parser for tau2 simulation results: a results file with all its simulations, or one simulation of a results folder.
+//! Parser for tau2 simulation results: a results file with all its simulations, or one simulation from a
+//! results folder.
 //!
-//! The reward is used only for the outcome. Only the name of a task is read: the descriptions of tasks, the checks and
-//! the reviews contain the expected answers and are never read. Times without an offset are interpreted as UTC.
+//! The reward is used only for the outcome. Of a task, only the name is read: task descriptions, checks and
+//! reviews contain the expected answers. Times without an offset are interpreted as UTC.
 
 mod messages;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::run::{Agent, RunFacts, RunKind, RunMemories, RunOutcome, Usage};
 use retro_events::field;
 use retro_events::run_completed::RunEvent;
@@ -59,7 +60,7 @@ struct RewardInfo {
     reward: f64,
 }
 
-/// Parses a results file, which gives one run per simulation, or a single simulation.
+/// Parses a results file into one run per simulation, or parses a single simulation.
 pub(crate) fn parse_document(
     document: &Value,
     options: &ImportOptions,
@@ -67,11 +68,11 @@ pub(crate) fn parse_document(
     let Some(info) = document.get("info").filter(|_| document.get("termination_reason").is_none()) else {
         return Ok(vec![parse_simulation(document, "", &Info::default(), options)?]);
     };
-    let info: Info = field::deserialize_field(Code::TrajectoryInvalid, "info", info)?;
+    let info: Info = field::deserialize_field(DeadLetterCode::TrajectoryInvalid, "info", info)?;
     let simulations = document.get("simulations").and_then(Value::as_array).filter(|found| !found.is_empty());
     let Some(simulations) = simulations else {
         let detail = "contains no run; if the simulations are files in a folder, import those";
-        return Err(Rejection::of_field(Code::TrajectoryInvalid, "simulations", detail));
+        return Err(Rejection::of_field(DeadLetterCode::TrajectoryInvalid, "simulations", detail));
     };
     let read =
         |(nth, simulation)| parse_simulation(simulation, &format!("simulations[{nth}]"), &info, options);
@@ -84,7 +85,8 @@ fn parse_simulation(
     info: &Info,
     options: &ImportOptions,
 ) -> Result<ImportedRun, Rejection> {
-    let simulation: Simulation = field::deserialize_field(Code::TrajectoryInvalid, place, document)?;
+    let simulation: Simulation =
+        field::deserialize_field(DeadLetterCode::TrajectoryInvalid, place, document)?;
     let workflow = choose_workflow(options, "info.environment_info.domain_name", || {
         info.environment_info
             .domain_name
@@ -129,8 +131,8 @@ impl Simulation {
         }
     }
 
-    /// Derives the outcome from the termination reason. The reward decides only if the run ended normally, because an
-    /// aborted run was never judged.
+    /// Derives the outcome from the termination reason. The reward counts only if the run ended normally,
+    /// because an aborted run was never judged.
     fn decide_outcome(&self, options: &ImportOptions) -> RunOutcome {
         let reward = self.reward_info.as_ref().map(|info| info.reward);
         match self.termination_reason.as_str() {
@@ -141,14 +143,14 @@ impl Simulation {
             "user_stop" | "agent_stop" => match reward {
                 Some(reward) if reward >= 1.0 => RunOutcome::Success,
                 Some(_) => RunOutcome::Failure,
-                // The run ended normally and was not judged.
+                // The run ended normally but was not judged.
                 None => options.outcome.unwrap_or(RunOutcome::Unknown),
             },
             _ => RunOutcome::Failure,
         }
     }
 
-    /// Returns the agent's token usage and cost, without those of the simulated user.
+    /// Returns the agent's token usage and cost, excluding those of the simulated user.
     fn agent_usage(&self) -> Option<Usage> {
         let usages = || {
             let messages = self.messages.iter().flatten().filter(|message| message.role == "assistant");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use retro_adapters::{Format, ImportOptions, ImportedRun, detect_format, import_file, import_file_as};
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::Workflow;
 use retro_core::run::RunOutcome;
 use retro_core::trajectory::Trajectory;
@@ -32,7 +32,7 @@ fn structured_event(run: &ImportedRun) -> serde_json::Value {
     serde_json::from_slice(&run.event.envelope.to_structured().payload).expect("an event is JSON")
 }
 
-/// Columns: workflow, run, outcome, turns, calls, failed calls.
+/// Describes a run in columns: workflow, run, outcome, turns, calls, failed calls.
 fn describe_run(run: &ImportedRun) -> String {
     let turns = parse_trajectory(run).turns;
     let calls = || turns.iter().flat_map(|turn| &turn.calls);
@@ -230,7 +230,7 @@ fn an_unsupported_format_is_named_in_the_rejection() {
         ("unsupported/openhands-conversation.json", "OpenHands conversation state"),
     ] {
         let rejection = import_fixture(path).unwrap_err();
-        assert_eq!(rejection.code, Code::TypeUnknown);
+        assert_eq!(rejection.code, DeadLetterCode::TypeUnknown);
         assert_eq!(rejection.detail, format!("not supported yet: {name}"));
     }
     let rejection = import_file(b"{\"a\": 1}", "a.json", &ImportOptions::default()).unwrap_err();
@@ -238,7 +238,7 @@ fn an_unsupported_format_is_named_in_the_rejection() {
 }
 
 #[track_caller]
-fn check_rejection(name: &str, text: &str, code: Code, path: Option<&str>) {
+fn check_rejection(name: &str, text: &str, code: DeadLetterCode, path: Option<&str>) {
     let rejection =
         import_file(text.as_bytes(), name, &ImportOptions::default()).expect_err("the file is broken");
     assert_eq!((rejection.code, rejection.path.as_deref()), (code, path), "{rejection}");
@@ -261,29 +261,34 @@ fn a_broken_file_is_refused_with_the_location_of_the_error() {
         event.to_string()
     };
     for (name, text, code, path) in [
-        ("", "", Code::NotJson, None),
-        ("", "{", Code::NotJson, None),
-        ("", cut.as_str(), Code::NotJson, Some("line 2")),
-        ("", lines.as_str(), Code::FieldInvalid, Some("line 2: data.run_id")),
-        ("", with_bad_log.as_str(), Code::TrajectoryInvalid, Some("data.trajectory.steps[0].source")),
+        ("", "", DeadLetterCode::NotJson, None),
+        ("", "{", DeadLetterCode::NotJson, None),
+        ("", cut.as_str(), DeadLetterCode::NotJson, Some("line 2")),
+        ("", lines.as_str(), DeadLetterCode::FieldInvalid, Some("line 2: data.run_id")),
+        (
+            "",
+            with_bad_log.as_str(),
+            DeadLetterCode::TrajectoryInvalid,
+            Some("data.trajectory.steps[0].source"),
+        ),
         (
             "a.traj",
             r#"{"trajectory": [{"action": "ls"}, {"action": 7}]}"#,
-            Code::TrajectoryInvalid,
+            DeadLetterCode::TrajectoryInvalid,
             Some("trajectory[1].action"),
         ),
-        ("a.traj.zst", r#"{"trajectory": 7}"#, Code::TrajectoryInvalid, Some("trajectory")),
-        ("", results.as_str(), Code::TrajectoryInvalid, Some("simulations[0].messages[0].role")),
+        ("a.traj.zst", r#"{"trajectory": 7}"#, DeadLetterCode::TrajectoryInvalid, Some("trajectory")),
+        ("", results.as_str(), DeadLetterCode::TrajectoryInvalid, Some("simulations[0].messages[0].role")),
         (
             "",
             r#"{"schema_version": "ATIF-v9", "steps": []}"#,
-            Code::TrajectoryInvalid,
+            DeadLetterCode::TrajectoryInvalid,
             Some("schema_version"),
         ),
         (
             "",
             r#"{"schema_version": "ATIF-v1.1", "steps": [{"source": "agent", "tool_calls": [{}]}]}"#,
-            Code::TrajectoryInvalid,
+            DeadLetterCode::TrajectoryInvalid,
             Some("steps[0].tool_calls[0].function_name"),
         ),
     ] {
@@ -298,8 +303,8 @@ fn a_decompression_bomb_is_refused() {
     let endless = vec![b' '; retro_adapters::FILE_BYTES_MAX + 2];
     let small = zstd::encode_all(endless.as_slice(), 1).unwrap();
     assert!(small.len() < 100_000);
-    assert_eq!(detect_format(&small, "a.json.zst").unwrap_err().code, Code::Oversized);
-    assert_eq!(detect_format(&small[..20], "a.json.zst").unwrap_err().code, Code::NotJson);
+    assert_eq!(detect_format(&small, "a.json.zst").unwrap_err().code, DeadLetterCode::Oversized);
+    assert_eq!(detect_format(&small[..20], "a.json.zst").unwrap_err().code, DeadLetterCode::NotJson);
 }
 
 proptest! {

@@ -1,5 +1,5 @@
-//! Computes the waits between attempts within one process. The redelivery of messages is not covered: messages are
-//! redelivered by the broker, and their attempts are counted in the database.
+//! Computes the waits between attempts within one process. Redelivery is not covered: the broker redelivers
+//! messages, and their attempts are counted in the database.
 
 use std::time::Duration;
 
@@ -26,17 +26,18 @@ impl Backoff {
 
     /// Returns the next wait of the sequence.
     pub fn next_wait(&mut self) -> Duration {
+        // The sequence never ends; the fallback only avoids a panic.
         self.waits.next().unwrap_or(self.wait_max)
     }
 
-    /// Resets the backoff after a success, so that the next wait is the first one again.
+    /// Resets the sequence after a success: the next wait is the first one again.
     pub fn reset(&mut self) {
         self.waits = self.builder.build();
     }
 }
 
-/// Returns the wait after `attempts` failures. It is `first` after the first failure, doubles with each further
-/// failure, and is at most `longest`.
+/// Returns the wait after `attempts` failures: `first` after the first failure, doubled with each further
+/// failure, and at most `longest`.
 pub fn exponential_wait(first: Duration, attempts: u32, longest: Duration) -> Duration {
     // 2^16 times `first` is beyond any `longest`, and a larger shift would overflow.
     let factor = 1u32 << attempts.saturating_sub(1).min(16);

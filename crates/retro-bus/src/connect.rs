@@ -1,4 +1,4 @@
-//! Connects to the broker and describes its errors.
+//! Connects to the broker and defines its errors.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::backoff;
 use crate::permission_violations::PermissionViolations;
 use crate::topology::{StreamSizes, TopologyMode};
 
-/// Interval at which the client pings the server. With the client's default of one minute, a connection that hangs
-/// would be noticed only after three minutes.
+/// Interval at which the client pings the server. With the client's default of one minute, a hanging
+/// connection would be noticed only after three minutes.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// Longest wait for the broker's answer. A publication takes only milliseconds: with `sync_interval: always` it costs
-/// one fsync.
+/// Timeout for the broker's response. A publication takes only milliseconds: with `sync_interval: always` it
+/// costs one fsync.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const RECONNECT_WAIT_MIN: Duration = Duration::from_millis(50);
-/// Longest wait between attempts to reconnect. A supervised broker is back within a second, so a much longer wait would
-/// only delay the connection.
+/// Maximum wait between attempts to reconnect. A supervised broker is back within a second, so a much longer
+/// wait would only delay the connection.
 const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Address of the broker and the size limits of its streams.
+/// Configuration of a connection to the broker.
 #[derive(Debug, Clone)]
 pub struct BusConfig {
     /// One or more addresses `nats://[user:password@]host:port`, separated by commas.
@@ -32,7 +32,7 @@ pub struct BusConfig {
     pub name: String,
     /// Size limits of the streams.
     pub sizes: StreamSizes,
-    /// Says whether this process creates streams and consumers or expects them to exist.
+    /// Mode that decides whether this process creates streams and consumers or expects them to exist.
     pub topology_mode: TopologyMode,
 }
 
@@ -48,13 +48,13 @@ impl BusConfig {
     }
 }
 
-/// Reason why a request to the broker failed.
+/// Failure of a request to the broker.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
     /// The address of the broker cannot be parsed.
     #[error("the broker's address cannot be parsed: {0}")]
     Address(String),
-    /// The broker is unreachable or did not answer in time; the same call may succeed later.
+    /// The broker is unreachable or did not respond in time; the same call may succeed later.
     #[error("the broker did not do it: {action}: {reason}")]
     Unavailable {
         /// The request that failed.
@@ -69,7 +69,7 @@ pub enum BusError {
     Refused {
         /// User name with which the connection logged in.
         user: String,
-        /// Subject to which the user may not publish. For a request, it is the subject to which the request was sent.
+        /// Subject to which the user may not publish; for a request, the subject of the request.
         subject: String,
     },
     /// A stream or consumer does not exist, and this process may not create it.
@@ -120,8 +120,8 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Starts connecting in the background and returns immediately, even while the broker is unreachable. Fails only
-    /// when the address cannot be parsed.
+    /// Starts connecting in the background and returns immediately, even while the broker is unreachable.
+    /// Fails only if the address cannot be parsed.
     pub async fn connect(config: BusConfig) -> Result<Self, BusError> {
         let addresses = parse_addresses(&config.url)?;
         let login = addresses.iter().find_map(Login::from_address);
@@ -162,17 +162,17 @@ impl Bus {
         })
     }
 
-    /// Returns whether the connection is currently up.
+    /// Returns `true` if the connection is currently up.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
 
-    /// Returns whether the broker rejected the credentials at the latest attempt to connect.
+    /// Returns `true` if the broker rejected the credentials at the latest attempt to connect.
     pub fn is_login_refused(&self) -> bool {
         self.violations.is_login_refused()
     }
 
-    /// Returns a sentence that says why the connection is down; `None` if it is up.
+    /// Returns the reason why the connection is down, as a sentence; `None` if it is up.
     pub fn connection_problem(&self) -> Option<String> {
         if self.is_connected() {
             return None;
@@ -184,8 +184,8 @@ impl Bus {
         })
     }
 
-    /// Flushes buffered messages, such as acknowledgements, and waits at most `longest` until the broker has
-    /// received them.
+    /// Flushes buffered messages, such as acknowledgements, and waits at most `longest` for the broker to
+    /// receive them.
     pub async fn flush(&self, longest: Duration) -> Result<(), BusError> {
         tokio::time::timeout(longest, self.client.flush())
             .await
@@ -201,8 +201,8 @@ struct Login {
 }
 
 impl Login {
-    /// Reads user and password from an address; `None` if it contains none. The client itself ignores credentials in an
-    /// address.
+    /// Reads user and password from an address; `None` if the address contains none. The client itself
+    /// ignores credentials in an address.
     fn from_address(address: &ServerAddr) -> Option<Self> {
         let user = percent_decode(address.username()?);
         Some(Self { user, password: percent_decode(address.password().unwrap_or_default()) })
@@ -211,7 +211,7 @@ impl Login {
 
 fn connect_options(login: Option<Login>) -> ConnectOptions {
     let prefix = inbox_prefix(login.as_ref().map(|login| login.user.as_str()));
-    // A user may subscribe to its own inbox only, so the client's default prefix would be refused.
+    // A user may subscribe only to its own inbox, so the client's default prefix would be refused.
     let options = ConnectOptions::new().custom_inbox_prefix(prefix);
     match login {
         Some(Login { user, password }) => options.user_and_password(user, password),

@@ -5,20 +5,21 @@
 //! dropped. A message that makes its handler panic, or kills the whole process, must neither stop the stream nor affect
 //! other messages.
 //!
-//! **The design.** Messages delivered for the first time go to the handler as one batch, since one transaction for many
-//! messages is fast. The handler runs in a separate task. A message that was delivered before is handled *alone*, and
-//! its attempt is counted in the database *before* the handler runs, so a message that kills the process is recognized
-//! as a suspect. If the handler panics on a batch, its messages are handled alone in the same way, so that only the
-//! message that causes the panic fails again. After [`ATTEMPTS_MAX`] attempts that message becomes a dead letter. The
-//! first delivery is an attempt that is not counted in the database. The common case therefore costs nothing, and the
-//! count in the database is one too low. The count of a handled message is deleted, because the message may be
-//! redelivered each time its acknowledgement is lost. A message that is a dead letter is only acknowledged when it is
-//! redelivered. Handling it again would start a new count of its attempts, and a message that kills the process would
-//! do so again.
+//! **The design.** Messages delivered for the first time go to the handler as one batch, because one
+//! transaction for many messages is fast. The handler runs in a separate task. A message that was delivered
+//! before is handled *alone*, and its attempt is counted in the database *before* the handler runs, so a
+//! message that kills the process is recognized as a suspect. If the handler panics on a batch, its messages
+//! are handled alone in the same way, so only the message that causes the panic fails again. After
+//! [`ATTEMPTS_MAX`] attempts that message becomes a dead letter. The first delivery is an attempt that is not
+//! counted in the database. The common case therefore costs nothing, and the count in the database is one too
+//! low. The count of a handled message is deleted, because the message may be redelivered each time its
+//! acknowledgement is lost. A message that is already a dead letter is acknowledged without handling it when
+//! it is redelivered. Handling it would start a new count of its attempts, and a message that kills the
+//! process would do so again.
 //!
-//! A handler that takes too long is cancelled, which counts as an attempt. If it cannot be cancelled because it never
-//! yields, the [`Watchdog`] ends the process. A handler that aborts or exhausts memory ends the process, too. In both
-//! cases the message is redelivered to a new process.
+//! A handler that takes too long is cancelled, which counts as an attempt. If it cannot be cancelled because
+//! it never yields, the [`Watchdog`] ends the process. A handler that aborts or exhausts memory ends the
+//! process as well. In both cases the message is redelivered to a new process.
 //!
 //! Acknowledgements are sent after the commit; the last one of a batch is confirmed by the broker. Even a confirmed
 //! acknowledgement may be lost: after a crash of the broker some messages are redelivered, and the inbox recognizes
@@ -29,9 +30,9 @@
 //! costs no attempt); after a restart it costs one attempt. A late acknowledgement may remove a message that another
 //! process is handling again. Both processes commit through the inbox, so nothing is lost.
 //!
-//! **Rejected.** Attempts could be limited by `max_deliver` and the broker's advisories and not counted in the
-//! database. But an advisory is a message that can be lost, and it does not contain the payload of the message that
-//! failed.
+//! **Rejected.** `max_deliver` and the broker's advisories could limit the attempts without counting them in
+//! the database. But an advisory is itself a message that can be lost, and it does not contain the payload of
+//! the failed message.
 
 mod acknowledge;
 pub(crate) mod direct_get;
@@ -60,44 +61,45 @@ use pull::{Incoming, PullEvent, PullSubscription};
 /// Maximum number of attempts to handle a message. A message that is snoozed for a temporary problem does not use up an
 /// attempt, so five failures are not a coincidence.
 pub const ATTEMPTS_MAX: u32 = 5;
-/// Maximum number of unacknowledged messages of a consumer, including deferred ones. There is space for several batches
-/// and for deferred messages, so that these do not stop the other messages.
+/// Maximum number of unacknowledged messages of a consumer, including deferred ones. Large enough for several
+/// batches and many deferred messages, so that deferred messages do not block the others.
 const ACK_PENDING_MAX: u32 = 4096;
-/// Longest time that a message may stay unacknowledged before it is redelivered. It is far longer than handling takes,
-/// and short enough to wait for after a crash.
+/// Time that a message may stay unacknowledged before it is redelivered. Far longer than handling takes, and
+/// short enough to wait for after a crash.
 pub const ACK_WAIT: Duration = Duration::from_secs(30);
-/// Longest time that a handler may run. A handler normally takes milliseconds; this limit ends one that hangs.
+/// Timeout for a handler. A handler normally takes milliseconds; the timeout ends one that hangs.
 const HANDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Wait after the first failure for which the handler gave no delay, such as a panic. It doubles with each failure.
+/// Wait after the first failure for which the handler gave no delay, such as a panic. Doubles with each
+/// failure.
 const RETRY_WAIT_MIN: Duration = Duration::from_secs(1);
-/// Longest wait at shutdown for the broker to receive the last acknowledgements. A lost acknowledgement is harmless,
-/// because the inbox recognizes a redelivered message.
+/// Timeout at shutdown for flushing the last acknowledgements. A lost acknowledgement is harmless, because
+/// the inbox recognizes a redelivered message.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-/// Value of the metric label that names the messaging system.
+/// Name of the messaging system in metric labels.
 pub(crate) const MESSAGING_SYSTEM: &str = "nats";
 
-/// The messages that a consumer receives, and the limits for handling them.
+/// Messages that a consumer receives, and limits for handling them.
 #[derive(Debug, Clone)]
 pub struct Subscription {
     /// Name of the stream to read; see [`topology`].
     pub stream: String,
     /// Fault label for the acknowledgement of a message of this subscription.
     pub ack_label: Label,
-    /// Subjects of the stream to read, which may contain wildcards.
+    /// Subjects to read from the stream, which may contain wildcards.
     pub subjects: Vec<String>,
     /// Maximum number of messages passed to the handler at once.
     pub batch_max: usize,
     /// Number of failed attempts after which a message becomes a dead letter.
     pub attempts_max: u32,
-    /// Wait after the first failure for which the handler gave no delay. It doubles with each failure, up to one
+    /// Wait after the first failure for which the handler gave no delay. Doubles with each failure, up to one
     /// minute.
     pub retry_wait_min: Duration,
-    /// Maximum number of messages that are delivered but not acknowledged. The broker delivers no more until some are
+    /// Maximum number of delivered but unacknowledged messages. The broker delivers no more until some are
     /// acknowledged.
     pub ack_pending_max: u32,
     /// Time that the broker waits for an acknowledgement or a progress report before it redelivers a message.
     pub ack_wait: Duration,
-    /// Longest time that the handler may run. After that it is cancelled, which counts as an attempt.
+    /// Timeout for the handler. A handler that exceeds it is cancelled, which counts as an attempt.
     pub handle_timeout: Duration,
     /// Watchdog that ends the process if a handler cannot be cancelled.
     pub watchdog: Watchdog,
@@ -117,6 +119,7 @@ impl Subscription {
             stream: stream.into(),
             ack_label: acknowledging,
             subjects: subjects.iter().map(|subject| (*subject).to_owned()).collect(),
+            // A batch of 0 messages would never fetch any.
             batch_max: batch_max.max(1),
             attempts_max: ATTEMPTS_MAX,
             retry_wait_min: RETRY_WAIT_MIN,
@@ -175,29 +178,29 @@ enum SubscriptionEnd {
     Unresponsive,
 }
 
-/// A consumer with its connection and its stores.
+/// A consumer with its connection and its store.
 struct Worker {
     bus: Bus,
     consumer: Arc<dyn Consumer>,
     subscription: Subscription,
     store: Arc<dyn DeliveryStore>,
-    /// Stream positions of messages that were deferred without using up an attempt. There are at most as many as
-    /// messages that may be pending.
+    /// Deferred messages by stream position, at most as many as may be pending. Deferring does not use up an
+    /// attempt.
     deferred: Mutex<HashMap<u64, Deferral>>,
 }
 
-/// How a deferred message is handled when it is redelivered. Deferring does not use up an attempt.
+/// Way of handling a deferred message when it is redelivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deferral {
-    /// The message is handled in a batch, as if delivered for the first time, because its handler returned an outcome
-    /// and so did not crash.
+    /// The message is handled in a batch, as if delivered for the first time. Its handler returned an
+    /// outcome, so the message does not crash it.
     Snoozed,
     /// The message is handled alone, like any redelivered message, because it may crash its handler.
     Suspect,
 }
 
 impl Worker {
-    /// Subscribes and handles batches. Returns when the consumer is stopped or the broker is unresponsive. Fails when
+    /// Subscribes and handles batches. Returns when the consumer is stopped or the broker is unresponsive. Fails if
     /// the subscription breaks.
     async fn consume_batches(
         &self,
@@ -225,7 +228,7 @@ impl Worker {
         }
     }
 
-    /// Handles a batch until each of its messages is acknowledged, deferred or dead-lettered.
+    /// Handles a batch until each message is acknowledged, deferred or dead-lettered.
     async fn handle_batch(&self, batch: Vec<Incoming>) {
         self.record_batch_metrics(&batch);
         let (fresh, suspects): (Vec<_>, Vec<_>) =
@@ -233,6 +236,7 @@ impl Worker {
         let mut acks = PendingAcks::new(&self.bus);
         let broken = if fresh.is_empty() { Vec::new() } else { self.handle_together(fresh, &mut acks).await };
         for one in broken.into_iter().chain(suspects) {
+            // The next message may kill the process, so the acknowledgements so far must not wait for it.
             acks.send_all().await;
             self.handle_alone(one, &mut acks).await;
         }
@@ -247,6 +251,7 @@ impl Worker {
     }
 
     fn is_fresh(&self, delivery: &Delivery) -> bool {
+        // Removed in any case: an entry applies only to the next delivery.
         let put_off = self.lock_deferred().remove(&delivery.sequence);
         delivery.delivered <= 1 || put_off == Some(Deferral::Snoozed)
     }

@@ -8,35 +8,35 @@ use retro_events::{DurableConsumer, subject};
 
 use crate::{Bus, BusError, topology};
 
-/// Number of messages that a consumer has not acknowledged, and the age of the oldest.
+/// Number of messages that a consumer has not acknowledged, and the storage time of the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsumerLag {
     /// Number of messages that the consumer has not acknowledged, whether or not they were delivered to it.
     pub messages: u64,
-    /// Time when the broker stored the oldest unacknowledged message. `None` if there is no such message.
+    /// Time at which the broker stored the oldest unacknowledged message; `None` if there is none.
     pub oldest: Option<Timestamp>,
 }
 
 impl Bus {
-    /// Measures how far the consumer of a role is behind. Sends the broker one small request, and a second one only if
-    /// there is a backlog. The role's own user has permission for both. Fails when the stream or the consumer does not
-    /// exist.
+    /// Measures how far the consumer of a role is behind. Sends the broker one small request, and a second
+    /// one only if there is a backlog. The role's own user has permission for both requests. Fails if the
+    /// stream or the consumer does not exist.
     pub async fn measure_lag(&self, durable: DurableConsumer) -> Result<ConsumerLag, BusError> {
         let DurableConsumer { name, stream, prefix, .. } = durable;
-        let ask = || format!("lag of {name}");
+        let action = || format!("lag of {name}");
         let consumer = topology::load_consumer(self, name, stream).await?;
         let info = consumer.cached_info();
         let messages = info.num_pending + info.num_ack_pending as u64;
         if messages == 0 {
             return Ok(ConsumerLag { messages, oldest: None });
         }
-        // Everything at or below the ack floor is acknowledged, so the next message of ours is the oldest one
-        // that is not.
+        // Everything at or below the ack floor is acknowledged, so the next message of this consumer is the
+        // oldest unacknowledged one.
         let after = info.ack_floor.stream_sequence + 1;
-        let unasked = self.jetstream.get_stream_no_info(stream).await;
-        let handle = unasked.map_err(|error| BusError::unavailable(ask(), error))?;
-        let asked = handle.get_first_raw_message_by_subject(subject::all_below(prefix), after).boxed();
-        match self.request_jetstream("STREAM.MSG.GET", stream, asked).await? {
+        let stream_handle = self.jetstream.get_stream_no_info(stream).await;
+        let handle = stream_handle.map_err(|error| BusError::unavailable(action(), error))?;
+        let lookup = handle.get_first_raw_message_by_subject(subject::all_below(prefix), after).boxed();
+        match self.request_jetstream("STREAM.MSG.GET", stream, lookup).await? {
             Ok(message) => {
                 let stored_at = Timestamp::from_nanosecond(message.time.unix_timestamp_nanos());
                 Ok(ConsumerLag { messages, oldest: stored_at.ok() })
@@ -45,19 +45,19 @@ impl Bus {
             Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => {
                 Ok(ConsumerLag { messages, oldest: None })
             }
-            Err(error) => Err(BusError::unavailable(ask(), error)),
+            Err(error) => Err(BusError::unavailable(action(), error)),
         }
     }
 
     /// Counts the messages that a durable consumer has not acknowledged, whether or not they were delivered to it.
-    /// Fails when the stream or the consumer does not exist.
+    /// Fails if the stream or the consumer does not exist.
     pub async fn count_unacknowledged(&self, stream: &str, consumer: &str) -> Result<u64, BusError> {
-        let ask = format!("backlog of {consumer}");
+        let action = format!("backlog of {consumer}");
         let stream =
-            self.jetstream.get_stream(stream).await.map_err(|error| BusError::unavailable(&ask, error))?;
+            self.jetstream.get_stream(stream).await.map_err(|error| BusError::unavailable(&action, error))?;
         let mut consumer: async_nats::jetstream::consumer::Consumer<pull::Config> =
-            stream.get_consumer(consumer).await.map_err(|error| BusError::unavailable(&ask, error))?;
-        let info = consumer.info().await.map_err(|error| BusError::unavailable(&ask, error))?;
+            stream.get_consumer(consumer).await.map_err(|error| BusError::unavailable(&action, error))?;
+        let info = consumer.info().await.map_err(|error| BusError::unavailable(&action, error))?;
         Ok(info.num_pending + info.num_ack_pending as u64)
     }
 }

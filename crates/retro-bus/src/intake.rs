@@ -1,10 +1,11 @@
-//! Publishes events to the intake stream and the GitHub stream for a caller who waits for the result. An event is
-//! published alone, or in an atomic batch, of which the broker stores all messages or none. The messages carry no
-//! message id, because the inbox deduplicates them.
+//! Publishes events to the intake stream and the GitHub stream for a caller that waits for the result. An
+//! event is published alone, or in an atomic batch, which the broker stores completely or not at all. The
+//! messages carry no message id, because the inbox deduplicates them.
 //!
-//! The first message of a batch is acknowledged before the others are sent. So a full stream or a missing permission is
-//! reported as the cause, and not the broken batch that would result from it. After a failure before the commit nothing
-//! is stored: the broker discards an open batch ten seconds after its last message.
+//! The first message of a batch is acknowledged before the others are sent, so a full stream or a missing
+//! permission is reported as the cause, and not the broken batch that would result from it. If a batch fails
+//! before the commit, nothing is stored: the broker discards an open batch ten seconds after its last
+//! message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +25,11 @@ use tokio::sync::Semaphore;
 use crate::Bus;
 use crate::publish::insert_trace_headers;
 
-/// Maximum number of open batches of one process. The broker allows 50 open batches per stream for all processes
-/// together.
+/// Maximum number of open batches of one process. The broker allows 50 open batches per stream across all
+/// processes.
 const OPEN_BATCHES_MAX: usize = 12;
-/// Longest wait for one acknowledgement. An acknowledgement costs one fsync, which takes milliseconds, and a client is
-/// waiting for it.
+/// Timeout for one acknowledgement. An acknowledgement costs one fsync, which takes milliseconds, and a
+/// client is waiting for it.
 const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Publishes to the intake and GitHub streams and waits for the broker's acknowledgement.
@@ -59,7 +60,7 @@ impl NatsIntakePublisher {
         between: &[ValidatedEvent],
         last: &ValidatedEvent,
     ) -> Result<(), IntakeError> {
-        // Held until the commit, so that the number of open batches stays limited.
+        // Held until the commit, to limit the number of open batches.
         let _open = self.batch_slots.acquire().await.expect("the semaphore is never closed");
         let batch = AtomicBatch { bus: &self.bus, id: self.bus.client.new_inbox().replace('.', "-") };
         batch.publish_first(first).await?;
@@ -96,7 +97,7 @@ impl GithubPublisher for NatsIntakePublisher {
     }
 }
 
-/// An atomic batch whose messages are being sent.
+/// An atomic batch in progress.
 struct AtomicBatch<'a> {
     bus: &'a Bus,
     id: String,
@@ -107,9 +108,11 @@ impl AtomicBatch<'_> {
         let answer =
             request_event_ack(self.bus, Label::IntakeFirstPublish, event, self.batch_headers(1)).await;
         let answer = answer.map_err(not_stored_error)?;
+        // An empty response acknowledges the first message of an open batch.
         if answer.is_empty() {
             return Ok(());
         }
+        // A broker without support for batches has stored the message like any other.
         parse_ack(&answer)?;
         Err(IntakeError::Unavailable(
             "it does not support atomic batches; nats-server 2.14.1 or later is required".to_owned(),
@@ -127,6 +130,7 @@ impl AtomicBatch<'_> {
         let mut headers = self.batch_headers(sequence);
         headers.insert(NATS_BATCH_COMMIT, NATS_BATCH_COMMIT_FINAL);
         let answer = request_event_ack(self.bus, Label::IntakeLastPublish, event, headers).await?;
+        // Another size means that the broker stored something other than this batch.
         match parse_ack(&answer)?.batch_size {
             Some(size) if size == sequence as u64 => Ok(()),
             size => {
@@ -177,8 +181,8 @@ async fn request_ack(
     })
 }
 
-/// Turns an unknown outcome of a batch into "not stored", because the broker discards an uncommitted batch even if its
-/// messages arrived.
+/// Turns an unknown outcome of an uncommitted batch into "not stored": the broker discards the batch even if
+/// its messages arrived.
 fn not_stored_error(error: IntakeError) -> IntakeError {
     match error {
         IntakeError::Unconfirmed(reason) => IntakeError::Unavailable(reason),
@@ -197,7 +201,7 @@ fn parse_ack(answer: &[u8]) -> Result<PublishAck, IntakeError> {
     }
 }
 
-/// Returns whether an error code says that the broker has no storage left.
+/// Returns `true` if the error code means that the broker has no storage left.
 pub(crate) fn is_storage_full(code: ErrorCode) -> bool {
     [
         ErrorCode::STREAM_STORE_FAILED,

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod backoff;
+mod broker_calls;
 pub mod connect;
 pub mod consume;
 mod consumer_lag;
@@ -10,7 +11,6 @@ mod permission_violations;
 pub mod publish;
 pub mod relay;
 pub mod server;
-mod step;
 pub mod stream_check;
 pub mod topology;
 

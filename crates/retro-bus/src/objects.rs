@@ -1,8 +1,8 @@
 //! Stores bodies that are too large for a message in the broker's object store. A body is named `<encoded
-//! tenant>/<sha256>`; the name is derived from its content, so storing it again is harmless. Code that accepts the name
-//! of a body from outside has to compare its prefix with the tenant of the subject
-//! (`retro_events::subject::body_owner`). This module rejects a name that does not have this form or does not match the
-//! hash.
+//! tenant>/<sha256>`; the name is derived from its content, so storing it again is harmless. Code that
+//! accepts the name of a body from outside must compare its prefix with the tenant of the subject
+//! (`retro_events::subject::body_owner`). This module rejects a name that does not have this form or does not
+//! match the hash.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use retro_events::subject::{body_name, body_owner};
 use retro_events::{ObjectError, ObjectStorage};
 
 use crate::Bus;
-use crate::step::put_object;
+use crate::broker_calls::put_object;
 use crate::topology::{BODIES, BODIES_BUCKET};
 
 /// Maximum size of a body, in bytes. The gateway and `retro emit` have the same limit.
 pub const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Longest time to fetch or store one body with all its chunks.
+/// Timeout for fetching or storing one body with all its chunks.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Object store at the broker that contains run bodies.
+/// Object store at the broker for run bodies.
 #[derive(Debug, Clone)]
 pub struct BodyStore {
     bus: Bus,
@@ -46,8 +46,8 @@ impl BodyStore {
 
     async fn store_if_missing(&self, name: &str, bytes: &[u8]) -> Result<(), ObjectError> {
         let bucket = self.open_bucket().await?;
-        // Storing it again would needlessly replace the chunks while someone reads them: the name is the hash
-        // of the content.
+        // The name is the hash of the content: storing it again would needlessly replace the chunks while
+        // someone reads them.
         match bucket.info(name).await {
             Ok(found) if !found.deleted && found.size == bytes.len() => return Ok(()),
             Ok(_) => {}
@@ -58,8 +58,8 @@ impl BodyStore {
         Ok(())
     }
 
-    /// Reads a body chunk by chunk with the broker's direct get. The client's own reader would wait forever for a
-    /// missing chunk.
+    /// Reads a body chunk by chunk with direct gets. The client's own reader would wait forever for a missing
+    /// chunk.
     async fn fetch_chunks(&self, object: &ObjectRef) -> Result<Vec<u8>, ObjectError> {
         let bucket = self.open_bucket().await?;
         let info = match bucket.info(&object.name).await {

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use crate::{Bus, BusError};
 
-/// Maximum number of refused subjects to remember; one process sends requests to fewer subjects. When the limit is
-/// reached, the list is cleared, and a request whose refusal was removed times out.
+/// Maximum number of refused subjects to remember; one process sends requests to fewer subjects. At the limit
+/// the list is cleared, and a request whose refusal was removed times out.
 const SUBJECTS_MAX: usize = 256;
 
 /// Subjects to which the broker refused messages on this connection.
@@ -31,6 +31,7 @@ impl PermissionViolations {
                 self.login_refused.store(false, Ordering::Relaxed);
                 self.subjects.send_modify(BTreeSet::clear);
             }
+            // The client has no variant of its own for refused credentials.
             Event::ClientError(ClientError::Other(text)) => {
                 self.login_refused.store(text.contains("authorization violation"), Ordering::Relaxed);
             }
@@ -47,7 +48,7 @@ impl PermissionViolations {
         }
     }
 
-    /// Returns whether the broker rejected the credentials at the latest attempt to connect.
+    /// Returns `true` if the broker rejected the credentials at the latest attempt to connect.
     pub(crate) fn is_login_refused(&self) -> bool {
         self.login_refused.load(Ordering::Relaxed)
     }
@@ -57,7 +58,7 @@ impl PermissionViolations {
     }
 
     async fn wait_for_refusal(&self, subject: &str) {
-        // It cannot fail: the sender lives in this value.
+        // This cannot fail: the sender lives in this value.
         let _ = self.subjects.subscribe().wait_for(|subjects| subjects.contains(subject)).await;
     }
 }
@@ -69,23 +70,23 @@ impl Bus {
         &self,
         verb: &str,
         about: &str,
-        asked: BoxFuture<'_, T>,
+        request: BoxFuture<'_, T>,
     ) -> Result<T, BusError> {
         let subject = format!("$JS.API.{verb}.{about}");
         self.violations.forget_subject(&subject);
-        self.unless_refused(&subject, asked).await
+        self.unless_refused(&subject, request).await
     }
 
-    /// Waits for the answer to a message sent to `subject`, and fails as soon as the broker refuses messages to that
-    /// subject. The sender has to call [`PermissionViolations::forget_subject`] first, because permissions may have
-    /// been granted since an earlier refusal.
+    /// Waits for the response to a message sent to `subject`, and fails as soon as the broker refuses
+    /// messages to that subject. The sender must call [`PermissionViolations::forget_subject`] first, because
+    /// permissions may have been granted since an earlier refusal.
     pub(crate) async fn unless_refused<T>(
         &self,
         subject: &str,
         answer: BoxFuture<'_, T>,
     ) -> Result<T, BusError> {
         tokio::select! {
-            // Check the answer first: an answer that has arrived takes precedence over a violation that
+            // Check the response first: a response that has arrived takes precedence over a violation that
             // another request caused.
             biased;
             answer = answer => Ok(answer),

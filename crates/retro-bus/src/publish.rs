@@ -1,4 +1,4 @@
-//! Publishes internal messages from the outbox, events of emitters, and replays of dead letters.
+//! Publishes internal messages from the outbox, events from emitters, and replays of dead letters.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,17 +20,17 @@ use retro_store::OutgoingReplay;
 use tracing::warn;
 
 use crate::backoff::Backoff;
-use crate::step::PendingPublish;
+use crate::broker_calls::PendingPublish;
 use crate::{Bus, topology};
 
-/// Maximum number of publications that wait for their acknowledgement. With more than 5,000 the client deadlocks. 256
-/// already keep the broker's disk busy, because the broker does one fsync for each.
+/// Maximum number of publications that wait for their acknowledgement. Above 5,000 the client deadlocks, and
+/// 256 already keep the broker's disk busy, because the broker does one fsync for each.
 const IN_FLIGHT_MAX: usize = 256;
-/// Maximum number of times that one event is published again before emitting fails. It is enough for a broker that is
-/// unreachable for about half a minute.
+/// Maximum number of retries for one event before emitting fails, enough for a broker that is unreachable for
+/// about half a minute.
 const REPUBLISH_MAX: u32 = 6;
 
-/// Publishes internal messages with their ids, so that the broker drops those that it already has.
+/// Publishes internal messages under their ids, so that the broker drops duplicates.
 #[derive(Debug, Clone)]
 pub struct OutboxPublisher {
     bus: Bus,
@@ -96,7 +96,7 @@ impl OutboxPublisher {
     }
 }
 
-/// Adds the trace headers to a message, so that its receiver continues the trace.
+/// Adds the trace headers to a message. Its receiver continues the trace.
 pub(crate) fn insert_trace_headers(headers: &mut HeaderMap, trace: Option<&TraceContext>) {
     let Some(trace) = trace else { return };
     headers.insert("traceparent", trace.traceparent());
@@ -105,23 +105,23 @@ pub(crate) fn insert_trace_headers(headers: &mut HeaderMap, trace: Option<&Trace
     }
 }
 
-/// An event in the form in which it is sent to the broker.
+/// An event in the form that is sent to the broker.
 #[derive(Debug, Clone)]
 pub struct OutgoingEvent {
     /// Subject to which the event is published.
     pub subject: String,
     /// Names and values of the headers: `Content-Type` and, in binary mode, the `ce-` attributes.
     pub headers: Vec<(String, String)>,
-    /// Payload of the event's message.
+    /// Payload of the message.
     pub payload: Bytes,
 }
 
-/// Publishes events in order, with many in flight, and confirms for each event that the broker has it. An event whose
-/// outcome is unknown is published again; because of its identity it is not counted twice.
+/// Publishes events in order, with many in flight, until the broker has acknowledged each of them. An event
+/// whose outcome is unknown is published again; because of its identity it is not counted twice.
 pub struct EventPublisher {
     bus: Bus,
-    /// Publications that wait for their acknowledgement. They are polled together, so that after a crash of the broker
-    /// all lost acknowledgements time out at once and not one after the other.
+    /// Unacknowledged publications. They are polled together, so after a crash of the broker all lost
+    /// acknowledgements time out at once and not one after another.
     unconfirmed: FuturesOrdered<BoxFuture<'static, (PreparedEvent, Result<PublishAck, PublishFailure>)>>,
     acknowledged: usize,
 }
@@ -158,8 +158,9 @@ impl EventPublisher {
         Self { bus, unconfirmed: FuturesOrdered::new(), acknowledged: 0 }
     }
 
-    /// Publishes an event. Waits while too many earlier events are unacknowledged. Returns how many events the broker
-    /// has acknowledged so far. Fails when an event is refused, or is not acknowledged after several attempts.
+    /// Publishes an event. Waits while too many earlier events are unacknowledged. Returns the number of
+    /// events acknowledged so far. Fails if an event is refused, or is not acknowledged after several
+    /// attempts.
     pub async fn publish_event(&mut self, event: OutgoingEvent) -> Result<usize, PublishError> {
         let event = PreparedEvent::try_from(event)?;
         if self.unconfirmed.len() == IN_FLIGHT_MAX {
@@ -174,7 +175,7 @@ impl EventPublisher {
                 }));
             }
             Err(failure) => {
-                // The older ones first, so that the order is kept.
+                // Confirm the older events first, to keep the order.
                 self.confirm_all().await?;
                 publish_again(&self.bus, &event, failure).await?;
                 self.acknowledged += 1;
@@ -183,7 +184,7 @@ impl EventPublisher {
         Ok(self.acknowledged)
     }
 
-    /// Waits until the broker has acknowledged every event, and returns the number of events.
+    /// Waits until the broker has acknowledged every event. Returns the number of acknowledged events.
     pub async fn confirm_all(&mut self) -> Result<usize, PublishError> {
         while !self.unconfirmed.is_empty() {
             self.confirm_oldest().await?;
@@ -212,7 +213,8 @@ pub enum ReplayPublishError {
     Refused(PublishError),
 }
 
-/// Publishes replays of dead letters with the original bytes and headers, under the id of the replay.
+/// Publishes replays of dead letters under the id of the replay, with the bytes and headers of the chosen
+/// version.
 #[derive(Debug, Clone)]
 pub struct ReplayPublisher {
     bus: Bus,
@@ -224,7 +226,7 @@ impl ReplayPublisher {
         Self { bus }
     }
 
-    /// Publishes a replay and returns when the broker has stored it on disk.
+    /// Publishes a replay and returns after the broker has stored it on disk.
     pub async fn publish_replay(&self, sending: &OutgoingReplay) -> Result<(), ReplayPublishError> {
         let OutgoingReplay { id, subject, headers, payload } = sending.clone();
         let event = OutgoingEvent { subject: subject.clone(), headers, payload: payload.into() };

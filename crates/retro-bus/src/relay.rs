@@ -1,9 +1,10 @@
-//! The outbox relay, which publishes the messages that transactions wrote to the outbox. It publishes each message at
-//! least once and under a stable id.
+//! Relays the outbox: publishes the messages that transactions wrote, each at least once and under a stable
+//! id.
 //!
-//! It publishes a message, waits for the acknowledgement, then marks the row as sent. After a crash in between, the
-//! message is published again under the same id. Within its deduplication window the broker drops the copy; later every
-//! consumer recognizes it. For the same reason several relays may run concurrently.
+//! The relay publishes a message, waits for the acknowledgement, and then marks the row as sent. After a
+//! crash in between, the message is published again under the same id. Within its deduplication window the
+//! broker drops the copy; later, every consumer recognizes it. For the same reason several relays may run
+//! concurrently.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +22,11 @@ use tracing::{debug, warn};
 use crate::backoff::Backoff;
 use crate::consume::MESSAGING_SYSTEM;
 
-/// Longest time that a message waits if nobody notifies the relay. In a fleet other processes write the messages and
-/// cannot notify it. A run causes about a dozen messages one after another. A poll that finds nothing costs one index
-/// read.
+/// Maximum time that a message waits if nobody notifies the relay: other processes of a fleet write messages
+/// but cannot notify it, and a run causes about a dozen messages one after another. A poll that finds nothing
+/// costs one index read.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Maximum number of messages in a batch, the same number that the publisher keeps in flight.
+/// Maximum number of messages in a batch, equal to the number that the publisher keeps in flight.
 const BATCH_MAX: u32 = 256;
 
 /// Publishes the outbox's messages until `stop` is cancelled. Callers notify `wake` after a transaction that wrote
@@ -63,7 +64,7 @@ pub async fn run_relay(
     }
 }
 
-/// Publishes one batch and returns the number of its messages.
+/// Publishes one batch and returns the number of messages.
 async fn relay_batch(store: &dyn OutboxStore, publisher: &dyn Publisher) -> Result<usize, String> {
     let mut messages = store.list_unsent_messages(BATCH_MAX).await.map_err(|error| error.to_string())?;
     if messages.is_empty() {
@@ -83,8 +84,8 @@ async fn relay_batch(store: &dyn OutboxStore, publisher: &dyn Publisher) -> Resu
     Ok(ids.len())
 }
 
-/// Starts a span for sending each message; the receiver of the message continues its trace. The spans end when the
-/// result is dropped.
+/// Starts a span for sending each message; the receiver continues its trace. The spans end when the result is
+/// dropped.
 fn start_send_spans(messages: &mut [Message]) -> Vec<Span> {
     let mut works = Vec::new();
     for message in messages {

@@ -1,9 +1,9 @@
-//! The supervised nats-server behind `retro up`.
+//! Starts and supervises the nats-server behind `retro up`.
 //!
-//! **The need.** One command starts everything, and the broker has to run as long as this process does. When the broker
-//! dies or hangs, it is restarted on the same port and store, since clients reconnect to the same address. It must end
-//! when this process ends, even after SIGKILL. Otherwise its port and its store would still be in use at the next
-//! start.
+//! **The need.** One command starts everything, and the broker has to run as long as this process does. If
+//! the broker dies or hangs, it is restarted on the same port and store, because clients reconnect to the
+//! same address. It must end when this process ends, even after SIGKILL. Otherwise its port and its store
+//! would still be in use at the next start.
 //!
 //! **The design.** `sh` starts a watcher in the background and then *becomes* the server (`exec`), as the leader of its
 //! own process group. The watcher blocks while it reads a pipe whose other end is open only in this process. However
@@ -12,15 +12,16 @@
 //! group. The separate group also keeps a Ctrl-C in the terminal away from the server, so that consumers can still
 //! acknowledge their messages.
 //!
-//! The server's output file is its lock: the server inherits an exclusive `flock` and keeps it until its process has
-//! ended. So no second server can start on the same store, not even while the first one is ending.
+//! The server's output file is its lock: the server inherits an exclusive `flock` and keeps it until its
+//! process has ended. No second server can start on the same store, not even while the first one is ending.
 //!
-//! **Who may connect.** Loopback is open to everybody on the machine, so the server accepts only clients with the
-//! credential in its folder, which only the folder's owner can read (`credential.rs`). On its monitoring port everybody
-//! can read its health and the names of its streams, but no messages.
+//! **Who may connect.** Loopback is open to everybody on the machine, so the server accepts only clients with
+//! the credential in its folder, which only the folder's owner can read (`credential.rs`). On the monitoring
+//! port everybody can read the server's health and the names of its streams, but no messages.
 //!
-//! **A full disk.** When a write to a stream fails, the server stops writing to that stream but keeps answering. It
-//! does not resume automatically when there is space again, so it has to be restarted then, and not earlier.
+//! **A full disk.** When a write to a stream fails, the server stops writing to that stream but keeps
+//! responding. It does not resume by itself when there is space again, so it has to be restarted then, and
+//! not earlier.
 //!
 //! **Rejected.** `PR_SET_PDEATHSIG` follows the *thread* that started the child, not the process, so an idle
 //! worker thread of the runtime that retires takes the broker down with it. It exists on Linux only, and it has
@@ -51,7 +52,7 @@ use tokio_util::sync::CancellationToken;
 use child::Installation;
 pub use supervise::ServerState;
 
-/// Longest time for a server to become healthy. After a crash the server reads its whole store first.
+/// Timeout for a server to become healthy. After a crash, the server reads its whole store first.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of attempts to start the server. Another process may take the chosen port before the server binds it,
 /// but hardly this often.
@@ -66,11 +67,11 @@ pub struct ServerConfig {
     /// The server's own folder, which only its owner can access. It contains the store, configuration, credential, log
     /// and lock.
     pub data_dir: PathBuf,
-    /// Port on the loopback interface; with `None` a free port is chosen.
+    /// Port on the loopback interface; if `None`, a free port is chosen.
     pub port: Option<u16>,
 }
 
-/// Reason why the server could not be found or started.
+/// Failure to find or start the server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// No binary was found; contains the places that were searched.
@@ -139,16 +140,16 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Returns the binary that [`NatsServer::start`] would use, and its version. Fails when no binary is found, or when
-    /// the binary is too old or not a nats-server.
+    /// Returns the binary that [`NatsServer::start`] would use, and its version. Fails if no binary is found,
+    /// or if the binary is too old or not a nats-server.
     pub async fn find_usable(configured: Option<&Path>) -> Result<(PathBuf, String), ServerError> {
         let path = binary::find_binary(configured)?;
         let version = binary::check_version(&path).await?;
         Ok((path, version))
     }
 
-    /// Starts a server and returns when it is healthy. From then on the server is supervised and restarted when it
-    /// dies.
+    /// Starts a server and returns when it is healthy. From then on, the server is supervised and restarted
+    /// if it dies or hangs.
     pub async fn start(config: ServerConfig) -> Result<Self, ServerError> {
         let (binary, _) = Self::find_usable(config.binary.as_deref()).await?;
         let mut installation = Installation::prepare(binary, &config.data_dir, config.port).await?;
@@ -172,8 +173,8 @@ impl NatsServer {
         Ok(Self { address, url, state, stop, supervisor: Some(supervisor) })
     }
 
-    /// Returns the URL that clients connect to. The URL contains the credential and must not be logged. It stays the
-    /// same when the server is restarted.
+    /// Returns the URL that clients connect to. The URL contains the credential and must not be logged. It
+    /// stays the same across restarts.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -199,11 +200,11 @@ impl NatsServer {
     /// Waits until the server is healthy.
     pub async fn wait_until_healthy(&self) {
         let mut state = self.state.clone();
-        // Fails only when the supervisor has ended, and then there is nothing to wait for.
+        // Fails only if the supervisor has ended, and then there is nothing to wait for.
         let _ = state.wait_for(|state| matches!(state, ServerState::Healthy { .. })).await;
     }
 
-    /// Asks the server to shut down, waits for a limited time, then kills it.
+    /// Asks the server to shut down, waits for a limited time, and then kills it.
     pub async fn shut_down(mut self) {
         self.stop.cancel();
         if let Some(supervisor) = self.supervisor.take() {

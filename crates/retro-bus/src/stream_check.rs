@@ -5,13 +5,14 @@
 //! that. Work that is due according to the database must be announced again, and acknowledged events that nobody
 //! counted must be reported.
 //!
-//! **The design.** Three facts identify a stream: when the broker created it, its last position, which never decreases,
-//! and the time at which the message at that position was stored, which never changes. If any of them differs, it is
-//! another stream. The database then makes the outbox resend the messages of the previous stream and deletes the
-//! attempts at its positions, because positions are assigned anew. It records a loss for every message that was there
-//! at the last check and was neither handled nor dead-lettered. Messages that are still waiting at the next check are
-//! recorded by name, so that a loss can be reported by name. This covers the messages from outside: finished runs and
-//! GitHub events. In a stream with several consumers, a message waits until the slowest one has acknowledged it.
+//! **The design.** Three facts identify a stream: the time at which the broker created it, its last position,
+//! which never decreases, and the time at which the message at that position was stored, which never changes.
+//! If any of them differs, it is another stream. The database then makes the outbox resend the messages of
+//! the previous stream and deletes the attempts at its positions, because positions are assigned anew. It
+//! records a loss for every message that was there at the last check and was neither handled nor
+//! dead-lettered. Messages that are still waiting at the next check are recorded by name, so that a loss can
+//! be reported by name. This covers the messages from outside: finished runs and GitHub events. In a stream
+//! with several consumers, a message waits until the slowest one has acknowledged it.
 //!
 //! **No alarm without proof.** Several processes check the streams. Each may be delayed between the broker's answer and
 //! the transaction that stores it, for example because the database restarts or the process is suspended. So a check
@@ -47,16 +48,16 @@ use crate::{Bus, BusError};
 const LOSSES_LOGGED_MAX: usize = 20;
 /// Maximum number of waiting events to record by name in one check.
 const NAMED_PER_CHECK: u64 = 1000;
-/// Maximum number of waiting events that are known by name. Of the other events in a longer queue only the positions
+/// Maximum number of waiting events known by name. Of the other events in a longer queue, only the positions
 /// are reported.
 const NAMED_MESSAGES_MAX: u64 = 10_000;
-/// Maximum number of attempts at a check that other processes make stale. It is rare that a check is overtaken this
+/// Maximum number of attempts at a check that other processes make stale. A check is rarely overtaken this
 /// many times in a row, and the next pass follows anyway.
 const CHECK_ATTEMPTS_MAX: usize = 3;
-/// Wait before a suspicion is checked again. It is not zero, so that the broker is observed at a different time.
+/// Wait before a suspicion is checked again, so that the broker is observed at another time.
 const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// Reason why a stream could not be checked.
+/// Failure to check a stream.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamCheckError {
     /// The broker could not be queried.
@@ -70,8 +71,8 @@ pub(crate) enum StreamCheckError {
     Consumer(String),
 }
 
-/// Checks all streams every `pause` until `stop` is cancelled. Also records by name the messages from outside that are
-/// waiting. Any number of processes may run this.
+/// Checks all streams every `pause` until `stop` is cancelled, and records the names of external messages
+/// that keep waiting. Any number of processes may run this function.
 pub async fn watch_streams(bus: Bus, store: Arc<dyn BrokerStore>, pause: Duration, stop: CancellationToken) {
     let mut watch =
         StreamWatcher { bus, store, external_streams: [INTAKE, GITHUB].map(ExternalStream::for_stream) };
@@ -110,22 +111,22 @@ struct StreamWatcher {
 /// Returns the identity of a waiting message: its event, and the consumers that still have to handle it. `takers` are
 /// the names of the consumers of the stream.
 fn to_waiting_message(one: &Delivery, takers: &[&str]) -> WaitingMessage {
-    let (event, readers) = match subject::parse_github(&one.subject) {
+    let (event, consumers) = match subject::parse_github(&one.subject) {
         Ok((_, kind)) => (
             github::parse_event_key(one),
             github::consuming_roles(&kind).iter().map(ToString::to_string).collect(),
         ),
         Err(_) => (run_completed::parse_event_key(one), takers.iter().map(ToString::to_string).collect()),
     };
-    WaitingMessage { subject: one.subject.clone(), event, readers }
+    WaitingMessage { subject: one.subject.clone(), event, consumers }
 }
 
-/// A stream of messages from outside, which only the broker has until they are handled.
+/// A stream of messages from outside. Until they are handled, only the broker has them.
 struct ExternalStream {
     stream: &'static str,
-    /// Consumers of the stream. A message is handled when all of them have acknowledged it.
+    /// Consumers of the stream. A message counts as handled when all of them have acknowledged it.
     consumers: Vec<Role>,
-    /// Last position at the previous check; messages above this position have just arrived.
+    /// Last position at the previous check. Messages above this position have arrived since.
     last_checked: u64,
 }
 
@@ -172,7 +173,7 @@ async fn check_external_stream(
         check_stream(bus, store, queue.stream, &queue.consumer_names(), RepublishScope::Nothing).await?;
     match seen.check {
         StreamCheck::Recognized { .. } => {
-            // Only messages that were there at the previous check are named: newer ones are usually handled
+            // Only messages that existed at the previous check are named; newer ones are usually handled
             // soon.
             let before = std::mem::replace(&mut queue.last_checked, seen.last);
             record_waiting_messages(bus, store, queue, &seen, before).await?;
@@ -231,7 +232,7 @@ pub(crate) struct CheckedStream {
 }
 
 /// Checks one stream. `consumers` are the consumers that have to handle its messages; if there are none, no losses are
-/// recorded. Fails when the broker or the database cannot be queried.
+/// recorded. Fails if the broker or the database cannot be queried.
 pub(crate) async fn check_stream(
     bus: &Bus,
     store: &dyn BrokerStore,
@@ -257,9 +258,9 @@ async fn check_stream_once(
     consumers: &[&str],
     feed: RepublishScope,
 ) -> Result<CheckedStream, StreamCheckError> {
-    // This read must come first: the broker's answers are judged against what was known before it was asked.
+    // This read must come first: the broker's state is judged against what was known before the query.
     let known_before = store.load_stream(stream).await?;
-    let asked = read_stream_state(bus, stream).await?;
+    let before = read_stream_state(bus, stream).await?;
     // The slowest consumer decides: a message is handled only when all of them have handled it.
     let mut handled_by_all = u64::MAX;
     for taker in consumers {
@@ -267,13 +268,13 @@ async fn check_stream_once(
     }
     // The stream may have been recreated between the two questions; acknowledgements of the old one say nothing
     // about the new one.
-    let state = if consumers.is_empty() { asked.clone() } else { read_stream_state(bus, stream).await? };
+    let state = if consumers.is_empty() { before.clone() } else { read_stream_state(bus, stream).await? };
     let handled = handled_by_all.min(state.last);
-    if state.created_at != asked.created_at || state.last < asked.last {
+    if state.created_at != before.created_at || state.last < before.last {
         return Ok(CheckedStream { check: StreamCheck::Stale, last: state.last, handled });
     }
     let (anchor_before, anchor) = match consumers {
-        // No user may read these streams, and nothing is lost with them.
+        // No user may read a stream without consumers, and nothing is lost with it.
         [] => (None, None),
         // Without the anchors a stream is still identified by its creation time and positions.
         _ => read_anchors(bus, stream, known_before.as_ref(), &state).await.unwrap_or_else(|problem| {
@@ -281,6 +282,7 @@ async fn check_stream_once(
             (None, None)
         }),
     };
+    // Read only to confirm a suspicion, because there may be many messages.
     let held = match &known_before {
         Some(known) if known.suspected.is_some() && !consumers.is_empty() => {
             read_waiting_messages(bus, stream, consumers, handled, state.last).await?
@@ -326,9 +328,9 @@ struct StreamState {
 }
 
 async fn read_stream_state(bus: &Bus, stream: &str) -> Result<StreamState, BusError> {
-    let asked =
+    let response =
         bus.request_jetstream("STREAM.INFO", stream, bus.jetstream.get_stream(stream).boxed()).await?;
-    let found = asked.map_err(|error| BusError::unavailable(format!("stream {stream}"), error))?;
+    let found = response.map_err(|error| BusError::unavailable(format!("stream {stream}"), error))?;
     let info = found.cached_info();
     let made =
         Timestamp::from_nanosecond(info.created.unix_timestamp_nanos()).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -336,7 +338,8 @@ async fn read_stream_state(bus: &Bus, stream: &str) -> Result<StreamState, BusEr
     Ok(StreamState { created_at: made.to_string(), first, last })
 }
 
-/// Returns when the broker stored two messages: the one at the last known position, and the one at the current end.
+/// Returns the storage times of two messages: the one at the last known position, and the one at the current
+/// end.
 async fn read_anchors(
     bus: &Bus,
     stream: &str,
@@ -352,7 +355,8 @@ async fn read_anchors(
     Ok((before, now))
 }
 
-/// Returns when the broker stored the message at a position; `None` if there is no message or its time is unknown.
+/// Returns the time at which the broker stored the message at a position; `None` if there is no message or
+/// its time is unknown.
 async fn read_anchor(
     bus: &Bus,
     stream: &str,
@@ -363,7 +367,7 @@ async fn read_anchor(
         return Ok(None);
     }
     let found = direct_get::read_messages(bus, stream, position, position).await?;
-    // The epoch means that the time could not be parsed, and it identifies nothing.
+    // The epoch means that the time could not be parsed, so it identifies nothing.
     let stored = found.first().map(|one| one.stored_at).filter(|moment| *moment != Timestamp::UNIX_EPOCH);
     Ok(stored.map(|moment| moment.to_string()))
 }

@@ -1,14 +1,14 @@
 //! Defines the required streams and durable consumers, and provisions them: get, compare, create or update. Settings
 //! that an operator added (replicas, placement, compression) are kept.
 //!
-//! A single process provisions them as it starts ([`TopologyMode::Provision`]). In a fleet only one user of the broker
-//! may do so: `retro migrate` provisions them, and every role only verifies that they exist ([`TopologyMode::Verify`]).
-//! A role that could create a consumer could bypass its own permissions and make the broker push any message of the
-//! stream to any subject.
+//! A single process provisions them at its start ([`TopologyMode::Provision`]). In a fleet only one user of
+//! the broker may do so: `retro migrate` provisions them, and every role only verifies that they exist
+//! ([`TopologyMode::Verify`]). A role that could create a consumer could bypass its own permissions and make
+//! the broker push any message of the stream to any subject.
 //!
-//! Retention is by limits, never by work queue or interest. With the latter two, a broker that restarts forgets the
-//! deduplication ids of consumed messages. A full stream rejects new messages; with the default it would silently drop
-//! the oldest.
+//! Retention is by limits, never by work queue or interest: with these two, a broker that restarts forgets
+//! the deduplication ids of consumed messages. A full stream rejects new messages; with the default it would
+//! silently drop the oldest.
 
 mod database;
 mod provision;
@@ -27,15 +27,15 @@ use self::database::Ownership;
 use crate::{Bus, BusError, Subscription};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Maximum age of messages: two weeks, so that no messages are lost if a stage is down over a holiday.
+/// Maximum age of messages: two weeks, so none are lost if a stage is down over a holiday.
 const MESSAGES_AGE_MAX: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// Maximum age of bodies. A body must be kept longer than the message that refers to it, and as long as its run waits
 /// for its window to fill.
 const BODIES_AGE_MAX: Duration = DAY.saturating_mul(60);
-/// Deduplication window of the intake stream, the shortest that the server accepts. The broker's deduplication ignores
-/// tenant and subject, so incoming events are deduplicated only by the inbox.
+/// Deduplication window of the intake and GitHub streams, the shortest that the server accepts. The broker's
+/// deduplication ignores tenant and subject, so incoming events are deduplicated only by the inbox.
 const INTAKE_DEDUPE_WINDOW: Duration = Duration::from_millis(100);
-/// Deduplication window of internal messages. It is longer than the relay retries a message, and shorter than sent
+/// Deduplication window of internal messages: longer than the relay retries a message, and shorter than sent
 /// outbox rows are kept.
 const INTERNAL_DEDUPE_WINDOW: Duration = Duration::from_secs(20 * 60);
 
@@ -44,20 +44,20 @@ const MIB: u64 = 1024 * 1024;
 /// Maximum size of each stream, in bytes. The server reserves this much of its storage limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamSizes {
-    /// Size of the stream of engines' events, which are kept for two weeks.
+    /// Size of the intake stream, which keeps the events of finished runs for two weeks.
     pub intake_bytes: u64,
-    /// Size of the stream of GitHub events, which are kept for two weeks.
+    /// Size of the GitHub stream, which keeps events for two weeks.
     pub github_bytes: u64,
     /// Size of the stream of wake-ups between internal stages.
     pub work_bytes: u64,
     /// Size of the stream that announces changes, reports and dead letters.
     pub announcements_bytes: u64,
-    /// Size of the object store of run bodies that are stored by reference.
+    /// Size of the object store for run bodies that are too large for a message.
     pub bodies_bytes: u64,
 }
 
 impl Default for StreamSizes {
-    /// Returns sizes that fit a small disk. There is space for about 30,000 events of the largest inline size, for the
+    /// Returns sizes for a small disk, with space for about 30,000 events of the largest inline size, for the
     /// same amount of bodies, and for 100,000 GitHub comments of 2 KB.
     fn default() -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Default for StreamSizes {
     }
 }
 
-/// Says whether a process provisions streams and consumers or only verifies them.
+/// Mode of a process: it provisions streams and consumers, or only verifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopologyMode {
     /// The process creates and updates streams and consumers.
@@ -80,15 +80,15 @@ pub enum TopologyMode {
     Verify,
 }
 
-/// Creates or updates every stream and the durable consumer of every role. Idempotent. `ack_wait` is how long the
-/// broker waits for an acknowledgement. Fails with [`BusError::Refused`] when the broker's user lacks the permission,
-/// and with [`BusError::OtherDatabase`] when a stream or consumer belongs to another database.
+/// Creates or updates every stream and the durable consumer of every role. Idempotent. `ack_wait` is the time
+/// that the broker waits for an acknowledgement. Fails with [`BusError::Refused`] if the broker's user lacks
+/// the permission, and with [`BusError::OtherDatabase`] if a stream or consumer belongs to another database.
 pub async fn ensure_topology(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
     provision_all(bus, ack_wait, Ownership::Respected).await
 }
 
-/// Does the same as [`ensure_topology`], but also takes over streams and consumers of another database. Processes that
-/// still use the other database stop at their next check.
+/// Creates or updates everything like [`ensure_topology`], but also takes over streams and consumers of
+/// another database. Processes that still use the other database stop at their next check.
 pub async fn take_over(bus: &Bus, ack_wait: Duration) -> Result<(), BusError> {
     provision_all(bus, ack_wait, Ownership::TakenOver).await
 }
@@ -102,13 +102,13 @@ async fn provision_all(bus: &Bus, ack_wait: Duration, ownership: Ownership) -> R
     Ok(())
 }
 
-/// Checks everything that the roles need at the broker, and changes nothing. Returns one error, with its remedy, for
-/// each stream or consumer that is missing or unusable.
+/// Checks everything that the roles need at the broker without changing anything. Returns one error, with its
+/// remedy, for each stream or consumer that is missing or unusable.
 pub async fn find_problems(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
     verify::find_problems(bus, roles).await
 }
 
-/// Creates or updates the streams, if this process provisions them.
+/// Creates or updates the streams if this process provisions them.
 pub(crate) async fn prepare_streams(bus: &Bus) -> Result<(), BusError> {
     match bus.topology_mode {
         TopologyMode::Provision => provision::provision_streams(bus, Ownership::Respected).await,
@@ -117,7 +117,7 @@ pub(crate) async fn prepare_streams(bus: &Bus) -> Result<(), BusError> {
 }
 
 /// Returns the durable consumer of a subscription. If this process provisions consumers, the consumer is created or
-/// updated first. Fails when it does not exist or cannot be used.
+/// updated first. Fails if it does not exist or cannot be used.
 pub(crate) async fn prepare_consumer(
     bus: &Bus,
     name: &str,
@@ -131,7 +131,7 @@ pub(crate) async fn prepare_consumer(
     }
 }
 
-/// Returns a durable consumer without creating it. Fails with [`BusError::Missing`] when it does not exist.
+/// Returns a durable consumer without creating it. Fails with [`BusError::Missing`] if it does not exist.
 pub(crate) async fn load_consumer(
     bus: &Bus,
     name: &str,

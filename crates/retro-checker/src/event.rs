@@ -1,6 +1,6 @@
-//! Defines emitted events, and reads their identity from broker messages.
+//! Defines emitted events, and parses event identities from broker messages.
 //!
-//! The checker has its own parser, so that it does not share a parsing bug with the program.
+//! The checker has its own parser so that it shares no parsing bug with the program.
 
 use std::fmt::{self, Write as _};
 
@@ -8,16 +8,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// An event that a test emitted.
+/// Event emitted by a test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Tenant that owns the event.
     pub tenant: String,
-    /// Workflow to which the event was sent.
+    /// Workflow to which the event is addressed.
     pub workflow: String,
-    /// Identity and content of the event. `None` when the payload cannot be parsed and must become a dead letter.
-    pub said: Option<ParsedEvent>,
-    /// SHA-256 of the payload in lower-case hex.
+    /// Identity and content hash of the event; `None` if the payload is invalid and must become a dead
+    /// letter.
+    pub parsed: Option<ParsedEvent>,
+    /// SHA-256 of the payload, in lower-case hexadecimal.
     pub payload_sha256: String,
 }
 
@@ -28,33 +29,33 @@ pub struct ParsedEvent {
     pub source: String,
     /// `id` attribute of the CloudEvent.
     pub id: String,
-    /// Id of the run that the event reports.
+    /// Id of the reported run.
     pub run: String,
-    /// SHA-256 of `data` as canonical JSON, in lower-case hex.
+    /// SHA-256 of `data` as canonical JSON, in lower-case hexadecimal.
     pub content_sha256: String,
 }
 
-/// Identity of an event: its tenant, source and id.
+/// Identity of an event: tenant, source and id.
 pub(crate) type Identity<'a> = (&'a str, &'a str, &'a str);
 
 impl Event {
-    /// Parses a CloudEvent in structured mode.
+    /// Creates an event from its payload, a CloudEvent in structured mode.
     pub fn from_payload(tenant: &str, workflow: &str, payload: &[u8]) -> Self {
-        let said = serde_json::from_slice(payload).ok().and_then(|event| parse_event(&event));
+        let parsed = serde_json::from_slice(payload).ok().and_then(|event| parse_event(&event));
         let (tenant, workflow) = (tenant.to_owned(), workflow.to_owned());
-        Self { tenant, workflow, said, payload_sha256: sha256_hex(payload) }
+        Self { tenant, workflow, parsed, payload_sha256: sha256_hex(payload) }
     }
 
-    /// Returns the event's identity; `None` when the payload could not be parsed.
+    /// Returns the identity of the event; `None` if the payload is invalid.
     pub(crate) fn identity(&self) -> Option<Identity<'_>> {
-        self.said.as_ref().map(|said| (self.tenant.as_str(), said.source.as_str(), said.id.as_str()))
+        self.parsed.as_ref().map(|parsed| (self.tenant.as_str(), parsed.source.as_str(), parsed.id.as_str()))
     }
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tenant, workflow, .. } = self;
-        match &self.said {
+        match &self.parsed {
             Some(ParsedEvent { source, id, run, .. }) => {
                 write!(f, "event {id:?} of {source:?} (tenant {tenant}, workflow {workflow}, run {run})")
             }
@@ -77,7 +78,7 @@ fn parse_event(event: &Value) -> Option<ParsedEvent> {
     })
 }
 
-/// Reads the source and the id of an event from a message in binary or structured mode.
+/// Parses the source and id of a CloudEvent from a message in binary or structured mode.
 pub(crate) fn parse_source_and_id(headers: &[(String, String)], payload: &[u8]) -> Option<(String, String)> {
     let header = |wanted: &str| {
         let found = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
@@ -90,7 +91,7 @@ pub(crate) fn parse_source_and_id(headers: &[(String, String)], payload: &[u8]) 
     Some((event["source"].as_str()?.to_owned(), event["id"].as_str()?.to_owned()))
 }
 
-/// Reads the tenant from a subject. The tenant is the second-to-last token, percent-encoded with `=` for `%`.
+/// Parses the tenant from the second-to-last token of a subject, which is percent-encoded with `=` for `%`.
 pub(crate) fn parse_tenant(subject: &str) -> Option<String> {
     let token = subject.rsplit('.').nth(1)?;
     let mut bytes = Vec::with_capacity(token.len());
@@ -111,7 +112,7 @@ pub(crate) fn parse_tenant(subject: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Hashes a value as canonical JSON: sorted keys, no white space, whole numbers without a fraction.
+/// Hashes a value as canonical JSON: sorted keys, no whitespace, whole numbers without a fraction.
 pub(crate) fn content_sha256(value: &Value) -> String {
     let mut text = String::new();
     write_canonical(value, &mut text);
@@ -130,6 +131,7 @@ fn write_canonical(value: &Value, out: &mut String) {
         }
         Value::Array(items) => write_separated(out, ['[', ']'], items, write_canonical),
         Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            // Up to 2^53 a float represents each whole number exactly. Negative zero is written as zero.
             Some(whole) if whole.fract() == 0.0 && whole.abs() < 9_007_199_254_740_992.0 => {
                 let _ = write!(out, "{}", if whole == 0.0 { 0.0 } else { whole });
             }
@@ -159,7 +161,7 @@ fn write_separated<T>(
     out.push(close);
 }
 
-/// Returns the SHA-256 of bytes in lower-case hex.
+/// Returns the SHA-256 of bytes, in lower-case hexadecimal.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
@@ -188,6 +190,6 @@ mod tests {
         let headers = [("CE-Source".to_owned(), "s".to_owned()), ("ce-id".to_owned(), "1".to_owned())];
         assert_eq!(structured, parse_source_and_id(&headers, b"whatever"));
         assert_eq!(parse_source_and_id(&[], b"\xff"), None);
-        assert_eq!(Event::from_payload("t", "w", b"poison").said, None);
+        assert_eq!(Event::from_payload("t", "w", b"poison").parsed, None);
     }
 }

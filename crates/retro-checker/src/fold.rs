@@ -1,15 +1,15 @@
-//! Folds the changes of a memory, as plain JSON, into the memory. It was written from the manual, independently of the
-//! program's own fold.
+//! Folds the changes of a memory, as plain JSON, into the memory. Written from the manual, independently of
+//! the program's own fold.
 
 use serde_json::{Value, json};
 
-/// Maximum number of evidence entries that a memory keeps; the oldest are dropped.
+/// Maximum number of evidence entries per memory; the oldest are dropped.
 const EVIDENCE_MAX: usize = 8;
-/// Maximum number of contradictions that a memory keeps; the oldest are dropped.
+/// Maximum number of contradictions per memory; the oldest are dropped.
 const CONTRADICTIONS_MAX: usize = 16;
 
-/// Applies a change and returns the new memory; `None` when the change leaves no memory. Fails with a sentence when the
-/// change is not allowed.
+/// Applies a change to a memory. Returns the new memory; `None` if there is still none. Fails with a
+/// human-readable reason if the change is not allowed.
 pub(crate) fn fold_change(memory: Option<Value>, change: &Value) -> Result<Option<Value>, String> {
     let effect = &change["effect"];
     let kind = effect["change"].as_str().ok_or("the change has no kind")?;
@@ -51,7 +51,8 @@ fn create_memory(change: &Value, effect: &Value) -> Value {
     memory
 }
 
-/// Checks that the memory's status allows a change of this kind, and that the numbers of a weight change add up.
+/// Checks that the memory's status allows this kind of change, and that the numbers of a weight change add
+/// up.
 fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
     let status = memory["status"].as_str().unwrap_or_default();
     let allowed: &[&str] = match status {
@@ -69,6 +70,7 @@ fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), Str
     if kind != "reweighted" {
         return Ok(());
     }
+    // A missing number must match no weight. A quarter of the minimum keeps the sum below from overflowing.
     let number = |value: &Value| value.as_i64().unwrap_or(i64::MIN / 4);
     let (before, delta, after) =
         (number(&effect["before"]), number(&effect["delta"]), number(&effect["after"]));
@@ -94,8 +96,8 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
             reset_counts(memory);
             if let Some(fields) = memory.as_object_mut() {
                 fields.remove("quarantine");
-                // A person who accepts a rule gives it the authority of an insider. A memory that is not a
-                // rule has no authority.
+                // Accepting a rule gives it the authority of an insider. A memory that is not a rule has no
+                // authority, so do not insert one.
                 fields.entry("authority").and_modify(|authority| *authority = json!("insider"));
             }
         }
@@ -133,7 +135,7 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
     }
 }
 
-/// Returns the rank of a reviewer's standing, from 0 for the lowest. Returns `None` for evidence from a run.
+/// Returns the rank of a reviewer's standing, 0 being the lowest; `None` for evidence from a run.
 fn authority_rank(standing: &Value) -> Option<usize> {
     let order = ["bot", "outsider", "contributor", "insider"];
     order.iter().position(|known| standing == known)
@@ -143,7 +145,7 @@ fn reset_counts(memory: &mut Value) {
     (memory["cue_not_met"], memory["contradicted_by"]) = (json!(0), json!([]));
 }
 
-/// Appends an item to a list and drops the oldest items beyond `max`.
+/// Appends an item to a JSON array and drops the oldest items beyond `max`.
 fn push_bounded(list: &mut Value, item: Value, max: usize) {
     if let Some(list) = list.as_array_mut() {
         list.push(item);

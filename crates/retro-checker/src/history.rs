@@ -1,7 +1,7 @@
-//! Writes and reads the history of a test, a JSON-lines file with the start and the outcome of every operation.
+//! Writes and reads test histories: JSON Lines files with the start and outcome of each operation.
 //!
-//! Lines are in the order in which the test's clients observed them. An operation that never ended has an unknown
-//! outcome, because it may have happened or not.
+//! Lines are in the order in which the test's clients observed them. An operation without an end has an
+//! unknown outcome: it may or may not have taken effect.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -15,70 +15,70 @@ use serde::{Deserialize, Serialize};
 use crate::event::Event;
 use crate::{CheckError, error_at};
 
-/// An operation that a client performed, or a fault that was injected into a process.
+/// Operation of a test client, or injected fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "snake_case")]
 pub enum Operation {
-    /// Events were emitted. The outcome `ok` means that the program or its broker has stored all of them.
+    /// A client emits events. The outcome `ok` means that the program or its broker has stored all of them.
     Emit {
         /// Transport of the events: `nats` or `http`.
         road: String,
-        /// The emitted events.
+        /// Emitted events.
         events: Vec<Event>,
     },
-    /// An agent requested context for a run.
+    /// An agent requests context for a run.
     Context {
-        /// Workflow that the request named.
+        /// Workflow of the run.
         workflow: String,
     },
-    /// An agent opened a memory to read it.
+    /// An agent opens a memory.
     Read {
         /// Id of the memory.
         memory: String,
     },
-    /// An operator replayed a dead letter.
+    /// An operator replays a dead letter.
     Replay {
         /// Id of the dead letter.
-        letter: String,
+        dead_letter: String,
     },
-    /// An operator discarded a dead letter.
+    /// An operator discards a dead letter.
     Discard {
         /// Id of the dead letter.
-        letter: String,
+        dead_letter: String,
     },
-    /// An operator cancelled a retrospective.
+    /// An operator cancels a retrospective.
     Cancel {
         /// Id of the retrospective.
         retrospective: String,
     },
-    /// A process of the program was started.
+    /// A process of the program starts.
     Start {
         /// Name of the started process.
         target: String,
     },
-    /// A process was killed, or exited at an injected crash point.
+    /// A process is killed or exits at an injected crash point.
     Kill {
         /// Name of the killed process.
         target: String,
         /// Kind of fault, such as `crash` or `sigkill`.
         fault: String,
     },
-    /// A fault was injected. The operation ends once the fault is in effect.
+    /// A fault is injected. The operation ends once the fault is in effect.
     Fault {
-        /// Kind of fault, such as `broker_kill`, `stop` or `line_cut`. After [`BROKER_WIPED`], events that the broker
-        /// lost are not violations.
+        /// Kind of fault, such as `broker_kill`, `stop` or `line_cut`. After [`BROKER_WIPED`], events lost by
+        /// the broker are not violations.
         fault: String,
-        /// Details of the injected fault.
+        /// Human-readable details of the fault.
         detail: String,
     },
-    /// An injected fault was repaired.
-    Mend {
+    /// An injected fault is repaired.
+    Heal {
         /// Kind of the repaired fault.
         fault: String,
     },
 }
 
-/// Kind of the fault that deletes the broker's data.
+/// Kind of fault that deletes the broker's data.
 pub const BROKER_WIPED: &str = "broker_wiped";
 
 /// Outcome of an operation.
@@ -92,14 +92,14 @@ pub enum OperationOutcome {
         /// Reason why the operation failed.
         reason: String,
     },
-    /// The operation may have had an effect or not.
+    /// The operation may or may not have had an effect.
     Unknown {
         /// Reason why the outcome is unknown.
         reason: String,
     },
 }
 
-/// One line of the history file.
+/// Line of a history file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 enum Line {
@@ -111,7 +111,7 @@ enum Line {
         operation: Operation,
     },
     Ended {
-        /// The `order` of the line that started the operation.
+        /// `order` of the line that started the operation.
         of: u64,
         at_ms: u64,
         #[serde(flatten)]
@@ -119,30 +119,30 @@ enum Line {
     },
 }
 
-/// An operation with its outcome.
+/// Operation with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedOperation {
     /// Name of the client that performed the operation.
     pub client: String,
-    /// What the client did, with its arguments.
+    /// Performed operation with its arguments.
     pub operation: Operation,
     /// Outcome of the operation.
     pub end: OperationOutcome,
-    /// Time when the operation started, in milliseconds since the file was created.
+    /// Start of the operation, in milliseconds since the history file was created.
     pub begun_ms: u64,
-    /// Time when the operation ended, in milliseconds since the file was created; `None` when it never ended.
+    /// End of the operation, in milliseconds since the history file was created; `None` if it never ended.
     pub ended_ms: Option<u64>,
 }
 
-/// All operations of a test.
+/// Recorded operations of a test.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
-    /// Operations in the order in which they were started.
+    /// Operations in the order of their start.
     pub operations: Vec<RecordedOperation>,
 }
 
 impl History {
-    /// Reads a history file. Ignores an incomplete last line. Fails with path and line number when any other line
+    /// Reads a history file. Ignores an incomplete last line. Fails with path and line number if another line
     /// cannot be parsed.
     pub fn read_file(path: &Path) -> Result<Self, CheckError> {
         let text = std::fs::read_to_string(path).map_err(error_at(path.display()))?;
@@ -175,12 +175,13 @@ impl History {
         Ok(Self { operations })
     }
 
-    /// Returns the emitted events that were acknowledged.
+    /// Returns the events whose emission was acknowledged.
     pub fn acknowledged_events(&self) -> impl Iterator<Item = &Event> {
         self.emitted_events(|end| *end == OperationOutcome::Ok)
     }
 
-    /// Returns the emitted events that the program may have received, which are all except those that certainly failed.
+    /// Returns the events that the program may have received: all except those whose emission certainly
+    /// failed.
     pub fn possible_events(&self) -> impl Iterator<Item = &Event> {
         self.emitted_events(|end| !matches!(end, OperationOutcome::Failed { .. }))
     }
@@ -193,9 +194,10 @@ impl History {
         })
     }
 
-    /// Returns the events that were acknowledged before the broker's data was last wiped; none if it never was.
+    /// Returns the events acknowledged before the last wipe of the broker; none if it was never wiped.
     pub fn acknowledged_before_wipe(&self) -> impl Iterator<Item = &Event> {
         let wiped = |done: &RecordedOperation| matches!(&done.operation, Operation::Fault { fault, .. } if fault == BROKER_WIPED);
+        // Without a wipe the result is empty, so every lost event is a violation.
         let until = self.operations.iter().rposition(wiped).unwrap_or(0);
         let before = self.operations[..until].iter().filter(|done| done.end == OperationOutcome::Ok);
         before.flat_map(|done| match &done.operation {
@@ -215,7 +217,7 @@ impl History {
         kinds
     }
 
-    /// Returns how many times a process was killed or crashed.
+    /// Returns the number of times a process was killed or crashed.
     pub fn count_deaths(&self) -> u64 {
         let died = |done: &&RecordedOperation| {
             done.end == OperationOutcome::Ok && matches!(done.operation, Operation::Kill { .. })
@@ -224,7 +226,7 @@ impl History {
     }
 }
 
-/// Writes the history while the test runs. All clones write to the same file.
+/// Writes a history file while the test runs. Clones write to the same file.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     file: Arc<Mutex<HistoryFile>>,
@@ -237,7 +239,7 @@ struct HistoryFile {
     next_order: u64,
 }
 
-/// An operation that has started. If it is dropped without an outcome, its outcome stays unknown.
+/// Started operation. If dropped without an end, its outcome remains unknown.
 #[derive(Debug)]
 #[must_use = "an operation without an end has an unknown outcome"]
 pub struct PendingOperation {
@@ -246,7 +248,7 @@ pub struct PendingOperation {
 }
 
 impl Recorder {
-    /// Creates the history file. Fails when the file exists, because histories are never overwritten.
+    /// Creates a history file. Fails if the file exists, because histories are never overwritten.
     pub fn create(path: &Path) -> Result<Self, CheckError> {
         let file = File::create_new(path).map_err(error_at(path.display()))?;
         Ok(Self { file: Arc::new(Mutex::new(HistoryFile { file, next_order: 1 })), begun: Instant::now() })
@@ -263,9 +265,10 @@ impl Recorder {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Writes one line with the next order number and returns that number.
+    /// Writes a line with the next order number, and returns the number.
     fn write_line(&self, line: impl FnOnce(u64) -> Line) -> u64 {
-        // Numbered and written under one lock, so that the lines are in the order of their numbers.
+        // Number and write under one lock, so the lines are in the order of their numbers. A panic of one
+        // client must not stop the others from recording, so a poisoned lock is used anyway.
         let mut written = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let order = written.next_order;
         written.next_order += 1;
@@ -287,7 +290,7 @@ impl PendingOperation {
         self.finish(OperationOutcome::Failed { reason: reason.into() });
     }
 
-    /// Records that the outcome of the operation is unknown.
+    /// Records that the operation may or may not have had an effect.
     pub fn finish_unknown(self, reason: impl Into<String>) {
         self.finish(OperationOutcome::Unknown { reason: reason.into() });
     }

@@ -1,4 +1,4 @@
-//! Defines the invariants, each with a name and a sentence, and checks a history and its states against them.
+//! Defines the invariants, and checks a history and its states against them.
 
 mod dead_letters;
 mod events;
@@ -29,12 +29,12 @@ macro_rules! invariants {
             /// All invariants.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// Returns the invariant's name.
+            /// Returns the snake-case name of the invariant.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word),* }
             }
 
-            /// Returns the sentence that states the invariant.
+            /// Returns the invariant as a sentence.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$name => $sentence),* }
             }
@@ -55,8 +55,8 @@ invariants! {
     EffectOnce = "effect_once", "No effect key (memory, cause, kind) occurs twice.";
     MemoryIsFold = "memory_is_fold", "The memory table is the fold of the change log.";
     LogGrows = "log_grows", "Append-only tables only grow, and permanent rows are never deleted.";
-    LetterOnce = "letter_once", "A message whose attempts are spent has one dead letter.";
-    LetterExact = "letter_exact", "A dead letter's bytes equal the original's.";
+    DeadLetterOnce = "dead_letter_once", "A message whose attempts are spent has one dead letter.";
+    DeadLetterExact = "dead_letter_exact", "A dead letter's bytes equal the original's.";
     ReplayOnce = "replay_once", "Any number of replays has one effect.";
     OutboxDrained = "outbox_drained", "The outbox drains, and every message marked as sent is at the broker.";
     BrokerDrained = "broker_drained", "At the end no consumer has pending messages.";
@@ -64,14 +64,14 @@ invariants! {
     Progress = "progress", "A test in which nothing happened does not pass.";
 }
 
-/// A place at which an invariant is violated.
+/// Violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// Invariant that is violated.
+    /// Violated invariant.
     pub invariant: Invariant,
-    /// Where it was found: table and key, or stream and sequence.
+    /// Location of the violation: table and key, or stream and sequence.
     pub place: String,
-    /// Description of how the invariant is violated.
+    /// Human-readable description of the violation.
     pub problem: String,
 }
 
@@ -85,32 +85,32 @@ impl fmt::Display for Violation {
 /// Result of checking a history and its states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Violations that were found; empty when every invariant holds.
+    /// Violations; empty if every invariant holds.
     pub violations: Vec<Violation>,
-    /// Acknowledged events that were lost with the broker's data. Empty unless the history contains a wipe of the
-    /// broker.
+    /// Acknowledged events that were lost with the broker's data; empty unless the history contains a wipe of
+    /// the broker.
     pub lost_with_broker: Vec<String>,
-    /// Amount of work that the program did.
+    /// Amount of work done by the program.
     pub progress: Progress,
 }
 
 impl CheckReport {
-    /// Returns the invariants that are violated, each once.
+    /// Returns the distinct violated invariants.
     pub fn broken_invariants(&self) -> BTreeSet<Invariant> {
         self.violations.iter().map(|violation| violation.invariant).collect()
     }
 
-    /// Panics with a list of all violations, if there are any.
+    /// Panics with a list of the violations if there are any.
     pub fn assert_sound(&self) {
-        let told: Vec<_> = self.violations.iter().map(ToString::to_string).collect();
-        assert!(told.is_empty(), "{} violations:\n{}", told.len(), told.join("\n"));
+        let violations: Vec<_> = self.violations.iter().map(ToString::to_string).collect();
+        assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), violations.join("\n"));
     }
 }
 
-/// Checks a history and the states read during it.
+/// Checks a history and the states that were read during it.
 ///
-/// `states` are in the order in which they were read; the last one must be read when no work is left. An
-/// empty list violates [`Invariant::Progress`].
+/// `states` are in reading order, and the last state must be read after all work is done. An empty list
+/// violates [`Invariant::Progress`].
 pub fn check_history(history: &History, states: &[State], floor: &ProgressFloor) -> CheckReport {
     let mut judge = Judge::default();
     let Some(last) = states.last() else {
@@ -130,12 +130,13 @@ pub fn check_history(history: &History, states: &[State], floor: &ProgressFloor)
     dead_letters::check_dead_letters(&mut judge, history, last);
     messages::check_drained(&mut judge, history, last);
     progress::check_progress(&mut judge, history, last, floor);
+    // A lasting violation is found in every state; report it once.
     judge.checked.violations.sort_unstable();
     judge.checked.violations.dedup();
     judge.checked
 }
 
-/// Collects violations during a check.
+/// Collects the violations found by a check.
 #[derive(Default)]
 struct Judge {
     checked: CheckReport,

@@ -16,21 +16,21 @@ pub use history::{
 pub use invariants::{CheckReport, Invariant, Progress, ProgressFloor, Violation, check_history};
 pub use read::StateSource;
 pub use state::{
-    Attempt, AuditEntry, Broker, Change, Consumer, DeadLetter, DeadLetterAuditEntry, InboxRow, Investigation,
-    JournalEntry, Memory, OutboxRow, Replay, Retrospective, Run, State, StoredMessage, Stream, Workflow,
+    Attempt, AuditEntry, Broker, Change, Consumer, DeadLetter, InboxRow, Investigation, JournalEntry, Memory,
+    OutboxRow, Replay, Retrospective, Run, State, StoredMessage, Stream, Workflow,
 };
 
-/// Reason why a source could not be read.
+/// Error while reading a history file, the database or the broker.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct CheckError {
-    /// Where the failure occurred: a file with its line, a table, or a stream.
+    /// Location of the error: a file with its line, a table, or a stream.
     pub place: String,
-    /// Description of the problem.
+    /// Human-readable description of the error.
     pub problem: String,
 }
 
-/// Returns a function that adds this location to an error.
+/// Returns a closure for `map_err` that adds a location to an error.
 pub(crate) fn error_at<E: fmt::Display>(place: impl fmt::Display) -> impl FnOnce(E) -> CheckError {
     move |error| CheckError { place: place.to_string(), problem: error.to_string() }
 }

@@ -1,5 +1,4 @@
-//! Reads a state with its own SQL statements and broker requests, so that the check does not depend on any
-//! code of the program.
+//! Reads states with its own SQL and broker requests, so the check shares no code with the program.
 
 mod broker;
 mod database;
@@ -8,7 +7,7 @@ use crate::CheckError;
 use crate::state::State;
 use database::Database;
 
-/// Database and broker from which states are read. It is opened once and can be read several times.
+/// Open database, and optionally broker, from which states are read.
 #[derive(Debug)]
 pub struct StateSource {
     database: Database,
@@ -16,19 +15,20 @@ pub struct StateSource {
 }
 
 impl StateSource {
-    /// Opens a database, given as `sqlite:<file>` or `postgres://…`, and optionally a broker. Without a broker, the
-    /// invariants about it are not checked.
+    /// Opens a database, given as `sqlite:<file>` or `postgres://…`, and optionally a broker. Without a
+    /// broker, its invariants are not checked.
     pub async fn open(database_url: &str, nats_url: Option<&str>) -> Result<Self, CheckError> {
         let database = Database::open(database_url).await?;
         Ok(Self { database, nats_url: nats_url.map(str::to_owned) })
     }
 
-    /// Reads the current state. The error names the table or stream that could not be read.
+    /// Reads the current state of the database and the broker. The error names the unreadable table or
+    /// stream.
     pub async fn read_state(&self) -> Result<State, CheckError> {
         let mut state = self.read_database_only().await?;
         if let Some(url) = &self.nats_url {
-            // The broker first, then the database again: effects are committed before the acknowledgement, so
-            // the second read contains the effects of every acknowledged message.
+            // Read the broker first, then the database again: effects are committed before the
+            // acknowledgement, so the second read contains the effects of every acknowledged message.
             let broker = broker::read_broker(url).await?;
             state = self.read_database_only().await?;
             state.broker = broker;
@@ -36,7 +36,7 @@ impl StateSource {
         Ok(state)
     }
 
-    /// Reads only the database, for use while the broker may be down.
+    /// Reads the current state of the database only, for use while the broker may be down.
     pub async fn read_database_only(&self) -> Result<State, CheckError> {
         self.database.read_state().await
     }

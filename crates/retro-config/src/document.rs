@@ -1,4 +1,4 @@
-//! Parses TOML files into entries with line numbers, so that each mistake is reported with its line.
+//! Parses TOML files into entries with line numbers, so each mistake can be reported with its line.
 
 use std::path::Path;
 
@@ -7,21 +7,21 @@ use toml::{Table, Value};
 
 use crate::problem::{Problems, format_place};
 
-/// Maximum size of a file in bytes. A larger file is not a configuration file.
+/// Maximum size of a TOML file, in bytes. A larger file is surely not a configuration file.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// A value with its key and its line in the file.
+/// A value in a TOML file, with its key and line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TomlEntry {
     /// Names of the enclosing tables, followed by the key.
     pub path: Vec<String>,
-    /// Number of the line, from 1.
+    /// 1-based line number of the key.
     pub line: usize,
-    /// Value as it is written in the file.
+    /// Value as written in the file.
     pub value: Value,
 }
 
-/// Returns the text of a file. Fails when the file cannot be read or is too large; the error contains the path.
+/// Reads a file into a string. Fails if the file cannot be read or is too large; the error contains the path.
 pub fn read_document(path: &Path) -> Result<String, Problems> {
     let size = std::fs::metadata(path).map(|file| file.len());
     let text = size.and_then(|bytes| match bytes {
@@ -31,11 +31,11 @@ pub fn read_document(path: &Path) -> Result<String, Problems> {
     text.map_err(|error| Problems::from_sentence(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Returns the entries of the file in the order of their lines. Tables are expanded down to `depth` levels. Fails with
-/// the line when the text is not TOML.
+/// Returns the entries of a file, sorted by line. Tables are expanded down to `depth` levels. Fails with the
+/// line number if the text is not valid TOML.
 pub fn parse_entries(path: &Path, text: &str, depth: usize) -> Result<Vec<TomlEntry>, Problems> {
     let to_problem = |error: toml::de::Error| {
-        // Only the message is used: the full error quotes the line, which may contain a secret.
+        // Uses only the message, because the full error quotes the line, which may contain a secret.
         let line = error.span().map_or(1, |span| line_of(text, span.start));
         Problems::from_sentence(format!(
             "{}: {}",
@@ -64,8 +64,8 @@ fn collect_entries(
         let Some(value) = values.get(name) else { continue };
         within.push(name.to_owned());
         match (span.get_ref().as_table(), value.as_table()) {
-            // An empty table becomes a separate entry. Otherwise a table in place of a number would disappear
-            // without an error.
+            // An empty table becomes an entry of its own; otherwise a table in place of a number would be
+            // dropped without an error.
             (Some(spans), Some(values)) if within.len() < depth && !values.is_empty() => {
                 collect_entries(text, spans, values, depth, within, entries);
             }

@@ -8,34 +8,34 @@ use retro_core::similarity::SimilarityScale;
 use crate::config::Config;
 use crate::secret::Secret;
 
-/// Maximum length of the name of a model, in bytes. The name is stored with each embedding.
+/// Maximum length of a model name, in bytes. The name is stored with each embedding.
 const MODEL_BYTES_MAX: usize = 150;
 
 /// The embedder that the configuration selects, with its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EmbedderConfig {
-    /// The embedder that is part of the program.
+    /// The embedder that is compiled into the program.
     BuiltIn,
-    /// An embedder that reads model weights from a directory.
+    /// An embedder with model weights from a directory.
     Directory {
         /// Directory that contains the weights.
         dir: PathBuf,
-        /// Similarity scale to use instead of the one in the directory; `None` to use that one.
+        /// Similarity scale that overrides the one in the directory; `None` to use the directory's.
         scale: Option<SimilarityScale>,
     },
     /// An embedder that requests embeddings from an HTTP API.
     Endpoint {
-        /// Base URL of the API, beginning with `http://` or `https://`.
+        /// Base URL of the API, starting with `http://` or `https://`.
         url: String,
         /// Name of the model to request.
         model: String,
         /// Number of dimensions of the model's vectors, from 1 to 4,096.
         dimensions: usize,
-        /// Scale by which the cosines of the model's vectors are interpreted.
+        /// Similarity scale of the model's cosines.
         scale: SimilarityScale,
         /// API key, sent as a bearer token; `None` to send none.
         key: Option<Secret>,
-        /// Timeout of one call to the API, including a retry.
+        /// Timeout for one call to the API, including a retry.
         timeout: Duration,
     },
 }
@@ -54,8 +54,8 @@ pub(crate) fn select_embedder(config: &Config) -> Result<EmbedderConfig, (&'stat
     }
 }
 
-/// Returns the built-in embedder. Fails when a key is set that only another embedder uses, because otherwise that
-/// embedder would seem to be in use.
+/// Returns the built-in embedder. Fails if a key is set that applies only to another embedder, because the
+/// user would believe that embedder to be in use.
 fn select_built_in(config: &Config) -> Result<EmbedderConfig, (&'static str, String)> {
     let set = [
         ("embedder_model", config.embedder_model.is_some()),
@@ -77,7 +77,7 @@ fn build_endpoint(
     if !(url.starts_with("http://") || url.starts_with("https://")) {
         return Err(("embedder_url", format!("is {url:?}; it must begin with https:// or http://")));
     }
-    // The URL is shown by `retro config print` and in messages, which must not reveal credentials.
+    // `retro config print` and messages show the URL, which must not reveal credentials.
     if url.contains('@') {
         return Err(("embedder_url", "contains an `@`; put credentials into `embedder_key`".to_owned()));
     }

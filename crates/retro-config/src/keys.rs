@@ -1,5 +1,4 @@
-//! Derives the configuration keys of a file from the type into which it is read, so that names, bounds and descriptions
-//! are written only once.
+//! Derives configuration keys from a schema, so names, bounds and descriptions are written only once.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -11,17 +10,17 @@ use toml::Table;
 /// A configuration key and its description.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
-    /// Name of the key as written in the file.
+    /// Key name as written in the file.
     pub name: String,
     /// Description of the key, taken from its doc comment.
     pub doc: String,
     /// Type of the value, with its bounds.
     pub kind: KeyKind,
-    /// Default value; null when the key has none.
+    /// Default value; null if the key has none.
     pub default: Value,
-    /// Example value to show for a key without a default; `None` when there is none.
+    /// Example shown for a key without a default value, if any.
     pub example: Option<Value>,
-    /// `true` when the value must not be shown.
+    /// `true` if the value is masked in output.
     pub secret: bool,
 }
 
@@ -35,14 +34,14 @@ pub enum KeyKind {
         /// Largest allowed number.
         high: i64,
     },
-    /// Any text.
+    /// Any string.
     Text,
-    /// One of the listed words, each with its description.
+    /// One of the listed words, each paired with its description.
     Choice(Vec<(String, String)>),
 }
 
 impl Key {
-    /// Describes the expected value for people, such as `a whole number, 1 to 64`.
+    /// Describes the expected value for users, such as `a whole number, 1 to 64`.
     pub fn describe_expected(&self) -> String {
         match (&self.kind, &self.example) {
             (KeyKind::Number { low, high }, _) => format!("a whole number, {low} to {high}"),
@@ -56,12 +55,12 @@ impl Key {
     }
 }
 
-/// Returns the keys of a type in the order of its fields.
+/// Returns the keys of a type in field order.
 ///
 /// # Panics
 ///
-/// Panics when a field has no doc comment or is a number without bounds. Tests that call this function for every such
-/// type detect that.
+/// Panics if a field has no doc comment or is a number without bounds. Tests detect this by calling the
+/// function for every such type.
 pub fn list_keys<T: JsonSchema + Serialize + Default>() -> Vec<Key> {
     let schema = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = schema.into_generator().into_root_schema_for::<T>().to_value();
@@ -73,14 +72,14 @@ pub fn list_keys<T: JsonSchema + Serialize + Default>() -> Vec<Key> {
 }
 
 impl Key {
-    /// Describes why a value does not fit this key of `T`, and what is expected. Returns `None` when the value fits.
-    /// The value of a secret is never included.
+    /// Explains why a value does not fit this key of `T` and which values do; `None` if it fits. The value of
+    /// a secret is never included.
     pub(crate) fn find_mismatch<T: DeserializeOwned>(&self, value: &toml::Value) -> Option<String> {
         let within = match (&self.kind, value) {
             (KeyKind::Number { low, high }, toml::Value::Integer(given)) => (low..=high).contains(&given),
             _ => true,
         };
-        // Deserialised alone, so that a failure is caused by this value and no other.
+        // Deserialized alone, so a failure can only come from this value.
         let alone = Table::from_iter([(self.name.clone(), value.clone())]);
         if within && T::deserialize(alone).is_ok() {
             return None;
@@ -102,8 +101,8 @@ impl Key {
     }
 }
 
-/// Returns whether the schema marks a property as secret. The schema of an optional secret has the mark in the first of
-/// two alternatives.
+/// Returns `true` if the schema marks a property as secret. For an optional secret, the mark is in one of the
+/// `anyOf` alternatives.
 fn is_secret(property: &Value) -> bool {
     let marked = |schema: &Value| schema["x-secret"] == true;
     marked(property) || property["anyOf"].as_array().is_some_and(|either| either.iter().any(marked))
@@ -125,7 +124,7 @@ impl KeyKind {
     }
 }
 
-/// Names of an object's fields, in their original order. Deserializing into a `Value` would sort them.
+/// Field names of an object, in their original order, which deserializing into a `Value` would lose.
 struct FieldNames(Vec<String>);
 
 impl<'de> Deserialize<'de> for FieldNames {

@@ -18,14 +18,14 @@ const PREFIX: &str = "RETRO_";
 /// The merged configuration, with the origin of each value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedConfig {
-    /// The values in force.
+    /// The effective configuration.
     pub config: Config,
-    /// Origin of each value, by key. A key that is missing here has its default value.
+    /// Origin of each value, by key. Keys with their default value are absent.
     pub origins: BTreeMap<String, Origin>,
 }
 
 impl LoadedConfig {
-    /// Returns the problem to report for a value that cannot be used. It begins with the origin of the value.
+    /// Returns the problem to report for an unusable value, prefixed with the value's origin.
     pub fn reject_value(&self, key: &str, problem: &str) -> Problems {
         Problems::from_sentence(format_rejection(&self.origins, key, problem))
     }
@@ -36,17 +36,17 @@ fn format_rejection(origins: &BTreeMap<String, Origin>, key: &str, problem: &str
     format!("{origin}`{key}` {problem}")
 }
 
-/// Where a value of the configuration comes from.
+/// Origin of a configuration value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub enum Origin {
-    /// The value is on this line of a configuration file.
+    /// A configuration file, with the 1-based line number.
     File(PathBuf, usize),
-    /// The value is set by the environment variable with this name.
+    /// The environment variable with this name.
     Variable(String),
-    /// The value is set by this command-line option.
+    /// The command-line option with this name.
     Option(&'static str),
-    /// The value is a secret that is read from this file.
+    /// The secret file at this path.
     Secret(PathBuf),
 }
 
@@ -111,10 +111,10 @@ impl Layers {
         }
     }
 
-    /// Adds the values of environment variables. The aliases come first, so that the variables with the program's
+    /// Adds the values of environment variables. Aliases are added first, so variables with the program's
     /// prefix take precedence. An empty variable counts as unset.
     fn add_environment(&mut self, environment: impl IntoIterator<Item = (String, String)>) {
-        // Sorted, so that problems come in the same order at every start.
+        // Sorted, so problems are reported in the same order at every start.
         let given: BTreeMap<_, _> = environment.into_iter().filter(|(_, text)| !text.is_empty()).collect();
         for (alias, key) in ALIAS_VARIABLES {
             if let Some(text) = given.get(alias) {
@@ -132,8 +132,8 @@ impl Layers {
         }
     }
 
-    /// Rejects an unknown variable if its name is close to that of a key. Other unknown variables do not belong to this
-    /// program: an orchestrator sets variables such as `RETRO_SERVICE_HOST`.
+    /// Rejects an unknown variable if its name is close to a key. Other unknown variables are ignored,
+    /// because an orchestrator sets variables such as `RETRO_SERVICE_HOST`.
     fn reject_misspelled_variable(&mut self, variable: &str, name: &str) {
         if let Some(meant) = find_nearest(name, self.key_names()) {
             let meant = format!("{PREFIX}{}", meant.to_ascii_uppercase());
@@ -143,7 +143,7 @@ impl Layers {
 
     fn add_variable(&mut self, variable: &str, name: &str, text: &str) {
         let number = matches!(self.find_key(name).map(|key| &key.kind), Some(KeyKind::Number { .. }));
-        // Only the values of number keys are parsed: a text, such as a password, may consist of digits.
+        // Only number keys are parsed, because a string such as a password may consist of digits.
         let value = match text.trim().parse() {
             Ok(given) if number => Value::Integer(given),
             _ => Value::String(text.to_owned()),
@@ -151,7 +151,7 @@ impl Layers {
         self.add_value(name, value, Origin::Variable(variable.to_owned()));
     }
 
-    /// Adds a value if it fits its key, or else records the problem.
+    /// Adds a value if it fits its key; otherwise records the problem.
     fn add_value(&mut self, name: &str, value: Value, origin: Origin) {
         let key = self.find_key(name).expect("the caller has looked the key up");
         match key.find_mismatch::<Config>(&value) {
@@ -170,7 +170,7 @@ impl Layers {
                 continue;
             };
             let from = self.origins[&file_key].clone();
-            // Neither takes precedence: using one of two secrets silently would hide a stale one.
+            // Setting both is an error: silently preferring one would hide a stale secret.
             if let Some(other) = self.origins.get(name) {
                 let both =
                     format!("{from}: `{file_key}` is given, and `{name}` too ({other}); keep one of them");

@@ -15,16 +15,16 @@ use crate::keys::{Key, list_keys};
 use crate::layers::Origin;
 use crate::problem::{Problems, suggest_name};
 
-/// Path of the policy file within the pipelines folder.
+/// Path of the policy file, relative to the pipelines folder.
 pub const POLICY_FILE: &str = "retrospective/pipeline.toml";
 
-/// Schema of the policy file, with values for all workflows and for single ones.
+/// Schema of the policy file: values for all workflows and overrides for single ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyFile {
-    /// Policy of every workflow.
+    /// Policy of all workflows.
     pub policy: Policy,
-    /// Values that replace the common ones for a single workflow, by workflow name.
+    /// Overrides for single workflows, by workflow name.
     pub workflow: BTreeMap<String, Policy>,
 }
 
@@ -35,39 +35,39 @@ pub struct PolicySet {
     workflows: BTreeMap<String, EffectivePolicy>,
 }
 
-/// A complete policy, merged from a workflow's own values, the common values and the defaults.
+/// The policy of one workflow, merged from its own values, the common values and the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct EffectivePolicy {
     policy: Policy,
-    /// Origin of each value, by key. A key that is missing here has its default value.
+    /// Origin of each value, by key. Keys with their default value are absent.
     origins: BTreeMap<String, Origin>,
 }
 
-/// A value of a policy, with its origin and its description.
+/// A policy value with its origin and description.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExplainedValue {
-    /// Name of the key as written in the file.
+    /// Key name as written in the file.
     pub key: String,
-    /// The value in force.
+    /// The effective value.
     pub value: Value,
-    /// The value in the built-in policy.
+    /// Value in the built-in policy.
     pub default: Value,
-    /// File and line that set the value; `None` for a default.
+    /// File and line that set the value; `None` if the default applies.
     pub from: Option<Origin>,
     /// Description of the key.
     pub doc: String,
 }
 
 impl PolicySet {
-    /// Reads the policy file of a pipelines folder. Without a folder the built-in policy applies. Fails with all
-    /// mistakes, each with its line.
+    /// Reads the policy file in a pipelines folder; without a folder, returns the built-in policy. Fails with
+    /// a list of all mistakes, each with its line.
     pub fn read_folder(pipelines: Option<&Path>) -> Result<Self, Problems> {
         let Some(folder) = pipelines else { return Ok(Self::default()) };
         let path = folder.join(POLICY_FILE);
         Self::parse(&path, &document::read_document(&path)?)
     }
 
-    /// Parses the text of a policy file. The path is used only in error messages and origins.
+    /// Parses a policy file. `path` is used only in error messages and origins.
     pub fn parse(path: &Path, text: &str) -> Result<Self, Problems> {
         let mut reading =
             PolicyReader { path: path.to_owned(), keys: list_keys::<Policy>(), ..PolicyReader::default() };
@@ -77,8 +77,7 @@ impl PolicySet {
         reading.build_policy_set()
     }
 
-    /// Returns every value of a workflow's policy, in the order of the keys. If no workflow is given, returns the
-    /// common values.
+    /// Returns all values of a workflow's policy, in key order; without a workflow, the common values.
     pub fn explain_values(&self, workflow: Option<&Workflow>) -> Vec<ExplainedValue> {
         let effective = workflow.map_or(&self.common, |workflow| self.effective_policy(workflow));
         let values = serde_json::to_value(&effective.policy).expect("a policy is plain data");
@@ -92,8 +91,8 @@ impl PolicySet {
         list_keys::<Policy>().into_iter().map(explain).collect()
     }
 
-    /// Describes the differences from an earlier policy set, such as `threshold_runs 10 -> 20`. A difference that
-    /// concerns only one workflow contains its name.
+    /// Describes the differences from an earlier policy set, such as `threshold_runs 10 -> 20`. Differences
+    /// of a single workflow start with its name.
     pub fn describe_changes_since(&self, earlier: &Self) -> Vec<String> {
         let mut changes = describe_differences("", &earlier.common.policy, &self.common.policy);
         let names = self
@@ -126,7 +125,7 @@ fn describe_differences(whose: &str, before: &Policy, after: &Policy) -> Vec<Str
     keys.map(|key| format!("{whose}{key} {} -> {}", before[&key], after[&key])).collect()
 }
 
-/// Values of one table of the policy file, with their origins.
+/// Values of one table in the policy file, with their origins.
 #[derive(Default)]
 struct TableValues {
     values: Table,
@@ -194,7 +193,7 @@ impl PolicyReader {
         for effective in [&common].into_iter().chain(workflows.values()) {
             for error in effective.policy.validate().err().unwrap_or_default() {
                 let changes = format!("{}{error}", self.format_place(effective, &error));
-                // A mistake in a common value is reported once, not for each workflow.
+                // A mistake in a common value would otherwise be repeated for each workflow.
                 if !self.problems.contains(&changes) {
                     self.problems.push(changes);
                 }
@@ -204,8 +203,8 @@ impl PolicyReader {
         Ok(PolicySet { common, workflows })
     }
 
-    /// Returns the location of the invalid value. If that value is a default, returns the location of the value that it
-    /// conflicts with.
+    /// Returns the location of the invalid value. If that value is a default, returns the location of the
+    /// value that it conflicts with; if there is none, the path of the file.
     fn format_place(&self, effective: &EffectivePolicy, error: &PolicyError) -> String {
         let other = error.because_of.and_then(|other| effective.origins.get(other));
         let given = effective.origins.get(&error.key).or(other);
@@ -214,7 +213,7 @@ impl PolicyReader {
 }
 
 impl EffectivePolicy {
-    /// Merges tables into a policy. Values of a later table take precedence.
+    /// Merges tables into a policy. Later tables take precedence.
     fn from_tables(tables: &[&TableValues]) -> Self {
         let (mut values, mut origins) = (Table::new(), BTreeMap::new());
         for table in tables {

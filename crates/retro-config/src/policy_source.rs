@@ -1,11 +1,11 @@
-//! Reloads the policies when their file changes, without a restart.
+//! Reloads the policies at run time if their file has changed.
 //!
-//! The file is compared by content, because time stamps are unreliable: a mounted folder swaps links below the file,
-//! and editors write a copy and rename it. A check is one read of a small file. An invalid file is reported once, and
-//! the earlier policies stay in force, so a mistake in the file does not stop the process.
+//! The file is compared by content, because timestamps are unreliable: a mounted folder swaps links below the
+//! file, and editors write a copy and rename it. A check is a single read of a small file. An invalid file is
+//! reported once, and the earlier policies stay in force, so a mistake in the file does not stop the process.
 //!
-//! Processes check at different times, and that is safe: a retrospective stores the policy under which it was opened,
-//! and every process that works on it uses the stored one.
+//! Processes may check at different times. That is safe because a retrospective stores the policy under which
+//! it was opened, and every process that works on it uses the stored one.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -17,13 +17,13 @@ use crate::document;
 use crate::policy_set::{POLICY_FILE, PolicySet};
 use crate::problem::Problems;
 
-/// The policies of all workflows, which can be reloaded from the policy file.
+/// The policies of all workflows, reloadable from the policy file.
 #[derive(Debug)]
 pub struct PolicySource {
-    /// Path of the policy file; `None` when the built-in policy is used.
+    /// Path of the policy file; `None` if the built-in policy is used.
     path: Option<PathBuf>,
     current: RwLock<PolicySet>,
-    /// Content of the file at the last check, whether or not it was valid.
+    /// Result of the last read, valid or not.
     last_read: Mutex<Result<String, Problems>>,
 }
 
@@ -32,15 +32,16 @@ pub struct PolicySource {
 pub enum ReloadResult {
     /// The file has not changed since the last check.
     Unchanged,
-    /// The file has changed and is in force. Contains descriptions of the changed values; empty when no value changed.
+    /// The file has changed and is in force. Contains a description of each changed value; empty if no value
+    /// changed.
     Changed(Vec<String>),
     /// The file has changed but is invalid; the earlier policies stay in force.
     Refused(Problems),
 }
 
 impl PolicySource {
-    /// Reads the policy file of a pipelines folder. Without a folder the built-in policy applies permanently. Fails
-    /// with a list of all mistakes.
+    /// Reads the policy file in a pipelines folder; without a folder, the built-in policy applies
+    /// permanently. Fails with a list of all mistakes.
     pub fn load(pipelines: Option<&Path>) -> Result<Self, Problems> {
         let path = pipelines.map(|folder| folder.join(POLICY_FILE));
         let text = path.as_deref().map_or(Ok(String::new()), document::read_document)?;
@@ -51,13 +52,13 @@ impl PolicySource {
         Ok(Self { path, current: RwLock::new(policy_set), last_read: Mutex::new(Ok(text)) })
     }
 
-    /// Returns whether the policies come from a file, which can change.
+    /// Returns `true` if the policies come from a file, which can change.
     pub fn can_change(&self) -> bool {
         self.path.is_some()
     }
 
-    /// Reads the file and, if it has changed, puts its policies in force. Blocks while reading, which is short because
-    /// the file is small.
+    /// Reads the file and applies its policies if it has changed. Blocks briefly while reading, because the
+    /// file is small.
     pub fn reload_if_changed(&self) -> ReloadResult {
         let Some(path) = &self.path else { return ReloadResult::Unchanged };
         let found = document::read_document(path);
@@ -65,7 +66,7 @@ impl PolicySource {
         if *seen == found {
             return ReloadResult::Unchanged;
         }
-        // Remembered before parsing, so that an invalid file is reported once and not at every check.
+        // Stored before parsing, so an invalid file is reported once and not at every check.
         seen.clone_from(&found);
         match found.and_then(|text| PolicySet::parse(path, &text)) {
             Ok(policy_set) => {

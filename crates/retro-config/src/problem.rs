@@ -1,8 +1,8 @@
-//! Collects the problems of a configuration, each with its location.
+//! Collects configuration problems, each with its location.
 
 use std::path::Path;
 
-/// One or more sentences, each of which begins with the location of a problem (`retro.toml:7`, `RETRO_LEASE_S`).
+/// One or more sentences, each starting with the location of a problem (`retro.toml:7`, `RETRO_LEASE_S`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct Problems(Vec<String>);
@@ -18,7 +18,7 @@ impl Problems {
         if found.is_empty() { Ok(()) } else { Err(Self(found)) }
     }
 
-    /// Returns the sentences. Those about the file come first, followed by those about the environment.
+    /// Returns the sentences: problems in the file first, then those in the environment.
     pub fn sentences(&self) -> &[String] {
         &self.0
     }
@@ -29,7 +29,7 @@ impl Problems {
     }
 }
 
-/// Formats a place in a file as `path:line`.
+/// Formats a location in a file as `path:line`.
 pub(crate) fn format_place(path: &Path, line: usize) -> String {
     format!("{}:{line}", path.display())
 }
@@ -37,17 +37,17 @@ pub(crate) fn format_place(path: &Path, line: usize) -> String {
 /// Maximum edit distance at which a name counts as a misspelling of another.
 const TYPOS_MAX: usize = 3;
 
-/// Returns the known name that was probably meant; `None` if no name is close. Up to a third of the letters may be
-/// wrong, at most [`TYPOS_MAX`], or the unit at the end may be missing.
+/// Returns the known name that was probably meant, or `None` if no name is close. Up to a third of the
+/// letters may be wrong, at most [`TYPOS_MAX`], or a trailing unit such as `_s` may be missing.
 pub(crate) fn find_nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let without_unit = |name: &str| name.strip_prefix(found).is_some_and(|rest| rest.starts_with('_'));
     let slips = |name: &str| if without_unit(name) { 1 } else { strsim::damerau_levenshtein(found, name) };
     let (slips, name) = known.into_iter().map(|name| (slips(name), name)).min()?;
-    // At least one wrong letter is allowed. Otherwise short names would never get a suggestion.
+    // Allows at least one wrong letter; otherwise short names would never get a suggestion.
     (slips <= TYPOS_MAX.min(found.len() / 3).max(1)).then_some(name)
 }
 
-/// Returns "; did you mean …?" with the closest known name, or an empty text when no name is close.
+/// Returns "; did you mean …?" with the closest known name, or an empty string if no name is close.
 pub(crate) fn suggest_name<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     find_nearest(found, known).map_or(String::new(), |name| format!("; did you mean `{name}`?"))
 }

@@ -1,11 +1,11 @@
-//! A text type for secrets, which must not appear in output or logs.
+//! Wraps secrets so they cannot appear in output or logs.
 
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Text shown in place of a secret.
+/// Placeholder shown instead of a secret.
 const MASK: &str = "***";
 
 /// A secret, or an address that may contain one. `Debug`, `Display` and JSON show it masked; only
@@ -15,18 +15,18 @@ const MASK: &str = "***";
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a text as a secret.
+    /// Wraps a string as a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Returns the secret itself. Call it only where the secret is used, never for output.
+    /// Returns the secret in plain text. Call it only where the secret is used, never for output.
     pub fn expose(&self) -> &str {
         &self.0
     }
 }
 
-/// Shows an address without its password and masks any other text completely.
+/// Shows a URL without its password and masks any other string completely.
 impl fmt::Display for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&if self.0.contains("://") { mask_password(&self.0) } else { MASK.to_owned() })
@@ -59,11 +59,11 @@ impl JsonSchema for Secret {
     }
 }
 
-/// Masks the passwords and tokens in an address, or in several addresses separated by commas. When it is unclear where
-/// a password ends, as with a comma within it, more than necessary is masked.
+/// Masks the passwords and tokens in a URL or in several URLs separated by commas. If the end of a password
+/// is ambiguous, as with a comma in it, more than necessary is masked.
 pub fn mask_password(address: &str) -> String {
     match address.split_once("://") {
-        // The text before a further `://` is the next scheme, so it cannot be a login.
+        // The text before a further `://` is the next URL's scheme, so it cannot be a login.
         Some((scheme, rest)) => {
             let rest: Vec<_> = rest.split("://").map(mask_login).collect();
             format!("{scheme}://{}", rest.join("://"))
@@ -73,7 +73,7 @@ pub fn mask_password(address: &str) -> String {
 }
 
 fn mask_login(text: &str) -> String {
-    // Split at the last `@`, because a password may contain one itself.
+    // Split at the last `@`, because the password may contain one.
     let Some((login, host)) = text.rsplit_once('@') else { return mask_parameters(text) };
     let host = mask_parameters(host);
     match login.split_once(':') {
@@ -82,7 +82,7 @@ fn mask_login(text: &str) -> String {
     }
 }
 
-/// Masks passwords in the query string of a URL, because Postgres also accepts them there.
+/// Masks passwords in the query string of a URL, where Postgres also accepts them.
 fn mask_parameters(text: &str) -> String {
     let Some((host, parameters)) = text.split_once('?') else { return text.to_owned() };
     let shown = parameters.split('&').map(|parameter| match parameter.split_once('=') {

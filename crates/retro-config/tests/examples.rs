@@ -1,4 +1,4 @@
-//! Every configuration and policy shown in the manuals is valid.
+//! Tests that every configuration and policy shown in the manuals is valid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Collects all files below a folder.
+/// Collects all files below a folder, recursively.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the project") {
         let path = entry.expect("an entry").path();

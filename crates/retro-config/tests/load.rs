@@ -1,4 +1,4 @@
-//! Precedence of the configuration's layers, and the messages about mistakes.
+//! Tests the precedence of the configuration's layers and the messages about mistakes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl Folder {
         load_config(Some(&self.write("retro.toml", text)), environment(variables))
     }
 
-    /// Returns the problems, without this folder's path.
+    /// Returns the problems, without the path of this folder.
     fn load_problems(&self, text: &str, variables: &[(&str, &str)]) -> Vec<String> {
         let folder = format!("{}/", self.0.path().display());
         let problems = self.load(text, variables).expect_err("the configuration is invalid");
@@ -38,9 +38,10 @@ impl Folder {
 #[test]
 fn the_environment_wins_over_the_file_and_the_file_over_the_default() {
     let loaded = Folder::new()
-        .load("lease_s = 5\nsweep_ms = 500\n", &[("RETRO_LEASE_S", "6"), ("RETRO_LOG", "debug")])
+        .load("lease_s = 5\nsweep_interval_ms = 500\n", &[("RETRO_LEASE_S", "6"), ("RETRO_LOG", "debug")])
         .unwrap();
-    let expected = Config { lease_s: 6, sweep_ms: 500, log: "debug".to_owned(), ..Config::default() };
+    let expected =
+        Config { lease_s: 6, sweep_interval_ms: 500, log: "debug".to_owned(), ..Config::default() };
     assert_eq!(loaded.config, expected);
     let from: Vec<_> = loaded.origins.iter().map(|(key, origin)| format!("{key} {origin}")).collect();
     assert!(from[0].ends_with("RETRO_LEASE_S") && from[1].ends_with("RETRO_LOG"), "{from:?}");
@@ -74,7 +75,7 @@ fn every_mistake_is_reported_at_once_with_file_line_key_and_expected_value() {
         text,
         &[
             ("RETRO_LAESE_S", "3"),
-            ("RETRO_SWEEP_MS", "soon"),
+            ("RETRO_SWEEP_INTERVAL_MS", "soon"),
             ("RETRO_NATS_PORT", "70000"),
             ("NATS_URl", "x"),
         ],
@@ -89,7 +90,7 @@ fn every_mistake_is_reported_at_once_with_file_line_key_and_expected_value() {
             "retro.toml:7: unknown key `policy`",
             "RETRO_LAESE_S: unknown variable; did you mean `RETRO_LEASE_S`?",
             "RETRO_NATS_PORT: `nats_port` is 70000; it must be a whole number, 0 to 65535",
-            "RETRO_SWEEP_MS: `sweep_ms` is \"soon\"; it must be a whole number, 50 to 600000",
+            "RETRO_SWEEP_INTERVAL_MS: `sweep_interval_ms` is \"soon\"; it must be a whole number, 50 to 600000",
         ]
     );
 }

@@ -1,7 +1,7 @@
-//! Cancels and reopens retrospectives on a person's request.
+//! Cancels open retrospectives and reopens failed ones at an operator's request.
 //!
-//! Neither action changes any memory. Each action is stored with the person, the time and the reason. Repeated
-//! requests, even by several people, have only one effect.
+//! Neither action changes any memory. Each is stored with the operator, the time and the reason. Repeating a
+//! request has no further effect, even if another operator repeats it.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,33 +11,34 @@ use crate::policy::Policy;
 use crate::retrospective::{OpenedRetrospective, Retrospective, WorkflowState};
 use crate::time::add_seconds;
 
-/// Maximum length of a reason or a name, in characters: about a paragraph. Both are stored permanently and are shown in
-/// lists and logs.
+/// Maximum length of an attribution's name or reason, in characters (about a paragraph). Both are stored
+/// permanently and shown in lists and logs.
 pub const ATTRIBUTION_CHARS_MAX: usize = 1000;
 
-/// Says who requested an action, why, and when.
+/// Attribution of an operator's action: who requested it, why, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribution {
-    /// Name of the person, as reliable as the authentication that provides it.
+    /// Name of the operator. It is only as reliable as the authentication that provides it.
     pub by: String,
-    /// Reason for the action in the person's own words.
+    /// Reason for the action, in the operator's own words.
     pub reason: String,
-    /// Policy moment at which the action was requested.
+    /// Policy time at which the action was requested.
     pub at: Timestamp,
 }
 
-/// An attribution whose name or reason is empty or too long.
+/// Error for an attribution whose name or reason is empty or too long.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` {problem}")]
 pub struct AttributionError {
     /// Name of the invalid field: `by` or `reason`.
     pub field: &'static str,
-    /// Description of the problem.
+    /// Description of the problem, such as `is empty`.
     pub problem: String,
 }
 
 impl Attribution {
-    /// Creates an attribution. Fails when the name or the reason is empty or longer than [`ATTRIBUTION_CHARS_MAX`].
+    /// Creates an attribution from a name and a reason, which are trimmed. Fails if either is empty or longer
+    /// than [`ATTRIBUTION_CHARS_MAX`].
     pub fn new(by: &str, reason: &str, at: Timestamp) -> Result<Self, AttributionError> {
         Ok(Self { by: validate_text("by", by)?, reason: validate_text("reason", reason)?, at })
     }
@@ -57,30 +58,31 @@ fn validate_text(field: &'static str, text: &str) -> Result<String, AttributionE
 
 /// Reason why a failed retrospective cannot be reopened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(tag = "why", rename_all = "snake_case")]
+#[serde(tag = "reason", rename_all = "snake_case")]
 pub enum ReopenError {
-    /// Another retrospective of the workflow is already open and contains the released runs.
+    /// Another retrospective of the workflow is open and has claimed the released runs.
     OneIsOpen {
         /// Epoch of the open retrospective.
         epoch: Epoch,
     },
-    /// A later retrospective has already claimed the released runs.
+    /// A later retrospective has claimed the released runs.
     ClaimedSince {
-        /// Last ordinal that a retrospective has claimed.
+        /// Highest ordinal that a retrospective has claimed.
         claimed: Ordinal,
     },
 }
 
 impl WorkflowState {
-    /// Cancels the open retrospective. Its epoch is used up, and its runs are released with their ordinals. The
-    /// workflow pauses as after a first failure. Otherwise the next event would open another retrospective over the
-    /// same runs, which the person has just cancelled. The cancellation does not count as a failure. A longer pause
-    /// that has already begun stays in effect.
+    /// Cancels the open retrospective: its epoch is not reused, and its runs are released and keep their
+    /// ordinals. The workflow then pauses for as long as after a first failure, because the next event would
+    /// otherwise open another retrospective over the same runs. A longer pause that is already in effect
+    /// stays. The cancellation does not count as a failure.
     ///
-    /// A manual retrospective claims no runs and blocks no other retrospective, so cancelling it does not change the
-    /// workflow.
+    /// Cancelling a manual retrospective leaves the workflow unchanged, because it claims no runs and blocks
+    /// no other retrospective.
     pub fn cancel_retrospective(&mut self, retrospective: &Retrospective, now: Timestamp) {
-        if retrospective.asked.is_some() {
+        // A manual retrospective has no window: its `first` is 0, and `first - 1` below would underflow.
+        if retrospective.manual_request.is_some() {
             return;
         }
         self.open = false;
@@ -89,9 +91,9 @@ impl WorkflowState {
         self.paused_until = Some(self.paused_until.map_or(pause, |running| running.max(pause)));
     }
 
-    /// Opens the next retrospective after `failed` immediately, regardless of any pause, over all counted runs that are
-    /// not claimed. The number of consecutive failures is kept, so the next pause is longer if this one fails, too.
-    /// Fails when a retrospective is open or the runs have been claimed again.
+    /// Opens the retrospective that follows `failed`, over all unclaimed runs and regardless of any pause.
+    /// The number of consecutive failures is kept, so the next pause is longer if this retrospective fails as
+    /// well. Fails if a retrospective is open or if the runs of `failed` have been claimed again.
     pub fn reopen_after(
         &mut self,
         failed: &Retrospective,
@@ -101,7 +103,7 @@ impl WorkflowState {
         if self.open {
             return Err(ReopenError::OneIsOpen { epoch: self.epoch });
         }
-        // The failed retrospective released its runs; a claim beyond them belongs to a later retrospective.
+        // The failed retrospective released its runs, so a claim that covers them belongs to a later one.
         if self.claimed >= failed.last {
             return Err(ReopenError::ClaimedSince { claimed: self.claimed });
         }

@@ -1,14 +1,15 @@
-//! Provides canonical JSON and its hash. Equal values have equal bytes, however they were written.
+//! Serializes JSON canonically and hashes it: equal values give equal bytes, however they were written.
 //!
-//! Keys are sorted by code point, white space is removed, and integers are written without a fraction. `1`, `1.0` and
-//! `10e-1` are one value, because an emitter that repeats an event may write its numbers differently.
+//! Keys are sorted by code point, white space is removed, and whole numbers are written as integers. `1`,
+//! `1.0` and `10e-1` are the same value, because an emitter that sends an event again may format its numbers
+//! differently.
 
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 use sha2::{Digest, Sha256};
 
-/// Returns `value` as JSON with keys sorted by code point and without white space.
+/// Returns `value` as canonical JSON: keys sorted by code point, no white space, whole numbers as integers.
 pub fn canonical_json(value: &Value) -> String {
     let mut out = String::new();
     write_value(value, &mut out);
@@ -19,7 +20,7 @@ fn write_value(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
-            // `str` compares bytes, and UTF-8 keeps the order of code points.
+            // `str` compares bytewise, which for UTF-8 is the order of code points.
             entries.sort_unstable_by_key(|(key, _)| *key);
             out.push('{');
             for (at, (key, value)) in entries.into_iter().enumerate() {
@@ -48,14 +49,15 @@ fn write_value(value: &Value, out: &mut String) {
     }
 }
 
-/// Returns a JSON number in its canonical form.
+/// Returns a number in canonical form. A float that is a whole number below 2^53 is written as an integer.
 pub fn canonical_number(number: &Number) -> String {
     exact_integer(number).map_or_else(|| number.to_string(), |whole| whole.to_string())
 }
 
-/// Returns the value of a float as an integer, if it is an integer below 2^53 and therefore exact.
+/// Converts a float to the integer that it represents. Returns `None` if the number is not a float, has a
+/// fraction, or is too large to be exact.
 fn exact_integer(number: &Number) -> Option<i64> {
-    // From 2^53 on, a double does not hold every integer, and the conversion would change the value.
+    // From 2^53 on, a double cannot represent every integer, so its digits may not be those that were sent.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let float =
         number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT_MAX)?;
@@ -68,12 +70,12 @@ pub fn content_hash(value: &Value) -> String {
     sha256_hex(canonical_json(value).as_bytes())
 }
 
-/// Returns the SHA-256 of bytes in lower-case hex (64 characters).
+/// Returns the SHA-256 of `bytes` in lower-case hex (64 characters).
 pub fn sha256_hex(bytes: &[u8]) -> String {
     encode_hex(&Sha256::digest(bytes))
 }
 
-/// Returns bytes as lower-case hex digits.
+/// Encodes bytes as lower-case hex digits.
 pub fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");

@@ -1,72 +1,76 @@
-//! Counts finished runs and opens a retrospective when the window of a workflow is full.
+//! Counts finished runs, and opens a retrospective when a workflow's window reaches the threshold.
 //!
-//! An event takes effect only once, because its identity is stored permanently. A run is counted at most once. Until a
-//! retrospective claims it, another event with the same or a higher attempt replaces its facts. When a window is full
-//! and no retrospective of the workflow is open, one opens over the whole window in the same transaction.
+//! Each event takes effect once, because its identity is stored permanently. Each run is counted at most
+//! once; until a retrospective claims the run, an event with the same or a higher attempt replaces its facts.
+//! When a window reaches the threshold, a retrospective over the whole window opens in the same transaction,
+//! unless the workflow is paused or already has an open retrospective.
 
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 
-use crate::dead_letter::{Code, Rejection};
+use crate::dead_letter::{DeadLetterCode, Rejection};
 use crate::id::{EventKey, Ordinal, RunId, WorkflowKey};
 use crate::policy::Policies;
 use crate::retention::SeenContent;
 use crate::retrospective::{OpenedRetrospective, WorkflowState};
 use crate::run::RunFacts;
 
-/// A `run.completed` event that was parsed.
+/// A parsed `run.completed` event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrival {
-    /// Identity of the event.
+    /// Identity of the event, by which duplicates are detected.
     pub event: EventKey,
-    /// Workflow of the run.
+    /// Workflow that the run belongs to.
     pub key: WorkflowKey,
-    /// SHA-256 of the event's `data` in canonical JSON.
+    /// SHA-256 of the event's `data` as canonical JSON, in hex.
     pub content_hash: String,
     /// Facts of the run, with secrets redacted.
     pub run: RunFacts,
 }
 
-/// Stored state that is needed to count a batch: its events, runs and workflows.
+/// Stored state needed to count a batch of events.
 #[derive(Debug, Clone, Default)]
 pub struct CountingFacts {
-    /// Stored content of the batch's events that arrived before.
+    /// Events of the batch that arrived before, with the hash of their content.
     pub events: HashMap<EventKey, SeenContent>,
-    /// Stored state of the batch's runs that are already known.
+    /// Runs of the batch that are already stored.
     pub runs: HashMap<(WorkflowKey, RunId), KnownRun>,
-    /// State of each workflow of the batch; a workflow that is missing here is new.
+    /// State of each workflow of the batch, and of any other workflow to check. A workflow that is missing
+    /// here is new.
     pub workflows: BTreeMap<WorkflowKey, WorkflowState>,
 }
 
-/// Stored state of a known run.
+/// Attempt and ordinal of a stored run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownRun {
-    /// Attempt that the stored facts belong to, the highest seen so far.
+    /// Attempt that the stored facts come from. A lower attempt does not replace them.
     pub attempt: u32,
-    /// Ordinal of the run; `None` when the run is stored but not counted.
+    /// Ordinal of the run; `None` if the run is stored but not counted.
     pub ordinal: Option<Ordinal>,
 }
 
-/// Result of handling one event.
+/// Outcome of counting one event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Disposition {
-    /// The run is now counted and has this ordinal.
+    /// The run was counted and received this ordinal.
     Counted(Ordinal),
-    /// The run was already counted; its facts are replaced by those of the event.
+    /// The run had been counted before; the event replaces its facts.
     Updated,
     /// The run is stored but not counted, because it is internal, cancelled or skipped.
     Recorded,
-    /// The run keeps its stored facts, because the event has a lower attempt or a retrospective has claimed the run.
+    /// The run keeps its stored facts, because the event has a lower attempt or a retrospective has claimed
+    /// the run.
     Superseded,
-    /// The event arrived before and changes nothing.
+    /// The event arrived before, so it changes nothing.
     Duplicate,
-    /// The event id arrived before with different content; the event becomes a dead letter.
+    /// An event with the same identity arrived before with different content. The new event becomes a dead
+    /// letter.
     Conflict(Rejection),
 }
 
 impl Disposition {
-    /// Returns the word that is shown for the disposition.
+    /// Returns the disposition as a metric label value, such as `counted`.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Counted(_) => "counted",
@@ -79,17 +83,17 @@ impl Disposition {
     }
 }
 
-/// Decision on what to store for one event. Decisions are in the order of the batch.
+/// Decision about one event of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrivalDecision {
-    /// Result of handling the event. For all results but `Duplicate` and `Conflict` an inbox row is stored. For
-    /// `Counted`, `Updated` and `Recorded` the run is stored with its body.
+    /// Outcome of counting the event. An inbox row is stored for every outcome except `Duplicate` and
+    /// `Conflict`; the run and its body are stored for `Counted`, `Updated` and `Recorded`.
     pub disposition: Disposition,
-    /// Ordinal of the run after the event; `None` when the run is not counted or not stored.
+    /// Ordinal of the stored run; `None` if the event stores no run or the run is not counted.
     pub ordinal: Option<Ordinal>,
 }
 
-/// All effects of counting a batch.
+/// Effects of counting a batch, to be stored in one transaction.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CountingEffects {
     /// One decision per event, in order of arrival.
@@ -100,8 +104,8 @@ pub struct CountingEffects {
     pub opened: Vec<OpenedRetrospective>,
 }
 
-/// Decides the effects of a batch of events. Also checks the workflows in `facts.workflows` without an event in the
-/// batch, so that a retrospective can open after a pause ends.
+/// Counts a batch of events and decides what to store. Also checks workflows in `facts.workflows` that have
+/// no event in the batch, so a retrospective can open once a pause has ended.
 pub fn count_arrivals(
     mut facts: CountingFacts,
     arrivals: &[Arrival],
@@ -113,11 +117,13 @@ pub fn count_arrivals(
     let mut counted = Vec::with_capacity(arrivals.len());
     for arrival in arrivals {
         counted.push(count_arrival(&mut facts, arrival));
-        // Checked after each arrival and not once per batch, so that windows do not depend on how arrivals are batched.
+        // Checked after each arrival instead of once per batch, so windows do not depend on how arrivals are
+        // batched.
         if let Some(state) = facts.workflows.get_mut(&arrival.key) {
             opened.extend(state.open_if_due(&arrival.key, &policies.policy_for(&arrival.key), as_of));
         }
     }
+    // Workflows without an arrival: their pause may have ended since their window filled up.
     for (key, state) in &mut facts.workflows {
         opened.extend(state.open_if_due(key, &policies.policy_for(key), as_of));
     }
@@ -132,7 +138,7 @@ fn count_arrival(facts: &mut CountingFacts, arrival: &Arrival) -> ArrivalDecisio
             Disposition::Duplicate
         } else {
             Disposition::Conflict(Rejection::of_field(
-                Code::IdentityConflict,
+                DeadLetterCode::IdentityConflict,
                 "id",
                 format!(
                     "event {} of source {} was seen before with other content ({seen}, now {}); \
@@ -143,14 +149,14 @@ fn count_arrival(facts: &mut CountingFacts, arrival: &Arrival) -> ArrivalDecisio
         };
         return ArrivalDecision { disposition, ordinal: None };
     }
-    // Later arrivals of this batch must see the event. Otherwise a duplicate within the batch would be
-    // counted twice.
+    // Later arrivals of this batch must see the event, or a duplicate within the batch would take effect
+    // twice.
     facts.events.insert(arrival.event.clone(), SeenContent::Full(arrival.content_hash.clone()));
     let state = facts.workflows.entry(arrival.key.clone()).or_default();
     let run_key = (arrival.key.clone(), arrival.run.run_id.clone());
     let known = facts.runs.get(&run_key).copied();
     if let Some(known) = known {
-        // A claimed run keeps its facts, so that its retrospective investigates the facts that it sampled.
+        // A claimed run keeps its facts, so its retrospective investigates the facts that it sampled.
         let claimed = known.ordinal.is_some_and(|ordinal| ordinal <= state.claimed);
         if claimed || arrival.run.attempt < known.attempt {
             return ArrivalDecision { disposition: Disposition::Superseded, ordinal: None };
@@ -165,6 +171,7 @@ fn count_arrival(facts: &mut CountingFacts, arrival: &Arrival) -> ArrivalDecisio
         }
         None => (Disposition::Recorded, None),
     };
+    // Later arrivals of this batch must see the run, or a second event for it would count it again.
     facts.runs.insert(run_key, KnownRun { attempt: arrival.run.attempt, ordinal });
     ArrivalDecision { disposition, ordinal }
 }

@@ -1,4 +1,5 @@
-//! Defines the reasons why a message could not be handled. Every code has a page in `deploy/runbooks/`.
+//! Defines the codes that say why a message became a dead letter. Every code has a page in
+//! `deploy/runbooks/`.
 
 mod grouping;
 
@@ -8,23 +9,23 @@ pub use grouping::grouping_key;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $retryable:literal;)*) => {
-        /// Reason why a message became a dead letter. The stored strings never change, because operators filter by
-        /// them.
+        /// Reason why a message became a dead letter. The stored strings never change, because operators
+        /// filter by them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum Code {
+        pub enum DeadLetterCode {
             $($(#[$doc])* #[serde(rename = $text)] $name,)*
         }
 
-        impl Code {
-            /// All codes.
+        impl DeadLetterCode {
+            /// All codes, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// Returns the code as stored and shown.
+            /// Returns the code as stored and shown, such as `not_json`.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// Returns whether sending the same message again may succeed.
+            /// Returns `true` if replaying the unchanged message may succeed.
             pub const fn retryable(self) -> bool {
                 match self { $(Self::$name => $retryable),* }
             }
@@ -45,15 +46,15 @@ codes! {
     SpecVersionUnknown = "spec_version_unknown", false;
     /// The event's type or version is not supported.
     TypeUnknown = "type_unknown", false;
-    /// A field is missing or has the wrong type; the path names it.
+    /// A field is missing or invalid; the path names it.
     FieldInvalid = "field_invalid", false;
-    /// The trajectory cannot be parsed; the path names the location of the problem.
+    /// The trajectory cannot be parsed; the path points to the problem.
     TrajectoryInvalid = "trajectory_invalid", false;
-    /// The message is larger than the limit.
+    /// The message, or a key or number in its JSON, is longer than allowed.
     Oversized = "oversized", false;
-    /// The JSON is nested deeper than the limit.
+    /// The JSON is nested more deeply than allowed.
     TooDeep = "too_deep", false;
-    /// The JSON has more values and keys than the limit.
+    /// The JSON has more values and keys than allowed.
     TooManyValues = "too_many_values", false;
     /// A key occurs twice in one object.
     DuplicateKey = "duplicate_key", false;
@@ -69,42 +70,42 @@ codes! {
     DatarefRefused = "dataref_refused", false;
     /// An internal message refers to something that does not exist.
     UnknownReference = "unknown_reference", true;
-    /// Each attempt ended because the handler panicked or the process died.
+    /// On every attempt, the handler panicked or the process died.
     HandlerPanicked = "handler_panicked", true;
-    /// The message failed at each of its allowed attempts.
+    /// All allowed attempts to handle the message failed.
     AttemptsExhausted = "attempts_exhausted", true;
     /// A retrospective ended without a successful investigation.
     RetrospectiveFailed = "retrospective_failed", true;
 }
 
-impl std::fmt::Display for Code {
+impl std::fmt::Display for DeadLetterCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// Reason why one message was rejected: a code, the path of the field if there is one, and a sentence.
+/// Reason why a message was rejected: a code, the path of the invalid field if there is one, and a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}{}: {detail}", path.as_ref().map(|p| format!(" at {p}")).unwrap_or_default())]
 pub struct Rejection {
-    /// Code of the reason, by which operators filter dead letters.
-    pub code: Code,
-    /// Path of the invalid field, such as `data.usage.input_tokens`; `None` when the whole message is rejected.
+    /// Code by which operators filter dead letters.
+    pub code: DeadLetterCode,
+    /// Path of the invalid field, such as `data.usage.input_tokens`; `None` if the whole message is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Sentence that says what is wrong and what would be right. It is shown to people, so it never contains secrets
-    /// from the message.
+    /// One sentence that says what is wrong and what is expected. It is shown to people, so it never contains
+    /// secrets from the message.
     pub detail: String,
 }
 
 impl Rejection {
     /// Creates a rejection of the whole message.
-    pub fn of_message(code: Code, detail: impl Into<String>) -> Self {
+    pub fn of_message(code: DeadLetterCode, detail: impl Into<String>) -> Self {
         Self { code, path: None, detail: detail.into() }
     }
 
-    /// Creates a rejection of a message whose field at `path` is invalid.
-    pub fn of_field(code: Code, path: impl Into<String>, detail: impl Into<String>) -> Self {
+    /// Creates a rejection that points to the invalid field at `path`.
+    pub fn of_field(code: DeadLetterCode, path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { code, path: Some(path.into()), detail: detail.into() }
     }
 }

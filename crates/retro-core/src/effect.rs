@@ -1,23 +1,24 @@
-//! Estimates the effect of a memory: whether runs that were exposed to it end well more often than runs that were not.
+//! Estimates the effect of a memory by comparing the success rates of runs with and without it.
 //!
-//! Exposure is not randomised, so this is a comparison and not a proof: memories are presented by weight, and weights
-//! depend on success. Two measures keep the comparison fair. Unexposed runs count only if they began while the memory
-//! was active, so that the memory is not credited with what became easier later. If runs name their task, each task is
-//! compared with itself, so that hard tasks influence both sides equally.
+//! Exposure is not randomised, so the result is a comparison and not a proof: memories are presented by
+//! weight, and weights depend on success. Two measures keep the comparison fair. Unexposed runs count only if
+//! they began while the memory was active, so improvements over time are not credited to the memory. If runs
+//! name their task, each task is compared with itself, so hard tasks affect both sides equally.
 //!
-//! **Paired.** If enough tasks were tried both with and without the memory, the difference of success rates is computed
-//! within each task. The tasks are the sample: many runs of one task count as one observation, because they resemble
-//! each other. The interval is that of Agresti and Min ("Simple improved confidence intervals for comparing matched
-//! proportions", Statistics in Medicine 24, 2005): half an observation is added to each cell of the table of pairs,
-//! which keeps the interval from collapsing where every pair agrees. Student's quantile replaces the normal one,
-//! because there are usually few tasks.
+//! **Paired.** If enough tasks were tried both with and without the memory, the difference in success rates
+//! is computed within each task. The tasks are the sample: many runs of one task count as one observation,
+//! because they resemble each other. The interval is that of Agresti and Min ("Simple improved confidence
+//! intervals for comparing matched proportions", Statistics in Medicine 24, 2005): half an observation is
+//! added to each cell of the table of pairs, which keeps the interval from collapsing if all pairs agree.
+//! Student's quantile replaces the normal one, because the number of tasks is usually small.
 //!
-//! **Unpaired.** Otherwise two proportions are compared by Newcombe's hybrid score interval ("Interval estimation for
-//! the difference between independent proportions", Statistics in Medicine 17, 1998, method 10). As above, the runs of
-//! one task count as one observation.
+//! **Unpaired.** Otherwise the two success rates are compared by Newcombe's hybrid score interval ("Interval
+//! estimation for the difference between independent proportions", Statistics in Medicine 17, 1998, method
+//! 10). As above, the runs of one task count as one observation.
 //!
-//! Both intervals are about future runs and not about a finite set, so there is no finite population correction. The
-//! tests compute the exact coverage probability by adding up all possible tables.
+//! Both intervals describe future runs rather than a finite population, so there is no finite population
+//! correction. The tests compute the exact coverage of the paired interval by enumerating all possible
+//! tables.
 
 use std::collections::BTreeMap;
 
@@ -26,62 +27,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::{Change, Memory, MemoryStatus, fold_change};
 
-/// Number of observations that a claim needs: tasks tried both with and without the memory, or observations on each
-/// side. With ten, the intervals cover the true difference with a probability of at least 0.84, whatever the difference
-/// is; with eight, 0.83 (see the tests).
+/// Minimum number of observations for a claim: tasks tried both with and without the memory, or observations
+/// on each side. With ten tasks, the paired interval covers the true difference with a probability of 0.94 on
+/// average and at least 0.84, over the grid of differences in the tests. With eight tasks, the minimum is
+/// 0.83.
 pub const OBSERVATIONS_MIN: u32 = 10;
 
-/// The 0.95 quantile of the normal distribution, which gives 90 % intervals.
+/// 0.95 quantile of the standard normal distribution, for two-sided 90 % intervals.
 const Z: f64 = 1.644_853_626_951_472_2;
 
-/// Facts about a run that are used to compare runs with and without a memory.
+/// Facts about one run that enter the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// Time at which the run began.
+    /// Start time of the run, or the time at which it was stored if the emitter did not report a start.
     pub began_at: Timestamp,
-    /// Task of the run; `None` if the run does not name one.
+    /// Name of the run's task; `None` if the run does not name one.
     pub task: Option<String>,
-    /// True if the memory was in the run's prompt or the agent opened it.
+    /// `true` if the memory was in the run's prompt or the agent opened it.
     pub exposed: bool,
-    /// True if the run succeeded. `None` if that is unknown; the run is then ignored.
+    /// `true` if the run succeeded; `None` if unknown, in which case the run is ignored.
     pub succeeded: Option<bool>,
 }
 
-/// Effect of a memory on the success of its workflow's runs.
+/// Estimated effect of a memory on the success of its workflow's runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryEffect {
-    /// Number of runs that were exposed to the memory, and how many of them succeeded.
+    /// Runs that were exposed to the memory.
     pub with: Arm,
-    /// Number of runs that were not exposed to the memory while it was active, and how many of them succeeded.
+    /// Runs that began while the memory was active and were not exposed to it.
     pub without: Arm,
     /// Number of tasks that were tried both with and without the memory.
     pub paired_tasks: u32,
-    /// Number of observations so far, of the [`OBSERVATIONS_MIN`] that a claim needs. It is the number of paired tasks,
-    /// or the number of observations on the smaller side if that is higher.
+    /// Number of observations so far; a claim needs [`OBSERVATIONS_MIN`]. This is the number of paired tasks
+    /// or the number of observations on the smaller side, whichever is larger.
     pub observations: u32,
-    /// Estimated difference; `None` while there are too few observations.
+    /// Estimated difference in success rates; `None` while there are too few observations.
     pub estimate: Option<Estimate>,
 }
 
-/// Numbers of runs on one side of the comparison.
+/// Run counts for one side of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Arm {
-    /// Number of runs on this side whose outcome is known.
+    /// Number of runs with a known outcome.
     pub runs: u32,
     /// Number of runs that succeeded.
     pub succeeded: u32,
 }
 
-/// Estimated difference of success rates, in thousandths: 120 means that 12 more of 100 runs succeed with the memory.
+/// Estimated difference in success rates, in thousandths: 120 means that 12 more of every 100 runs succeed
+/// with the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Method by which the two sides were compared.
     pub method: ComparisonMethod,
     /// Success rate with the memory minus success rate without it, in thousandths.
     pub difference_milli: i32,
-    /// Lower end of the 90 % interval, in thousandths.
+    /// Lower bound of the 90 % interval, in thousandths.
     pub low_milli: i32,
-    /// Upper end of the 90 % interval, in thousandths.
+    /// Upper bound of the 90 % interval, in thousandths.
     pub high_milli: i32,
 }
 
@@ -95,7 +98,7 @@ pub enum ComparisonMethod {
     Unpaired,
 }
 
-/// Conclusion that can be drawn from an estimate.
+/// Conclusion drawn from an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     /// Runs succeed more often with the memory: the whole interval is above zero.
@@ -107,7 +110,7 @@ pub enum Claim {
 }
 
 impl Estimate {
-    /// Returns the conclusion that can be drawn from the interval.
+    /// Returns the conclusion that the interval allows.
     pub fn claim(&self) -> Claim {
         match (self.low_milli, self.high_milli) {
             (1.., _) => Claim::Helps,
@@ -118,7 +121,8 @@ impl Estimate {
 }
 
 impl MemoryEffect {
-    /// Returns the conclusion in one line, which claims no more than the interval allows.
+    /// Returns the conclusion as one line for people. It claims a difference only if the interval excludes
+    /// zero.
     pub fn summary_line(&self) -> String {
         let Some(estimate) = self.estimate else {
             return format!("no claim: {} of {OBSERVATIONS_MIN} observations", self.observations);
@@ -138,11 +142,12 @@ fn format_points(milli: i32) -> String {
     format!("{}{}.{}", if milli < 0 { "−" } else { "+" }, milli.abs() / 10, milli.abs() % 10)
 }
 
-/// Start and end of a period in which a memory was active. The end is `None` while the memory is still active.
+/// Period in which a memory was active: start (inclusive) and end (exclusive). The end is `None` while the
+/// memory is active.
 pub type ActivePeriod = (Timestamp, Option<Timestamp>);
 
-/// Returns the periods in which a memory was active, computed from its changes in order. Changes that cannot be applied
-/// are ignored.
+/// Returns the periods in which a memory was active, computed from its complete history, oldest change first.
+/// Changes that cannot be folded are ignored.
 pub fn active_periods(history: &[Change]) -> Vec<ActivePeriod> {
     let mut memory: Option<Memory> = None;
     let mut spans: Vec<ActivePeriod> = Vec::new();
@@ -164,8 +169,9 @@ pub fn active_periods(history: &[Change]) -> Vec<ActivePeriod> {
     spans
 }
 
-/// Compares runs that were exposed to a memory with runs that were not. Unexposed runs count only if they began while
-/// the memory was active. Exposed runs always count, because only active memories are presented and clocks may differ.
+/// Estimates the effect of a memory by comparing runs that were exposed to it with runs that were not.
+/// Unexposed runs count only if they began while the memory was active. Exposed runs always count: only
+/// active memories are presented, so a start outside these periods comes from different clocks.
 pub fn estimate_effect(trials: &[Trial], active: &[ActivePeriod]) -> MemoryEffect {
     let within = |trial: &&Trial| {
         let during = |(from, until): &ActivePeriod| {
@@ -177,11 +183,12 @@ pub fn estimate_effect(trials: &[Trial], active: &[ActivePeriod]) -> MemoryEffec
     // A sorted map, because a sum of floats depends on the order of its terms.
     let mut tasks: BTreeMap<Option<&str>, [Arm; 2]> = BTreeMap::new();
     for trial in trials.iter().filter(within) {
-        // Counting a run of unknown outcome as either would bias its side.
+        // Counting a run of unknown outcome as a success or as a failure would bias its side.
         let Some(succeeded) = trial.succeeded else { continue };
         let side = if trial.exposed { &mut with } else { &mut without };
         side.record_run(succeeded);
         let task = tasks.entry(trial.task.as_deref()).or_default();
+        // Index 0 is the side without the memory, index 1 the side with it.
         task[usize::from(trial.exposed)].record_run(succeeded);
     }
     let differences: Vec<f64> = tasks.iter().filter_map(task_difference).collect();
@@ -207,13 +214,13 @@ impl Arm {
     }
 }
 
-/// Returns the difference of success rates within a task. Returns `None` if the task was not tried both ways, and for
-/// runs without a task.
+/// Returns the difference in success rates within a task. Returns `None` if the task was not tried both with
+/// and without the memory, and for runs that name no task.
 fn task_difference((task, [without, with]): (&Option<&str>, &[Arm; 2])) -> Option<f64> {
     task.as_ref().and(Some(with.success_rate()? - without.success_rate()?))
 }
 
-/// Estimates the effect from the differences within tasks.
+/// Estimates the effect from the differences within tasks, by the method of Agresti and Min.
 fn paired_estimate(differences: &[f64]) -> Option<Estimate> {
     let tasks = f64::from(u32::try_from(differences.len()).ok()?);
     let sum: f64 = differences.iter().sum();
@@ -226,8 +233,8 @@ fn paired_estimate(differences: &[f64]) -> Option<Estimate> {
     Some(Estimate::from_fractions(ComparisonMethod::Paired, sum / tasks, centre - half, centre + half))
 }
 
-/// Totals of one side of an unpaired comparison. Each task counts as one observation, and so does each run without a
-/// task.
+/// Totals of one side of an unpaired comparison. Each task counts as one observation, and so does each run
+/// without a task.
 #[derive(Debug, Clone, Copy, Default)]
 struct SideTotals {
     observations: u32,
@@ -249,7 +256,8 @@ fn total_side(tasks: &BTreeMap<Option<&str>, [Arm; 2]>, at: usize) -> SideTotals
     all
 }
 
-/// Estimates the effect from the success rates of the two sides; `None` if a side has too few observations.
+/// Estimates the effect from the success rates of the two sides, by Newcombe's method. Returns `None` if a
+/// side has too few observations.
 fn unpaired_estimate(sides: [SideTotals; 2]) -> Option<Estimate> {
     if sides.iter().any(|side| side.observations < OBSERVATIONS_MIN) {
         return None;
@@ -271,8 +279,8 @@ fn wilson_interval(share: f64, n: f64) -> (f64, f64) {
     (centre - half, centre + half)
 }
 
-/// Returns Student's 0.95 quantile by Fisher's expansion in the degrees of freedom (Abramowitz and Stegun 26.7.5, two
-/// terms). The error is below 0.002 from nine degrees of freedom on.
+/// Returns the 0.95 quantile of Student's t distribution by Fisher's expansion (Abramowitz and Stegun 26.7.5,
+/// two terms). The error is below 0.002 for nine or more degrees of freedom.
 fn student_quantile(degrees: f64) -> f64 {
     let (z3, z5) = (Z.powi(3), Z.powi(5));
     Z + (z3 + Z) / (4.0 * degrees) + (5.0 * z5 + 16.0 * z3 + 3.0 * Z) / (96.0 * degrees * degrees)

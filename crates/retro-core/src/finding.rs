@@ -1,5 +1,5 @@
-//! Defines the results of an investigation: findings with quotes, verdicts on memories, and three different kinds of
-//! answer without findings.
+//! Defines what an investigator receives and returns: a brief, findings with quotes, and verdicts on
+//! memories.
 
 mod check;
 
@@ -13,12 +13,12 @@ use crate::run::RunFacts;
 use crate::trajectory::{QuotePlace, Trajectory};
 use crate::weight::Weight;
 
-/// Words that were copied verbatim from a run.
+/// Verbatim quote from a run or a review remark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quote {
-    /// Place in the run from which the words were copied.
+    /// Place that the quoted text comes from.
     pub place: QuotePlace,
-    /// The copied words, at most [`QUOTE_CHARS_MAX`] characters.
+    /// Quoted text, at most [`QUOTE_CHARS_MAX`] characters.
     pub text: String,
 }
 
@@ -30,23 +30,24 @@ pub const TITLE_CHARS_MAX: usize = 240;
 pub const CONTENT_CHARS_MAX: usize = 2000;
 /// Maximum length of a subject, in characters. A subject is a tool, a command or a file with its path.
 pub const SUBJECT_CHARS_MAX: usize = 240;
-/// Maximum length of each part of a cue, in characters. A part may be a whole call with its arguments, so it may be as
-/// long as the content of a memory.
+/// Maximum length of each part of a cue, in characters. A part may be a whole call with its arguments, so it
+/// may be as long as a memory's content.
 pub const CUE_CHARS_MAX: usize = 2000;
-/// Maximum length of a verdict's reason, in characters. A reason is a sentence or two with a quote.
+/// Maximum length of a reason, in characters: a sentence or two with a quote.
 pub const REASON_CHARS_MAX: usize = 1000;
 
-/// Kind of pattern that an investigator may find in a run.
+/// Kind of pattern that a finding describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
-    /// A call failed, and a changed call of the same tool succeeded. The difference between the calls is the lesson.
+    /// A call failed, and a changed call of the same tool succeeded. The difference between the calls is the
+    /// lesson.
     Repair,
-    /// A failure occurred, and no repair was seen in the run.
+    /// A call failed, and the run contains no repair.
     Failure,
     /// The same failing call was repeated.
     RetryLoop,
-    /// The agent itself gave advice for the next run.
+    /// The agent gave advice for the next run in its self-feedback.
     SelfFeedback,
 }
 
@@ -57,53 +58,55 @@ pub struct Finding {
     pub kind: FindingKind,
     /// Step in which the pattern was seen.
     pub step: Step,
-    /// Tool, command or file that the finding is about. Findings and memories can contradict each other only if they
-    /// have the same subject.
+    /// Tool, command or file that the finding is about. Findings and memories can contradict each other only
+    /// if they have the same subject.
     pub subject: String,
-    /// The lesson as one imperative sentence, including its cue.
+    /// Lesson as one imperative sentence that includes its cue.
     pub title: String,
-    /// Details that an agent gets on request: what happened, and what to do.
+    /// Details that an agent gets on request: what happened and what to do.
     pub content: String,
     /// Situation in which the lesson applies, and how a trace shows that it was followed.
     pub cue: LessonCue,
-    /// Words from the run that show the pattern.
+    /// Verbatim quote that shows the pattern.
     pub quote: Quote,
-    /// Id of the memory in the brief that the finding contradicts, whether or not it was presented to the run. `None`
-    /// if the finding contradicts no memory.
+    /// Memory of the brief that the finding contradicts, whether or not it was presented to the run; `None`
+    /// if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicts: Option<MemoryId>,
 }
 
-/// Machine-readable part of a lesson, which says when the lesson applies and how a trace shows that it was followed.
+/// Machine-readable part of a lesson: when the lesson applies, and how a trace shows that it was followed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LessonCue {
-    /// Tool to whose use the lesson applies; `None` when the lesson is only text.
+    /// Tool whose calls the lesson is about; `None` if the lesson is only text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Error that the lesson is about. Numbers, paths, identifiers and quoted names are normalised. `None` when the
-    /// lesson is not about one error.
+    /// Error that the lesson is about, with numbers, paths, identifiers and quoted names masked; `None` if
+    /// the lesson is not about one error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Part of the failing call that the successful call does not contain; `None` when there is no such part.
+    /// Part of the failing call that the successful call does not contain; `None` if there is no such part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub avoid: Option<String>,
-    /// Part of the successful call that the failing call does not contain; `None` when there is no such part.
+    /// Part of the successful call that the failing call does not contain; `None` if there is no such part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefer: Option<String>,
 }
 
 impl LessonCue {
-    /// Returns a string that is equal for equal lessons. Returns `None` for a lesson that is only text, or that names a
-    /// tool and nothing else, because otherwise all lessons about that tool would be equal. The direction of the advice
-    /// matters: "x instead of y" and "y instead of x" are two lessons.
+    /// Returns a key that is equal for equal lessons. Returns `None` if the lesson is only text or names
+    /// nothing but a tool, because all lessons about that tool would otherwise share one key. The direction
+    /// of the advice matters: "x instead of y" and "y instead of x" are two lessons.
     pub fn signature(&self) -> Option<String> {
         let tool = self.tool.as_deref()?;
         self.error.as_ref().or(self.avoid.as_ref()).or(self.prefer.as_ref())?;
         let part = |text: &Option<String>| text.as_deref().unwrap_or("").to_owned();
+        // The unit separator keeps the parts apart: without it, `ab` and `c` would give the key of `a` and
+        // `bc`.
         Some([tool, &part(&self.error), &part(&self.avoid), &part(&self.prefer)].join("\u{1f}"))
     }
 
-    /// Returns whether both cues are about the same error of the same tool, and only this cue has a remedy.
+    /// Returns `true` if both cues are about the same error of the same tool and only this one has a remedy.
     pub fn adds_remedy_to(&self, other: &Self) -> bool {
         self.tool.is_some()
             && self.error.is_some()
@@ -114,7 +117,8 @@ impl LessonCue {
             && other.avoid.is_none()
     }
 
-    /// Returns whether the two cues give opposite advice about the same tool: each prefers what the other avoids.
+    /// Returns `true` if the two cues give opposite advice about the same tool: each prefers what the other
+    /// avoids.
     pub fn opposes(&self, other: &Self) -> bool {
         self.tool.is_some()
             && self.tool == other.tool
@@ -125,16 +129,16 @@ impl LessonCue {
     }
 }
 
-/// Effect of a memory on a run. The variants are ordered from the strongest to the weakest; of several verdicts on one
-/// memory, the strongest counts.
+/// Effect of a memory on a run. The variants are ordered from strongest to weakest; of several verdicts on
+/// one memory, the strongest counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryVerdict {
-    /// The agent followed the memory, and a failure came after that.
+    /// The agent followed the memory and then ran into a failure.
     Harmed,
-    /// The agent followed the memory, and the failure that the memory names did not occur or was overcome.
+    /// The agent followed the memory and avoided or overcame the failure that the memory names.
     Helped,
-    /// The trace shows that the agent followed the memory.
+    /// The agent followed the memory, and the trace shows neither help nor harm.
     Applied,
     /// The situation that the memory is about occurred, but the agent did not follow the memory.
     Ignored,
@@ -143,7 +147,7 @@ pub enum MemoryVerdict {
 }
 
 impl MemoryVerdict {
-    /// Returns the verdict as it is stored in a column.
+    /// Returns the verdict as stored in the database, such as `cue_not_met`.
     pub const fn as_key(self) -> &'static str {
         match self {
             Self::CueNotMet => "cue_not_met",
@@ -151,7 +155,7 @@ impl MemoryVerdict {
         }
     }
 
-    /// Returns the verdict in the words that are shown and stored in reports.
+    /// Returns the verdict as shown to people, such as `cue not met`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Harmed => "harmed",
@@ -163,143 +167,145 @@ impl MemoryVerdict {
     }
 }
 
-/// A verdict on the effect of one memory on one run, with its reason.
+/// Verdict on the effect of a memory on a run, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictRecord {
-    /// Id of the memory that was judged.
+    /// Memory that was judged.
     pub memory: MemoryId,
-    /// Effect that the memory had on the run.
+    /// Effect of the memory on the run.
     pub verdict: MemoryVerdict,
     /// Reason for the verdict, in one sentence.
     pub reason: String,
-    /// Words from the run that support the verdict. `None` if the memory's situation did not occur.
+    /// Verbatim quote that supports the verdict. Optional only for [`MemoryVerdict::CueNotMet`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<Quote>,
 }
 
-/// Input of an investigator: one run, the memories that it may judge, and earlier findings.
+/// Input of an investigator: one run, the memories to judge, and earlier findings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InvestigationBrief {
     /// Facts about the run, taken from its event.
     pub run: RunFacts,
-    /// Trajectory of the run, without the blocks of memories that were injected into its prompts.
+    /// Trajectory of the run, without the memories that were injected into its prompts or opened by the
+    /// agent.
     pub trajectory: Trajectory,
-    /// Memories of the workflow and rules that were presented to the run; verdicts and contradictions may be about
-    /// them. Those that were presented are marked.
+    /// Memories of the workflow's steps, and the rules that were presented to the run. Verdicts and
+    /// contradictions refer to them.
     pub memories: Vec<BriefMemory>,
     /// Findings of earlier investigations of the same retrospective.
     pub earlier: Vec<EarlierFinding>,
-    /// Known outcomes of the pull requests that the run belongs to.
+    /// Known outcomes of the pull requests that are linked to the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outcomes: Vec<PullRequestOutcome>,
-    /// Question that a person asked with a manual retrospective. `None` if no question was asked.
+    /// Focus question of a manual retrospective; `None` if none was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
 }
 
-/// A memory as the investigator sees it in its brief.
+/// Excerpt of a memory, as part of a brief.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BriefMemory {
     /// Id of the memory.
     pub id: MemoryId,
-    /// Step that the memory belongs to. `None` for a rule of the repository, which applies to the whole run.
+    /// Step that the memory applies to; `None` for a rule, which applies to the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
     /// Tool, command or file that the memory is about.
     pub subject: String,
-    /// Title of the memory.
+    /// Title of the memory: its lesson as one imperative sentence.
     pub title: String,
-    /// When the memory applies, and how a trace shows that it was followed.
+    /// Situation in which the memory applies, and how a trace shows that it was followed.
     pub cue: LessonCue,
     /// Current weight of the memory.
     pub weight: Weight,
-    /// True if the memory was in this run's prompt.
+    /// `true` if the memory was in this run's prompt.
     pub presented: bool,
-    /// True if the agent of this run opened the memory.
+    /// `true` if the agent of this run opened the memory.
     pub read: bool,
 }
 
 /// A finding of an earlier investigation of the same retrospective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlierFinding {
-    /// Run in which the finding was seen.
+    /// Run in which the pattern was seen.
     pub run: RunId,
-    /// The finding itself.
+    /// Finding of the earlier investigation.
     pub finding: Finding,
 }
 
-/// Probable place where a failed run went wrong. It is a guess for readers of the report and never becomes a lesson.
+/// Guess at the place where a failed run went wrong. It informs readers of the report and never becomes a
+/// lesson.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Step in which the fault occurred. In a conversation, it is the agent that spoke.
+    /// Step in which the fault occurred. In a conversation of several agents, this is the agent that spoke.
     pub step: Step,
-    /// Evidence for the fault, in a short clause.
+    /// Evidence for the fault, as a short clause.
     pub sign: String,
-    /// Words from the turn in which the fault occurred.
+    /// Verbatim quote from the turn in which the fault occurred.
     pub quote: Quote,
 }
 
-/// An error that did not occur again when the same call was repeated. If a changed call succeeded after this error in
-/// another run, that is therefore not evidence for the change.
+/// An error that passed when the identical call was repeated. A changed call that succeeded after this error
+/// in another run is therefore no evidence for the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransientError {
     /// Step in which the error occurred.
     pub step: Step,
     /// Tool that returned the error.
     pub tool: String,
-    /// The error, normalised as in a [`LessonCue`].
+    /// Text of the error, masked as in [`LessonCue::error`].
     pub error: String,
-    /// Words of the error, as the run contains them.
+    /// Verbatim quote of the error.
     pub quote: Quote,
 }
 
 impl TransientError {
-    /// Returns whether a lesson with this step and this cue is about this error.
+    /// Returns `true` if a lesson with this step and cue is about this error.
     pub fn matches_cue(&self, step: &Step, cue: &LessonCue) -> bool {
         self.step == *step && cue.tool.as_ref() == Some(&self.tool) && cue.error.as_ref() == Some(&self.error)
     }
 }
 
-/// Evidence against a known memory, found without a finding that contradicts it.
+/// Evidence against a known memory, given separately from the findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contradiction {
-    /// Id of the contradicted memory.
+    /// Memory that the run contradicts.
     pub memory: MemoryId,
-    /// Step of the memory, in which the evidence was seen.
+    /// Step in which the evidence was seen. It must equal the memory's step.
     pub step: Step,
     /// Tool, command or file that the memory is about.
     pub subject: String,
     /// Reason why the run contradicts the memory, in one sentence.
     pub reason: String,
-    /// Words from the run that contradict the memory.
+    /// Verbatim quote that contradicts the memory.
     pub quote: Quote,
 }
 
-/// Answer of an investigator before it is checked. If all its parts are empty, the investigator found nothing.
+/// Answer of an investigator, not yet checked. If all its parts are empty, the investigator found nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RawAnswer {
     /// Patterns that the investigator saw in the run.
     pub findings: Vec<Finding>,
     /// Verdicts on memories that were presented to the run.
     pub verdicts: Vec<VerdictRecord>,
-    /// Probable place where a failed run went wrong; `None` if the investigator named none.
+    /// Guess at the place where a failed run went wrong; `None` if the investigator made none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Errors that did not occur again when the same call was repeated.
+    /// Errors that passed when the identical call was repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<TransientError>,
-    /// Evidence against known memories that is not part of a finding.
+    /// Evidence against known memories, given separately from the findings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
 }
 
-/// Result of asking an investigator about a run. "Found nothing", "answer invalid" and "failed" are three different
-/// results.
+/// Result of asking an investigator about a run. An answer without findings, an invalid answer and a failure
+/// are three different results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
+#[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum InvestigatorAnswer {
     /// The investigator examined the run and returned this answer.
-    Looked(RawAnswer),
+    Answered(RawAnswer),
     /// The investigator answered, but the answer cannot be used.
     Invalid {
         /// Reason why the answer cannot be used.
@@ -312,34 +318,34 @@ pub enum InvestigatorAnswer {
     },
 }
 
-/// The parts of an answer that passed the mechanical checks.
+/// Parts of an answer that passed the mechanical checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckedAnswer {
-    /// Findings whose quotes are in the run.
+    /// Findings whose quotes occur in the run.
     pub findings: Vec<Finding>,
-    /// Verdicts on presented memories whose quotes are in the run; at most one per memory.
+    /// Verdicts on presented memories, with quotes that occur in the run; at most one per memory.
     pub verdicts: Vec<VerdictRecord>,
-    /// Probable place where a failed run went wrong. `None` if the investigator named none or its quote is not in the
-    /// run.
+    /// Guess at the place where a failed run went wrong; `None` if the investigator made none or it failed a
+    /// check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Errors that did not occur again when the same call was repeated.
+    /// Errors that passed when the identical call was repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<TransientError>,
-    /// Evidence against known memories that is not part of a finding.
+    /// Evidence against known memories, given separately from the findings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
-    /// Number of entries that were dropped because they failed a check or there were too many of them. A dropped fault
-    /// is not counted.
+    /// Number of entries that were dropped because they failed a check, exceeded a limit, or were weaker
+    /// verdicts on the same memory. A dropped fault is not counted.
     pub dropped: u32,
 }
 
-/// Maximum number of findings of one investigation; the same limit applies to its transient errors and to its
+/// Maximum number of findings of one investigation, and likewise of its transient errors and its
 /// contradictions. A real run has far fewer.
 pub const FINDINGS_MAX: usize = 50;
 
 impl InvestigationBrief {
-    /// Returns the step to which a place in the run belongs. Returns `None` when the run has no such place.
+    /// Returns the step that contains a place in the run, or `None` if the run has no such place.
     pub fn step_at(&self, place: QuotePlace) -> Option<&Step> {
         match place {
             QuotePlace::SelfFeedback { remark } => Some(&self.run.self_feedback.get(remark as usize)?.step),

@@ -1,8 +1,8 @@
-//! Defines names and identifiers.
+//! Defines the names that emitters choose and the ids that the program derives.
 //!
-//! Names of tenants, workflows, steps and runs come from the emitter. Ids of the program's own objects are *derived*:
-//! each is a UUIDv8 from the SHA-256 of the identity that caused the object, and an index. The same cause always gives
-//! the same id, in every process and on every repetition.
+//! Tenants, workflows, steps and runs are named by the emitter. Ids of the program's own objects are
+//! *derived*: each is a UUIDv8 from the SHA-256 of the causing identity and an index. The same cause gives
+//! the same id in every process and on every redelivery.
 
 mod memory_ref;
 
@@ -17,17 +17,17 @@ use crate::review::{RemarkKey, ReviewKey};
 
 pub use memory_ref::{MemoryRef, MemoryRefError, SHORT_ID_DIGITS};
 
-/// Maximum length of a name from an emitter, in bytes. NATS subjects contain up to two names and so stay well below 4
-/// KiB.
+/// Maximum length of a name from an emitter, in bytes. A NATS subject contains up to two names, so it stays
+/// well below 4 KiB.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// Reason why a text is not a valid name: it is empty, too long or contains control characters.
+/// Error for a string that is not a valid name: it is empty, too long or contains control characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {problem}")]
 pub struct NameError {
-    /// Kind of name: `tenant`, `workflow`, `run_id` or `step`.
+    /// Kind of the name: `tenant`, `workflow`, `run_id` or `step`.
     pub what: &'static str,
-    /// Description of the problem.
+    /// Description of the problem, such as `is empty`.
     pub problem: String,
 }
 
@@ -39,7 +39,8 @@ macro_rules! name {
         pub struct $name(String);
 
         impl $name {
-            /// Creates a name. Fails unless the text has 1 to [`NAME_BYTES_MAX`] bytes and no control characters.
+            /// Creates a name. Fails if the text is empty, is longer than [`NAME_BYTES_MAX`] bytes or
+            /// contains control characters.
             pub fn new(text: impl Into<String>) -> Result<Self, NameError> {
                 let text = text.into();
                 check_name($what, &text)?;
@@ -81,7 +82,7 @@ macro_rules! name {
 }
 
 name!(
-    /// Owner of workflows, runs and memories. Tenants do not share any data.
+    /// Owner of workflows, runs and memories. Tenants share no data.
     Tenant,
     "tenant"
 );
@@ -96,20 +97,20 @@ name!(
     "step"
 );
 name!(
-    /// Id that the emitter gave to one finished execution of a workflow.
+    /// Id of a run, given by its emitter.
     RunId,
     "run_id"
 );
 
 impl Tenant {
-    /// Returns the name of the tenant in an installation with a single tenant.
+    /// Returns `default`, the tenant of a single-tenant installation.
     pub fn default_tenant() -> Self {
         Self("default".to_owned())
     }
 }
 
 impl Step {
-    /// Returns the step of trajectory entries that do not name a step.
+    /// Returns `main`, the step of trajectory entries that name no step.
     pub fn main() -> Self {
         Self("main".to_owned())
     }
@@ -128,7 +129,7 @@ fn check_name(what: &'static str, text: &str) -> Result<(), NameError> {
     Err(NameError { what, problem })
 }
 
-/// A workflow of a tenant, for which windows, counters and retrospectives are stored.
+/// Identity of a workflow: its tenant and its name. Windows and retrospectives are kept per workflow.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkflowKey {
     /// Tenant that owns the workflow.
@@ -154,9 +155,9 @@ pub struct EventKey {
     pub id: String,
 }
 
-/// Number of an automatic retrospective within its workflow, from 1, without gaps.
+/// 1-based number of an automatic retrospective within its workflow, without gaps.
 pub type Epoch = u64;
-/// Number of a counted run within its workflow, from 1, without gaps.
+/// 1-based number of a counted run within its workflow, without gaps.
 pub type Ordinal = u64;
 
 macro_rules! derived_id {
@@ -182,61 +183,61 @@ macro_rules! derived_id {
 }
 
 derived_id!(
-    /// Id of a retrospective. It is derived from tenant, workflow and epoch, or, for a manual retrospective, from
-    /// tenant, workflow and request.
+    /// Id of a retrospective, derived from tenant, workflow and epoch, or from tenant, workflow and request
+    /// if the retrospective is manual.
     RetrospectiveId
 );
 derived_id!(
-    /// Id of a memory, derived from the first request for it and an index.
+    /// Id of a memory, derived from the finding or remark that first stated its lesson.
     MemoryId
 );
 derived_id!(
-    /// Id of a proposal, derived from the manual retrospective and the first finding of its pattern.
+    /// Id of a proposal, derived from the first finding that led to it.
     ProposalId
 );
 derived_id!(
-    /// Id of a mutation, derived from retrospective, investigation number and finding index.
+    /// Id of a mutation, derived from an index and the investigation or review batch that requested it.
     MutationId
 );
 derived_id!(
-    /// Id of a change, derived from its effect key.
+    /// Id of a change, derived from its effect key: memory, cause and kind.
     ChangeId
 );
 derived_id!(
-    /// Id of an internal message, by which the broker deduplicates. The same cause always gives the same id.
+    /// Id of an internal message, by which the broker deduplicates. The same cause gives the same id.
     MessageId
 );
 derived_id!(
-    /// Id of a dead letter, derived from consumer, stream and sequence, so that storing it twice results in
-    /// one dead letter.
+    /// Id of a dead letter, derived from consumer, stream and sequence, so storing a message twice gives one
+    /// dead letter.
     DeadLetterId
 );
 
 derived_id!(
-    /// Id of a replay, derived from the dead letter and the replay number. It is also the id of the replayed message at
-    /// the broker.
+    /// Id of a replay, derived from the dead letter and the replay number. The replayed message has the same
+    /// id at the broker.
     ReplayId
 );
 derived_id!(
-    /// Id of a batch of replays, derived from the whole request.
+    /// Id of a batch of replays, derived from tenant, attribution and dead letters.
     ReplayBatchId
 );
 
 derived_id!(
-    /// Id of a decision about a review, derived from the review and the number of the decision. The report about the
-    /// decision has the same id.
+    /// Id of a batch of rule mutations, derived from the review and round, or from the retrospective, that
+    /// requested it. The report about a review has the id of its batch.
     ReviewBatchId
 );
 
 impl ReviewBatchId {
-    /// Returns the id of a decision about a review. `round` is the number of the decision, from 1; new facts about a
-    /// review lead to another decision.
+    /// Returns the id of the batch that a review requests. `round` is the 1-based number of the decision
+    /// about the review; new facts lead to another round.
     pub fn of_review(tenant: &Tenant, review: &ReviewKey, round: u64) -> Self {
         Self(derive_uuid("review_batch", &[tenant.as_str(), &review.to_string(), &round.to_string()]))
     }
 
-    /// Returns the id of the batch of rule mutations that follow from a retrospective's verdicts on the rules of a
-    /// repository.
+    /// Returns the id of the batch by which a retrospective credits the rules of a repository, given the
+    /// repository's rule scope.
     pub fn of_rule_uses(keeper: &WorkflowKey, retrospective: RetrospectiveId) -> Self {
         let parts = [keeper.tenant.as_str(), keeper.workflow.as_str(), &retrospective.to_string()];
         Self(derive_uuid("rule_uses", &parts))
@@ -244,14 +245,14 @@ impl ReviewBatchId {
 }
 
 impl ReplayId {
-    /// Returns the id of a replay of a dead letter. `number` is the number of the replay, from 1.
+    /// Returns the id of a replay of a dead letter. `number` is the 1-based replay number.
     pub fn of_dead_letter(dead_letter: DeadLetterId, number: u32) -> Self {
         Self(derive_uuid("replay", &[&dead_letter.to_string(), &number.to_string()]))
     }
 }
 
 impl ReplayBatchId {
-    /// Returns the id of the batch that replays these dead letters with this attribution.
+    /// Returns the id of the batch that replays these dead letters, in this order, with this attribution.
     pub fn of_dead_letters<'a>(
         tenant: &Tenant,
         attribution: &Attribution,
@@ -267,19 +268,20 @@ impl ReplayBatchId {
 }
 
 impl RetrospectiveId {
-    /// Returns the id of the automatic retrospective of a workflow with the number `epoch`.
+    /// Returns the id of a workflow's automatic retrospective with this epoch.
     pub fn of_epoch(key: &WorkflowKey, epoch: Epoch) -> Self {
         Self(derive_uuid("retrospective", &[key.tenant.as_str(), key.workflow.as_str(), &epoch.to_string()]))
     }
 
-    /// Returns the id of the manual retrospective that is opened by the request with this id.
+    /// Returns the id of the manual retrospective that the request with this id opens.
     pub fn of_request(key: &WorkflowKey, request: &str) -> Self {
         Self(derive_uuid("manual_retrospective", &[key.tenant.as_str(), key.workflow.as_str(), request]))
     }
 }
 
 impl ProposalId {
-    /// Returns the id of the proposal that was first made because of this finding.
+    /// Returns the id of the proposal that starts with this finding. `investigation` is 1-based, `finding` is
+    /// 0-based.
     pub fn of_finding(retrospective: RetrospectiveId, investigation: u32, finding: u32) -> Self {
         Self(derive_uuid(
             "proposal",
@@ -289,7 +291,8 @@ impl ProposalId {
 }
 
 impl MemoryId {
-    /// Returns the id of the memory that a finding would create.
+    /// Returns the id of the memory that a finding would create. `investigation` is 1-based, `finding` is
+    /// 0-based.
     pub fn of_finding(retrospective: RetrospectiveId, investigation: u32, finding: u32) -> Self {
         Self(derive_uuid(
             "memory",
@@ -306,14 +309,13 @@ impl MemoryId {
 }
 
 impl MutationId {
-    /// Returns the id of a mutation that a decision about a review requests. `index` is the position of the mutation,
-    /// from 0.
+    /// Returns the id of the mutation at the 0-based `index` of a review batch.
     pub fn of_review(batch: ReviewBatchId, index: usize) -> Self {
         Self(derive_uuid("mutation", &["review", &batch.to_string(), &index.to_string()]))
     }
 
-    /// Returns the id of a mutation of this `kind` that an investigation requests. `index` is the position of the
-    /// mutation, from 0.
+    /// Returns the id of a mutation that an investigation requests. `index` is its 0-based position among the
+    /// mutations of this `kind`.
     pub fn of_investigation(
         retrospective: RetrospectiveId,
         kind: &str,
@@ -326,8 +328,8 @@ impl MutationId {
     }
 }
 
-/// Derives a UUIDv8 from the SHA-256 of a kind and a list of parts. Each part is prefixed with its length, so that
-/// different lists never give the same input.
+/// Derives a UUIDv8 from the SHA-256 of a kind and a list of parts. Each is prefixed with its length, so
+/// different lists never give the same hash input.
 pub fn derive_uuid(kind: &str, parts: &[&str]) -> Uuid {
     let mut hash = Sha256::new();
     for part in std::iter::once(&kind).chain(parts) {
@@ -353,7 +355,7 @@ mod tests {
         assert_ne!(id, derive_uuid("change", &["a", "bc"]));
     }
 
-    /// Stored ids are derived again at each redelivery, so another derivation would apply everything twice.
+    /// Stored ids are derived again at each redelivery, so a changed derivation would apply everything twice.
     #[test]
     fn derived_ids_never_change_between_versions() {
         let key =

@@ -1,29 +1,31 @@
-//! Decides the sequence of investigations: which run is investigated next, and when the last investigation has ended.
+//! Decides which run is investigated next, whether a failed attempt is retried, and when the retrospective
+//! settles.
 
 use serde::{Deserialize, Serialize};
 
 use crate::retrospective::{Investigation, InvestigationResult};
 use crate::sample::Sample;
 
-/// Stage of the retrospective that follows the end of an investigation.
+/// Next stage of a retrospective after an investigation has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "next", rename_all = "snake_case")]
 pub enum NextStage {
     /// Another investigation becomes due.
     Investigate {
-        /// Number of the investigation within the retrospective, from 1.
+        /// 1-based number of the investigation within the retrospective.
         number: u32,
         /// Index of the run in [`Sample::order`].
         at: u32,
-        /// True if the investigation replaces one that failed.
+        /// `true` if the investigation replaces one that failed.
         replacement: bool,
     },
     /// All investigations have ended, and the retrospective settles.
     Settle,
 }
 
-/// Decides what follows after the investigations whose results are `ended`. Each investigation that finally failed is
-/// replaced by the next run of the shuffled order. There are at most as many replacements as the sample has runs.
+/// Decides the next stage from the results of the investigations that have ended. Each unsuccessful
+/// investigation is replaced by the next run in the shuffled order, up to as many replacements as the sample
+/// has runs.
 pub fn decide_next_stage(sample: &Sample, ended: &[InvestigationResult]) -> NextStage {
     let failed = ended.iter().filter(|result| !result.is_success()).count();
     // Bounded, because a broken investigator would otherwise consume the whole window.
@@ -37,26 +39,26 @@ pub fn decide_next_stage(sample: &Sample, ended: &[InvestigationResult]) -> Next
     NextStage::Investigate { number: at + 1, at, replacement: at >= sample.size }
 }
 
-/// Returns whether the retrospective as a whole succeeded. One successful investigation is enough for that.
+/// Returns `true` if any investigation succeeded. One success is enough for the retrospective to succeed.
 pub fn has_success(investigations: &[Investigation]) -> bool {
     investigations.iter().any(|one| one.result.as_ref().is_some_and(InvestigationResult::is_success))
 }
 
-/// Decision whether to retry an investigation after a failed attempt.
+/// Decision about retrying an investigation after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// The investigation is tried again after this many seconds.
+    /// The investigation is retried after this many seconds.
     After(u64),
-    /// The investigation has finally failed and is not tried again.
+    /// The investigation has failed for good and is not retried.
     GiveUp,
 }
 
-/// First pause between two attempts at an investigation, in seconds. The pause doubles with each attempt.
+/// Pause before the first retry of an investigation, in seconds. The pause doubles with each retry.
 pub const RETRY_FIRST_S: u64 = 2;
-/// Longest pause between two attempts at an investigation, in seconds.
+/// Maximum pause between two attempts at an investigation, in seconds.
 pub const RETRY_MAX_S: u64 = 60;
 
-/// Decides whether another attempt follows after attempt number `attempts`, counted from 1, has failed.
+/// Decides whether to retry after `attempts` attempts have failed.
 pub fn decide_retry(attempts: u32, attempts_max: u32) -> RetryDecision {
     if attempts >= attempts_max {
         return RetryDecision::GiveUp;

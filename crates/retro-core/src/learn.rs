@@ -1,10 +1,10 @@
-//! Turns the results of investigations into changes to memories.
+//! Turns the results of investigations and reviews into changes to memories.
 //!
-//! [`settle_investigations`] turns findings and verdicts into a batch of mutations, in the order observe, contradict,
-//! credit, sweep. [`apply_mutations`] decides the effects of the batch. Every mutation gets an outcome, and every
-//! effect is a change with an effect key. The memories are computed by folding their changes. [`close_retrospective`]
-//! adds the report and the next state of the workflow. Rules from reviews are processed in the same way by
-//! [`apply_rules`] and [`close_review`].
+//! [`settle_investigations`] turns findings and verdicts into a batch of mutations, in the order observe,
+//! contradict, credit, sweep. [`apply_mutations`] decides the effects of the batch: every mutation gets an
+//! outcome, every effect is a change with an effect key, and the memories are computed by folding their
+//! changes. [`close_retrospective`] adds the report and the next state of the workflow. [`apply_rules`] and
+//! [`close_review`] do the same for rules from reviews.
 
 mod apply;
 mod close;

@@ -1,13 +1,14 @@
-//! Manual retrospectives, in which a person names the runs to investigate and may ask a question about them.
+//! Manual retrospectives: an operator names the runs to investigate and may ask a question about them.
 //!
-//! A manual retrospective claims no runs. They stay in the window, where the next automatic retrospective may sample
-//! them as usual, and any number of manual retrospectives may be open at the same time. The findings of its
-//! investigations change no memory. They become *proposals*, one for each pattern, which a person accepts or refuses.
-//! No weight changes, no sweep takes place, no tombstone is created, and the state of the workflow does not change.
+//! A manual retrospective claims no runs. Its runs stay in the window, where the next automatic retrospective
+//! may sample them as usual, and any number of manual retrospectives may be open at once. Its findings change
+//! no memory but become *proposals*, one per pattern, which an operator accepts or refuses. No weight
+//! changes, no sweep runs, no tombstone is created, and the state of the workflow stays the same.
 //!
-//! A run that is investigated by both a manual and an automatic retrospective still counts as one run. A proposal is
-//! not evidence until it is accepted. Then each of its runs causes a change, exactly as in an automatic retrospective.
-//! If an automatic retrospective investigates the same run, the change has already been made.
+//! A run that is investigated by both a manual and an automatic retrospective still counts as one run. A
+//! proposal is not evidence until it is accepted. Each of its runs then causes a change, exactly as in an
+//! automatic retrospective. If an automatic retrospective investigates the same run, that change is not made
+//! again.
 
 mod accept;
 mod close;
@@ -33,23 +34,25 @@ pub use propose::{Proposal, build_proposals};
 
 pub(crate) use close::close_manual;
 
-/// Maximum number of runs in one manual retrospective: four times the largest default sample. Each run needs an
-/// investigation, for which a model may cost money.
+/// Maximum number of runs in one manual retrospective: four times the largest default sample. Each run needs
+/// an investigation, which may cost model calls.
 pub const RUNS_MAX: usize = 20;
 
-/// Maximum length of the question, in characters. This is as long as a reason and about one paragraph of a prompt.
+/// Maximum length of the question, in characters: as long as a reason, about one paragraph of a prompt.
 pub const FOCUS_CHARS_MAX: usize = REASON_CHARS_MAX;
 
-/// A person's request for a manual retrospective.
+/// An operator's request for a manual retrospective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManualRequest {
-    /// Id of the request, 1 to [`NAME_BYTES_MAX`] bytes. Requests with the same id open only one retrospective.
+    /// Id of the request, 1 to [`NAME_BYTES_MAX`] bytes. Requests with the same id open only one
+    /// retrospective.
     pub request: String,
-    /// Name of the person who makes the request, 1 to [`NAME_BYTES_MAX`] bytes.
+    /// Name of the operator who makes the request, 1 to [`NAME_BYTES_MAX`] bytes.
     pub by: String,
-    /// Ids of the runs to investigate, 1 to [`RUNS_MAX`]; sorted by ordinal once the request is stored.
+    /// Ids of the runs to investigate, 1 to [`RUNS_MAX`]. Sorted by ordinal once the request is stored.
     pub runs: Vec<RunId>,
-    /// Question about the runs, at most [`FOCUS_CHARS_MAX`] characters; `None` if the person asks none.
+    /// Question to answer about the runs, 1 to [`FOCUS_CHARS_MAX`] characters; `None` if there is no
+    /// question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
 }
@@ -59,24 +62,24 @@ pub struct ManualRequest {
 pub struct NamedRun {
     /// Id of the run.
     pub run: RunId,
-    /// Ordinal of the run; `None` when the run was recorded but not counted.
+    /// Ordinal of the run; `None` if the run was recorded but not counted.
     pub ordinal: Option<Ordinal>,
-    /// True if the details of the run's event are still stored, that is, not purged.
+    /// `true` if the details of the run's event are still stored, `false` if they were purged.
     pub has_facts: bool,
 }
 
-/// A manual retrospective that was just opened, with its sample.
+/// A newly opened manual retrospective and its sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TriggeredRetrospective {
-    /// Retrospective to be stored, in state `Investigating`.
+    /// Retrospective to store, in state `Investigating`.
     pub retrospective: Retrospective,
-    /// Sample that contains exactly the named runs, sorted by ordinal. No run is drawn at random, so the seed is empty.
+    /// Sample of exactly the named runs, sorted by ordinal. No run is drawn at random, so the seed is empty.
     pub sample: Sample,
-    /// Message that the first investigation of the retrospective is due.
+    /// Message that wakes an investigator for the first investigation.
     pub message: Message,
 }
 
-/// Reason why a manual retrospective was not opened.
+/// Reason why a manual retrospective could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerError {
     /// The request names no run.
@@ -85,7 +88,7 @@ pub enum TriggerError {
     /// The request names more than [`RUNS_MAX`] runs.
     #[error("{0} runs are named; one manual retrospective investigates at most {RUNS_MAX}")]
     TooManyRuns(usize),
-    /// A text of the request is empty or too long.
+    /// A text field of the request is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
     TextLength {
         /// Name of the field: `request`, `by` or `focus`.
@@ -95,7 +98,7 @@ pub enum TriggerError {
         /// Unit of `max`: `bytes` or `characters`.
         unit: &'static str,
     },
-    /// A named run does not exist.
+    /// A named run does not exist in the workflow.
     #[error("there is no run {run} of workflow {workflow} in this tenant")]
     UnknownRun {
         /// Id of the run.
@@ -111,13 +114,13 @@ pub enum TriggerError {
     /// The details of a named run were purged.
     #[error("the details of run {0} were purged, so it cannot be investigated")]
     Purged(RunId),
-    /// The same request id was used before with other runs or another question.
+    /// The request id was used before, with other runs or another question.
     #[error("request id {0} was used before for other runs or another question; use a new id")]
     RequestConflict(String),
 }
 
 impl ManualRequest {
-    /// Validates the texts of the request and the number of runs. [`trigger_retrospective`] checks whether the runs
+    /// Validates the text fields and the number of runs. [`trigger_retrospective`] checks that the runs
     /// exist.
     pub fn validate(&self) -> Result<(), TriggerError> {
         let named = |what, text: &str| {
@@ -138,8 +141,8 @@ impl ManualRequest {
         }
     }
 
-    /// Returns whether both requests name the same runs and ask the same question. The persons and the order of the
-    /// runs are not compared.
+    /// Returns `true` if both requests name the same runs, in any order, and ask the same question. The
+    /// operators who made the requests are not compared.
     pub fn is_same_request(&self, other: &Self) -> bool {
         self.distinct_runs() == other.distinct_runs() && self.focus == other.focus
     }
@@ -149,26 +152,26 @@ impl ManualRequest {
     }
 }
 
-/// Opens a manual retrospective over exactly the runs that `asked` names. `known` contains the stored facts about these
-/// runs. Fails on the first run that cannot be investigated.
+/// Opens a manual retrospective over exactly the runs that `request` names. `known` contains the stored facts
+/// about these runs. Fails if the request is invalid, or on the first run that cannot be investigated.
 pub fn trigger_retrospective(
     key: &WorkflowKey,
-    asked: &ManualRequest,
+    request: &ManualRequest,
     known: &[NamedRun],
     policy: &Policy,
     as_of: Timestamp,
 ) -> Result<TriggeredRetrospective, TriggerError> {
-    asked.validate()?;
-    let mut runs = asked
+    request.validate()?;
+    let mut runs = request
         .distinct_runs()
         .into_iter()
         .map(|run| Ok((find_ordinal(key, run, known)?, run.clone())))
         .collect::<Result<Vec<_>, _>>()?;
-    // Sorted by ordinal, so that the same request in another order gives the same sample.
+    // Sorted by ordinal, so the same request in another order gives the same sample.
     runs.sort_unstable();
     let (order, runs): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
     let size = u32::try_from(order.len()).expect("at most RUNS_MAX");
-    let id = RetrospectiveId::of_request(key, &asked.request);
+    let id = RetrospectiveId::of_request(key, &request.request);
     let retrospective = Retrospective {
         id,
         key: key.clone(),
@@ -178,7 +181,7 @@ pub fn trigger_retrospective(
         as_of,
         policy: policy.clone(),
         state: RetrospectiveState::Investigating,
-        asked: Some(ManualRequest { runs, ..asked.clone() }),
+        manual_request: Some(ManualRequest { runs, ..request.clone() }),
     };
     let message = Notice::InvestigationDue { retrospective: id, investigation: 1 }.into_message(key);
     Ok(TriggeredRetrospective { retrospective, sample: Sample { seed: String::new(), order, size }, message })

@@ -1,7 +1,8 @@
 //! Memories, the changes to them, and the fold that computes a memory from its changes.
 //!
-//! The change log is append-only, and every stored memory equals the fold of its changes. `retro verify` checks this on
-//! a live store. The README of this crate shows the state machine, which [`render_state_machine`] draws.
+//! The change log is append-only, and every stored memory equals the fold of its changes. `retro verify`
+//! checks this on a live store. The README of this crate shows the state machine, as drawn by
+//! [`render_state_machine`].
 
 mod change;
 mod fold;
@@ -19,8 +20,8 @@ use crate::weight::Weight;
 pub use change::{Change, ChangeCause, ChangeEffect, TombstoneOverride, WeightPart, WeightReason, change_id};
 pub use fold::{FoldError, fold_change, initial_statuses, legal_changes, render_state_machine, status_after};
 
-/// Scope of a memory: the part of the tenant's work to which it applies. Memories, tombstones and confirmations are
-/// compared only within one scope.
+/// Part of the tenant's work to which a memory applies. Memories, tombstones and confirmations are compared
+/// only within one scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "scope", rename_all = "snake_case")]
 pub enum MemoryScope {
@@ -44,9 +45,9 @@ pub enum MemoryScope {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
     },
-    /// The memory applies to one person.
+    /// The memory applies to one user.
     User {
-        /// Name of the person, as the emitter of the events uses it.
+        /// Name of the user, as the emitter of the events writes it.
         user: String,
     },
     /// The memory applies to an account of the tenant.
@@ -59,7 +60,8 @@ pub enum MemoryScope {
 }
 
 impl MemoryScope {
-    /// Returns the kind of the scope as stored: `step`, `workflow`, `repository`, `user`, `account` or `platform`.
+    /// Returns the kind of the scope as stored: `step`, `workflow`, `repository`, `user`, `account` or
+    /// `platform`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Step { .. } => "step",
@@ -87,9 +89,9 @@ impl MemoryScope {
         }
     }
 
-    /// Returns the workflow name under which the lock, change log and tombstones for memories of this scope are stored.
-    /// For a repository, this is the name of its rule scope (`repo:owner/name`). Returns `None` for scopes that are not
-    /// supported yet.
+    /// Returns the workflow name under which the lock, change log and tombstones of this scope are stored.
+    /// For a repository, this is the name of its rule scope (`repo:owner/name`). Returns `None` for scopes
+    /// that are not supported yet.
     pub fn owning_workflow(&self) -> Option<Workflow> {
         match self {
             Self::Step { workflow, .. } | Self::Workflow { workflow } => Some(workflow.clone()),
@@ -100,13 +102,13 @@ impl MemoryScope {
         }
     }
 
-    /// Returns the scope as stored: canonical JSON, which is equal for equal scopes.
+    /// Returns the scope as stored: canonical JSON, so equal scopes have equal keys.
     pub fn storage_key(&self) -> String {
         crate::canonical::canonical_json(&serde_json::to_value(self).expect("a scope is plain data"))
     }
 }
 
-/// Stage in the life of a memory.
+/// Status of a memory in its life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryStatus {
@@ -114,23 +116,23 @@ pub enum MemoryStatus {
     Tentative,
     /// Confirmed. An active memory is presented if its weight is high enough.
     Active,
-    /// Archived because its weight fell too low, or because no run used the rule. The memory is revived when the lesson
-    /// is observed again.
+    /// Archived because its weight fell too low, or because no run used the rule. Another observation of the
+    /// lesson revives the memory.
     Archived,
     /// Deleted. A tombstone may suppress similar lessons for a time.
     Deleted,
-    /// Superseded by another memory, which replaces it.
+    /// Replaced by another memory.
     Superseded,
-    /// Made part of the workflow itself, so that it is no longer presented.
+    /// Built into the workflow itself and no longer presented.
     Graduated,
 }
 
 impl MemoryStatus {
-    /// All statuses, in the order in which they are shown to people.
+    /// All statuses, in display order.
     pub const ALL: [Self; 6] =
         [Self::Tentative, Self::Active, Self::Archived, Self::Deleted, Self::Superseded, Self::Graduated];
 
-    /// Returns the status as the word that is stored and shown.
+    /// Returns the status as it is stored and shown, such as `tentative`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tentative => "tentative",
@@ -142,8 +144,7 @@ impl MemoryStatus {
         }
     }
 
-    /// Returns whether a further observation of the lesson changes a memory with this status instead of creating a new
-    /// memory.
+    /// Returns `true` if another observation of the lesson changes this memory instead of creating a new one.
     pub const fn is_living(self) -> bool {
         matches!(self, Self::Tentative | Self::Active | Self::Archived)
     }
@@ -152,20 +153,20 @@ impl MemoryStatus {
 /// Evidence for a memory: one run that shows its lesson.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Id of the run; for a rule, the name of the pull request.
+    /// Id of the run; for a rule, the name of the pull request (`owner/name#7`).
     pub run: RunId,
     /// Epoch of the retrospective that investigated the run; `None` if no retrospective did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
     /// Quote from the run or remark that shows the lesson.
     pub quote: Quote,
-    /// Review remark that shows the lesson; `None` for evidence from a run. For a remark, `run` is the name of the pull
-    /// request (`owner/name#7`), so that separate pull requests count like separate runs.
+    /// Review remark that shows the lesson; `None` for evidence from a run. With a remark, `run` is the name
+    /// of the pull request, so separate pull requests count like separate runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<RemarkSource>,
 }
 
-/// Review remark from which a rule comes.
+/// Review remark that a rule is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemarkSource {
     /// Key of the remark.
@@ -178,14 +179,14 @@ pub struct RemarkSource {
     pub at: Timestamp,
 }
 
-/// Maximum number of quotes that are stored with a memory. The change log contains all of them.
+/// Maximum number of quotes stored with a memory. The change log keeps all of them.
 pub const EVIDENCE_KEPT_MAX: usize = 8;
 
-/// Maximum number of contradictions that are stored with a memory. This is more than the number of runs that two
-/// retrospectives sample by default.
+/// Maximum number of contradictions stored with a memory. Two retrospectives with default samples cannot
+/// exceed this number.
 pub const CONTRADICTIONS_KEPT_MAX: usize = 16;
 
-/// Content of a memory, which never changes after the memory was created.
+/// Content of a memory, which never changes after the memory is created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lesson {
     /// Tool, command or file that the lesson is about.
@@ -199,7 +200,7 @@ pub struct Lesson {
 }
 
 impl Lesson {
-    /// Returns the lesson that a finding states.
+    /// Creates the lesson that a finding states.
     pub fn from_finding(finding: &Finding) -> Self {
         Self {
             subject: finding.subject.clone(),
@@ -209,7 +210,7 @@ impl Lesson {
         }
     }
 
-    /// Returns the text whose similarity is measured when one of the two compared lessons has no signature.
+    /// Returns the text to compare if at least one of the two compared lessons has no signature.
     pub fn comparison_text(&self) -> &str {
         &self.title
     }
@@ -230,21 +231,23 @@ pub struct Memory {
     pub weight: Weight,
     /// Number of distinct runs that observed the lesson.
     pub observed_runs: u32,
-    /// Runs that observed the lesson since the memory last became tentative. Only another run confirms it.
+    /// Runs that observed the lesson since the memory last became tentative. Only a run that is not listed
+    /// here can confirm the memory.
     pub tentative_runs: Vec<RunId>,
     /// Most recent evidence, at most [`EVIDENCE_KEPT_MAX`] entries.
     pub evidence: Vec<Evidence>,
-    /// Number of consecutive retrospectives in which the memory was presented and its cue was not met.
+    /// Number of consecutive retrospectives in which the memory was presented but its cue was not met.
     pub cue_not_met: u32,
-    /// Runs that contradicted the memory, with the epochs of their retrospectives, at most [`CONTRADICTIONS_KEPT_MAX`].
-    /// Only those of the last two retrospectives count.
+    /// Most recent runs that contradicted the memory, with the epochs of their retrospectives, at most
+    /// [`CONTRADICTIONS_KEPT_MAX`]. Only those of the last two retrospectives count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradicted_by: Vec<(Epoch, RunId)>,
-    /// Reason for quarantine; `None` if the memory is not quarantined. Only an operator can promote a quarantined
-    /// memory.
+    /// Reason for quarantine; `None` if the memory is not quarantined. Only an operator can promote a
+    /// quarantined memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<String>,
-    /// Highest standing of the people who asked for the rule; `None` for a memory that does not come from a review.
+    /// Highest standing of the people who asked for the rule; `None` for a memory that does not come from a
+    /// review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<AuthorStanding>,
     /// Time when the memory was created.
@@ -253,7 +256,7 @@ pub struct Memory {
     pub changed_at: Timestamp,
 }
 
-/// A tombstone: it forbids lessons similar to that of a deleted memory for a time, within one scope.
+/// Forbids lessons similar to that of a deleted memory, within one scope and for a limited time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
     /// Id of the deleted memory.

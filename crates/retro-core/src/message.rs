@@ -1,11 +1,11 @@
-//! Messages that Retrospect sends through the outbox: wake-ups for its own stages, and announcements for other
-//! programs. Each is written in the same transaction as the state that it announces. A wake-up carries no work: its
-//! receiver loads the work from the database.
+//! Messages that Retrospect sends through the outbox: wake-ups for its own stages, and announcements for
+//! other programs. Each is written in the same transaction as the state that it announces. A wake-up carries
+//! no work: its receiver loads the work from the database.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::dead_letter::Code;
+use crate::dead_letter::DeadLetterCode;
 use crate::id::{
     ChangeId, DeadLetterId, Epoch, MemoryId, MessageId, RetrospectiveId, ReviewBatchId, Tenant, Workflow,
     WorkflowKey, derive_uuid,
@@ -16,7 +16,8 @@ use crate::trace::TraceContext;
 /// An internal message about a workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Id derived from the cause of the message, so that the broker drops duplicates within its deduplication window.
+    /// Id derived from the cause of the message, so the broker drops duplicates within its deduplication
+    /// window.
     pub id: MessageId,
     /// Tenant of the workflow.
     pub tenant: Tenant,
@@ -24,13 +25,13 @@ pub struct Message {
     pub workflow: Workflow,
     /// Content of the message.
     pub notice: Notice,
-    /// Trace context that the message continues; `None` if the work is not traced. It is sent in headers, so neither
-    /// the id nor the body depends on it.
+    /// Trace context that the message continues; `None` if the work is not traced. Sent in headers, so
+    /// neither the id nor the body depends on it.
     #[serde(skip)]
     pub trace: Option<TraceContext>,
 }
 
-/// Content of a message, by the kind of event that it announces.
+/// Content of a message: a wake-up or an announcement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "notice", rename_all = "snake_case")]
 pub enum Notice {
@@ -41,9 +42,9 @@ pub enum Notice {
     },
     /// An investigation is ready to be claimed.
     InvestigationDue {
-        /// Id of the retrospective that the investigation belongs to.
+        /// Id of the retrospective that includes the investigation.
         retrospective: RetrospectiveId,
-        /// Number of the investigation within its retrospective, from 1.
+        /// 1-based position of the investigation in its retrospective.
         investigation: u32,
     },
     /// A batch of mutations is ready for the writer.
@@ -60,7 +61,7 @@ pub enum Notice {
     OutcomesDue {
         /// Pull request that ended.
         pull_request: PullRequestRef,
-        /// Fact that made the credit due. Each fact that can make it due leads to a separate message.
+        /// Fact that made the credit due. Each such fact leads to a separate message.
         because: String,
     },
     /// A memory changed.
@@ -71,7 +72,7 @@ pub enum Notice {
         memory: MemoryId,
         /// Kind of the change.
         kind: String,
-        /// Policy moment at which the change was made.
+        /// Time of the change, as stored with it.
         at: Timestamp,
     },
     /// A message was stored as a dead letter.
@@ -79,11 +80,11 @@ pub enum Notice {
         /// Id of the dead letter.
         letter: DeadLetterId,
         /// Reason code of the dead letter.
-        code: Code,
+        code: DeadLetterCode,
     },
     /// A report was stored.
     ReportReady {
-        /// Id of the retrospective that the report is about.
+        /// Id of the retrospective that the report covers.
         retrospective: RetrospectiveId,
         /// Epoch of the retrospective; 0 for a manual one.
         epoch: Epoch,
@@ -91,13 +92,13 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Kinds of messages that wake a stage and name a retrospective. `rules.due` is not one of them, because the writer
-    /// polls for batches of rules whose messages the broker lost.
+    /// Kinds of wake-ups that name a retrospective. `rules.due` is not among them: the writer polls for
+    /// batches of rules whose messages the broker lost.
     pub const WAKE_UPS: [&str; 3] = ["retrospective.due", "investigation.due", "mutations.due"];
     /// Kinds of messages that announce events to programs outside Retrospect.
     pub const ANNOUNCEMENTS: [&str; 3] = ["memory.changed", "dead_letter.stored", "report.ready"];
 
-    /// Returns the kind of message as used in subjects, such as `retrospective.due`.
+    /// Returns the kind of the message as it appears in subjects, such as `retrospective.due`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::RetrospectiveDue { .. } => "retrospective.due",
@@ -111,7 +112,7 @@ impl Notice {
         }
     }
 
-    /// Returns the message that carries this notice about a workflow.
+    /// Wraps the notice in a message about a workflow.
     pub fn into_message(self, key: &WorkflowKey) -> Message {
         // The id covers the notice only: with the trace context in it, the same cause would give two ids.
         let cause =

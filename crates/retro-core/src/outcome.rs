@@ -1,15 +1,16 @@
-//! Outcomes of pull requests, and thereby of the runs that made them: approved, changes requested, merged or closed.
+//! Outcomes of pull requests, and so of the runs that made them: approved, changes requested, merged or
+//! closed.
 //!
-//! **Problem.** A successful run may have made a pull request that nobody wanted. GitHub's events about it arrive weeks
-//! later, in any order, repeatedly, or before the run itself is known.
+//! **Problem.** A successful run may have made a pull request that nobody wanted. GitHub's events about it
+//! may arrive weeks later, in any order, repeatedly, or before the run itself is known.
 //!
-//! **Design.** The facts about a pull request form one value ([`PullRequestFacts`]), to which each event adds by
-//! [`PullRequestFacts::merge_facts`]. That function is commutative, associative and idempotent, so the order of arrival
-//! does not matter. The links between runs and pull requests are not stored. They are computed from the stored facts by
-//! the rules that [`RunReferences`] and [`parse_trailer`] describe.
+//! **Design.** The facts about a pull request form one value ([`PullRequestFacts`]), into which
+//! [`PullRequestFacts::merge_facts`] merges each event. Merging is commutative, associative and idempotent,
+//! so the order of arrival does not matter. The links between runs and pull requests are not stored but
+//! computed from the stored facts, by the rules that [`RunReferences`] and [`parse_trailer`] describe.
 //!
-//! **Names of repositories.** The event of a run contains `owner/name` without a host, so that name identifies a
-//! repository within a tenant. It is stored in lower case, because names at GitHub are case-insensitive.
+//! **Repository names.** The event of a run contains `owner/name` without a host, so that name identifies a
+//! repository within a tenant. It is stored in lower case, because GitHub names are case-insensitive.
 
 mod credit;
 mod totals;
@@ -27,20 +28,20 @@ use crate::run::RunFacts;
 pub use credit::{CreditFacts, MemoryApplication, OutcomeCredit, credit_outcome};
 pub use totals::{OutcomeTotals, WorkflowOutcomes};
 
-/// Maximum number of reviews that are stored for one pull request: those with the lowest ids, which are the first ones,
-/// because GitHub's ids grow. More review rounds than this add no information.
+/// Maximum number of reviews stored for one pull request. The reviews with the lowest ids are kept, which are
+/// the earliest because GitHub's ids grow. More review rounds than this add no information.
 pub const REVIEWS_KEPT_MAX: usize = 200;
-/// Maximum number of closings without a merge that are stored for one pull request: the earliest ones. Only one of them
-/// counts; the others are stored for people to read.
+/// Maximum number of closings without a merge stored for one pull request. The earliest are kept. Only one of
+/// them counts; the others are stored for people to read.
 pub const CLOSINGS_KEPT_MAX: usize = 16;
-/// Maximum number of pull requests that a report lists for one run: the first ones by repository and number. A commit
-/// may be the head of several pull requests, and nobody reads more of them in a report.
+/// Maximum number of pull requests that a report lists for one run: the first ones by repository and number.
+/// A commit may be the head of many pull requests, but a longer list would not be read.
 pub const PULL_REQUESTS_NOTED_MAX: usize = 8;
-/// Maximum number of ways to read one trailer as a workflow and a run. There may be several, because a slash may belong
-/// to either name.
+/// Maximum number of readings of one trailer as a workflow and a run. A slash may be part of either name, so
+/// one trailer may have several readings.
 pub const TRAILER_READINGS_MAX: usize = 8;
 
-/// A pull request of a tenant.
+/// Reference to a pull request, by repository and number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PullRequestRef {
     /// Name of the repository, as `owner/name` in lower case.
@@ -50,7 +51,7 @@ pub struct PullRequestRef {
 }
 
 impl PullRequestRef {
-    /// Creates a reference from a repository's name in any case and a number.
+    /// Creates a reference from a repository name in any case and a number.
     pub fn new(repo: &str, number: u64) -> Self {
         Self { repo: normalize_repo(repo), number }
     }
@@ -62,29 +63,32 @@ impl std::fmt::Display for PullRequestRef {
     }
 }
 
-/// Returns the name of a repository as it is stored: in lower case, because names at GitHub are case-insensitive.
+/// Normalizes a repository name for storage: trimmed, and in lower case because GitHub names are
+/// case-insensitive.
 pub fn normalize_repo(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
-/// Known facts about a pull request. Facts are added and never removed, apart from the limits on reviews and closings.
+/// Known facts about a pull request. Facts are added and never removed, apart from the limits on reviews and
+/// closings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PullRequestFacts {
-    /// Time when the pull request was opened; `None` while unknown. If events differ, the earliest time counts.
+    /// Time when the pull request was opened; `None` while unknown. If events differ, the earliest time wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_at: Option<Timestamp>,
-    /// Time when the pull request was merged; `None` if no merge is known. If events differ, the earliest time counts.
+    /// Time when the pull request was merged; `None` if no merge is known. If events differ, the earliest
+    /// time wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged_at: Option<Timestamp>,
-    /// Times when the pull request was closed without a merge, at most [`CLOSINGS_KEPT_MAX`]. They remain when the pull
-    /// request is reopened.
+    /// Times when the pull request was closed without a merge, at most [`CLOSINGS_KEPT_MAX`]. Kept if the
+    /// pull request is reopened.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub closed_at: BTreeSet<Timestamp>,
-    /// Time of the latest known event, and `true` if the pull request was open then; `None` while no such event is
-    /// known. Of two events at the same time, the one with an open pull request takes precedence.
+    /// Time of the latest known event, and `true` if the pull request was open then; `None` while no such
+    /// event is known. Of two events at the same time, the one with an open pull request wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heard: Option<(Timestamp, bool)>,
-    /// Reviews by GitHub's review id, without those of bots, at most [`REVIEWS_KEPT_MAX`].
+    pub latest_state: Option<(Timestamp, bool)>,
+    /// Reviews keyed by GitHub's review id, without those of bots, at most [`REVIEWS_KEPT_MAX`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reviews: BTreeMap<u64, ReviewFacts>,
 }
@@ -95,7 +99,7 @@ pub struct ReviewFacts {
     /// Verdict of the review; `None` while only its dismissal is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<ReviewVerdict>,
-    /// True if the review was dismissed.
+    /// `true` if the review was dismissed.
     #[serde(default)]
     pub dismissed: bool,
 }
@@ -121,10 +125,12 @@ impl PullRequestFacts {
         while self.closed_at.len() > CLOSINGS_KEPT_MAX {
             self.closed_at.pop_last();
         }
-        // The tuple compares the time first, then open (`true`) before closed, so the order of events does not matter.
-        self.heard = self.heard.max(other.heard);
+        // The tuple compares the time first, then open (`true`) before closed, so the order of events does
+        // not matter.
+        self.latest_state = self.latest_state.max(other.latest_state);
         for (id, review) in &other.reviews {
             let known = self.reviews.entry(*id).or_default();
+            // The maximum does not depend on the order of the events.
             known.verdict = known.verdict.max(review.verdict);
             known.dismissed |= review.dismissed;
         }
@@ -134,7 +140,7 @@ impl PullRequestFacts {
         self
     }
 
-    /// Returns whether a review that was not dismissed approved the pull request.
+    /// Returns `true` if the pull request has an approving review that was not dismissed.
     pub fn is_approved(&self) -> bool {
         let stands = |one: &ReviewFacts| one.verdict == Some(ReviewVerdict::Approved) && !one.dismissed;
         self.reviews.values().any(stands)
@@ -142,13 +148,13 @@ impl PullRequestFacts {
 
     /// Returns the number of reviews that requested changes. A review that was dismissed later still counts.
     pub fn review_rounds(&self) -> u32 {
-        let asked = |one: &&ReviewFacts| one.verdict == Some(ReviewVerdict::ChangesRequested);
-        u32::try_from(self.reviews.values().filter(asked).count()).expect("reviews are bounded")
+        let requested = |one: &&ReviewFacts| one.verdict == Some(ReviewVerdict::ChangesRequested);
+        u32::try_from(self.reviews.values().filter(requested).count()).expect("reviews are bounded")
     }
 
-    /// Returns the state of the pull request.
+    /// Returns the state of the pull request, as far as events have reported it.
     pub fn state(&self) -> PullRequestState {
-        match (self.merged_at, self.heard) {
+        match (self.merged_at, self.latest_state) {
             (Some(_), _) => PullRequestState::Merged,
             (None, Some((_, false))) if !self.closed_at.is_empty() => PullRequestState::Closed,
             _ => PullRequestState::Open,
@@ -158,12 +164,13 @@ impl PullRequestFacts {
     /// Returns the seconds from opening to merge; `None` while either time is unknown.
     pub fn time_to_merge_s(&self) -> Option<u64> {
         let (opened, merged) = (self.opened_at?, self.merged_at?);
+        // The two times come from separate events and may be inconsistent; a negative duration counts as 0.
         Some(u64::try_from(merged.as_second() - opened.as_second()).unwrap_or(0))
     }
 
-    /// Returns the ends of the pull request for which memories applied in its runs get credit. A pull request that was
-    /// closed, reopened and merged has two ends. Either may have been credited before the other became known, and
-    /// credit is never taken back.
+    /// Returns the ends of the pull request for which memories applied in its runs get credit. A pull request
+    /// that was closed, reopened and merged has two ends: either may be credited before the other is known,
+    /// and credit is never taken back.
     pub fn credited_ends(&self) -> Vec<PullRequestEnd> {
         let merged = self.merged_at.is_some().then_some(PullRequestEnd::Merged);
         let closed = (!self.closed_at.is_empty()).then_some(PullRequestEnd::ClosedUnmerged);
@@ -188,7 +195,7 @@ pub enum PullRequestState {
 }
 
 impl PullRequestState {
-    /// Returns the state as the word that is shown.
+    /// Returns the state as it is shown, such as `merged`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -198,7 +205,7 @@ impl PullRequestState {
     }
 }
 
-/// End of a pull request: the event for which memories get credit.
+/// End of a pull request, for which applied memories get credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PullRequestEnd {
@@ -209,7 +216,7 @@ pub enum PullRequestEnd {
 }
 
 impl PullRequestEnd {
-    /// Returns the end as the word that is stored and shown.
+    /// Returns the end as it is stored and shown, such as `closed_unmerged`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Merged => "merged",
@@ -218,12 +225,13 @@ impl PullRequestEnd {
     }
 }
 
-/// References in a run's event that link it to pull requests.
+/// References in a run's event that link the run to pull requests.
 ///
-/// A run whose event contains a repository and a pull request number belongs only to that pull request. Any other run
-/// belongs to every pull request whose head or merge commit is or was the run's commit, and to every pull request with
-/// a head or merge commit that names the run in a trailer ([`parse_trailer`]). If the event of the run contains a
-/// repository, the pull request must be in that repository. Data of other tenants is never considered.
+/// A run whose event names a repository and a pull request number is linked only to that pull request. Any
+/// other run is linked to every pull request that has, or had, the run's commit as its head or merge commit,
+/// and to every pull request with a head or merge commit that names the run in a trailer ([`parse_trailer`]).
+/// If the event names a repository, only pull requests in that repository are linked. Data of other tenants
+/// is never considered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunReferences {
     /// Name of the repository in lower case; `None` if the event names none.
@@ -235,7 +243,7 @@ pub struct RunReferences {
 }
 
 impl RunReferences {
-    /// Returns the references that the facts of a run contain.
+    /// Extracts the references from the facts of a run.
     pub fn from_run_facts(facts: &RunFacts) -> Self {
         Self {
             repo: facts.repo.as_deref().map(normalize_repo),
@@ -245,16 +253,16 @@ impl RunReferences {
     }
 }
 
-/// Returns a commit hash as it is stored: in lower case.
+/// Normalizes a commit hash for storage: trimmed and in lower case.
 pub fn normalize_commit(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
-/// Parses the trailer `Retro-Run`, which contains the id of a run, or a workflow and the id of a run with a slash
-/// between them. Either name may contain slashes itself, so there may be several readings, at most
-/// [`TRAILER_READINGS_MAX`]. The trailer refers to a run only if exactly one run of the tenant matches one of the
-/// readings. An id that exists in several workflows refers to no run unless the trailer also contains the workflow,
-/// because a wrong credit is worse than none.
+/// Parses the value of a `Retro-Run` trailer: a run id, or a workflow and a run id separated by a slash.
+/// Either name may contain slashes itself, so there may be several readings, at most
+/// [`TRAILER_READINGS_MAX`]. The trailer refers to a run only if exactly one run of the tenant matches one of
+/// the readings. A run id that exists in several workflows refers to no run unless the trailer names the
+/// workflow, because a wrong credit is worse than none.
 pub fn parse_trailer(text: &str) -> Vec<(Option<Workflow>, RunId)> {
     let text = text.trim();
     let alone = RunId::new(text).ok().map(|run| (None, run));
@@ -266,15 +274,15 @@ pub fn parse_trailer(text: &str) -> Vec<(Option<Workflow>, RunId)> {
     alone.into_iter().chain(split).take(TRAILER_READINGS_MAX).collect()
 }
 
-/// Outcome of a run's pull request, as known at one time.
+/// Outcome of a pull request linked to a run, as known when it was computed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestOutcome {
     /// Pull request of the run.
     #[serde(flatten)]
     pub pull_request: PullRequestRef,
     /// State of the pull request.
-    pub standing: PullRequestState,
-    /// True if a review that was not dismissed approved the pull request.
+    pub state: PullRequestState,
+    /// `true` if the pull request has an approving review that was not dismissed.
     pub approved: bool,
     /// Number of reviews that requested changes.
     pub review_rounds: u32,
@@ -284,11 +292,11 @@ pub struct PullRequestOutcome {
 }
 
 impl PullRequestOutcome {
-    /// Returns the outcome that follows from the facts about a pull request.
+    /// Computes the outcome from the facts about a pull request.
     pub fn from_facts(pull_request: PullRequestRef, facts: &PullRequestFacts) -> Self {
         Self {
             pull_request,
-            standing: facts.state(),
+            state: facts.state(),
             approved: facts.is_approved(),
             review_rounds: facts.review_rounds(),
             time_to_merge_s: facts.time_to_merge_s(),
@@ -296,13 +304,14 @@ impl PullRequestOutcome {
     }
 }
 
-/// Returns the memories that were applied in the runs of a closed retrospective, with their runs. A memory was applied
-/// if the trace shows that the agent acted on it, whether with good, bad or no effect. Empty for a manual or failed
-/// retrospective.
+/// Lists the memories that were applied in the runs of a closed retrospective. A memory was applied if the
+/// trace shows that the agent acted on it, with a good, bad or no effect. Returns nothing for a manual or
+/// failed retrospective.
 pub fn list_memory_applications(report: &Report) -> Vec<MemoryApplication> {
-    if report.asked.is_some() || report.ended != RetrospectiveState::Closed {
+    if report.manual_request.is_some() || report.ended != RetrospectiveState::Closed {
         return Vec::new();
     }
+    // Verdicts are ordered: those up to `Applied` mean that the agent followed the memory.
     let was_applied =
         |one: &crate::finding::VerdictRecord| one.verdict <= crate::finding::MemoryVerdict::Applied;
     let of = report.investigations.iter().flat_map(|one| {

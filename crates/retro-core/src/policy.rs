@@ -1,5 +1,5 @@
-//! The policy of a workflow: the constants and choices by which Retrospect learns. Every report contains the policy
-//! under which it was made.
+//! The policy of a workflow: the constants and choices that control learning. Every report contains the
+//! policy under which it was made.
 
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize, Serializer};
@@ -10,7 +10,7 @@ use crate::id::WorkflowKey;
 use crate::memory::CONTRADICTIONS_KEPT_MAX;
 use crate::similarity::SimilarityScale;
 
-/// The policy of one workflow. Weights and weight changes are in thousandths. A field that is missing in the
+/// Policy of one workflow. Weights and weight changes are in thousandths. A field that is missing in the
 /// configuration takes its default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -24,101 +24,102 @@ pub struct Policy {
     /// Maximum number of runs that one retrospective samples.
     #[schemars(range(min = 1, max = 1000))]
     pub sample_runs_max: u32,
-    /// Order in which the sampled runs are chosen from the window.
+    /// Order in which runs are drawn from the window.
     pub sample_order: SampleOrder,
-    /// Weight that a memory gets when it is confirmed, in thousandths.
+    /// Weight of a memory when it is confirmed, in thousandths.
     #[schemars(range(min = 1, max = 1000))]
     pub confirmed_weight: u16,
-    /// Number of distinct runs of one step that have to show a finding to confirm it. With 1, memories skip the
+    /// Number of distinct runs of a step that must show a finding to confirm it. With 1, memories skip the
     /// tentative stage.
     #[schemars(range(min = 1, max = 100))]
     pub confirm_runs: u32,
     /// Weight change for each run in which a memory helped, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub helped_delta: i32,
-    /// Weight change for each run in which a memory harmed, in thousandths. Intentionally larger than `helped_delta`,
-    /// because harm outweighs help.
+    /// Weight change for each run in which a memory harmed, in thousandths. By default larger in magnitude
+    /// than `helped_delta`, because harm outweighs help.
     #[schemars(range(min = -1000, max = 0))]
     pub harmed_delta: i32,
     /// Weight change for each retrospective in which a memory was presented and never used, in thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub ignored_delta: i32,
-    /// Weight change for each run in which a memory was applied and whose pull request was merged, in
-    /// thousandths.
+    /// Weight change for each run that applied a memory and whose pull request was merged, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub merged_delta: i32,
-    /// Weight change for each run in which a memory was applied and whose pull request was closed without a
-    /// merge, in thousandths.
+    /// Weight change for each run that applied a memory and whose pull request was closed without a merge, in
+    /// thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub closed_unmerged_delta: i32,
-    /// Weight change of a memory in limbo for each retrospective that observed its lesson again, in thousandths.
+    /// Weight change for a memory in limbo when a retrospective observes its lesson again, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub limbo_observed_delta: i32,
-    /// Maximum number of consecutive retrospectives in which "cue not met" exempts a memory from `ignored_delta`.
+    /// Maximum number of consecutive retrospectives in which "cue not met" exempts a memory from
+    /// `ignored_delta`.
     #[schemars(range(min = 0, max = 1000))]
     pub cue_not_met_max: u32,
     /// Minimum weight at which a memory is presented, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub inject_weight_min: u16,
-    /// Maximum number of memories in one context answer, which an agent gets before a step.
+    /// Maximum number of memories in one context response.
     #[schemars(range(min = 1, max = 100))]
     pub inject_memories_max: u32,
-    /// Number of places in a context answer that are reserved for the least presented memories when more memories are
-    /// eligible than fit.
+    /// Number of places in a context response that are reserved for the least presented memories if not all
+    /// eligible memories fit.
     #[schemars(range(min = 0, max = 100))]
     pub inject_newcomers: u32,
-    /// Maximum number of tokens of all memories in one context answer.
+    /// Maximum number of tokens of all memories in one context response.
     #[schemars(range(min = 50, max = 100_000))]
     pub inject_tokens_max: u32,
     /// Weight below which an active memory is archived, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub archive_weight: u16,
-    /// Number of seconds for which a tombstone forbids similar lessons.
+    /// Lifetime of a tombstone, during which it forbids similar lessons, in seconds.
     #[schemars(range(min = 1, max = SECONDS_MAX))]
     pub tombstone_s: u64,
     /// Number of distinct contradicting runs after which an active memory is deleted.
     #[schemars(range(min = 1, max = CONTRADICTIONS_KEPT_MAX))]
     pub contradiction_runs: u32,
-    /// Minimum similarity at which two lessons are merged into one memory, in thousandths. Every embedder is calibrated
-    /// so that 700 is right; a lower value merges more.
+    /// Minimum similarity at which two lessons are merged into one memory, in thousandths. Every embedder is
+    /// calibrated for 700; a lower value merges more.
     #[schemars(range(min = 1, max = 1000))]
     pub merge_similarity: u16,
-    /// Minimum similarity at which a tombstone forbids a lesson, in thousandths. Every embedder is calibrated so that
-    /// 600 is right; a lower value forbids more.
+    /// Minimum similarity at which a tombstone forbids a lesson, in thousandths. Every embedder is calibrated
+    /// for 600; a lower value forbids more.
     #[schemars(range(min = 1, max = 1000))]
     pub tombstone_similarity: u16,
     /// Maximum number of attempts at one investigation.
     #[schemars(range(min = 1, max = 100))]
     pub investigation_attempts_max: u32,
-    /// Number of seconds for which a workflow pauses after a retrospective without a successful investigation. It
-    /// doubles with each consecutive failure.
+    /// Pause of a workflow after a retrospective without a successful investigation, in seconds. Doubles with
+    /// each consecutive failure.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_s: u64,
-    /// Maximum number of seconds for which a workflow pauses after a failed retrospective.
+    /// Maximum pause of a workflow after a failed retrospective, in seconds.
     #[schemars(range(min = 0, max = SECONDS_MAX))]
     pub failure_pause_max_s: u64,
-    /// Minimum certainty that a remark states a rule, in thousandths. Below it, no rule is created.
+    /// Minimum certainty that a remark states a rule, in thousandths. A remark with a lower certainty creates
+    /// no rule.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_certainty_min: u16,
-    /// Minimum similarity at which opposite advice about one subject is a contradiction, in thousandths. Every embedder
-    /// is calibrated so that 500 is right; a lower value finds more contradictions.
+    /// Minimum similarity at which opposite advice about one subject is a contradiction, in thousandths.
+    /// Every embedder is calibrated for 500; a lower value finds more contradictions.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_contradiction_similarity: u16,
-    /// Number of investigated runs that ignored a presented rule since it was last asked for, promoted or used, after
-    /// which the rule is archived. Runs that were not investigated do not count, and neither do runs in which the
-    /// situation of the rule did not occur.
+    /// Number of investigated runs that may ignore a presented rule before it is archived, counted since the
+    /// rule was last requested, promoted or used. Runs in which the situation of the rule did not occur do
+    /// not count.
     #[schemars(range(min = 1, max = 100_000))]
     pub rule_presentations_max: u32,
-    /// Maximum number of rules in one context answer.
+    /// Maximum number of rules in one context response.
     #[schemars(range(min = 1, max = 100))]
     pub rule_inject_max: u32,
-    /// Maximum number of tokens of all rules in one context answer. Memories have a separate maximum.
+    /// Maximum number of tokens of all rules in one context response. Memories have a separate limit.
     #[schemars(range(min = 50, max = 100_000))]
     pub rule_tokens_max: u32,
 }
 
-/// Keys that were added after the first policies were stored. While such a key has its default value, it is omitted
-/// from the stored and hashed form, so that the bytes and the hash of older reports do not change.
+/// Keys that were added after the first policies were stored. While such a key has its default value, it is
+/// omitted from the stored and hashed form, so the bytes and hashes of older reports do not change.
 const KEYS_ADDED: &[&str] = &[
     "merged_delta",
     "closed_unmerged_delta",
@@ -129,13 +130,13 @@ const KEYS_ADDED: &[&str] = &[
     "rule_tokens_max",
 ];
 
-/// Order in which the runs of a window are sampled.
+/// Order in which runs are sampled from a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SampleOrder {
-    /// The runs are sampled in a random order: a seeded shuffle of the whole window.
+    /// Random order: a seeded shuffle of the whole window.
     Random,
-    /// The most recent runs are sampled first. It is for comparison only, because it is biased.
+    /// Most recent runs first. For comparison only, because such a sample is biased.
     MostRecent,
 }
 
@@ -176,7 +177,7 @@ impl Default for Policy {
     }
 }
 
-/// Describes a policy value that is out of bounds.
+/// Error for a policy value that is out of bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` is {value}; it must be {low} to {high}{}", self.because())]
 pub struct PolicyError {
@@ -188,7 +189,7 @@ pub struct PolicyError {
     pub low: i64,
     /// Maximum allowed value.
     pub high: i64,
-    /// Another key whose value determines the bound; `None` if the bound is fixed.
+    /// Key whose value determines the bound; `None` if the bound is fixed.
     pub because_of: Option<&'static str>,
 }
 
@@ -198,12 +199,12 @@ impl PolicyError {
     }
 }
 
-/// Maximum number of seconds in a policy: ten years, so that typing errors are detected.
+/// Maximum duration in a policy, in seconds: ten years, to catch typing errors.
 const SECONDS_MAX: i64 = 10 * 365 * 24 * 3600;
 
 impl Policy {
-    /// Checks that every value is within the bounds of its field and does not conflict with other values. Fails with a
-    /// list of all violations.
+    /// Checks that every value is within the bounds of its field and consistent with the other values. Fails
+    /// with all violations.
     pub fn validate(&self) -> Result<(), Vec<PolicyError>> {
         let mut found = self.range_errors();
         found.extend(self.cross_field_errors());
@@ -211,7 +212,7 @@ impl Policy {
     }
 
     fn range_errors(&self) -> Vec<PolicyError> {
-        // The bounds are read from the schema, so that the documented bounds and the checked ones cannot differ.
+        // The bounds are read from the schema, so the documented and the checked bounds cannot differ.
         let schema = schema_for!(Self).to_value();
         let values = to_value(self).expect("a policy is plain data");
         let fields = schema["properties"].as_object().into_iter().flatten();
@@ -250,14 +251,14 @@ impl Policy {
         rules.into_iter().filter(violates).map(to_error).collect()
     }
 
-    /// Returns the SHA-256 of the stored form of the policy as canonical JSON. Two policies are equal if and only if
-    /// their hashes are equal.
+    /// Returns the SHA-256 of the stored form of the policy as canonical JSON. Equal policies have equal
+    /// hashes.
     pub fn content_hash(&self) -> String {
         content_hash(&self.stored_value())
     }
 
-    /// Returns the policy in the form that is stored with reports: all keys except those that were added later and have
-    /// their default value.
+    /// Returns the policy as it is stored with reports: all keys except those that were added later and still
+    /// have their default value.
     pub fn stored_value(&self) -> Value {
         let mut value = to_value(self).expect("a policy is plain data");
         let defaults = to_value(Self::default()).expect("a policy is plain data");
@@ -268,25 +269,25 @@ impl Policy {
     }
 }
 
-/// Serializes a policy in its stored form, see [`Policy::stored_value`].
+/// Serializes a policy in its stored form ([`Policy::stored_value`]).
 pub(crate) fn serialize_stored<S: Serializer>(policy: &Policy, to: S) -> Result<S::Ok, S::Error> {
     policy.stored_value().serialize(to)
 }
 
-/// Returns a policy value as an integer, or `None` if it is not one. An integer that is too large for an `i64` becomes
-/// `i64::MAX`, which exceeds every bound.
+/// Returns a policy value as an integer, or `None` if it is not one. An integer that is too large for an
+/// `i64` becomes `i64::MAX`, which exceeds every bound.
 fn integer_value(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_u64().map(|_| i64::MAX))
 }
 
-/// Provides the policies of workflows. It is implemented outside the core.
+/// Source of the policies of workflows, implemented outside the core.
 pub trait Policies: Send + Sync {
-    /// Returns the policy that is currently in force for the workflow. An open retrospective keeps the policy under
+    /// Returns the policy currently in force for the workflow. An open retrospective keeps the policy under
     /// which it was opened.
     fn policy_for(&self, key: &WorkflowKey) -> Policy;
 }
 
-/// The same policy for every workflow.
+/// Uses the same policy for every workflow.
 impl Policies for Policy {
     fn policy_for(&self, _key: &WorkflowKey) -> Policy {
         self.clone()
@@ -308,9 +309,9 @@ mod tests {
     fn all_invalid_values_are_reported_together() {
         let policy =
             Policy { inject_weight_min: 20, threshold_runs: 0, tombstone_s: u64::MAX, ..Policy::default() };
-        let told: Vec<_> = policy.validate().unwrap_err().iter().map(ToString::to_string).collect();
+        let problems: Vec<_> = policy.validate().unwrap_err().iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            problems,
             [
                 "`threshold_runs` is 0; it must be 1 to 100000",
                 "`tombstone_s` is 9223372036854775807; it must be 1 to 315360000",

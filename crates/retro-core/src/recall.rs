@@ -1,4 +1,4 @@
-//! Chooses the memories that are presented to the next run of a step, and renders them as a block of its prompt.
+//! Chooses the memories to present to the next run of a step, and renders them as a block of its prompt.
 
 mod fence;
 mod memory_content;
@@ -15,16 +15,16 @@ use crate::memory::{Memory, MemoryStatus};
 use crate::policy::Policy;
 use crate::weight::Weight;
 
-/// A memory that may be presented, with the number of its presentations.
+/// A memory that may be presented, with the number of times it was presented.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecallCandidate {
-    /// Memory with its scope, lesson and weight.
+    /// Candidate memory with its scope, lesson and weight.
     pub memory: Memory,
     /// Number of runs to which the memory was presented.
     pub presentations: u64,
 }
 
-/// A memory in a context answer, which becomes one line of the block.
+/// A memory in a context response, rendered as one line of the block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecalledMemory {
     /// Id of the memory.
@@ -33,28 +33,28 @@ pub struct RecalledMemory {
     pub weight: Weight,
     /// Title of the lesson.
     pub title: String,
-    /// True if the memory took a place that is reserved for the least presented memories.
+    /// `true` if the memory took a place that is reserved for the least presented memories.
     pub newcomer: bool,
 }
 
 /// The chosen memories and their rendering as a block of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recall {
-    /// Memories that are presented, in the order of their lines: by weight, with newcomers last.
+    /// Presented memories in the order of their lines: by descending weight, with newcomers last.
     pub memories: Vec<RecalledMemory>,
-    /// Block to insert into the prompt; empty when there are no memories.
+    /// Block to insert into the prompt; empty if there are no memories.
     pub text: String,
     /// Number of tokens in `text`.
     pub tokens: u32,
-    /// Number of eligible memories that were left out because they did not fit.
-    pub left_out: u32,
+    /// Number of eligible memories that did not fit.
+    pub omitted: u32,
 }
 
-/// Chooses the memories to present from the candidates of one step. `tokens` returns the number of tokens of a text, as
-/// counted by a real tokenizer.
+/// Chooses the memories to present from the candidates of one step. `tokens` returns the number of tokens of
+/// a text as counted by a real tokenizer.
 ///
-/// When more memories are eligible than there are places, or than fit the token budget, the least presented ones get
-/// some of the places. Otherwise no new memory would ever be presented.
+/// If more memories are eligible than there are places or tokens for, the least presented ones get some of
+/// the places. Otherwise no new memory would ever be presented.
 pub fn choose_memories(
     mut candidates: Vec<RecallCandidate>,
     policy: &Policy,
@@ -72,6 +72,7 @@ pub fn choose_memories(
     if found == eligible || newcomers == 0 {
         return heaviest;
     }
+    // The heaviest memories keep their places; all others compete for the places of newcomers.
     let mut rest = candidates.split_off(found.saturating_sub(newcomers));
     rest.sort_by_key(|candidate| (candidate.presentations, weight_order(candidate)));
     let mut others = rest.split_off(newcomers.min(rest.len()));
@@ -81,8 +82,8 @@ pub fn choose_memories(
     fill(lines.chain(heavy).take(places).collect())
 }
 
-/// Returns the number of places that are reserved for newcomers. It is the number in the policy, but at most half of
-/// the lines when the token budget allows fewer lines than there are places.
+/// Returns the number of places reserved for newcomers: the number in the policy, but at most half of the
+/// lines if the token budget allows fewer lines than there are places.
 fn newcomer_places(found: usize, policy: &Policy) -> usize {
     let wanted = policy.inject_newcomers as usize;
     if found < policy.inject_memories_max as usize { wanted.min(found / 2) } else { wanted }
@@ -92,8 +93,8 @@ fn is_eligible(memory: &Memory, policy: &Policy) -> bool {
     memory.status == MemoryStatus::Active && memory.weight.get() >= policy.inject_weight_min
 }
 
-/// Returns the key by which candidates are sorted: highest weight first, then fewer presentations, then the oldest,
-/// then the lowest id.
+/// Returns the sort key of a candidate: highest weight first, then fewest presentations, then oldest, then
+/// lowest id.
 fn weight_order(candidate: &RecallCandidate) -> (std::cmp::Reverse<Weight>, u64, jiff::Timestamp, MemoryId) {
     let memory = &candidate.memory;
     (std::cmp::Reverse(memory.weight), candidate.presentations, memory.created_at, memory.id)
@@ -104,8 +105,8 @@ fn recalled_memory(candidate: &RecallCandidate, newcomer: bool) -> RecalledMemor
     RecalledMemory { id: memory.id, weight: memory.weight, title: memory.lesson.title.clone(), newcomer }
 }
 
-/// Adds lines in order of priority while the whole block stays within the token budget. A line that does not fit is
-/// skipped, and a shorter line after it may still fit. Newcomers come last in the block.
+/// Adds lines by priority while the whole block stays within the token budget. A line that does not fit is
+/// skipped, because a shorter line after it may still fit. Newcomers come last in the block.
 fn fill_budget(
     lines: Vec<RecalledMemory>,
     eligible: usize,
@@ -114,6 +115,7 @@ fn fill_budget(
 ) -> Recall {
     let mut recall = Recall::default();
     for line in lines {
+        // Newcomers are added first, so they get their tokens, but every other line is inserted before them.
         let before_newcomers = recall.memories.iter().take_while(|kept| !kept.newcomer).count();
         let at = if line.newcomer { recall.memories.len() } else { before_newcomers };
         recall.memories.insert(at, line);
@@ -126,6 +128,6 @@ fn fill_budget(
             recall.tokens = u32::try_from(count).unwrap_or(u32::MAX);
         }
     }
-    recall.left_out = u32::try_from(eligible - recall.memories.len()).unwrap_or(u32::MAX);
+    recall.omitted = u32::try_from(eligible - recall.memories.len()).unwrap_or(u32::MAX);
     recall
 }

@@ -1,46 +1,47 @@
-//! Replays: the result of sending a dead letter again, and the pace at which a batch of dead letters is replayed.
+//! Replays dead letters: the result of one replay, and the pace of a batch.
 //!
-//! **One dead letter.** A dead letter is published with a new delivery id, so that the broker does not drop it, and
-//! with its old identity, so that the inbox still recognises it. It takes effect only once, however often it is
-//! replayed.
+//! **One dead letter.** A dead letter is published with a new delivery id, so the broker does not drop it,
+//! and with its old identity, so the inbox still recognises it. It takes effect only once, however often it
+//! is replayed.
 //!
-//! **A batch.** First a few dead letters are sent, which are called the canary, and each of them has to succeed. The
-//! others are sent at a fixed pace while the share of failures stays low. The process that drives the batch calls
-//! [`decide_batch_action`] repeatedly with the current progress. The function keeps no state, so any process may drive
-//! the batch, and a crash does no harm.
+//! **A batch.** The first few dead letters are the canary, and each of them has to succeed. The others are
+//! sent at a fixed pace while the share of failures stays low. The process that drives the batch calls
+//! [`decide_batch_action`] repeatedly with the current progress. That function keeps no state, so any process
+//! may drive the batch, and a crashed driver can be replaced at any time.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::dead_letter::Rejection;
 
-/// Name of the message header that contains the id of the replay.
+/// Message header that contains the id of the replay.
 pub const REPLAY_HEADER: &str = "Retro-Replay";
-/// Name of the message header that contains the message id of the first delivery. It is omitted if the message had no
-/// id.
+/// Message header that contains the message id of the first delivery. Omitted if the message had no id.
 pub const ORIGINAL_ID_HEADER: &str = "Retro-Original-Msg-Id";
-/// Default pace, in thousandths of a dead letter per second: slow enough for a person to follow and stop it.
+/// Default pace, in thousandths of a dead letter per second: slow enough for an operator to watch and stop a
+/// batch.
 pub const DEFAULT_RATE_MILLI: u32 = 5_000;
-/// Maximum pace, in thousandths of a dead letter per second. This is a tenth of the rate at which a small machine
+/// Maximum pace, in thousandths of a dead letter per second: a tenth of the rate at which a small machine
 /// counts runs.
 pub const RATE_MILLI_MAX: u32 = 1_000_000;
-/// Default of the maximum share of failures that a batch tolerates before it stops, in thousandths.
+/// Default maximum share of failures in a batch before it stops, in thousandths.
 pub const DEFAULT_FAILED_PERMILLE_MAX: u32 = 200;
-/// Minimum number of replays by which the number of failures is divided to compute their share. With fewer, the first
-/// failure would stop a batch.
+/// Minimum divisor when the share of failures is computed. Without it, the first failure would stop a small
+/// batch.
 pub const FAILED_SHARE_BASE_MIN: u32 = 10;
-/// Maximum number of replays of one batch in flight, so that only a few wait at the broker when no consumer is running.
+/// Maximum number of replays of one batch in flight. Limits the backlog at the broker while no consumer is
+/// running.
 pub const BATCH_IN_FLIGHT_MAX: u32 = 50;
-/// Maximum number of dead letters in one batch. A larger number has to be split into several batches, so that a person
-/// looks at each of them.
+/// Maximum number of dead letters in one batch. More have to be split into several batches, so an operator
+/// looks at each.
 pub const BATCH_DEAD_LETTERS_MAX: u32 = 10_000;
-/// Amount of time by which dead letters may be released before they are due, so that a driver that rarely runs still
+/// Time by which dead letters may be released before they are due, so that a driver that rarely runs still
 /// keeps the pace.
 const LOOKAHEAD: SignedDuration = SignedDuration::from_secs(1);
 
 /// Result of replaying one dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "came", rename_all = "snake_case")]
+#[serde(tag = "result", rename_all = "snake_case")]
 pub enum ReplayOutcome {
     /// The message was handled, and its effects are stored.
     Handled,
@@ -56,12 +57,12 @@ pub enum ReplayOutcome {
     /// The broker permanently refused the message.
     Refused {
         /// Error text from the broker or its client.
-        problem: String,
+        error: String,
     },
 }
 
 impl ReplayOutcome {
-    /// Returns whether the replay resolved the dead letter.
+    /// Returns `true` if the replay resolved the dead letter.
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Handled | Self::Known)
     }
@@ -74,7 +75,7 @@ impl std::fmt::Display for ReplayOutcome {
             Self::Handled => f.write_str("it was handled"),
             Self::Known => f.write_str("it was known before, and nothing changed"),
             Self::Failed { rejection, .. } => write!(f, "it failed again: {rejection}"),
-            Self::Refused { problem } => write!(f, "the broker does not take it: {problem}"),
+            Self::Refused { error } => write!(f, "the broker rejected it: {error}"),
         }
     }
 }
@@ -82,8 +83,8 @@ impl std::fmt::Display for ReplayOutcome {
 /// Pace at which a batch of dead letters is replayed, with the limits on failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayPace {
-    /// Number of dead letters that are sent first. The others follow only when all of these have succeeded. With 0,
-    /// there is no canary.
+    /// Number of dead letters that are sent first. The others follow only if all of these have succeeded; 0
+    /// means no canary.
     pub canary: u32,
     /// Number of dead letters to send per second, in thousandths; at least 1.
     pub rate_milli: u32,
@@ -105,7 +106,7 @@ impl ReplayPace {
             return Err(out_of("rate_milli", self.rate_milli, 1, RATE_MILLI_MAX));
         }
         if self.failed_permille_max > 1000 {
-            return Err(out_of("max_failed_permille", self.failed_permille_max, 0, 1000));
+            return Err(out_of("failed_permille_max", self.failed_permille_max, 0, 1000));
         }
         if self.canary > BATCH_DEAD_LETTERS_MAX {
             return Err(out_of("canary", self.canary, 0, BATCH_DEAD_LETTERS_MAX));
@@ -119,7 +120,7 @@ impl ReplayPace {
     }
 }
 
-/// Describes a field of a pace that is out of range.
+/// Error for a pace field that is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` is {value}; it must be {min} to {max}")]
 pub struct ReplayPaceError {
@@ -144,7 +145,7 @@ pub struct BatchProgress {
     pub handled: u32,
     /// Number of dead letters whose replays failed or were refused.
     pub failed: u32,
-    /// Number of dead letters that were skipped, because another person acted on them first.
+    /// Number of dead letters that were skipped, because another operator acted on them first.
     pub skipped: u32,
 }
 
@@ -205,8 +206,8 @@ impl std::fmt::Display for StopReason {
     }
 }
 
-/// Decides the next action for the process that drives a batch; `due` is the time at which the next dead letter may be
-/// sent.
+/// Decides the next action for the process that drives a batch; `due` is the time at which the next dead
+/// letter may be sent.
 pub fn decide_batch_action(
     pace: &ReplayPace,
     progress: &BatchProgress,
@@ -222,7 +223,8 @@ pub fn decide_batch_action(
     if failed > 0 && canary {
         return BatchAction::Stop(StopReason::CanaryFailed { failed, of: first });
     }
-    // Computed in u64, because the fields come from rows and a product of unchecked u32 values could overflow.
+    // Computed in u64, because the fields come from rows and a product of unchecked u32 values could
+    // overflow.
     if u64::from(failed) * 1000
         > u64::from(pace.failed_permille_max) * u64::from(sent.max(FAILED_SHARE_BASE_MIN))
     {
@@ -231,12 +233,12 @@ pub fn decide_batch_action(
     if waiting == 0 {
         return if under_way == 0 { BatchAction::Done } else { BatchAction::Wait };
     }
-    // Nothing except the canary is released until all of the canary was handled.
+    // Until all of the canary was handled, nothing else is released.
     let free_slots = if handled < first { first.saturating_sub(sent + under_way) } else { waiting };
     let free_slots = free_slots.min(waiting).min(BATCH_IN_FLIGHT_MAX.saturating_sub(under_way));
     match free_slots.min(count_due(pace, due, now)) {
         0 => BatchAction::Wait,
-        letters => BatchAction::Release(letters),
+        count => BatchAction::Release(count),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The report of a retrospective: one struct, which other crates render as JSON, Markdown or a table.
+//! Builds the report of a retrospective: one struct, which other crates render as JSON, Markdown or a table.
 
 mod association;
 mod outlier;
@@ -23,10 +23,10 @@ use crate::weight::Weight;
 pub use association::{ErrorAssociation, ErrorSignature, INVESTIGATED_RUNS_MAX, InvestigatedRun};
 pub use outlier::{HISTORY_RUNS_MAX, Outlier, RunSpending, SpendingMeasure};
 
-/// Maximum number of memories that a report lists in each of `before` and `after`. The others are only counted.
+/// Maximum number of memories listed in each of `before` and `after`. The others are only counted.
 pub const MEMORIES_LISTED_MAX: usize = 500;
 
-/// Report of a retrospective: the runs, findings, mutations and changes.
+/// Report of a retrospective: its runs, findings, mutations and changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Id of the retrospective and of its report.
@@ -39,31 +39,31 @@ pub struct Report {
     pub epoch: Epoch,
     /// Final state: `closed` or `failed`.
     pub ended: RetrospectiveState,
-    /// Policy moment of the retrospective.
+    /// Time that counted as the present in all decisions of the retrospective.
     pub as_of: Timestamp,
     /// First ordinal of the window; 0 for a manual retrospective.
     pub first: Ordinal,
     /// Last ordinal of the window; 0 for a manual retrospective.
     pub last: Ordinal,
-    /// Seed, order and size of the sample, which are enough to draw it again.
+    /// Seed, order and size of the sample, sufficient to draw it again.
     pub sample: Sample,
-    /// Sampled runs, including replacements, in the order of investigation.
+    /// Sampled runs, including replacements, in order of investigation.
     pub sampled: Vec<WindowRun>,
     /// Runs of the window that were not sampled, sorted by ordinal.
     pub unsampled: Vec<WindowRun>,
-    /// Probabilities that a sample of this size shows patterns of various frequencies; empty for a manual
+    /// Probabilities that a sample of this size shows patterns of various frequencies. Empty for a manual
     /// retrospective.
     pub power: Vec<SamplingPower>,
-    /// Runs of the window whose cost, tokens or duration is far higher than that of the workflow's other runs, the most
-    /// extreme first.
+    /// Runs of the window whose cost, tokens or duration is far higher than that of the workflow's other
+    /// runs, most extreme first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outliers: Vec<Outlier>,
-    /// Errors that are associated with failure in the newest investigated runs, the most significant first.
+    /// Errors associated with failure in the newest investigated runs, most significant first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub associations: Vec<ErrorAssociation>,
     /// Investigations of the retrospective, in sequence.
     pub investigations: Vec<ReportedInvestigation>,
-    /// All mutations, each with its outcome and the reason.
+    /// All mutations, each with its outcome and reason.
     pub mutations: Vec<MutationOutcome>,
     /// All changes, in the order in which they were made.
     pub changes: Vec<Change>,
@@ -82,15 +82,15 @@ pub struct Report {
     pub closed_at: Timestamp,
     /// Sums of the attempts, duration and cost of all investigations.
     pub total: InvestigationTiming,
-    /// Request for a manual retrospective; `None` for an automatic one.
+    /// Request that opened a manual retrospective; `None` for an automatic one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<ManualRequest>,
-    /// Proposals that a manual retrospective made when it closed. The decisions on them are stored separately.
+    pub manual_request: Option<ManualRequest>,
+    /// Proposals of a manual retrospective. The decisions on them are stored separately.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<Proposal>,
 }
 
-/// A run of the window, as a report lists it.
+/// A run of the window, as listed in a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowRun {
     /// Ordinal of the run.
@@ -99,15 +99,16 @@ pub struct WindowRun {
     pub run: RunId,
     /// Outcome of the run.
     pub outcome: RunOutcome,
-    /// Outcomes of the run's pull requests as known when the retrospective closed, sorted by repository and number.
+    /// Outcomes of the run's pull requests as known when the retrospective closed, sorted by repository and
+    /// number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pull_requests: Vec<PullRequestOutcome>,
 }
 
-/// Earlier runs and investigations of a workflow, with which the window is compared.
+/// Earlier runs and investigations of a workflow, for comparison with the window.
 #[derive(Debug, Clone, Default)]
 pub struct WorkflowHistory {
-    /// Spending of the newest counted runs up to the last one of the window, at most [`HISTORY_RUNS_MAX`].
+    /// Spending of the newest counted runs, up to the end of the window, at most [`HISTORY_RUNS_MAX`].
     pub spending: Vec<RunSpending>,
     /// Newest runs that earlier closed retrospectives investigated, at most [`INVESTIGATED_RUNS_MAX`].
     pub investigated_runs: Vec<InvestigatedRun>,
@@ -116,53 +117,53 @@ pub struct WorkflowHistory {
 /// Attempts, duration and cost of an investigation.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct InvestigationTiming {
-    /// Number of attempts that were begun.
+    /// Number of attempts that were started.
     pub attempts: u32,
     /// Milliseconds from the last claim of the investigation to its end; 0 if it has not ended.
     pub duration_ms: u64,
-    /// Amount paid for models in US dollars; 0 if no model was used.
+    /// Model cost in US dollars; 0 if no model was used.
     pub cost_usd: f64,
 }
 
-/// An investigation, as a report shows it.
+/// An investigation, as shown in a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReportedInvestigation {
-    /// Number of the investigation within its retrospective, from 1.
+    /// 1-based position of the investigation in its retrospective.
     pub number: u32,
     /// Ordinal of the run.
     pub ordinal: Ordinal,
     /// Id of the run.
     pub run: RunId,
-    /// True if this investigation replaced one that failed.
+    /// `true` if this investigation replaced one that failed.
     pub replacement: bool,
-    /// Result of the investigation: `found`, `nothing`, `invalid`, `failed`, `body_gone`, or `not ended` if there is
-    /// none.
+    /// Result of the investigation: `found`, `nothing`, `invalid`, `failed`, `body_gone`, or `not ended` if
+    /// it has no result.
     pub result: String,
     /// Reason why the investigation gave no answer; `None` if it gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
-    /// Patterns that were found, each with a quote from the run.
+    pub error: Option<String>,
+    /// Patterns found, each with a quote from the run.
     pub findings: Vec<Finding>,
     /// Verdicts on the memories that were presented to the run, with quotes.
     pub verdicts: Vec<VerdictRecord>,
-    /// Place where a failed run probably went wrong; `None` if it was not determined.
+    /// Turn at which a failed run probably went wrong; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Errors that went away although the call was not changed.
+    /// Errors that passed when the identical call was repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transients: Vec<TransientError>,
-    /// Number of entries of the answer that were dropped because they failed the mechanical checks.
+    /// Number of entries of the answer that failed the mechanical checks and were dropped.
     pub dropped: u32,
     /// Attempts, duration and cost of the investigation.
     pub timing: InvestigationTiming,
 }
 
-/// The memories of a workflow at one time, counted and listed.
+/// Memories of a workflow at one time, counted by status and listed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryListing {
     /// Number of memories in each status.
     pub by_status: BTreeMap<MemoryStatus, u32>,
-    /// Memories with the highest weight first, at most [`MEMORIES_LISTED_MAX`].
+    /// Memories by descending weight, at most [`MEMORIES_LISTED_MAX`].
     pub listed: Vec<MemoryLine>,
 }
 
@@ -181,7 +182,7 @@ pub struct MemoryLine {
     pub title: String,
 }
 
-/// Inputs of [`build_report`].
+/// Arguments of [`build_report`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReportInputs<'a> {
     pub(crate) retrospective: &'a Retrospective,
@@ -218,8 +219,8 @@ pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
         sample: sample.clone(),
         sampled: sampled.cloned().collect(),
         unsampled: window.iter().filter(|run| !is_investigated(run)).cloned().collect(),
-        // The runs of a manual retrospective were named and not drawn.
-        power: match retrospective.asked {
+        // The runs of a manual retrospective were chosen, not drawn.
+        power: match retrospective.manual_request {
             None => sampling_power(retrospective.window_runs(), sample.size),
             Some(_) => Vec::new(),
         },
@@ -239,15 +240,16 @@ pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
         embedder: inputs.embedder.to_owned(),
         closed_at: inputs.closed_at,
         total: total_timing(inputs.timings),
-        asked: retrospective.asked.clone(),
+        manual_request: retrospective.manual_request.clone(),
         proposals: inputs.proposals.to_vec(),
     }
 }
 
-/// Returns the runs that this retrospective and earlier ones investigated, at most [`INVESTIGATED_RUNS_MAX`]. Returns
-/// none for a manual retrospective, because its runs were not drawn at random and would bias the frequencies.
+/// Returns the runs that this retrospective and earlier ones investigated, at most [`INVESTIGATED_RUNS_MAX`].
+/// Returns none for a manual retrospective, because its runs were not drawn at random and would bias the
+/// frequencies.
 fn collect_investigated_runs(inputs: ReportInputs<'_>) -> Vec<InvestigatedRun> {
-    if inputs.retrospective.asked.is_some() {
+    if inputs.retrospective.manual_request.is_some() {
         return Vec::new();
     }
     let own = inputs.investigations.iter().filter_map(|one| {
@@ -268,7 +270,7 @@ fn report_investigation(one: &Investigation, timing: InvestigationTiming) -> Rep
         run: one.run.clone(),
         replacement: one.replacement,
         result: one.result.as_ref().map_or("not ended", |result| result.as_str()).to_owned(),
-        problem: one.result.as_ref().and_then(|result| result.problem()).map(str::to_owned),
+        error: one.result.as_ref().and_then(|result| result.problem()).map(str::to_owned),
         findings,
         verdicts,
         fault,
@@ -284,6 +286,7 @@ pub(crate) fn list_memories(all: &[Memory]) -> MemoryListing {
         *by_status.entry(memory.status).or_insert(0) += 1;
     }
     let mut sorted: Vec<_> = all.iter().collect();
+    // The id breaks ties, or the report would depend on the order of rows.
     sorted.sort_by_key(|memory| (std::cmp::Reverse(memory.weight), memory.status, memory.id));
     sorted.truncate(MEMORIES_LISTED_MAX);
     MemoryListing { by_status, listed: sorted.into_iter().map(memory_line).collect() }

@@ -1,7 +1,7 @@
-//! Digests of events: the few bytes that remain of an event when its details are purged.
+//! Digests of events: the few bytes that remain after the details of an event are purged.
 //!
-//! An event that is repeated years later must not be counted again, and a different event with the same id must still
-//! be detected. A digest of the event's identity serves the first purpose, and a digest of its content serves the
+//! An event repeated years later must not be counted again, and a different event with the same id must still
+//! be detected. A digest of the event's identity serves the first purpose, a digest of its content the
 //! second.
 
 use uuid::Uuid;
@@ -9,25 +9,25 @@ use uuid::Uuid;
 use crate::canonical::sha256_hex;
 use crate::id::{EventKey, derive_uuid};
 
-/// Digest of an event's identity in 16 bytes, 122 bits of which come from a SHA-256. The probability that two of 10^12
-/// events have the same digest is 10^-13.
+/// 16-byte digest of an event's identity, 122 bits of which come from a SHA-256. The probability that two of
+/// 10^12 events have the same digest is 10^-13.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventDigest(pub Uuid);
 
 impl EventDigest {
-    /// Returns the digest of an event as seen by one consumer.
+    /// Computes the digest of an event as seen by one consumer.
     pub fn of_event(consumer: &str, event: &EventKey) -> Self {
         Self(derive_uuid("event", &[consumer, event.tenant.as_str(), &event.source, &event.id]))
     }
 }
 
-/// Digest of an event's content in 8 bytes, which is enough to detect a changed event. Senders have no reason to forge
-/// a collision between their own events.
+/// 8-byte digest of an event's content, long enough to detect a changed event. Senders have no reason to
+/// forge a collision between their own events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentDigest(pub [u8; 8]);
 
 impl ContentDigest {
-    /// Returns the digest of a content hash, which is written in hexadecimal digits.
+    /// Computes the digest of a content hash, given as hexadecimal digits.
     pub fn of_hash(content_hash: &str) -> Self {
         let hex = sha256_hex(content_hash.as_bytes());
         let number = u64::from_str_radix(&hex[..16], 16).expect("a hash is written in hex");
@@ -35,17 +35,17 @@ impl ContentDigest {
     }
 }
 
-/// Content of an event that arrived before, as far as it is still stored.
+/// Content of an event that arrived before, as its stored hash or digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeenContent {
     /// Full hash of the content.
     Full(String),
-    /// Digest of the content hash, which remains after the details were purged.
+    /// Digest of the content hash, which remains after the details are purged.
     Purged(ContentDigest),
 }
 
 impl SeenContent {
-    /// Returns whether the content with this hash is the one that arrived before.
+    /// Returns `true` if the content with this hash is the one that arrived before.
     pub fn matches_hash(&self, content_hash: &str) -> bool {
         match self {
             Self::Full(hash) => hash == content_hash,
@@ -84,7 +84,7 @@ mod tests {
         assert_ne!(one, EventDigest::of_event("another", &event("t", "ci", "1")));
     }
 
-    /// Digests are stored, so another derivation would count every event again.
+    /// Digests are stored, so a changed derivation would count every event again.
     #[test]
     fn digests_never_change_between_versions() {
         let digest = EventDigest::of_event("counter", &event("default", "https://ci.example", "golden"));

@@ -1,11 +1,11 @@
-//! Finished runs of workflows, as their events describe them.
+//! Finished runs of workflows, as described by their events.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{MemoryId, RunId};
 
-/// Outcome of a run. All values except `unknown` are those of OpenTelemetry's CI/CD conventions
+/// Outcome of a run. All values except `unknown` come from OpenTelemetry's CI/CD conventions
 /// (`cicd.pipeline.result`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -18,16 +18,16 @@ pub enum RunOutcome {
     Error,
     /// The run exceeded its time limit.
     Timeout,
-    /// The run was cancelled. It is recorded but never counted.
+    /// The run was cancelled. Such a run is recorded but never counted.
     Cancellation,
-    /// The run had nothing to do. It is recorded but never counted.
+    /// The run had nothing to do. Such a run is recorded but never counted.
     Skip,
     /// The outcome is unknown. The run is counted, but neither as a success nor as a failure.
     Unknown,
 }
 
 impl RunOutcome {
-    /// Returns the name of the outcome as events contain it, such as `success`.
+    /// Returns the outcome as written in events, such as `success`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -40,8 +40,8 @@ impl RunOutcome {
         }
     }
 
-    /// Returns whether the run achieved its goal, or `None` when it was cancelled, had nothing to do or has an
-    /// unknown outcome. Comparisons leave out runs with `None`.
+    /// Returns `Some(true)` if the run achieved its goal, `Some(false)` if it did not, and `None` if it was
+    /// cancelled, had nothing to do or has an unknown outcome. Comparisons leave out runs with `None`.
     pub const fn succeeded(self) -> Option<bool> {
         match self {
             Self::Success => Some(true),
@@ -51,24 +51,23 @@ impl RunOutcome {
     }
 }
 
-/// Kind of a run: of a user's workflow, or of Retrospect itself.
+/// Kind of a run: a user's workflow, or Retrospect itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
     /// A run of a user's workflow.
     #[default]
     Normal,
-    /// A run of Retrospect itself. It is recorded but never counted, because the system must not learn from
-    /// itself.
+    /// A run of Retrospect itself. Recorded but never counted, because the system must not learn from itself.
     Internal,
 }
 
-/// Everything in a run's event except the body. An optional field is `None` when the emitter did not report it.
+/// Content of a run's event, except the body. An optional field is `None` if the emitter did not report it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFacts {
-    /// Id that the emitter gave the run.
+    /// Run id assigned by the emitter.
     pub run_id: RunId,
-    /// Number of this attempt at the run, from 1. A lower attempt never overwrites the facts of a higher one.
+    /// 1-based number of this attempt at the run. A lower attempt never overwrites the facts of a higher one.
     #[serde(default = "first_attempt")]
     pub attempt: u32,
     /// Kind of the run.
@@ -85,33 +84,33 @@ pub struct RunFacts {
     /// Repository that the run worked on, as `owner/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
-    /// Number of the pull request that the run belongs to.
+    /// Number of the pull request that the run worked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<u64>,
-    /// Hash of the commit that the run belongs to.
+    /// Hash of the commit that the run worked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Person who started the run.
+    /// User who started the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Agent that carried out the run.
+    /// Agent that executed the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Agent>,
-    /// Version of the prompt that the agent was given.
+    /// Version of the prompt given to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_version: Option<String>,
-    /// Name that the emitter gives the task. All runs of the same task share it, so that runs with and without a
-    /// memory can be compared ([`crate::effect`]).
+    /// Name of the task, assigned by the emitter. All runs of a task share the name, so runs with and without
+    /// a memory can be compared ([`crate::effect`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Tokens and cost of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Memories that the emitter reports as presented to the run or opened by its agent. They are combined with
-    /// those that our own gateway recorded.
+    /// Memories that the emitter reports as presented to the run or opened by its agent. They are merged with
+    /// those that the gateway recorded.
     #[serde(default)]
     pub memories: RunMemories,
-    /// Advice of the agent to the next run, redacted, with one entry per remark.
+    /// Advice of the agent to the next run, with secrets redacted, one entry per remark.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub self_feedback: Vec<SelfFeedback>,
 }
@@ -121,13 +120,13 @@ const fn first_attempt() -> u32 {
 }
 
 impl RunFacts {
-    /// Returns whether this run counts toward the threshold of its workflow's window.
+    /// Returns `true` if this run counts towards the threshold of its workflow's window.
     pub fn is_countable(&self) -> bool {
         self.kind == RunKind::Normal && !matches!(self.outcome, RunOutcome::Cancellation | RunOutcome::Skip)
     }
 
-    /// Removes injected memory blocks from the agent's self-feedback. An agent that is asked for its lessons tends
-    /// to repeat the memories in its prompt, which would then confirm themselves.
+    /// Removes injected memory blocks from the agent's self-feedback. An agent asked for its lessons tends to
+    /// repeat the memories in its prompt, which would then confirm themselves.
     pub fn without_injected_blocks(mut self) -> Self {
         for remark in &mut self.self_feedback {
             if let Some(stripped) = crate::recall::strip_injected(&remark.text) {
@@ -138,7 +137,7 @@ impl RunFacts {
     }
 }
 
-/// Agent that carried out a run. A field is `None` when the emitter did not report it.
+/// Agent that executed a run. A field is `None` if the emitter did not report it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Agent {
     /// Name of the agent.
@@ -152,7 +151,7 @@ pub struct Agent {
     pub model: Option<String>,
 }
 
-/// Tokens and cost of a run. A field is `None` when the emitter did not report it.
+/// Tokens and cost of a run. A field is `None` if the emitter did not report it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Number of input tokens.
@@ -180,7 +179,7 @@ pub struct RunMemories {
 /// One remark of an agent on its own run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfFeedback {
-    /// Step that the remark is about; `main` when the remark does not name a step.
+    /// Step that the remark is about; `main` if the remark names no step.
     pub step: crate::id::Step,
     /// Text of the remark.
     pub text: String,
@@ -188,7 +187,7 @@ pub struct SelfFeedback {
 
 /// Location of a run's trajectory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "in", rename_all = "snake_case")]
+#[serde(tag = "location", rename_all = "snake_case")]
 pub enum BodyRef {
     /// The run was reported without a trajectory.
     None,
@@ -196,13 +195,14 @@ pub enum BodyRef {
     Stored,
     /// The trajectory is stored in the broker's object store.
     Object(ObjectRef),
-    /// The trajectory is stored at a host of the emitter, over HTTPS. The configuration allows this host.
+    /// The trajectory is stored on a host of the emitter and served over HTTPS. The configuration must allow
+    /// the host.
     Https(HttpsRef),
-    /// The trajectory was deleted after the run's retrospective had closed.
+    /// The trajectory was deleted after the run's retrospective closed.
     Dropped,
 }
 
-/// An object under the tenant's prefix in the broker's bucket.
+/// An object in the broker's bucket, under the tenant's prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectRef {
     /// Name of the object within the bucket, starting with the tenant's prefix.
@@ -213,17 +213,17 @@ pub struct ObjectRef {
     pub bytes: u64,
 }
 
-/// A trajectory that the emitter stores. It is fetched when the run is investigated.
+/// A trajectory stored by the emitter and fetched when the run is investigated.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpsRef {
-    /// HTTPS URL with a host name. Its query, if there is one, may grant access, as in a pre-signed URL.
+    /// HTTPS URL with a host name. Its query may grant access, as in a pre-signed URL.
     pub url: String,
     /// SHA-256 of the trajectory's bytes, in lower-case hex.
     pub sha256: String,
 }
 
 impl HttpsRef {
-    /// Returns the URL without its query, which may be a secret.
+    /// Returns the URL without its query and fragment, which may be secret.
     pub fn display_url(&self) -> &str {
         self.url.split(['?', '#']).next().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Chooses the runs of a window to investigate, reproducibly from a seed.
+//! Draws the runs of a window to investigate, reproducibly from a seed.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 use crate::id::{Ordinal, RetrospectiveId};
 use crate::policy::{Policy, SampleOrder};
 
-/// A drawn sample, stored before the first investigation.
+/// A drawn sample, which is stored before the first investigation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Seed of the shuffle: the SHA-256 of the retrospective's id, in hex.
     pub seed: String,
-    /// Ordinals of the whole window in shuffled order. The first `size` runs are the sample. The following runs
-    /// replace those whose investigation failed.
+    /// Ordinals of the whole window in shuffled order. The first `size` runs are the sample; the following
+    /// runs replace those whose investigation failed.
     pub order: Vec<Ordinal>,
     /// Number of runs to investigate.
     pub size: u32,
@@ -22,7 +22,7 @@ pub struct Sample {
 
 /// Draws the sample of a retrospective from the ordinals of its window.
 pub fn draw_sample(id: RetrospectiveId, mut window: Vec<Ordinal>, policy: &Policy) -> Sample {
-    // Rows arrive in any order, and the drawn sample must not depend on it.
+    // Rows arrive in any order, which must not influence the sample.
     window.sort_unstable();
     let size = sample_size(window.len() as u64, policy);
     let seed: [u8; 32] = Sha256::digest(id.0.as_bytes()).into();
@@ -34,16 +34,17 @@ pub fn draw_sample(id: RetrospectiveId, mut window: Vec<Ordinal>, policy: &Polic
     Sample { seed, order: window, size }
 }
 
-/// Returns the number of runs to investigate: `clamp((window × permille + 500) / 1000, 1, cap)`, but never more
-/// than the window has.
+/// Returns the number of runs to investigate: `clamp((window × permille + 500) / 1000, 1, cap)`, but never
+/// more than the window contains.
 pub fn sample_size(window: u64, policy: &Policy) -> u32 {
+    // At least 1, because `clamp` panics if its maximum is below its minimum.
     let cap = u64::from(policy.sample_runs_max).min(window).max(1);
     let n = (window.saturating_mul(policy.sample_permille.into()).saturating_add(500) / 1000).clamp(1, cap);
     u32::try_from(n).expect("clamped to a u32 cap")
 }
 
-/// Shuffles ordinals by Fisher–Yates, from the last place down, with random numbers from ChaCha20. It is written
-/// here because a library may change its drawn values between versions, and stored samples must stay reproducible.
+/// Shuffles ordinals with Fisher–Yates, from the last place down, using random numbers from ChaCha20. A
+/// library's shuffle may change between versions, but stored samples must stay reproducible.
 fn shuffle_ordinals(items: &mut [Ordinal], seed: [u8; 32]) {
     let mut rng = ChaCha20Rng::from_seed(seed);
     for last in (1..items.len()).rev() {
@@ -52,8 +53,9 @@ fn shuffle_ordinals(items: &mut [Ordinal], seed: [u8; 32]) {
     }
 }
 
-/// Returns a uniformly distributed number below `bound`. Rejection sampling avoids modulo bias.
+/// Returns a uniformly distributed number below `bound`, using rejection sampling to avoid modulo bias.
 fn random_below(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
+    // Numbers beyond the largest multiple of `bound` would favour small results, so they are drawn again.
     let zone = u64::MAX - u64::MAX % bound;
     loop {
         let drawn = rng.next_u64();
@@ -63,19 +65,19 @@ fn random_below(rng: &mut ChaCha20Rng, bound: u64) -> u64 {
     }
 }
 
-/// Probabilities, in thousandths, that a sample drawn without replacement shows a pattern.
+/// Probabilities, in thousandths, that a sample drawn without replacement contains a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplingPower {
     /// Number of runs in the window that show the pattern.
     pub runs_with_pattern: u32,
     /// Probability that the sample contains at least one run with the pattern.
     pub seen_once: u16,
-    /// Probability that the sample contains at least two runs with the pattern, which is enough to confirm the
-    /// pattern immediately.
+    /// Probability that the sample contains at least two runs with the pattern, enough to confirm it
+    /// immediately.
     pub seen_twice: u16,
 }
 
-/// Returns the sampling power for patterns that occur in 1, 2, 3, 5 and half of the window's runs.
+/// Computes the sampling power for patterns that occur in 1, 2, 3, 5 and half of the window's runs.
 pub fn sampling_power(window: u64, sample: u32) -> Vec<SamplingPower> {
     let window = u32::try_from(window).unwrap_or(u32::MAX);
     let mut counts = vec![1, 2, 3, 5, window.div_ceil(2)];
@@ -85,10 +87,10 @@ pub fn sampling_power(window: u64, sample: u32) -> Vec<SamplingPower> {
     counts.into_iter().map(|with| power_for(window, sample, with)).collect()
 }
 
-/// Returns the hypergeometric probabilities that a pattern in `with` of the window's runs appears in a sample.
+/// Computes the hypergeometric probabilities that a sample contains a pattern of `with` runs in the window.
 fn power_for(window: u32, sample: u32, with: u32) -> SamplingPower {
     let none = chance_of_none(window, sample, with);
-    // Exactly one: sample × P(the first drawn run has it) × P(no other drawn run has it).
+    // Exactly one: sample × P(the first drawn run has the pattern) × P(no other drawn run has it).
     let one = if sample == 0 || window == 0 {
         0.0
     } else {
@@ -102,7 +104,7 @@ fn power_for(window: u32, sample: u32, with: u32) -> SamplingPower {
     }
 }
 
-/// Returns the probability that a sample contains none of the `with` runs of the window that show a pattern.
+/// Returns the probability that a sample contains none of the window's `with` runs that show a pattern.
 fn chance_of_none(window: u32, sample: u32, with: u32) -> f64 {
     (0..sample).fold(1.0, |chance, drawn| {
         let left = window.saturating_sub(drawn);
@@ -131,8 +133,8 @@ mod tests {
         assert_eq!(sample_size(7, &all), 7);
     }
 
-    /// Computed independently by a program in another language from SHA-256, ChaCha20 (64-bit words, low half first)
-    /// and Fisher–Yates as written above.
+    /// The expected values were computed independently, in another language, from SHA-256, ChaCha20 (64-bit
+    /// words, low half first) and Fisher–Yates as written above.
     #[test]
     fn golden_vectors_of_the_shuffle() {
         let draw = |epoch: &str, last: Ordinal| {

@@ -1,10 +1,10 @@
-//! Compares lessons: by signature where both lessons have one, otherwise by the cosine of their embeddings.
+//! Compares lessons: by signature if both lessons have one, otherwise by the cosine of their embeddings.
 //!
-//! The built-in embedder hashes words and character n-grams and needs no model weights. Vectors are integers, and
-//! so is the cosine (thousandths), so that both databases and all machines agree. An embedder's [`SimilarityScale`]
-//! maps its cosines to the common scale, because thresholds depend on the embedder. A text for which the embedder
-//! in use has no vector is compared by the built-in embedder, so that forbidden lessons stay forbidden while
-//! vectors are being computed.
+//! The built-in embedder hashes words and character n-grams and needs no model weights. Vectors and cosines
+//! (in thousandths) are integers, so both databases and all machines agree. Because thresholds depend on the
+//! embedder, its [`SimilarityScale`] maps its cosines to a common scale. If the embedder in use has no vector
+//! for a text, the built-in embedder compares it, so forbidden lessons stay forbidden while vectors are being
+//! computed.
 
 mod known;
 mod marks;
@@ -30,23 +30,23 @@ pub use scale::{ScaleError, SimilarityScale};
 
 /// Maximum number of components of a vector.
 pub const COMPONENTS_MAX: usize = 4096;
-/// Maximum absolute value of a component; larger ones could overflow [`cosine_similarity`].
+/// Maximum absolute value of a component. Larger values could overflow [`cosine_similarity`].
 pub const COMPONENT_MAX: i32 = 1_000_000;
 
-/// Turns texts into vectors. The name of an embedder contains a version, because its vectors and its scale belong
-/// to one version.
+/// Turns text into vectors. The name of an embedder includes a version, because vectors and scale are valid
+/// for one version only.
 pub trait Embedder: Send + Sync {
-    /// Returns the name with its version, such as `ngram-2`.
+    /// Returns the name with the version, such as `ngram-2`.
     fn name(&self) -> &str;
     /// Returns the scale that maps the cosines of this embedder to the common scale.
     fn scale(&self) -> SimilarityScale;
-    /// Returns the vector of a text, or `None` when the embedder has no vector for this text now. All vectors of
-    /// one embedder have the same length of at most [`COMPONENTS_MAX`] components, each of at most
-    /// [`COMPONENT_MAX`] in absolute value.
+    /// Returns the vector of a text, or `None` if the embedder has no vector for it now. All vectors of one
+    /// embedder have the same length, at most [`COMPONENTS_MAX`], and no component exceeds [`COMPONENT_MAX`]
+    /// in absolute value.
     fn embed(&self, text: &str) -> Option<Vec<i32>>;
 }
 
-/// Words that connect sentences and have no meaning of their own.
+/// Words that connect sentences and carry no meaning of their own.
 const STOP_WORDS: &[&str] = &[
     "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "of", "on", "or",
     "that", "the", "then", "this", "to", "was", "when", "with", "you", "your",
@@ -63,13 +63,13 @@ fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.contains(&word)
 }
 
-/// Returns the cosine of two vectors in thousandths, computed with integers only. Returns 0 for a negative cosine,
-/// and when either vector is empty.
+/// Returns the cosine of two vectors in thousandths, computed with integers only. Returns 0 for a negative
+/// cosine or an empty vector.
 pub fn cosine_similarity(a: &[i32], b: &[i32]) -> u16 {
     cosine_from_products(dot_product(a, b), dot_product(a, a), dot_product(b, b))
 }
 
-/// Returns the cosine of two vectors from their dot product and from the dot product of each with itself.
+/// Computes the cosine of two vectors from their dot product and the dot product of each with itself.
 fn cosine_from_products(product: i64, a: i64, b: i64) -> u16 {
     // The square of a 63-bit product needs an i128.
     let product = i128::from(product);
@@ -81,26 +81,25 @@ fn cosine_from_products(product: i64, a: i64, b: i64) -> u16 {
     u16::try_from(square.isqrt().min(1000)).expect("at most 1000")
 }
 
-/// Returns the dot product of two vectors. It cannot overflow, because 4,096 products of at most 10¹² stay below
-/// 2⁶³.
+/// Returns the dot product of two vectors. Cannot overflow: 4,096 products of at most 10¹² stay below 2⁶³.
 fn dot_product(a: &[i32], b: &[i32]) -> i64 {
     a.iter().zip(b).map(|(a, b)| i64::from(*a) * i64::from(*b)).sum()
 }
 
-/// Returns the similarity of two lessons of one scope, in thousandths of the common [`SimilarityScale`]. If both
-/// lessons have a signature, the result is 1000 for equal signatures and 0 for different ones. Otherwise it is
-/// derived from the cosine of their texts.
+/// Returns the similarity of two lessons of one scope, in thousandths of the common [`SimilarityScale`]. If
+/// both lessons have a signature, the result is 1000 for equal signatures and 0 for different ones. Otherwise
+/// the result is derived from the cosine of their texts.
 pub fn lesson_similarity(embedder: &dyn Embedder, a: &Lesson, b: &Lesson) -> u16 {
     VectorCache::new(embedder).lesson_similarity(a, b)
 }
 
-/// Caches the vector and the features of each text, because the writer compares every finding with every memory of
-/// its step.
+/// Caches the vector and features of each text, because the writer compares every finding with every memory
+/// of its step.
 pub(crate) struct VectorCache<'e> {
     embedder: &'e dyn Embedder,
     known: CachedVectors,
-    /// Vectors of the built-in embedder, for texts that were compared with a text for which `embedder` has no
-    /// vector.
+    /// Vectors of the built-in embedder, for texts that were compared with a text that `embedder` has no
+    /// vector for.
     built_in: CachedVectors,
     features: RefCell<HashMap<String, Rc<TextFeatures>>>,
 }
@@ -117,7 +116,7 @@ impl<'e> VectorCache<'e> {
         }
     }
 
-    /// Returns the same as the free function [`lesson_similarity`], using cached vectors.
+    /// Cached version of the free function [`lesson_similarity`].
     pub(crate) fn lesson_similarity(&self, a: &Lesson, b: &Lesson) -> u16 {
         match (a.cue.signature(), b.cue.signature()) {
             (Some(a), Some(b)) if a == b => 1000,
@@ -126,28 +125,29 @@ impl<'e> VectorCache<'e> {
         }
     }
 
-    /// Returns the same as the free function [`may_merge`], using cached features.
+    /// Cached version of the free function [`may_merge`].
     pub(crate) fn may_merge(&self, a: &Lesson, b: &Lesson) -> bool {
         marks::may_merge_by(a, b, |a, b| self.text_features(a).may_merge(&self.text_features(b)))
     }
 
-    /// Returns the same as the free function [`are_opposite`], using cached features.
+    /// Cached version of the free function [`are_opposite`].
     pub(crate) fn are_opposite(&self, a: &Lesson, b: &Lesson) -> bool {
         marks::are_opposite_by(a, b, |a, b| self.text_features(a).opposes(&self.text_features(b)))
     }
 
     fn text_features(&self, text: &str) -> Rc<TextFeatures> {
+        // Cloned to end the borrow, during which `borrow_mut` below would panic.
         let remembered = self.features.borrow().get(text).cloned();
         remembered.unwrap_or_else(|| {
-            let told = Rc::new(TextFeatures::from_text(text));
-            self.features.borrow_mut().insert(text.to_owned(), told.clone());
-            told
+            let computed = Rc::new(TextFeatures::from_text(text));
+            self.features.borrow_mut().insert(text.to_owned(), computed.clone());
+            computed
         })
     }
 
     fn text_similarity(&self, a: &str, b: &str) -> u16 {
         let placed = |embedder: &dyn Embedder, known: &CachedVectors| {
-            // Both are requested before either is unwrapped, so that every missing text is recorded in one pass.
+            // Both are requested before either is unwrapped, so every missing text is recorded in one pass.
             let (a, b) = (cached_vector(embedder, known, a), cached_vector(embedder, known, b));
             Some(embedder.scale().normalize_cosine(a?.cosine_similarity(&*b?)))
         };
@@ -158,6 +158,7 @@ impl<'e> VectorCache<'e> {
 }
 
 fn cached_vector(embedder: &dyn Embedder, known: &CachedVectors, text: &str) -> Option<Rc<MeasuredVector>> {
+    // Cloned to end the borrow, during which `borrow_mut` below would panic.
     let remembered = known.borrow().get(text).cloned();
     remembered.unwrap_or_else(|| {
         let vector = embedder.embed(text).map(|vector| Rc::new(MeasuredVector::from_vector(vector)));

@@ -2,36 +2,35 @@
 
 use std::ops::RangeInclusive;
 
-/// A stream as stored in the database.
+/// A stream of the broker, as stored in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownStream {
-    /// Number of this stream among all streams that have had this name, counted from 1.
+    /// 1-based number of this stream among all streams that have had this name.
     pub number: u64,
-    /// Creation time of the stream, as the broker reported it.
+    /// Creation time of the stream, as reported by the broker.
     pub created: String,
     /// First sequence that still had a message at the last observation.
     pub first: u64,
     /// Last sequence of the stream at the last observation.
     pub seen_to: u64,
-    /// Time when the broker stored the message at [`Self::seen_to`], as reported by the broker; `None` if it was not
-    /// read.
+    /// Time when the broker stored the message at [`Self::seen_to`], as reported by the broker; `None` if
+    /// that message was not read.
     pub anchor: Option<String>,
     /// Sequence up to which every consumer of the stream has acknowledged every message.
     pub handled_to: u64,
-    /// Time of a check that found a different stream under this name, in Unix milliseconds by the database's clock.
-    /// `None` unless a second check has yet to confirm it.
+    /// Time of the check that found a different stream under this name, in Unix milliseconds by the database
+    /// clock. `None` unless a second check has yet to confirm the finding.
     pub suspected: Option<u64>,
 }
 
-/// A stream as observed at the broker, together with the state that was stored in the database *before* the broker
-/// was asked.
+/// A stream as observed at the broker, with the state that the database stored *before* the broker was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamObservation {
     /// Name of the stream.
     pub stream: String,
-    /// State that was stored before the broker was asked; `None` when the stream was not stored yet.
+    /// State stored before the broker was asked; `None` if the stream was not stored yet.
     pub known_before: Option<KnownStream>,
-    /// Creation time of the stream, as the broker reported it.
+    /// Creation time of the stream, as reported by the broker.
     pub created: String,
     /// First sequence that still has a message.
     pub first: u64,
@@ -39,11 +38,11 @@ pub struct StreamObservation {
     pub last: u64,
     /// Time when the broker stored the message at [`Self::last`]; `None` if that message was not read.
     pub anchor: Option<String>,
-    /// Time when the broker stored the message at `seen_to` of [`Self::known_before`]; `None` if that message was
-    /// not read.
+    /// Time when the broker stored the message at `seen_to` of [`Self::known_before`]; `None` if that message
+    /// was not read.
     pub anchor_before: Option<String>,
-    /// Sequence up to which every consumer of the stream has acknowledged every message; equal to [`Self::last`]
-    /// for a stream whose loss has no consequence.
+    /// Sequence up to which every consumer of the stream has acknowledged every message; equal to
+    /// [`Self::last`] for a stream whose loss has no consequence.
     pub handled: u64,
 }
 
@@ -54,7 +53,7 @@ pub enum StreamVerdict {
     FirstSeen,
     /// The stream is the one that the database knows.
     Recognized,
-    /// The stream looks like a different one. A single observation is not proof. A second observation, begun after
+    /// The stream looks like a different one. A single observation proves nothing; a second one, begun after
     /// this one was stored, decides.
     Suspected,
     /// A second observation confirmed that a different stream has replaced the known one.
@@ -63,17 +62,17 @@ pub enum StreamVerdict {
     Stale,
 }
 
-/// Compares an observation with what the database has stored now.
+/// Judges an observation of a stream against the state that the database stores now.
 ///
-/// A process may be suspended for any time between asking the broker and storing the answer, while others observe and
-/// store. An observation is therefore compared with what was stored *before* the broker was asked, never with what
-/// was stored since. Sequences of one stream only grow, so an answer with lower sequences than were known when the
-/// question was asked cannot be an old answer. An observation is stale when its stream was replaced, suspected or
-/// cleared meanwhile.
+/// A process may be suspended for any time between asking the broker and storing the response, while others
+/// observe and store. An observation is therefore compared with what was stored *before* the broker was
+/// asked, never with what was stored since. Sequences of one stream only grow, so a response with lower
+/// sequences than were known when the broker was asked cannot be outdated. An observation is stale if its
+/// stream was replaced, suspected or cleared in the meantime.
 ///
-/// A stream is a different one when its creation time differs, when it ends earlier than before, or when the
-/// message at its former end was stored at another time. The last case occurs when the broker was restored from an
-/// older copy and has grown since then.
+/// A stream is a different one if its creation time differs, if it ends earlier than before, or if the
+/// message at its former end was stored at another time. The last case occurs if the broker was restored from
+/// an older copy and has grown since then.
 pub fn judge_observation(stored: Option<&KnownStream>, observation: &StreamObservation) -> StreamVerdict {
     let (stored, before) = match (stored, &observation.known_before) {
         (None, None) => return StreamVerdict::FirstSeen,
@@ -87,7 +86,8 @@ pub fn judge_observation(stored: Option<&KnownStream>, observation: &StreamObser
     match (observation.shows_another(before), before.suspected) {
         (true, None) => StreamVerdict::Suspected,
         (true, Some(_)) => StreamVerdict::Replaced,
-        // The same race in the other direction: an older answer must not undo what a faster process has stored.
+        // The same race in the other direction: an outdated response must not undo what a faster process has
+        // stored.
         (false, _) if observation.last < stored.seen_to => StreamVerdict::Stale,
         (false, _) => StreamVerdict::Recognized,
     }
@@ -103,7 +103,7 @@ impl StreamObservation {
         self.created != known.created || self.last < known.seen_to || other_message
     }
 
-    /// Returns the first row for a stream that is new or that replaces another stream.
+    /// Creates the stored state of a stream that is new or replaces another one.
     pub fn to_known_stream(&self, number: u64) -> KnownStream {
         KnownStream {
             number,
@@ -116,7 +116,7 @@ impl StreamObservation {
         }
     }
 
-    /// Returns the sequence below which waiting messages are gone, because they were already missing at the previous
+    /// Returns the sequence below which waiting messages are gone: they were already missing at the previous
     /// observation.
     pub fn gone_below(&self) -> u64 {
         self.known_before.as_ref().map_or(0, |before| before.first.min(self.first))
@@ -124,9 +124,11 @@ impl StreamObservation {
 }
 
 impl KnownStream {
-    /// Returns the row as updated by an observation that recognised the stream. Sequences never decrease.
+    /// Returns the stored state after an observation that recognised the stream. Sequences never decrease.
     #[must_use]
     pub fn advance(&self, observation: &StreamObservation) -> Self {
+        // An anchor is the time of one message: without a new one, the old one is valid only for the same
+        // last sequence.
         let kept = || self.anchor.clone().filter(|_| observation.last == self.seen_to);
         Self {
             number: self.number,
@@ -140,8 +142,8 @@ impl KnownStream {
     }
 }
 
-/// Returns the sequences that are lost with a stream, except the acknowledged ones and those in `known`, in as few
-/// ranges as possible. `known` must be in ascending order.
+/// Returns the sequences that are lost with a stream, except the acknowledged ones and those in `known`, in
+/// as few ranges as possible. `known` must be sorted in ascending order.
 pub fn lost_ranges(stream: &KnownStream, known: impl IntoIterator<Item = u64>) -> Vec<RangeInclusive<u64>> {
     let mut next = stream.handled_to + 1;
     let mut ranges = Vec::new();
@@ -149,6 +151,7 @@ pub fn lost_ranges(stream: &KnownStream, known: impl IntoIterator<Item = u64>) -
         if position > next {
             ranges.push(next..=position - 1);
         }
+        // A position at or below `handled_to` must not move `next` backwards.
         next = next.max(position + 1);
     }
     if next <= stream.seen_to {

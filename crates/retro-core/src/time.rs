@@ -1,5 +1,5 @@
-//! Provides time as an input: no decision reads a clock. Leases use the database's clock. Policies use `as_of`,
-//! which is read once when a retrospective opens.
+//! Time as an input: no decision reads a clock. Leases use the database clock. Policies use `as_of`, which is
+//! read once when a retrospective opens.
 
 use jiff::Timestamp;
 
@@ -9,7 +9,7 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that always returns the same time, for tests and for repeating a decision at a past moment.
+/// A clock that always returns the same time, for tests and for repeating a past decision.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedClock(pub Timestamp);
 
@@ -19,7 +19,7 @@ impl Clock for FixedClock {
     }
 }
 
-/// Adds whole seconds to a timestamp; saturates at [`Timestamp::MAX`] instead of overflowing.
+/// Adds whole seconds to a timestamp, saturating at [`Timestamp::MAX`].
 pub fn add_seconds(moment: Timestamp, seconds: u64) -> Timestamp {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     moment.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)

@@ -1,13 +1,14 @@
-//! W3C Trace Context of a message, as carried in headers and stored in rows. No decision and no id depends on it.
+//! W3C Trace Context of a message, carried in headers and stored in rows. No decision and no id depends on
+//! it.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum length in bytes of a `tracestate` that is carried, because every row and header contains it. A longer
-/// one is dropped, as the standard allows.
+/// Maximum length of a `tracestate`, in bytes. Every row and header carries it, so a longer one is dropped,
+/// as the standard allows.
 const STATE_BYTES_MAX: usize = 512;
 
-/// Reference to a span, which other spans continue or link to.
+/// Reference to a span that other spans continue or link to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     /// Id of the trace; never zero.
@@ -16,18 +17,18 @@ pub struct TraceContext {
     pub span_id: u64,
     /// Trace flags; bit 0 means that the trace is sampled.
     pub flags: u8,
-    /// Vendor data from the header `tracestate`, unchanged; `None` when there is none that can be carried.
+    /// Vendor data from the `tracestate` header, unchanged; `None` if there is none or it cannot be carried.
     pub state: Option<String>,
 }
 
-/// A text that is not a trace context.
+/// Error for a string that is not a trace context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a W3C trace context: expected 00-<32 hex digits>-<16>-<2> in lower case, neither id zero")]
 pub struct TraceParseError;
 
 impl TraceContext {
-    /// Parses the headers `traceparent` and `tracestate`. Fails when `traceparent` is invalid. Drops a `tracestate`
-    /// that cannot be carried.
+    /// Parses the `traceparent` and `tracestate` headers. Fails if `traceparent` is invalid. Drops a
+    /// `tracestate` that cannot be carried.
     pub fn from_headers(parent: &str, state: Option<&str>) -> Result<Self, TraceParseError> {
         let fields: Vec<&str> = parent.trim().split('-').collect();
         // Version 00 has exactly four fields; later versions may have more.
@@ -49,18 +50,19 @@ impl TraceContext {
         if context.trace_id == 0 || context.span_id == 0 { Err(TraceParseError) } else { Ok(context) }
     }
 
-    /// Returns the value of the header `traceparent`.
+    /// Returns the value of the `traceparent` header.
     pub fn traceparent(&self) -> String {
         format!("00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
     }
 
-    /// Returns whether the origin of the trace records it.
+    /// Returns `true` if the origin of the trace records it.
     pub const fn is_sampled(&self) -> bool {
         self.flags & 1 == 1
     }
 }
 
-/// The form stored in rows: `traceparent`, followed by a space and `tracestate` when there is one.
+/// Formats the context as stored in rows: `traceparent`, followed by a space and `tracestate` if there is
+/// one.
 impl fmt::Display for TraceContext {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.traceparent())?;
@@ -91,8 +93,7 @@ fn parse_hex(text: &str, digits: usize) -> Result<u128, TraceParseError> {
     u128::from_str_radix(text, 16).map_err(|_| TraceParseError)
 }
 
-/// Returns whether a `tracestate` is short enough and consists of printable ASCII, so that headers and rows can
-/// carry it.
+/// Returns `true` if headers and rows can carry a `tracestate`: it is short enough and printable ASCII.
 fn is_valid_state(state: &str) -> bool {
     (1..=STATE_BYTES_MAX).contains(&state.len()) && state.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }

@@ -1,7 +1,7 @@
-//! Trajectories of runs: their turns, tool calls and tool answers, in one representation for all formats.
+//! Trajectories of runs: turns, tool calls and tool results, in one representation for all formats.
 //!
-//! A **turn** is one entry of the emitter's log, and every turn belongs to a **step** of the workflow. All text here
-//! is redacted. The wire format is ATIF (`retro-adapters`), whose `steps[]` are called turns here.
+//! A **turn** is one entry of the emitter's log, and every turn is part of a **step** of the workflow. All
+//! text here is redacted. The wire format is ATIF (`retro-adapters`), whose `steps[]` are called turns here.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::id::Step;
 use crate::memory::Memory;
 use crate::recall::{strip_injected, strip_memory_content};
 
-/// The turns of one run in chronological order.
+/// Turns of one run in chronological order.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Trajectory {
     /// Turns in chronological order.
@@ -19,19 +19,19 @@ pub struct Trajectory {
 /// One entry of an agent's log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// Step of the workflow that the turn belongs to.
+    /// Step of the workflow that the turn is part of.
     pub step: Step,
     /// `true` if a model decided something in this turn.
     pub agentic: bool,
     /// Speaker of the turn.
     pub source: TurnSource,
-    /// Message text; empty when there is none.
+    /// Message text; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Recorded reasoning of the model; empty when there is none.
+    /// Recorded reasoning of the model; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
-    /// Tool calls with their answers.
+    /// Tool calls with their results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
 }
@@ -42,23 +42,23 @@ pub struct Turn {
 pub enum TurnSource {
     /// Instructions or messages of the harness.
     System,
-    /// A person, or a program in a person's place.
+    /// A user, or a program in the role of one.
     User,
     /// The model.
     Agent,
 }
 
-/// One call of a tool and its answer.
+/// A tool call and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Name of the tool.
     pub tool: String,
-    /// Arguments as text: the canonical JSON of an object, or the command line itself.
+    /// Arguments as a string: the canonical JSON of an object, or the command line itself.
     pub arguments: String,
-    /// Answer of the tool; `None` when the log contains no answer.
+    /// Result of the call; `None` if the log contains none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// `true` if the log marks the call as failed; `None` when the log does not say.
+    /// `true` if the log marks the call as failed; `None` if the log does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<bool>,
 }
@@ -69,39 +69,39 @@ pub struct ToolCall {
 pub enum QuotePlace {
     /// Message of a turn.
     Message {
-        /// Index of the turn, from 0.
+        /// 0-based index of the turn.
         turn: u32,
     },
     /// Reasoning of the model in a turn.
     Reasoning {
-        /// Index of the turn, from 0.
+        /// 0-based index of the turn.
         turn: u32,
     },
     /// Arguments of a tool call.
     Arguments {
-        /// Index of the turn, from 0.
+        /// 0-based index of the turn.
         turn: u32,
-        /// Index of the call within the turn, from 0.
+        /// 0-based index of the call within the turn.
         call: u32,
     },
-    /// Answer to a tool call.
+    /// Result of a tool call.
     Answer {
-        /// Index of the turn, from 0.
+        /// 0-based index of the turn.
         turn: u32,
-        /// Index of the call within the turn, from 0.
+        /// 0-based index of the call within the turn.
         call: u32,
     },
-    /// Remark of the agent in the feedback on its own run.
+    /// Remark in the agent's feedback on its own run.
     SelfFeedback {
-        /// Index of the remark, from 0.
+        /// 0-based index of the remark.
         remark: u32,
     },
-    /// Remark in a code review. It is evidence for a rule and is not part of any run.
+    /// Remark in a code review, which is evidence for a rule and not part of any run.
     Review,
 }
 
 impl Trajectory {
-    /// Returns the text at a place of this trajectory; `None` when there is no such place.
+    /// Returns the text at a place of this trajectory, or `None` if there is no such place.
     pub fn text_at(&self, place: QuotePlace) -> Option<&str> {
         let turn = |index: u32| self.turns.get(index as usize);
         let call = |index: u32, call: u32| turn(index)?.calls.get(call as usize);
@@ -114,18 +114,18 @@ impl Trajectory {
         }
     }
 
-    /// Removes injected memory blocks from every text, because the system must not learn from its own output.
+    /// Removes injected memory blocks from all text, because the system must not learn from its own output.
     pub fn without_injected_blocks(self) -> Self {
         self.map_texts(strip_injected)
     }
 
-    /// Removes the contents of these memories from every text. The trajectory of a run that opened a memory repeats
-    /// the memory's words and errors, and would otherwise confirm the memory.
+    /// Removes the content of these memories from all text. The trajectory of a run that opened a memory
+    /// repeats its words and errors, which would otherwise confirm the memory.
     pub fn without_memory_content(self, memories: &[&Memory]) -> Self {
         self.map_texts(|text| strip_memory_content(text, memories))
     }
 
-    /// Replaces every text for which `change` returns a new text.
+    /// Replaces each text for which `change` returns a replacement.
     fn map_texts(mut self, change: impl Fn(&str) -> Option<String>) -> Self {
         let apply = |text: &mut String| {
             if let Some(changed) = change(text) {

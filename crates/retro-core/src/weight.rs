@@ -1,16 +1,16 @@
-//! Weights as integers in thousandths. Sums of floats depend on the order of the summands, and threshold decisions
-//! would then depend on it too.
+//! Weights as integers in thousandths. Sums of floats depend on the order of their terms, and so would
+//! threshold decisions.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Weight of a memory, from 0 to 1000 thousandths. 300 thousandths are printed as `0.300` and stored as `300`.
+/// Weight of a memory, from 0 to 1000 thousandths. A weight of 300 is stored as `300` and printed as `0.300`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct Weight(u16);
 
-/// A stored weight above 1000 thousandths.
+/// Error for a stored weight above 1000 thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a weight of {0} thousandths; it must be at most 1000")]
 pub struct WeightError(u16);
@@ -34,7 +34,7 @@ impl Weight {
     /// Maximum weight.
     pub const ONE: Self = Self(1000);
 
-    /// Returns a weight of this many thousandths, clamped to 1000.
+    /// Creates a weight from thousandths, clamped to 1000.
     pub const fn from_thousandths(value: u16) -> Self {
         if value > 1000 { Self(1000) } else { Self(value) }
     }
@@ -44,9 +44,9 @@ impl Weight {
         self.0
     }
 
-    /// Returns this weight changed by `delta`. The sum is clamped to the range of a weight.
+    /// Returns this weight changed by `delta`, clamped to the range of a weight.
     pub fn adjusted_by(self, delta: WeightDelta) -> Self {
-        // Adding in i64 avoids an overflow before clamping.
+        // Added as i64, because an i32 sum could overflow before it is clamped.
         let sum = i64::from(self.0) + i64::from(delta.0);
         Self(u16::try_from(sum.clamp(0, 1000)).expect("clamped to 0..=1000"))
     }
@@ -58,7 +58,7 @@ impl fmt::Display for Weight {
     }
 }
 
-/// Signed change of a weight in thousandths; printed as `+0.100` or `-0.150`.
+/// Signed change of a weight in thousandths, printed as `+0.100` or `-0.150`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WeightDelta(pub i32);

@@ -22,16 +22,16 @@ use tracing::{debug, error, info};
 
 use spans::BatchSpans;
 
-/// Delay before a message is tried again when the database is unavailable.
+/// Delay before a message is retried if the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Number of bytes of inline bodies at which a transaction is full. The bound is needed because a compressed
-/// message of a kilobyte may contain a body of a megabyte, and a batch has hundreds of messages. 128 bodies of 64
-/// KiB, the event size that CloudEvents asks for, still fit.
+/// Size of inline bodies, in bytes, at which a transaction is full. The bound is needed because a compressed
+/// message of a kilobyte may contain a body of a megabyte, and a batch has hundreds of messages. 128 bodies
+/// of 64 KiB, the event size that CloudEvents asks for, still fit.
 const BODY_BYTES_PER_TRANSACTION: usize = 8 * 1024 * 1024;
-/// Maximum number of windows that one sweep checks. The next sweep checks further windows.
+/// Maximum number of windows that one sweep checks. The next sweep checks the others.
 const WINDOWS_PER_SWEEP: u32 = 100;
 
-/// Counts finished runs.
+/// Consumer that counts finished runs.
 pub struct Counter {
     store: Arc<dyn CounterStore>,
     policies: Arc<dyn Policies>,
@@ -41,7 +41,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Creates a counter over its ports. The counter notifies `outbox` when there may be messages to send.
+    /// Creates a counter over its ports. `outbox` is notified when there may be messages to send.
     pub fn new(
         store: Arc<dyn CounterStore>,
         policies: Arc<dyn Policies>,
@@ -51,7 +51,7 @@ impl Counter {
         Self { store, policies, clock, outbox, hosts: DatarefHosts::default() }
     }
 
-    /// Returns the counter with these hosts allowed for references to bodies. By default every address is refused.
+    /// Sets the hosts at which a body may be stored. By default every URL is refused.
     pub fn with_dataref_hosts(self, hosts: DatarefHosts) -> Self {
         Self { hosts, ..self }
     }
@@ -67,6 +67,7 @@ impl Counter {
         let opened = AtomicUsize::new(0);
         let decide = |facts, arrivals: &[Arrival]| {
             let effects = count::count_arrivals(facts, arrivals, &*self.policies, as_of);
+            // Stored and not added, because the store may run the decision more than once.
             opened.store(effects.opened.len(), Ordering::Relaxed);
             effects
         };
@@ -129,6 +130,7 @@ impl Counter {
         let answer = |(place, run)| match run {
             Err(rejection) => HandlerOutcome::DeadLetter(rejection),
             Ok(run) => {
+                // The store returns one decision per run, in order; rejected deliveries have none.
                 let counted = counted.next();
                 let ordinal = counted.as_ref().and_then(|counted| counted.ordinal);
                 let verdict = decide_outcome(&run, counted);
@@ -160,7 +162,7 @@ impl Reconcilable for Counter {
     }
 }
 
-/// Parses deliveries in order until their bodies fill a transaction. Parses at least one.
+/// Parses deliveries in order until their bodies fill a transaction, and at least one.
 fn parse_until_full(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<IncomingRun, Rejection>> {
     let mut read_so_far = Vec::with_capacity(batch.len());
     let mut bytes = 0;

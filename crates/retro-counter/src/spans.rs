@@ -1,5 +1,5 @@
-//! Tracing spans of counting. One span covers the batch and is linked to the causes of its events. Each sampled
-//! event also gets a span within its own trace, which later work on the run continues.
+//! Traces counting. One span covers the batch and is linked to the causes of its events. Each sampled event
+//! also gets a span within its own trace, which later work on the run continues.
 
 use retro_core::dead_letter::Rejection;
 use retro_core::id::Ordinal;

@@ -1,4 +1,4 @@
-//! The counter's sweep over a real database.
+//! Tests the counter's sweep over a real database.
 
 use std::sync::Arc;
 

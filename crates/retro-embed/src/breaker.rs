@@ -1,22 +1,22 @@
-//! A circuit breaker in front of an embedder.
+//! Circuit breaker in front of an embedder.
 //!
-//! Calling an address that does not answer takes the whole timeout, and one decision calls twice. So after
-//! some consecutive failures the circuit opens, and no calls are made for a time. Then one probe is allowed,
-//! and the time doubles while probes fail. A cancelled probe reports nothing. Another probe still follows,
-//! because the next waiting time starts when the probe is allowed and not when it ends.
+//! A call to an endpoint that does not respond takes the whole timeout, and one decision calls twice. After
+//! some consecutive failures, the circuit therefore opens, and no calls are made for a time. Then one probe
+//! is allowed, and the wait doubles while probes fail. A cancelled probe reports nothing. Another probe still
+//! follows, because the next wait starts when a probe is allowed, not when it ends.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Number of consecutive failures that open the circuit. One failure may be a coincidence, and two may come from
-/// one restart that affected two decisions.
+/// Number of consecutive failures that open the circuit. One failure may be a coincidence, and two may come
+/// from one restart that affected two decisions.
 pub(crate) const FAILURES_MAX: u32 = 3;
-/// Time for which an open circuit waits before its first probe: the default timeout of one call.
+/// Wait before the first probe of an open circuit, equal to the default timeout of one call.
 pub(crate) const FIRST_WAIT: Duration = Duration::from_secs(5);
-/// Longest time for which an open circuit waits before a probe. Calls to a dead address then take at most a
-/// sixtieth of the time, and an address that is available again is used within five minutes.
+/// Maximum wait before a probe. Calls to a dead endpoint then take at most a sixtieth of the time, and an
+/// endpoint that recovers is used within five minutes.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// Circuit breaker of one embedder, shared by all its callers.
@@ -37,7 +37,7 @@ struct OpenCircuit {
     wait: Duration,
 }
 
-/// Permission for one call.
+/// Permission to make one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallPermission {
     /// The circuit is closed, so calls are allowed.
@@ -49,7 +49,7 @@ pub(crate) enum CallPermission {
 }
 
 impl CircuitBreaker {
-    /// Returns whether a call is allowed at `now`. When a waiting time is over, exactly one caller gets a probe.
+    /// Returns the permission for a call at `now`. When a wait is over, exactly one caller gets a probe.
     pub(crate) fn request_permission(&self, now: Instant) -> CallPermission {
         let mut state = self.lock_state();
         let Some(circuit) = &mut state.open else { return CallPermission::Allowed };
@@ -57,7 +57,7 @@ impl CircuitBreaker {
         if !remaining.is_zero() {
             return CallPermission::Denied(remaining);
         }
-        // Set before the probe reports back, so that a cancelled probe cannot keep the circuit open forever.
+        // Set before the probe reports back, so a cancelled probe cannot keep the circuit open forever.
         circuit.until = now + circuit.wait;
         CallPermission::Probe
     }
@@ -67,15 +67,16 @@ impl CircuitBreaker {
         std::mem::take(&mut *self.lock_state()).open.is_some()
     }
 
-    /// Records the failure of a call that had this permission. Returns the waiting time if the failure opened the
-    /// circuit or kept it open. Returns `None` if calls are still allowed, or if another failure had already opened
-    /// the circuit.
+    /// Records the failure of a call that had this permission. Returns the wait if the failure opened the
+    /// circuit or kept it open, and `None` if calls are still allowed or an earlier failure opened the
+    /// circuit.
     pub(crate) fn record_failure(&self, turn: CallPermission, now: Instant) -> Option<Duration> {
         let mut state = self.lock_state();
         state.failures = state.failures.saturating_add(1);
         let wait = match (turn, state.open) {
             (CallPermission::Allowed, None) if state.failures >= FAILURES_MAX => FIRST_WAIT,
             (CallPermission::Probe, Some(circuit)) => (circuit.wait * 2).min(LONGEST_WAIT),
+            // Calls in flight when the circuit opened change nothing, or each of them would extend the wait.
             _ => return None,
         };
         state.open = Some(OpenCircuit { until: now + wait, wait });
@@ -93,9 +94,9 @@ mod tests {
 
     fn opened_circuit(now: Instant) -> CircuitBreaker {
         let breaker = CircuitBreaker::default();
-        let told: Vec<_> =
+        let pauses: Vec<_> =
             (0..FAILURES_MAX).map(|_| breaker.record_failure(breaker.request_permission(now), now)).collect();
-        assert_eq!(told, [None, None, Some(FIRST_WAIT)], "only the last failure opens the circuit");
+        assert_eq!(pauses, [None, None, Some(FIRST_WAIT)], "only the last failure opens the circuit");
         breaker
     }
 
@@ -127,9 +128,9 @@ mod tests {
         assert_eq!(waits, [10, 20, 40, 80, 160, 300, 300, 300]);
         assert!(breaker.record_success());
         assert_eq!(breaker.request_permission(now), CallPermission::Allowed);
-        let told: Vec<_> =
+        let pauses: Vec<_> =
             (0..FAILURES_MAX).map(|_| breaker.record_failure(CallPermission::Allowed, now)).collect();
-        assert_eq!(told, [None, None, Some(FIRST_WAIT)]);
+        assert_eq!(pauses, [None, None, Some(FIRST_WAIT)]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Embedder with Model2Vec weights from a directory. Each token has a vector, and the vector of a text is the mean
-//! of the vectors of its tokens.
+//! Embedder with Model2Vec weights from a directory. Each token has a vector, and the vector of a text is the
+//! mean of its tokens' vectors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use retro_store::{EmbeddingSource, EmbeddingSourceError};
 
 use crate::to_integers;
 
-/// Names of the model's files in a directory, in the order in which they are hashed.
+/// Names of the model files, in the order in which they are hashed.
 const FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
-/// Name of the file that contains the similarity scale.
+/// Name of the similarity scale file.
 const SCALE: &str = "retrospect.json";
-/// Maximum size of a file, in bytes: twice the size of the largest published model.
+/// Maximum size of a model file, in bytes: twice that of the largest published model.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// Maximum number of tokens of a text that are embedded; a title has a tenth as many.
+/// Maximum number of tokens embedded per text, ten times as many as a title has.
 const TOKENS_MAX: usize = 512;
-/// Maximum number of texts of one batch, which bounds the memory that many texts take.
+/// Maximum number of texts per batch, which bounds the memory for many texts.
 const TEXTS_MAX: usize = 256;
 
-/// Reason why a directory cannot be used.
+/// Reason why a model directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// A file is missing or unreadable.
@@ -31,7 +31,7 @@ pub enum DirectoryError {
     Unreadable {
         /// Path of the file.
         file: PathBuf,
-        /// Cause of the error.
+        /// Reason why the file could not be read.
         problem: String,
     },
     /// The files are not a Model2Vec model.
@@ -39,10 +39,11 @@ pub enum DirectoryError {
     InvalidModel {
         /// Path of the directory.
         dir: PathBuf,
-        /// Cause of the error.
+        /// Reason why the model was rejected.
         problem: String,
     },
-    /// The directory contains no similarity scale, so the cosines of its model cannot be interpreted.
+    /// The directory contains no similarity scale, without which the cosines of its model cannot be
+    /// interpreted.
     #[error(
         "{} has no scale: `cargo xtask eval paraphrases --embedder-dir {} --calibrate` prints one, for its file {SCALE} or for embedder_scale",
         dir.display(), dir.display()
@@ -51,12 +52,12 @@ pub enum DirectoryError {
         /// Path of the directory.
         dir: PathBuf,
     },
-    /// The scale in the directory is invalid.
+    /// The similarity scale in the directory is invalid.
     #[error("{} is no scale: {problem}", file.display())]
     InvalidScale {
-        /// Path of the file.
+        /// Path of the scale file.
         file: PathBuf,
-        /// Cause of the error.
+        /// Reason why the scale was rejected.
         problem: String,
     },
 }
@@ -69,7 +70,7 @@ pub struct DirectoryEmbedder {
 }
 
 impl DirectoryEmbedder {
-    /// Loads the model in a directory. A given scale takes precedence over the one in the directory. Fails when
+    /// Loads the model in a directory. A given scale takes precedence over the one in the directory. Fails if
     /// there is neither.
     pub fn load(dir: &Path, scale: Option<SimilarityScale>) -> Result<Self, DirectoryError> {
         let scale = match scale {
@@ -79,9 +80,10 @@ impl DirectoryEmbedder {
         Self::load_with_scale(dir, scale)
     }
 
-    /// Loads the model in a directory for calibration, when the directory may not have a scale yet. Without a
-    /// scale, the fixed values of the common scale are used as cosines, so that every cosine maps to itself.
+    /// Loads the model in a directory for calibration, possibly before the directory has a scale. Without a
+    /// scale, every cosine maps to itself.
     pub fn load_for_calibration(dir: &Path) -> Result<Self, DirectoryError> {
+        // The fixed values of the common scale, used as cosines, make the scale an identity.
         let nothing = SimilarityScale {
             contradiction: SimilarityScale::CONTRADICTION,
             tombstone: SimilarityScale::TOMBSTONE,
@@ -94,7 +96,7 @@ impl DirectoryEmbedder {
         let [config, tokenizer, weights] = FILES.map(|name| read_bounded(&dir.join(name)));
         let (config, tokenizer, weights) = (config?, tokenizer?, weights?);
         let hashes = [&config, &tokenizer, &weights].map(|bytes| sha256_hex(bytes));
-        // Stored vectors are compared by name, so the name must change with any of the files.
+        // Stored vectors are looked up by this name, so it must change with any of the files.
         let name = format!("model2vec@{}", &sha256_hex(hashes.concat().as_bytes())[..16]);
         let no_model = |problem: String| DirectoryError::InvalidModel { dir: dir.to_owned(), problem };
         let model = StaticModel::from_bytes(tokenizer, weights, config, None)
@@ -113,7 +115,7 @@ impl DirectoryEmbedder {
         self.model.dim()
     }
 
-    /// Returns the vector of each text. Fails when the weights produce a component that is not finite.
+    /// Embeds texts. Fails if the weights produce a component that is not finite.
     pub fn embed_texts(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
         encode_texts(&self.model, texts)
     }
@@ -162,8 +164,8 @@ impl EmbeddingSource for DirectoryEmbedder {
     }
 
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
-        // Embedding takes milliseconds of computation, so it must not block an async thread. Clones of the
-        // model share the weights.
+        // Embedding is a computation of milliseconds, which would block an async thread. Clones of the model
+        // share the weights.
         let (model, texts) = (self.model.clone(), texts.to_vec());
         let made = tokio::task::spawn_blocking(move || encode_texts(&model, &texts)).await;
         made.unwrap_or_else(|error| Err(EmbeddingSourceError::Failed(format!("the model panicked: {error}"))))

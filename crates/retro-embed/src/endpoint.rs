@@ -1,4 +1,4 @@
-//! Embedder behind an HTTP endpoint that serves `POST …/embeddings`, the protocol of OpenAI and most model servers.
+//! Embedder behind an HTTP endpoint with `POST …/embeddings`, the protocol of OpenAI and most model servers.
 
 use std::time::Duration;
 
@@ -27,35 +27,35 @@ use url::Url;
 use crate::breaker::{CallPermission, CircuitBreaker};
 use crate::to_integers;
 
-/// Maximum number of texts in one request: the limit of the smallest servers.
+/// Maximum number of texts per request: the limit of the smallest servers.
 const TEXTS_PER_REQUEST: usize = 64;
-/// Maximum number of characters of a text that are sent: far more than a title has, and fewer than any model
-/// accepts.
+/// Maximum number of characters sent per text: far more than a title has, and fewer than any model accepts.
 const TEXT_CHARS_MAX: usize = 4000;
-/// Largest response, in bytes: more than twice the size of 64 vectors of 4,096 components of 24 characters each.
+/// Maximum size of a response, in bytes: more than twice that of 64 vectors with 4,096 components of 24
+/// characters.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Pause before the second and last attempt.
+/// Delay before the second and last attempt.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Bounds of one call; tests shorten them.
+/// Bounds of one call, shortened in tests.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointBounds {
-    /// Timeout of the whole request, including a second attempt.
+    /// Timeout of the whole call, including a second attempt.
     pub total_timeout: Duration,
 }
 
-/// Reason why an address cannot be used.
+/// Reason why an endpoint URL cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// The address is not an HTTP URL.
+    /// The URL is invalid, or its scheme is neither `http` nor `https`.
     #[error("{0:?} is not an http:// or https:// URL")]
     InvalidAddress(String),
-    /// The address contains credentials, which would be logged with it.
+    /// The URL contains credentials, which would be logged with it.
     #[error("the address must not hold credentials; use embedder_key")]
     CredentialsInAddress,
 }
 
-/// Embedder behind an HTTP endpoint.
+/// Embedder that calls an HTTP endpoint.
 pub struct EndpointEmbedder {
     address: Url,
     model: String,
@@ -80,9 +80,9 @@ struct CallError {
 enum FaultKind {
     /// The failure may be temporary, and a retry may succeed.
     Transient,
-    /// The address, the key or the model is wrong, so every call fails.
+    /// The URL, the key or the model is wrong, so every call fails.
     Configuration,
-    /// The texts were refused, but other texts may be accepted. The failure does not count for the circuit breaker.
+    /// The texts were refused, but other texts may be accepted. Does not count for the circuit breaker.
     Input,
 }
 
@@ -109,8 +109,8 @@ struct EmbeddingRow {
 }
 
 impl EndpointEmbedder {
-    /// Creates the embedder for a model at the base address `url`, such as `https://api.example.com/v1`. Sends no
-    /// request yet.
+    /// Creates an embedder for a model at the base URL `url`, such as `https://api.example.com/v1`. Sends no
+    /// request.
     pub fn new(
         url: &str,
         model: String,
@@ -159,7 +159,7 @@ impl EndpointEmbedder {
         result.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Reports the result of a call to the circuit breaker, and logs when that opens or closes the circuit.
+    /// Reports the result of a call to the circuit breaker, and logs if that opens or closes the circuit.
     fn record_outcome(&self, turn: CallPermission, error: Option<&CallError>) {
         let (embedder, host) = (&self.name, self.host());
         let Some(error) = error.filter(|error| error.fault != FaultKind::Input) else {
@@ -189,7 +189,7 @@ impl EndpointEmbedder {
         turn: CallPermission,
     ) -> Result<Vec<Vec<i32>>, CallError> {
         let mut vectors = Vec::with_capacity(texts.len());
-        // A probe is not retried: it only checks whether the server answers again.
+        // A probe is not retried: it only checks that the server responds again.
         let tries_more = usize::from(turn == CallPermission::Allowed);
         for some in texts.chunks(TEXTS_PER_REQUEST) {
             let ask = || self.request_once(some);
@@ -219,7 +219,7 @@ impl EndpointEmbedder {
     {
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(CallError::transient)?;
-        // Dropping this handle ends the connection together with the request.
+        // Dropping this handle closes the connection, even if the call is cancelled.
         let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
         let answer = sender.send_request(self.build_request(texts)?).await.map_err(CallError::transient)?;
         check_status(answer.status())?;
@@ -245,7 +245,7 @@ impl EndpointEmbedder {
                 header::HeaderValue::try_from(format!("Bearer {}", key.expose())).map_err(|_| {
                     CallError::misconfigured("embedder_key holds characters that a header cannot")
                 })?;
-            // Hides the key in debug output of the headers.
+            // Hides the key in the debug output of headers.
             value.set_sensitive(true);
             request = request.header(header::AUTHORIZATION, value);
         }
@@ -254,16 +254,16 @@ impl EndpointEmbedder {
             .map_err(|_| CallError::misconfigured("its URL cannot be used in an HTTP request"))
     }
 
-    fn parse_response(&self, bytes: &[u8], asked: usize) -> Result<Vec<Vec<i32>>, CallError> {
+    fn parse_response(&self, bytes: &[u8], requested: usize) -> Result<Vec<Vec<i32>>, CallError> {
         let answer: EmbeddingsResponse = serde_json::from_slice(bytes).map_err(|error| {
             CallError::misconfigured(format!("its response is not one of /embeddings: {error}"))
         })?;
         let mut rows = answer.data;
-        // The protocol allows any order. A missing or doubled row would assign vectors to the wrong texts.
+        // The protocol allows any order. With a missing or duplicate row, texts would get the wrong vectors.
         rows.sort_by_key(|row| row.index);
-        if !rows.iter().map(|row| row.index).eq(0..asked) {
+        if !rows.iter().map(|row| row.index).eq(0..requested) {
             return Err(CallError::misconfigured(format!(
-                "it returned other vectors than the {asked} that were requested"
+                "it returned other vectors than the {requested} that were requested"
             )));
         }
         let vector = |row: EmbeddingRow| {

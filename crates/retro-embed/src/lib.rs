@@ -15,16 +15,16 @@ pub use endpoint::{EndpointBounds, EndpointEmbedder, EndpointError};
 /// Reason why the configured embedder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbedError {
-    /// The directory cannot be used.
+    /// The model directory cannot be used.
     #[error("embedder_dir: {0}")]
     Directory(#[from] DirectoryError),
-    /// The address cannot be used.
+    /// The endpoint cannot be used.
     #[error("embedder_url: {0}")]
     Endpoint(#[from] EndpointError),
 }
 
-/// Builds the configured embedding source. Returns `None` for the built-in embedder. Reads weights, but sends no
-/// request.
+/// Builds the configured embedding source, or returns `None` for the built-in embedder. Loads weights, but
+/// sends no request.
 pub fn build_source(configured: EmbedderConfig) -> Result<Option<Arc<dyn EmbeddingSource>>, EmbedError> {
     Ok(match configured {
         EmbedderConfig::BuiltIn => None,
@@ -36,17 +36,17 @@ pub fn build_source(configured: EmbedderConfig) -> Result<Option<Arc<dyn Embeddi
     })
 }
 
-/// Factor by which the components of a unit vector are multiplied before they are rounded.
+/// Factor by which the components of a unit vector are multiplied before rounding.
 const UNIT: f64 = 10_000.0;
 
-/// Scales a vector to length 1, multiplies its components by [`UNIT`] and rounds them to integers. The zero vector
-/// stays zero. Returns `None` when a component is not finite.
+/// Scales a vector to length 1, multiplies its components by [`UNIT`] and rounds them to integers. The zero
+/// vector stays zero. Returns `None` if a component is not finite.
 fn to_integers(vector: &[f64]) -> Option<Vec<i32>> {
     if !vector.iter().all(|x| x.is_finite()) {
         return None;
     }
     let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
-    // The cast is safe: no component of a unit vector is larger than 1.
+    // The cast is safe, because no component of a unit vector exceeds 1.
     let scaled = |x: &f64| if length > 0.0 { (x / length * UNIT).round() as i32 } else { 0 };
     Some(vector.iter().map(scaled).collect())
 }

@@ -1,4 +1,4 @@
-//! Tests against a local server with the OpenAI embeddings API.
+//! Tests of the endpoint embedder, against a local server with the OpenAI embeddings API.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not recognise shared test helpers as test code")]
 
@@ -73,7 +73,7 @@ async fn vectors_of_another_length_are_refused() {
     assert!(error.contains("2 components, embedder_dimensions says 384"), "{error}");
 }
 
-/// A server that accepts connections and never answers.
+/// Calls a server that accepts connections but never responds.
 #[tokio::test]
 async fn a_call_without_an_answer_times_out() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_call_without_an_answer_times_out() {
     assert!(error.starts_with(&format!("the embedder at {address}: ")), "{error}");
 }
 
-/// Advances a paused clock while no call is in flight, so that no test sleeps and no call times out.
+/// Advances a paused clock while no call is in flight, so no test sleeps and no call times out.
 async fn advance_clock(by: Duration) {
     tokio::time::pause();
     tokio::time::advance(by).await;
@@ -108,7 +108,7 @@ async fn a_dead_server_is_probed_less_often_and_used_again_when_it_returns() {
         assert!(embed_error(&endpoint).await.contains("it answers 503"));
     }
     assert_eq!(server.request_count(), 6, "two attempts for each call");
-    // No request is sent, so the clock can be paused however slow the machine is.
+    // No request is sent, so the clock can be paused, however slow the machine is.
     tokio::time::pause();
     for _ in 0..100 {
         assert!(is_circuit_open(&endpoint).await);

@@ -22,17 +22,16 @@ use retro_core::json::{JsonBounds, JsonDocument, JsonKind, JsonNode};
 /// Supported versions of ATIF.
 pub const VERSIONS: [&str; 8] =
     ["ATIF-v1.0", "ATIF-v1.1", "ATIF-v1.2", "ATIF-v1.3", "ATIF-v1.4", "ATIF-v1.5", "ATIF-v1.6", "ATIF-v1.7"];
-/// Largest body, in bytes, which is also the limit of the gateway.
+/// Maximum size of a body, in bytes, which is also the limit of the gateway.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Maximum number of turns of one run: as many as an agent takes in more than a day at one turn per second. The
-/// time of parsing and analysis is linear in the bytes, which are limited separately, and not quadratic in the
-/// turns.
+/// Maximum number of turns of one run: more than a day of work at one turn per second. Parsing and analysis
+/// take time linear in the bytes, which are limited separately, and not quadratic in the turns.
 pub const TURNS_MAX: usize = 100_000;
 
-/// Maximum number of tool calls of one run, the same as the maximum number of turns.
+/// Maximum number of tool calls of one run, equal to the maximum number of turns.
 pub const CALLS_MAX: usize = TURNS_MAX;
 
-/// Parses a trajectory that is stored outside of its event.
+/// Parses a trajectory that is stored outside its event.
 pub fn from_slice(bytes: &Bytes) -> Result<Trajectory, Rejection> {
     parse_trajectory(
         JsonDocument::parse(bytes, JsonBounds::with_bytes_max(BODY_BYTES_MAX))?.root(),
@@ -40,15 +39,15 @@ pub fn from_slice(bytes: &Bytes) -> Result<Trajectory, Rejection> {
     )
 }
 
-/// Parses an ATIF document that is located at the path `at` of its event. Fails with `trajectory_invalid` and the
-/// path of the field that does not fit, such as `data.trajectory.steps[3].tool_calls[0].function_name`.
+/// Parses an ATIF document located at the path `at` of its event. Fails with `trajectory_invalid` and the
+/// path of the invalid field, such as `data.trajectory.steps[3].tool_calls[0].function_name`.
 pub fn parse_trajectory(document: JsonNode<'_>, at: &str) -> Result<Trajectory, Rejection> {
     let mut reader = TrajectoryReader::default();
     reader.parse_document(document, &DocumentPath::root(at))?;
     Ok(Trajectory { turns: reader.turns })
 }
 
-/// Collects the turns of a document entry by entry. Nothing of an entry is kept except its turns.
+/// Collects the turns of a document entry by entry. Only the turns of an entry are kept.
 #[derive(Default)]
 struct TrajectoryReader {
     turns: Vec<Turn>,
@@ -67,6 +66,7 @@ impl TrajectoryReader {
         let steps = at.parse_array(document, "steps")?.ok_or_else(|| at.member("steps").missing_at())?;
         for (nth, entry) in steps.enumerate() {
             self.parse_entry(entry, &at.item("steps", nth))?;
+            // Checked after each entry, so that memory stays bounded while a document is parsed.
             if self.turns.len() > TURNS_MAX {
                 return Err(at.member("steps").invalid_at(format!("more than {TURNS_MAX} turns")));
             }
@@ -76,23 +76,25 @@ impl TrajectoryReader {
         }
         let subagents = at.parse_array(document, "subagent_trajectories")?.into_iter().flatten();
         for (nth, subagent) in subagents.enumerate() {
+            // The recursion is bounded by the maximum depth of a JSON document.
             self.parse_document(subagent, &at.item("subagent_trajectories", nth))?;
         }
         Ok(())
     }
 
-    /// Adds the turn of an entry, followed by a system turn for results that belong to no call. Skips copied
-    /// context and an entry without content.
+    /// Adds the turn of an entry, followed by a system turn for results that match no call. Skips copied
+    /// context and entries without content.
     fn parse_entry(&mut self, entry: JsonNode<'_>, at: &DocumentPath<'_>) -> Result<(), Rejection> {
         at.check_object(entry)?;
         let head = EntryHead::parse_head(entry, at)?;
+        // Validated even if the entry is skipped below as copied context.
         let mut calls = parse_calls(entry, at, &mut self.calls)?;
         let observation = parse_observation(entry, at)?;
         if head.is_copied_context {
             return Ok(());
         }
         let agentic = head.is_agentic(!calls.is_empty());
-        // Only an entry without calls of its own can hold results of the previous turn.
+        // Only an entry without calls of its own can contain results for the previous turn.
         let before = self.turns.last_mut().filter(|_| calls.is_empty());
         let observed = assign_answers(observation_answers(observation), &mut calls, before);
         let calls: Vec<ToolCall> = calls.into_iter().map(|call| call.call).collect();
@@ -149,9 +151,9 @@ impl EntryHead {
         })
     }
 
-    /// Returns whether a model decided something in this entry, as its `step_kind` says. Without a `step_kind`, the
-    /// agent must have written a message or reasoning, or called a tool, and the log must not say that no model was
-    /// asked.
+    /// Returns `true` if a model decided something in this entry, according to its `step_kind`. Without a
+    /// `step_kind`, the agent must have written a message or reasoning, or called a tool, and the log must
+    /// not say that no model was called.
     fn is_agentic(&self, calls: bool) -> bool {
         match self.step_kind {
             Some(kind) => kind == StepKind::Agentic,
@@ -224,18 +226,19 @@ fn observation_answers(observation: Option<JsonNode<'_>>) -> impl Iterator<Item 
     results.into_iter().flatten().map(Answer)
 }
 
-/// Assigns each result to its call by id, or in order if the result names no call. Some exporters write the results
-/// in a separate entry after the calls; such results are assigned to the unanswered calls of the turn `before`.
-/// Returns the text of the results that belong to no call. Results are processed one by one and not collected,
-/// since a list of empty results takes many times the memory of its text.
+/// Assigns each result to its call by id, or in order if the result names no call. Some exporters write the
+/// results in a separate entry after the calls; such results are assigned to the unanswered calls of the turn
+/// `before`. Returns the text of the results that match no call. Results are processed one by one and not
+/// collected, because a list of empty results takes many times the memory of its text.
 fn assign_answers<'a>(
     answers: impl Iterator<Item = Answer<'a>>,
     calls: &mut [PendingCall<'_>],
     mut before: Option<&mut Turn>,
 ) -> String {
+    // A map, because comparing each result with each call would be quadratic.
     let mut by_id: HashMap<String, usize> = HashMap::new();
     for (nth, call) in calls.iter().enumerate() {
-        // If two calls share an id, the first one counts.
+        // If two calls share an id, the first one wins.
         if let Some(id) = &call.id {
             by_id.entry(id.clone().into_owned()).or_insert(nth);
         }
@@ -246,6 +249,7 @@ fn assign_answers<'a>(
         let nth = match answer.call_id() {
             Some(id) => by_id.get(&*id).copied(),
             None => {
+                // The cursor only moves forward, so finding the open calls stays linear.
                 while calls.get(open).is_some_and(|call| call.call.answer.is_some()) {
                     open += 1;
                 }
@@ -275,14 +279,14 @@ fn assign_answers<'a>(
     observed
 }
 
-/// Names under which the only argument of a call is a command line as a person would type it.
+/// Argument names whose value is a command line if the call has no other argument.
 const COMMAND_ARGUMENTS: [&str; 7] = ["command", "cmd", "code", "query", "sql", "input", "action"];
 
 /// Returns the arguments as text: the bare command line if there is one, otherwise the canonical JSON.
 fn arguments_text(arguments: JsonNode<'_>) -> String {
     match arguments.kind() {
         JsonKind::Null => String::new(),
-        // Arguments as JSON text, which is how models write them.
+        // Models write arguments as JSON text.
         JsonKind::String => {
             let text = arguments.as_str().unwrap_or_default().into_owned();
             parse_object_text(&text).unwrap_or(text)
@@ -292,7 +296,7 @@ fn arguments_text(arguments: JsonNode<'_>) -> String {
     }
 }
 
-/// Returns the arguments in a text that contains a JSON object; `None` for any other text.
+/// Returns the arguments from text that contains a JSON object; `None` for any other text.
 fn parse_object_text(text: &str) -> Option<String> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -322,6 +326,7 @@ impl Answer<'_> {
     }
 
     fn assign_to(self, call: &mut ToolCall) {
+        // One failed result makes the call failed, whatever its other results say.
         call.failed = match (call.failed, self.has_failed()) {
             (Some(true), _) | (_, Some(true)) => Some(true),
             (before, now) => now.or(before),
@@ -346,7 +351,8 @@ impl Answer<'_> {
     }
 }
 
-/// Returns whether a flag in these fields says that the call failed; `None` if there is no flag.
+/// Returns `true` if a flag says that the call failed, `false` if it says that the call succeeded, and `None`
+/// if there is no flag.
 fn failure_flag(fields: JsonNode<'_>) -> Option<bool> {
     let flag = ["is_error", "failed", "error"].iter().find_map(|name| fields.get(name)?.as_bool());
     let status = || match &*fields.get("status")?.as_str()? {
@@ -356,11 +362,12 @@ fn failure_flag(fields: JsonNode<'_>) -> Option<bool> {
     };
     let whole = |name: &&str| fields.get(name)?.as_number()?.as_i64();
     let exit = || ["exit_code", "returncode"].iter().find_map(whole).map(|code| code != 0);
+    // A flag takes precedence over a status, and a status over an exit code.
     flag.or_else(status).or_else(exit)
 }
 
-/// Returns the text of a string or of content parts, in which an image is replaced by its address. Returns `None`
-/// for any other value.
+/// Returns the text of a string or of content parts, with each image replaced by its path. Returns `None` for
+/// any other value.
 fn content_text(content: JsonNode<'_>) -> Option<String> {
     match content.kind() {
         JsonKind::Null => Some(String::new()),
@@ -389,7 +396,8 @@ fn part_text(part: JsonNode<'_>) -> String {
     }
 }
 
-/// Replaces NUL, which is legal in JSON but which no text column stores. This is done before anything is quoted.
+/// Replaces NUL, which is legal in JSON but cannot be stored in a text column. Must run before anything is
+/// quoted, so that quotes match the stored text.
 fn replace_nul(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

@@ -1,30 +1,30 @@
-//! Interface of consumers, which load, decide, commit and return an outcome for each message. The loop that calls
-//! them is in `retro-bus`.
+//! Defines the interface of consumers, which load, decide, commit and return an outcome for each message. The
+//! loop that calls them is in `retro-bus`.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::message::Message;
 use retro_core::replay::REPLAY_HEADER;
 use retro_core::run::{HttpsRef, ObjectRef};
 use retro_core::trace::TraceContext;
 
-/// A complete message as the broker delivered it.
+/// A complete message as delivered by the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// Stream that stores the message.
     pub stream: String,
     /// Subject of the message.
     pub subject: String,
-    /// Sequence of the message in the stream.
+    /// Sequence number of the message in the stream.
     pub sequence: u64,
     /// Headers in order, with names in their original case.
     pub headers: Vec<(String, String)>,
-    /// Payload as the broker delivered it.
+    /// Payload as delivered by the broker.
     pub payload: Bytes,
     /// Number of deliveries to this consumer so far, including this one, as counted by the broker.
     pub delivered: u64,
@@ -44,8 +44,8 @@ impl Delivery {
         TraceContext::from_headers(self.header("traceparent")?, self.header("tracestate")).ok()
     }
 
-    /// Returns whether the message may have been handled before, because the broker redelivered it or an operator
-    /// replayed it.
+    /// Returns `true` if the message may have been handled before, because the broker redelivered it or an
+    /// operator replayed it.
     pub fn is_repeated(&self) -> bool {
         self.delivered > 1 || self.header(REPLAY_HEADER).is_some()
     }
@@ -57,11 +57,11 @@ pub(crate) fn find_header<'a>(headers: &'a [(String, String)], name: &str) -> Op
 }
 
 impl Delivery {
-    /// Parses the internal message in this delivery. Fails with a rejection when the delivery is not an internal
-    /// message.
+    /// Parses the internal message in this delivery. Fails with a rejection if the delivery is not an
+    /// internal message.
     pub fn parse_message(&self) -> Result<Message, Rejection> {
         serde_json::from_slice(&self.payload).map_err(|error| {
-            Rejection::of_message(Code::FieldInvalid, format!("not a message of ours: {error}"))
+            Rejection::of_message(DeadLetterCode::FieldInvalid, format!("not a message of ours: {error}"))
         })
     }
 }
@@ -71,7 +71,7 @@ impl Delivery {
 pub enum HandlerOutcome {
     /// The effects of the message are stored. The message is acknowledged.
     Done,
-    /// The message was handled before and nothing changed. It is acknowledged.
+    /// The message was handled before, and nothing changed. It is acknowledged.
     Duplicate,
     /// Handling failed, which uses up an attempt. After the last attempt the message becomes a dead letter.
     RetryAfter {
@@ -80,7 +80,7 @@ pub enum HandlerOutcome {
         /// Reason for the failure, for the log and the dead letter.
         reason: String,
     },
-    /// The message is not at fault, for example when the database is unreachable. No attempt is used up.
+    /// The message is not at fault, for example if the database is unreachable. No attempt is used up.
     Snooze {
         /// Delay before the message is handled again.
         wait: Duration,
@@ -98,20 +98,20 @@ pub trait Consumer: Send + Sync + 'static {
     /// and the dead letters.
     fn name(&self) -> &'static str;
 
-    /// Handles a batch and returns one outcome for each message, in order. All effects are committed when it
-    /// returns. A panic costs each message of the batch an attempt.
+    /// Handles a batch and returns one outcome for each message, in order. All effects must be committed
+    /// before this function returns. A panic costs each message of the batch an attempt.
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome>;
 }
 
 /// A consumer that can determine which messages it has not processed.
 #[async_trait]
 pub trait Reconcilable: Consumer {
-    /// Returns the indexes of the messages that this consumer has not processed, in order. Unreadable messages are
-    /// included. Fails with an explanation when this cannot be determined now.
+    /// Returns the indexes of the messages that this consumer has not processed, in order. Unreadable
+    /// messages are included. Fails with an explanation if this cannot be determined now.
     async fn find_unprocessed(&self, batch: &[Delivery]) -> Result<Vec<usize>, String>;
 }
 
-/// Publishing failed, or its outcome is unknown. Publishing again with the same id is safe.
+/// Failure to publish a message, or an unknown outcome. Publishing again with the same id is safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not publish to {subject}: {reason}")]
 pub struct PublishError {
@@ -129,7 +129,7 @@ pub trait Publisher: Send + Sync + 'static {
     async fn publish(&self, messages: &[Message]) -> Result<(), PublishError>;
 }
 
-/// An event of an engine, validated and ready for the intake stream.
+/// A validated event of a finished run, ready for the intake stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidatedEvent {
     /// Tenant and workflow of the run, from which the subject is built.
@@ -153,7 +153,7 @@ pub enum IntakeError {
     Unconfirmed(String),
 }
 
-/// Publishes events to the intake stream for a caller who waits for the result.
+/// Publishes events to the intake stream for a caller that waits for the result.
 #[async_trait]
 pub trait IntakePublisher: Send + Sync + 'static {
     /// Stores up to [`INTAKE_EVENTS_MAX`] events in order, all or none, and returns when they are on disk.
@@ -169,17 +169,17 @@ pub struct GithubMessage {
     pub payload: Bytes,
 }
 
-/// Publishes GitHub events for a caller who waits for the result.
+/// Publishes GitHub events for a caller that waits for the result.
 #[async_trait]
 pub trait GithubPublisher: Send + Sync + 'static {
-    /// Stores one event, and returns when it is on disk.
+    /// Stores one event and returns when it is on disk.
     async fn publish_message(&self, message: GithubMessage) -> Result<(), IntakeError>;
 }
 
-/// Maximum number of events that are published at once, which is the broker's own limit for an atomic batch.
+/// Maximum number of events published at once: the broker's own limit for an atomic batch.
 pub const INTAKE_EVENTS_MAX: usize = 1000;
 
-/// Reason why a body could not be fetched or stored.
+/// Failure to fetch or store a body.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
     /// The body is missing, or its bytes do not match the promised hash. Retrying does not help.

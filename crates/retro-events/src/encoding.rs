@@ -1,4 +1,4 @@
-//! Decompression of payloads, with a limit on the decompressed size.
+//! Decompresses payloads, with a limit on the decompressed size.
 //!
 //! The header `content-encoding` names the compression, over NATS as well as over HTTP. The supported compressions
 //! are `zstd` and `gzip`, which engines and HTTP clients use. A few bytes can decompress to gigabytes, so
@@ -8,19 +8,19 @@ use std::io::{self, Read, Write};
 
 use bytes::Bytes;
 use flate2::bufread::GzDecoder;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 
 /// Header that names the compression.
 pub const CONTENT_ENCODING: &str = "content-encoding";
-/// Base-2 logarithm of the largest window of a zstd frame in bytes. The window is 8 MiB, which RFC 9659 guarantees
-/// to senders. Without a limit, a frame may demand gigabytes of memory from its reader.
+/// Base-2 logarithm of the maximum window of a zstd frame, in bytes. The window is 8 MiB, which RFC 9659
+/// guarantees to senders. Without a limit, a frame may demand gigabytes of memory from its reader.
 const WINDOW_LOG_MAX: u32 = 23;
 
 /// Maximum number of members of a gzip payload. A writer that compresses in blocks of 64 KiB needs about 260
 /// for the largest event.
 const GZIP_MEMBERS_MAX: usize = 1024;
 
-/// Returns whether an encoding is supported.
+/// Returns `true` if an encoding is supported.
 pub fn is_supported(encoding: &str) -> bool {
     ["", "identity", "gzip", "x-gzip", "zstd"].contains(&encoding.trim().to_ascii_lowercase().as_str())
 }
@@ -35,6 +35,7 @@ pub fn decompress_payload(
     let Some(packed) = CompressedPayload::open(encoding, payload)? else { return Ok(payload.clone()) };
     let mut bytes = Vec::new();
     packed.copy_to(&mut bytes, bytes_max)?;
+    // The vector may have grown to twice the size of the payload, which is kept while the message is handled.
     bytes.shrink_to_fit();
     Ok(bytes.into())
 }
@@ -81,9 +82,10 @@ impl<'a> CompressedPayload<'a> {
         // One byte more than allowed, to detect that there is more.
         let copied = io::copy(&mut self.reader.take(bytes_max as u64 + 1), &mut out);
         let bytes = out.bytes;
+        // Before the error of the copy: a payload beyond the limit is oversized, whatever follows.
         if bytes > bytes_max {
             let detail = format!("unpacks to more than {bytes_max} bytes, which is the most that is taken");
-            return Err(Rejection::of_message(Code::Oversized, detail));
+            return Err(Rejection::of_message(DeadLetterCode::Oversized, detail));
         }
         copied.map(|_| bytes).map_err(|_| {
             encoding_error(format!(
@@ -94,8 +96,8 @@ impl<'a> CompressedPayload<'a> {
     }
 }
 
-/// Reader over the members of a gzip payload. Starting a member takes as long as reading forty kilobytes, however
-/// little data it contains, so the number of members is limited.
+/// Reader over the members of a gzip payload. Starting a member takes as long as reading forty kilobytes,
+/// however little data the member contains, so the number of members is limited.
 struct GzipMembers<'a> {
     member: GzDecoder<&'a [u8]>,
     started: usize,
@@ -112,6 +114,7 @@ impl Read for GzipMembers<'_> {
         loop {
             let read = self.member.read(into)?;
             let rest: &[u8] = self.member.get_ref();
+            // Reading into an empty buffer returns 0 without being at the end of a member.
             if read > 0 || into.is_empty() || rest.is_empty() {
                 return Ok(read);
             }
@@ -124,7 +127,7 @@ impl Read for GzipMembers<'_> {
     }
 }
 
-/// Writer that counts bytes, so that an error can say after how many bytes a payload is cut off.
+/// Writer that counts bytes, so that an error can report where a payload is cut off.
 struct CountingWriter<'w, W> {
     out: &'w mut W,
     bytes: usize,
@@ -143,7 +146,7 @@ impl<W: Write> Write for CountingWriter<'_, W> {
 }
 
 fn encoding_error(detail: String) -> Rejection {
-    Rejection::of_field(Code::EncodingInvalid, CONTENT_ENCODING, detail)
+    Rejection::of_field(DeadLetterCode::EncodingInvalid, CONTENT_ENCODING, detail)
 }
 
 #[cfg(test)]
@@ -162,7 +165,7 @@ mod tests {
         zstd::encode_all(bytes, 3).unwrap()
     }
 
-    fn code(encoding: &str, payload: &[u8]) -> Option<Code> {
+    fn code(encoding: &str, payload: &[u8]) -> Option<DeadLetterCode> {
         decompress_payload(Some(encoding), &Bytes::copy_from_slice(payload), 1024)
             .err()
             .map(|rejection| rejection.code)
@@ -194,7 +197,7 @@ mod tests {
             );
         }
         for encoding in ["br", "deflate", "gzip, zstd", "\u{0}"] {
-            assert_eq!(code(encoding, text), Some(Code::EncodingInvalid), "{encoding}");
+            assert_eq!(code(encoding, text), Some(DeadLetterCode::EncodingInvalid), "{encoding}");
         }
     }
 
@@ -202,14 +205,14 @@ mod tests {
     fn a_decompression_bomb_stops_at_the_limit() {
         for (encoding, bomb) in [("gzip", gzip(&[b' '; 1 << 20])), ("zstd", zstd(&[b' '; 1 << 20]))] {
             assert!(bomb.len() < 8192, "{encoding}: it is small");
-            assert_eq!(code(encoding, &bomb), Some(Code::Oversized), "{encoding}");
+            assert_eq!(code(encoding, &bomb), Some(DeadLetterCode::Oversized), "{encoding}");
             let counted = decompressed_size(Some(encoding), &bomb, 1024);
-            assert_eq!(counted.unwrap_err().code, Code::Oversized, "{encoding}");
+            assert_eq!(counted.unwrap_err().code, DeadLetterCode::Oversized, "{encoding}");
         }
         let mut packer = zstd::Encoder::new(Vec::new(), 1).unwrap();
         packer.window_log(27).unwrap();
         packer.write_all(b"asks for 128 MiB").unwrap();
-        assert_eq!(code("zstd", &packer.finish().unwrap()), Some(Code::EncodingInvalid));
+        assert_eq!(code("zstd", &packer.finish().unwrap()), Some(DeadLetterCode::EncodingInvalid));
     }
 
     #[test]
@@ -218,9 +221,12 @@ mod tests {
         let text =
             decompress_payload(Some("gzip"), &members(GZIP_MEMBERS_MAX).into(), GZIP_MEMBERS_MAX).unwrap();
         assert_eq!(text, "x".repeat(GZIP_MEMBERS_MAX));
-        assert_eq!(code("gzip", &members(GZIP_MEMBERS_MAX + 1)), Some(Code::EncodingInvalid));
-        assert_eq!(code("gzip", &gzip(b"").repeat(100_000)), Some(Code::EncodingInvalid));
-        assert_eq!(code("gzip", &[gzip(b"x"), b"rest".to_vec()].concat()), Some(Code::EncodingInvalid));
+        assert_eq!(code("gzip", &members(GZIP_MEMBERS_MAX + 1)), Some(DeadLetterCode::EncodingInvalid));
+        assert_eq!(code("gzip", &gzip(b"").repeat(100_000)), Some(DeadLetterCode::EncodingInvalid));
+        assert_eq!(
+            code("gzip", &[gzip(b"x"), b"rest".to_vec()].concat()),
+            Some(DeadLetterCode::EncodingInvalid)
+        );
     }
 
     proptest! {
@@ -228,7 +234,7 @@ mod tests {
         fn a_payload_that_is_cut_off_is_refused(text in prop::collection::vec(any::<u8>(), 1..200), cut in any::<prop::sample::Index>()) {
             for (encoding, packed) in [("gzip", gzip(&text)), ("zstd", zstd(&text))] {
                 let cut = 1 + cut.index(packed.len() - 1);
-                prop_assert_eq!(code(encoding, &packed[..cut]), Some(Code::EncodingInvalid), "{} at {}", encoding, cut);
+                prop_assert_eq!(code(encoding, &packed[..cut]), Some(DeadLetterCode::EncodingInvalid), "{} at {}", encoding, cut);
             }
         }
 

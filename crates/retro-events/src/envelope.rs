@@ -1,8 +1,8 @@
 //! Parses and encodes CloudEvents 1.0 over NATS. Each message is one envelope, in structured or binary mode.
 //!
-//! We use our own type, because the SDK's type brings a second set of types for times, URLs and errors (`chrono`,
-//! `url`, `snafu`), keeps only scalar extensions, and reports an invalid field without its path, which a dead
-//! letter needs.
+//! The crate has its own type, because the SDK's type brings a second set of types for times, URLs and errors
+//! (`chrono`, `url`, `snafu`), keeps only scalar extensions, and reports an invalid field without its path,
+//! which a dead letter needs.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use jiff::Timestamp;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -18,12 +18,14 @@ use crate::consumer::{Delivery, find_header};
 use crate::{atif, encoding, field};
 use retro_core::json::{JsonBounds, JsonDocument, JsonNode};
 
-/// Largest message, in bytes: the broker's default limit. Larger bodies are sent by reference.
+/// Maximum size of a message, in bytes: the broker's default limit. Larger bodies are sent by reference.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// Largest event over HTTP or from a file, in bytes: the largest body, plus space for the rest of the event. If an
-/// event exceeds [`MESSAGE_BYTES_MAX`], its body is stored separately before the event is published.
+/// Maximum size of an event over HTTP or from a file, in bytes: the largest body, plus space for the rest of
+/// the event. If an event exceeds [`MESSAGE_BYTES_MAX`], its body is stored separately before the event is
+/// published.
 pub const EVENT_BYTES_MAX: usize = atif::BODY_BYTES_MAX + MESSAGE_BYTES_MAX;
-/// Longest `id`, `source` or `type`, in bytes. They are limited because the identity of an event is kept forever.
+/// Maximum length of `id`, `source` or `type`, in bytes. Limited because the identity of an event is kept
+/// forever.
 pub const ATTRIBUTE_BYTES_MAX: usize = 1024;
 
 /// Maximum number of attributes of an event, in either mode. CloudEvents defines eight attributes and documents a
@@ -85,7 +87,7 @@ impl Envelope {
                 Self::from_document(&JsonDocument::parse(&payload, bounds)?)
             }
             Some(other) if other.starts_with("application/cloudevents") => Err(Rejection::of_field(
-                Code::NotCloudEvent,
+                DeadLetterCode::NotCloudEvent,
                 "content-type",
                 "only application/cloudevents+json is read; batches are sent as single events",
             )),
@@ -115,7 +117,7 @@ impl Envelope {
         let data = match (data, data_base64) {
             (Some(_), Some(_)) => {
                 let detail = "stands beside data; only one may";
-                return Err(Rejection::of_field(Code::FieldInvalid, "data_base64", detail));
+                return Err(Rejection::of_field(DeadLetterCode::FieldInvalid, "data_base64", detail));
             }
             (Some(data), None) => event.subdocument(data),
             // Some SDKs encode JSON this way if they hold it as bytes.
@@ -138,6 +140,7 @@ impl Envelope {
         let own: Vec<_> = self.core_attributes().map(|(name, value)| (name, Value::String(value))).collect();
         let mut members: BTreeMap<&str, Member<'_>> =
             self.extensions.iter().map(|(name, value)| (name.as_str(), Member::Attribute(value))).collect();
+        // Added last, so that no extension replaces a core attribute.
         members.extend(own.iter().map(|(name, value)| (*name, Member::Attribute(value))));
         let json = Value::String("application/json".to_owned());
         if !data.is_null() {
@@ -171,7 +174,11 @@ impl Envelope {
         match attributes.remove("specversion") {
             Some(Value::String(version)) if version == "1.0" => {}
             _ => {
-                return Err(Rejection::of_field(Code::SpecVersionUnknown, "specversion", "only 1.0 is read"));
+                return Err(Rejection::of_field(
+                    DeadLetterCode::SpecVersionUnknown,
+                    "specversion",
+                    "only 1.0 is read",
+                ));
             }
         }
         let time = attributes.remove("time").map(|time| parse_time(&time)).transpose()?;
@@ -200,7 +207,7 @@ impl Envelope {
 
 fn not_cloud_event() -> Rejection {
     Rejection::of_field(
-        Code::NotCloudEvent,
+        DeadLetterCode::NotCloudEvent,
         "specversion",
         "neither a structured CloudEvent (a JSON object with specversion) nor a binary one (header ce-specversion)",
     )
@@ -219,9 +226,11 @@ fn is_json(content_type: &str) -> bool {
 
 fn check_data_is_json(content_type: Option<&str>, path: &str) -> Result<(), Rejection> {
     match content_type {
-        Some(content_type) if !is_json(content_type) => {
-            Err(Rejection::of_field(Code::FieldInvalid, path, "the data is to be JSON: application/json"))
-        }
+        Some(content_type) if !is_json(content_type) => Err(Rejection::of_field(
+            DeadLetterCode::FieldInvalid,
+            path,
+            "the data is to be JSON: application/json",
+        )),
         _ => Ok(()),
     }
 }
@@ -245,7 +254,8 @@ fn from_headers(
     Envelope::from_attributes(attributes, data)
 }
 
-/// Collects the attributes of a structured event as JSON trees, and limits their number and that of their values.
+/// Collects the attributes of a structured event as JSON trees, with limits on the number of attributes and
+/// of their values.
 #[derive(Default)]
 struct Attributes {
     values: usize,
@@ -254,12 +264,13 @@ struct Attributes {
 
 impl Attributes {
     fn add_attribute(&mut self, name: String, value: JsonNode<'_>) -> Result<(), Rejection> {
+        // Counted before the tree is built, which could take many times the memory of the text.
         self.values += value.descendant_count();
         if self.values > EXTENSION_VALUES_MAX {
             let detail = format!(
                 "the extensions hold more than {EXTENSION_VALUES_MAX} values; what is large belongs into data"
             );
-            return Err(Rejection::of_message(Code::TooManyValues, detail));
+            return Err(Rejection::of_message(DeadLetterCode::TooManyValues, detail));
         }
         self.trees.insert(name, value.to_value());
         check_attribute_count(self.trees.len())
@@ -271,7 +282,7 @@ fn check_attribute_count(number: usize) -> Result<(), Rejection> {
         return Ok(());
     }
     let detail = format!("more than {ATTRIBUTES_MAX} attributes; what is large belongs into data");
-    Err(Rejection::of_message(Code::TooManyValues, detail))
+    Err(Rejection::of_message(DeadLetterCode::TooManyValues, detail))
 }
 
 /// A member of a structured event.
@@ -284,16 +295,18 @@ enum Member<'a> {
 
 fn decode_data(encoded: JsonNode<'_>) -> Result<JsonDocument, Rejection> {
     let at = |code, detail: String| Rejection::of_field(code, "data_base64", detail);
-    let text = encoded.as_str().ok_or_else(|| at(Code::FieldInvalid, "is not a string".to_owned()))?;
-    let bytes =
-        BASE64.decode(&*text).map_err(|_| at(Code::FieldInvalid, "is not standard Base64".to_owned()))?;
+    let text =
+        encoded.as_str().ok_or_else(|| at(DeadLetterCode::FieldInvalid, "is not a string".to_owned()))?;
+    let bytes = BASE64
+        .decode(&*text)
+        .map_err(|_| at(DeadLetterCode::FieldInvalid, "is not standard Base64".to_owned()))?;
     // Decoding shrinks the text, which was within its limit, so this limit never rejects.
     JsonDocument::parse(&bytes.into(), JsonBounds::with_bytes_max(EVENT_BYTES_MAX))
         .map_err(|rejection| at(rejection.code, rejection.detail))
 }
 
 fn remove_attribute(attributes: &mut Map<String, Value>, name: &str) -> Result<String, Rejection> {
-    let invalid = |detail: String| Err(Rejection::of_field(Code::FieldInvalid, name, detail));
+    let invalid = |detail: String| Err(Rejection::of_field(DeadLetterCode::FieldInvalid, name, detail));
     match attributes.remove(name) {
         None => invalid("is missing".to_owned()),
         Some(Value::String(text)) if text.is_empty() => invalid("is empty".to_owned()),
@@ -309,7 +322,7 @@ fn remove_attribute(attributes: &mut Map<String, Value>, name: &str) -> Result<S
 }
 
 fn parse_time(time: &Value) -> Result<Timestamp, Rejection> {
-    field::deserialize_field(Code::FieldInvalid, "time", time)
+    field::deserialize_field(DeadLetterCode::FieldInvalid, "time", time)
 }
 
 /// Percent-encodes every character that a header value must not contain: all except printable ASCII, and also

@@ -1,16 +1,17 @@
-//! Deserializes values. An error contains the path of the field that does not fit, and never its value.
+//! Deserializes values. An error contains the path of the invalid field, and never its value.
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use serde::{Deserialize, Deserializer};
 
 use retro_core::json::{JsonKind, JsonNode};
 
-/// Maximum length of a short text (repository, user, commit, versions) in bytes; such texts are shown in tables.
+/// Maximum length of a short text (repository, user, commit, versions), in bytes. Short texts are shown in
+/// tables.
 pub const SHORT_TEXT_BYTES_MAX: usize = 1024;
 
-/// Deserializes the value that is located at the path `at` of its document. A rejection contains `code` and the
+/// Deserializes the value located at the path `at` of its document. A rejection contains `code` and the
 /// complete path.
-pub fn deserialize_field<'de, T, D>(code: Code, at: &str, value: D) -> Result<T, Rejection>
+pub fn deserialize_field<'de, T, D>(code: DeadLetterCode, at: &str, value: D) -> Result<T, Rejection>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de, Error: std::fmt::Display>,
@@ -33,7 +34,7 @@ pub fn join_path(at: &str, rest: &str) -> String {
 
 /// Fails unless a value is an object. Serde would also read an array as a struct, field by field, which is
 /// never intended here.
-pub fn check_object(code: Code, path: &str, value: JsonNode<'_>) -> Result<(), Rejection> {
+pub fn check_object(code: DeadLetterCode, path: &str, value: JsonNode<'_>) -> Result<(), Rejection> {
     if value.kind() == JsonKind::Object {
         Ok(())
     } else {
@@ -50,16 +51,18 @@ pub fn check_short_text(path: &str, text: &str) -> Result<(), Rejection> {
     } else {
         return Ok(());
     };
-    Err(Rejection::of_field(Code::FieldInvalid, path, detail))
+    Err(Rejection::of_field(DeadLetterCode::FieldInvalid, path, detail))
 }
 
 /// Turns serde's message into a rejection. Serde quotes the value, which may be a secret, so only the part that
 /// describes the expected type is kept.
-fn explain_error(code: Code, path: String, message: &str) -> Rejection {
+fn explain_error(code: DeadLetterCode, path: String, message: &str) -> Rejection {
     if let Some(name) = message.strip_prefix("missing field `") {
         return Rejection::of_field(code, join_path(&path, name.trim_end_matches('`')), "is missing");
     }
+    // A custom message is not cut: its `, expected` could come from the value.
     let is_serdes_own = message.starts_with("invalid ") || message.starts_with("unknown variant ");
+    // Times are recognised by the name of the field, because the parser's messages quote the value.
     let detail = if path.ends_with("_at") || path.ends_with("time") {
         "is not a time with an offset, such as 2026-11-20T10:00:00Z".to_owned()
     } else if let Some((found, expected)) = message.rsplit_once(", expected ").filter(|_| is_serdes_own) {
@@ -113,7 +116,8 @@ mod tests {
 
     #[track_caller]
     fn check(data: &Value, path: &str, detail: &str) {
-        let rejection = deserialize_field::<RunFacts, _>(Code::FieldInvalid, "data", data).unwrap_err();
+        let rejection =
+            deserialize_field::<RunFacts, _>(DeadLetterCode::FieldInvalid, "data", data).unwrap_err();
         assert_eq!((rejection.path.as_deref(), rejection.detail.as_str()), (Some(path), detail));
     }
 
@@ -158,11 +162,11 @@ mod tests {
         }
         let read = |value: Value| {
             let document = retro_core::json::JsonDocument::from_value(&value);
-            super::deserialize_field::<Run, _>(Code::FieldInvalid, "data", document.root())
+            super::deserialize_field::<Run, _>(DeadLetterCode::FieldInvalid, "data", document.root())
         };
         let run = Run { id: "a\n".to_owned(), count: None, names: vec!["x".to_owned()] };
         assert_eq!(read(json!({"id": "a\n", "count": null, "names": ["x"], "more": [{}]})).unwrap(), run);
-        for (value, path, told) in [
+        for (value, path, detail) in [
             (json!({}), "data.id", "is missing"),
             (json!({"id": null}), "data.id", "found null; expected a string"),
             (
@@ -173,7 +177,7 @@ mod tests {
             (json!({"id": "a", "names": ["x", {}]}), "data.names[1]", "found an object; expected a string"),
         ] {
             let rejection = read(value).unwrap_err();
-            assert_eq!((rejection.path.as_deref(), rejection.detail.as_str()), (Some(path), told));
+            assert_eq!((rejection.path.as_deref(), rejection.detail.as_str()), (Some(path), detail));
         }
     }
 }

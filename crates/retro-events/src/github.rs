@@ -1,13 +1,14 @@
-//! Defines the events that GitHub's webhooks become. Each event contains only the fields that are used.
+//! Defines the events that GitHub's webhooks are converted to. Each event contains only the fields that are
+//! used.
 //!
-//! The bridge writes them; the reviewer and the tracker read them. Every text by a person may be hostile: it is
-//! data, never an instruction, and it has been neither screened nor redacted. GitHub adds fields now and then;
-//! these types change only with a new version of the event's type.
+//! The bridge writes these events; the reviewer and the tracker read them. All text written by people may be
+//! hostile: it is data, never an instruction, and it has been neither screened nor redacted. GitHub adds
+//! fields now and then; these types change only with a new version of the event's type.
 
 pub mod tenants;
 
 use jiff::Timestamp;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{EventKey, Tenant};
 pub use retro_core::review::{AuthorAssociation, ReviewState};
 use serde::{Deserialize, Serialize};
@@ -17,13 +18,13 @@ use crate::envelope::Envelope;
 use crate::{Role, subject};
 use retro_core::json::JsonDocument;
 
-/// Prefix of every event type, which the kind of event and the version follow.
+/// Prefix of every event type, followed by the kind of event and the version.
 const TYPE_PREFIX: &str = "dev.retrospect.github.";
 /// Version suffix of every event type.
 const TYPE_VERSION: &str = ".v1";
 
-/// Longest text by a person, in bytes. GitHub allows 65,536 characters; the rest of a longer comment is of no
-/// use for a rule.
+/// Maximum length of a text written by a person, in bytes. GitHub allows 65,536 characters; the rest of a
+/// longer comment is of no use for a rule.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// Maximum number of commits in one push event, which contains only the commits whose messages name a run.
 pub const COMMITS_MAX: usize = 100;
@@ -35,7 +36,7 @@ const VALUES_MAX: usize = 4096;
 /// A parsed GitHub event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GithubEvent {
-    /// Identity of the event. Its id is that of GitHub's delivery, so that a redelivery is recognised.
+    /// Identity of the event. Its id is GitHub's delivery id, so a redelivery is recognised.
     pub event: EventKey,
     /// SHA-256 of the canonical form of `data`.
     pub content_hash: String,
@@ -45,10 +46,10 @@ pub struct GithubEvent {
     pub data: GithubData,
 }
 
-/// Content of an event, which is its member `data`.
+/// Content of an event: its member `data`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GithubData {
-    /// Repository as `owner/name`, as GitHub writes it. Two names that differ only in case name the same
+    /// Repository as `owner/name`, as GitHub writes it. Names that differ only in case refer to the same
     /// repository.
     pub repo: String,
     /// Host of the repository: `github.com`, or an Enterprise server.
@@ -145,18 +146,18 @@ pub struct PullRequest {
     /// Hash of the merge commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_commit: Option<String>,
-    /// Time when the pull request was opened.
+    /// Time at which the pull request was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened_at: Option<Timestamp>,
-    /// Time when the pull request was closed, whether or not it was merged.
+    /// Time at which the pull request was closed, whether or not it was merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// URL of the pull request's web page.
+    /// URL of the pull request's page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// A review, which consists of a verdict and a text. Its comments arrive as separate events.
+/// A review: a verdict and a text. Its comments arrive as separate events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
     /// Id that GitHub gave the review.
@@ -173,10 +174,10 @@ pub struct Review {
     /// Text of the review; often empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
-    /// Time when the review was submitted; `None` if GitHub did not send it.
+    /// Time at which the review was submitted; `None` if GitHub did not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// URL of the review's web page; `None` if GitHub did not send it.
+    /// URL of the review; `None` if GitHub did not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -194,34 +195,35 @@ pub struct Comment {
     /// than the real one.
     #[serde(default)]
     pub association: AuthorAssociation,
-    /// Text of at most [`TEXT_BYTES_MAX`] bytes. A longer text is cut between two characters, and `cut` is set.
+    /// Text of at most [`TEXT_BYTES_MAX`] bytes. A longer text is cut between two characters, and `truncated`
+    /// is set.
     pub body: String,
     /// `true` if the text was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cut: bool,
+    pub truncated: bool,
     /// Id of the review that the comment belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<u64>,
     /// Id of the first comment of the thread; `None` if the comment is not a reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<u64>,
-    /// Path of the file that the comment is about.
+    /// Path of the commented file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Line of the file that the comment is about.
+    /// Commented line of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     /// Number of 👍 reactions. GitHub sends no event for a reaction, so this is updated only when the comment is
     /// sent again.
     #[serde(default)]
     pub thumbs_up: u64,
-    /// Time when the comment was created.
+    /// Time at which the comment was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// Time when the comment was last changed.
+    /// Time at which the comment was last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<Timestamp>,
-    /// URL of the comment's web page.
+    /// URL of the comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -231,7 +233,7 @@ pub struct Comment {
 pub struct Commit {
     /// Hash of the commit.
     pub id: String,
-    /// Ids of the runs that the `Retro-Run` trailers of the commit name, unchanged.
+    /// Run ids from the `Retro-Run` trailers of the commit, unchanged.
     pub runs: Vec<String>,
     /// Value of the trailer `Retro-Prompt-Version`; `None` if the commit has no such trailer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,7 +253,7 @@ impl RepositoryEvent {
         }
     }
 
-    /// Returns the number of the pull request that the event is about; `None` for a push.
+    /// Returns the number of the pull request that the event belongs to; `None` for a push.
     pub const fn pull_request_number(&self) -> Option<u64> {
         match self {
             Self::PullRequest { pull_request, .. }
@@ -265,7 +267,7 @@ impl RepositoryEvent {
 }
 
 impl GithubData {
-    /// Builds the CloudEvent. `delivery` is GitHub's id of the delivery, which becomes the id of the event.
+    /// Builds the CloudEvent. `delivery` is GitHub's delivery id, which becomes the id of the event.
     pub fn to_envelope(&self, delivery: &str, at: Timestamp) -> Envelope {
         Envelope {
             id: delivery.to_owned(),
@@ -287,16 +289,16 @@ pub fn parse_event(delivery: &Delivery) -> Result<GithubEvent, Rejection> {
     let wanted = format!("{TYPE_PREFIX}{kind}{TYPE_VERSION}");
     if envelope.kind != wanted {
         let detail = format!("is {:?}; by its subject it is {wanted:?}", envelope.kind);
-        return Err(Rejection::of_field(Code::TypeUnknown, "type", detail));
+        return Err(Rejection::of_field(DeadLetterCode::TypeUnknown, "type", detail));
     }
     let data = envelope.data.root();
     if data.descendant_count() > VALUES_MAX {
         let detail = format!("holds more than {VALUES_MAX} values and keys");
-        return Err(Rejection::of_field(Code::TooManyValues, "data", detail));
+        return Err(Rejection::of_field(DeadLetterCode::TooManyValues, "data", detail));
     }
     let hash = data.content_hash();
     let data = GithubData::deserialize(data)
-        .map_err(|error| Rejection::of_field(Code::FieldInvalid, "data", error.to_string()))?;
+        .map_err(|error| Rejection::of_field(DeadLetterCode::FieldInvalid, "data", error.to_string()))?;
     Ok(GithubEvent {
         event: EventKey { tenant, source: envelope.source, id: envelope.id },
         content_hash: hash,
@@ -376,7 +378,7 @@ mod tests {
         let source = "https://github.com/acme/shop".to_owned();
         assert_eq!(event.event, EventKey { tenant, source, id: "delivery-1".to_owned() });
         let elsewhere = Delivery { subject: "retro.github.acme.push".to_owned(), ..arrived };
-        assert_eq!(parse_event(&elsewhere).unwrap_err().code, Code::TypeUnknown);
+        assert_eq!(parse_event(&elsewhere).unwrap_err().code, DeadLetterCode::TypeUnknown);
     }
 
     #[test]

@@ -1,24 +1,24 @@
-//! Allow list of the HTTPS hosts that bodies may be fetched from.
+//! Checks URLs against the allow list of HTTPS hosts that bodies may be fetched from.
 //!
-//! Without it, an event could make the server request any address that the server can reach. An [`AllowedUrl`]
-//! is proof that an address was compared with the list, and fetching requires one. The address a *name*
-//! resolves to is checked while connecting (`retro-fetch`).
+//! Without the list, an event could make the server request any address that the server can reach. An
+//! [`AllowedUrl`] proves that a URL was checked against the list, and fetching requires one. The address that
+//! a *name* resolves to is checked while connecting (`retro-fetch`).
 
 use std::collections::BTreeSet;
 
 use url::{Host, Url};
 
-/// Longest URL, in bytes: enough for a pre-signed one with its session token.
+/// Maximum length of a URL, in bytes: enough for a pre-signed URL with its session token.
 pub const URL_BYTES_MAX: usize = 4096;
 
-/// Hosts that bodies may be fetched from, by name; empty by default.
+/// Hosts that bodies may be fetched from, by name; none by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DatarefHosts {
-    /// Allowed hosts, each with its port, which is 443 if the entry does not name one.
+    /// Allowed hosts with their ports. The port is 443 if the entry names none.
     hosts: BTreeSet<(String, u16)>,
 }
 
-/// An entry of the list is not a host.
+/// Error for an entry of the list that is not a host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{entry:?} {problem}; expected a host name such as runs.example.com or runs.example.com:8443")]
 pub struct HostError {
@@ -37,13 +37,12 @@ impl DatarefHosts {
         Ok(Self { hosts })
     }
 
-    /// Returns whether the list is empty, which means that no host is allowed.
+    /// Returns `true` if the list is empty, so that no host is allowed.
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty()
     }
 
-    /// Checks a URL against the list. The error describes the problem and does not repeat any part of the
-    /// URL.
+    /// Checks a URL against the list. The error describes the problem without repeating any part of the URL.
     pub fn check_address(&self, address: &str) -> Result<AllowedUrl, &'static str> {
         if address.len() > URL_BYTES_MAX {
             return Err("is longer than 4096 bytes");
@@ -89,6 +88,7 @@ impl AllowedUrl {
 
 fn host_and_port(entry: &str) -> Result<(String, u16), HostError> {
     let wrong = |problem| HostError { entry: entry.to_owned(), problem };
+    // Only a host and perhaps a port: with other characters, the URL below could have a different host.
     let is_bare = !entry.is_empty() && !entry.contains(|c: char| "/@?#\\*".contains(c) || c.is_whitespace());
     let url = Some(format!("https://{entry}/")).filter(|_| is_bare).and_then(|url| Url::parse(&url).ok());
     let url = url.ok_or_else(|| wrong("is not a host"))?;

@@ -1,16 +1,16 @@
-//! Defines the users of the broker and their permissions. There is one user for each role, one for provisioning,
-//! and two for each tenant (engines and listeners). Each user has only the permissions that its work needs. The
-//! server's users file is generated from these definitions.
+//! Defines the users of the broker and their permissions. There is one user for each role, one for
+//! provisioning, and two for each tenant (engines and readers). Each user has only the permissions that its
+//! work needs. The server's users file is generated from these definitions.
 //!
 //! **Permissions.** Everything at the broker is a subject: publishing, JetStream requests (`$JS.API.…`),
-//! acknowledgements (`$JS.ACK.…`) and replies (`_INBOX_<user>.…`, one prefix per user). So permissions are two
-//! lists of subjects.
+//! acknowledgements (`$JS.ACK.…`) and replies (`_INBOX_<user>.…`, one prefix per user). Permissions are
+//! therefore two lists of subjects.
 //!
 //! **Accounts.** Permissions alone do not isolate tenants. A publisher names the reply subject to which the
-//! stream's acknowledgement is sent, and the server does not check whether the publisher may use that subject. It
-//! may be another user's inbox or the subject of changes. Each tenant therefore has its own account, with two
-//! imports from ours: a service to publish its own runs, and a stream of its own changes. The reply subject is then
-//! a subject of the tenant's own account.
+//! stream's acknowledgement is sent, and the server does not check whether the publisher may use that
+//! subject, which may be another user's inbox or the subject of changes. Each tenant therefore has its own
+//! account, with two imports from ours: a service to publish its own runs, and a stream of its own changes.
+//! The reply subject is then a subject of the tenant's own account.
 //!
 //! **Reserved for [`BrokerUser::Setup`]**: creating or changing streams and consumers. A user that may create a
 //! consumer can make the server push the messages of a stream to any subject, past its own permissions. No user
@@ -23,12 +23,12 @@
 //! each.
 //!
 //! **Known limits.** Roles share an account: a compromised role can have JetStream reply to a subject of its
-//! choice, and so wake a stage or announce a change. That changes nothing, since stages only work on what is
-//! due in the database. A role can read any message in the stream of its consumer. The counter receives every
-//! event anyway, and the others see which retrospectives are woken, which is also in the database. The intake
-//! stream remembers a message id for its shortest window (100 ms), whoever sent it: an engine that guesses
-//! another tenant's `Nats-Msg-Id` in time could have that message dropped as a duplicate; the gateway and
-//! `retro emit` send none. The limits of a stream are shared: an engine that fills it blocks the others.
+//! choice, and so wake a stage or announce a change. That changes nothing, because stages only work on what
+//! is due in the database. A role can read any message in the stream of its consumer. The counter receives
+//! every event anyway, and the others see which retrospectives are woken, which is also in the database. The
+//! intake stream remembers a message id for its shortest window (100 ms), whoever sent it: an engine that
+//! guesses another tenant's `Nats-Msg-Id` in time could have that message dropped as a duplicate; the gateway
+//! and `retro emit` send none. The limits of a stream are shared: an engine that fills it blocks the others.
 
 use std::fmt;
 
@@ -44,9 +44,9 @@ pub enum BrokerUser {
     Role(Role),
     /// `retro migrate`, which provisions streams and consumers.
     Setup,
-    /// Engines of a tenant.
+    /// Engines of a tenant, which publish its finished runs.
     Engine(Tenant),
-    /// Programs of a tenant that listen for changes of its memories.
+    /// Programs of a tenant that subscribe to changes of its memories.
     Reader(Tenant),
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for BrokerUser {
     }
 }
 
-/// Returns the prefix of a user's inbox subjects. Each user has its own, so that none can read another's
+/// Returns the prefix of a user's inbox subjects. Each user has its own prefix, so no user can read another's
 /// replies.
 pub fn inbox_prefix(user: Option<&str>) -> String {
     user.map_or_else(|| "_INBOX".to_owned(), |user| format!("_INBOX_{user}"))
@@ -120,12 +120,12 @@ fn role_subjects(role: Role) -> Vec<String> {
         }
         Role::Gateway => vec![
             all_below(subject::RUN_COMPLETED),
-            // To check whether a body is already stored: its entry, not its chunks.
+            // To check whether a body is already stored, which needs its entry but not its chunks.
             format!("$JS.API.DIRECT.GET.{BODIES}.$O.{BODIES_BUCKET}.M.*"),
             format!("$O.{BODIES_BUCKET}.C.*"),
             format!("$O.{BODIES_BUCKET}.M.*"),
         ],
-        // A finished GitHub workflow is a run, so the bridge publishes runs, too.
+        // A finished GitHub workflow is a run, so the bridge also publishes runs.
         Role::Bridge => vec![all_below(subject::GITHUB), all_below(subject::RUN_COMPLETED)],
         // Replays go back to the original subjects, whoever published them first; the bytes are the stored
         // ones. The stream check also needs the state of the consumers of outside messages, and the names of

@@ -1,4 +1,4 @@
-//! The roles of a process, and the streams and consumers that each role needs.
+//! Defines the roles of a process, and the streams and consumers that each role needs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use retro_fault::Label;
 
 use crate::{stream, subject};
 
-/// One kind of work. A process has one or several roles.
+/// Kind of work that a process does. A process has one or more roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Counts finished runs.
@@ -22,7 +22,7 @@ pub enum Role {
     Reviewer,
     /// Follows pull requests to their end.
     Tracker,
-    /// Serves agents and people over HTTP, and accepts events.
+    /// Serves agents and operators over HTTP, and accepts events.
     Gateway,
     /// Receives GitHub's webhooks.
     Bridge,
@@ -33,7 +33,7 @@ pub enum Role {
 /// A durable consumer at the broker, which stores how far a role has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DurableConsumer {
-    /// Name of the consumer, which is also that of the role.
+    /// Name of the consumer, equal to the name of the role.
     pub name: &'static str,
     /// Stream that the consumer reads.
     pub stream: &'static str,
@@ -44,7 +44,7 @@ pub struct DurableConsumer {
 }
 
 impl Role {
-    /// All roles, in the order in which a run passes through them.
+    /// All roles: the stages of a run in processing order, then the others.
     pub const ALL: [Self; 9] = [
         Self::Counter,
         Self::Sampler,
@@ -57,7 +57,7 @@ impl Role {
         Self::Relay,
     ];
 
-    /// Returns the name of the role, which is also that of its consumer and of its user at the broker.
+    /// Returns the name of the role, which is also the name of its consumer and of its user at the broker.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -79,7 +79,7 @@ impl Role {
             Self::Sampler => (stream::WORK, subject::RETROSPECTIVE_DUE, Label::SampleAck),
             Self::Investigator => (stream::WORK, subject::INVESTIGATION_DUE, Label::InvestigateAck),
             Self::Writer => (stream::WORK, subject::MUTATIONS_DUE, Label::WriteAck),
-            Self::Reviewer => (stream::GITHUB, subject::GITHUB, Label::HearAck),
+            Self::Reviewer => (stream::GITHUB, subject::GITHUB, Label::RecordEventsAck),
             Self::Tracker => (stream::GITHUB, subject::GITHUB, Label::TrackAck),
             Self::Gateway | Self::Bridge | Self::Relay => return None,
         };
@@ -87,7 +87,7 @@ impl Role {
     }
 
     /// Returns the streams that the role queries and cannot work without. The stream of its consumer is
-    /// included only if the role queries it directly, since otherwise the consumer's own check covers it.
+    /// included only if the role queries it directly, because otherwise the consumer's own check covers it.
     pub const fn required_streams(self) -> &'static [&'static str] {
         match self {
             Self::Sampler | Self::Writer | Self::Reviewer | Self::Tracker => &[],
@@ -95,7 +95,7 @@ impl Role {
             Self::Investigator => &[stream::BODIES],
             Self::Gateway => &[stream::INTAKE, stream::BODIES],
             Self::Bridge => &[stream::INTAKE, stream::GITHUB],
-            // It replays dead letters to wherever they came from, and checks all streams.
+            // The relay replays dead letters to their original streams, and checks all streams.
             Self::Relay => {
                 &[stream::INTAKE, stream::GITHUB, stream::WORK, stream::ANNOUNCEMENTS, stream::BODIES]
             }
@@ -112,7 +112,7 @@ impl fmt::Display for Role {
 impl FromStr for Role {
     type Err = String;
 
-    /// Parses the name of a role. Fails with a list of the names that exist.
+    /// Parses the name of a role. Fails with a list of the known names.
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::as_str).join(", ");
         Self::ALL

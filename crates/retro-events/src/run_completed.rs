@@ -1,11 +1,11 @@
-//! Defines `run.completed`, the event that an engine publishes when a run of a workflow has finished.
+//! Defines `run.completed`, the event of a finished run of a workflow.
 
 mod dataref;
 mod facts;
 mod outgoing;
 
 use jiff::{SignedDuration, Timestamp};
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{EventKey, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::run::{HttpsRef, ObjectRef, RunFacts, RunMemories, SelfFeedback};
 use retro_core::trace::TraceContext;
@@ -23,13 +23,13 @@ use retro_core::json::{JsonKind, JsonNode};
 
 /// Type of the event. Its meaning never changes; a new meaning gets a new version.
 pub const TYPE: &str = "dev.retrospect.run.completed.v1";
-/// Largest accepted count, which is the largest integer that every JSON reader keeps exactly.
+/// Maximum accepted count: the largest integer that every JSON reader represents exactly.
 pub const COUNT_MAX: u64 = 1 << 53;
-/// Maximum number of memories that one run may name, which allows ten for each of a hundred steps.
+/// Maximum number of memories that one run may name: ten for each of a hundred steps.
 pub const MEMORIES_MAX: usize = 1000;
 /// Maximum number of remarks of an agent on its own run.
 pub const REMARKS_MAX: usize = 64;
-/// Longest remark, in bytes: a page or two of text.
+/// Maximum length of a remark, in bytes: a page or two of text.
 pub const REMARK_BYTES_MAX: usize = 8 * 1024;
 /// Maximum time that an emitter's clock may be ahead of the broker's or the gateway's.
 const CLOCK_AHEAD_MAX: SignedDuration = SignedDuration::from_hours(24);
@@ -37,7 +37,8 @@ const CLOCK_AHEAD_MAX: SignedDuration = SignedDuration::from_hours(24);
 /// set.
 const EARLIEST_S: i64 = 946_684_800;
 
-/// A finished run as its event describes it. It is not redacted; the counter redacts it before anything is stored.
+/// A finished run as described by its event. It is not redacted; the counter redacts it before anything is
+/// stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunCompleted {
     /// Identity of the event.
@@ -68,8 +69,8 @@ pub enum Body {
     Https(HttpsRef),
 }
 
-/// Parses a delivery from the intake stream. The subject determines tenant and workflow, and `hosts` lists the
-/// HTTPS hosts at which a body may be stored. Fails with a code and the path of the field that does not fit.
+/// Parses a delivery from the intake stream. The subject determines tenant and workflow, and `hosts` lists
+/// the HTTPS hosts at which a body may be stored. Fails with a code and the path of the invalid field.
 pub fn parse_delivery(delivery: &Delivery, hosts: &DatarefHosts) -> Result<RunCompleted, Rejection> {
     let key = subject::parse_run_completed(&delivery.subject)?;
     let envelope = Envelope::from_delivery(delivery)?;
@@ -92,8 +93,8 @@ pub fn parse_event_key(delivery: &Delivery) -> Option<EventKey> {
     Some(EventKey { tenant: key.tenant, source, id })
 }
 
-/// Validates an event that does not come from the stream, exactly as [`parse_delivery`] will validate the message
-/// that the event becomes. Its sender therefore gets an error immediately. The event itself is not changed.
+/// Validates an event that does not come from the stream, exactly as [`parse_delivery`] will validate the
+/// resulting message, so its sender gets an error immediately. The event itself is not changed.
 pub fn validate_envelope(
     envelope: Envelope,
     tenant: &Tenant,
@@ -121,8 +122,8 @@ fn parse_envelope(
 
 fn data_object(envelope: &Envelope) -> Result<JsonNode<'_>, Rejection> {
     let data = envelope.data.root();
-    field::check_object(Code::FieldInvalid, "data", data)
-        .map_err(|_| Rejection::of_field(Code::FieldInvalid, "data", "is to be a JSON object"))?;
+    field::check_object(DeadLetterCode::FieldInvalid, "data", data)
+        .map_err(|_| Rejection::of_field(DeadLetterCode::FieldInvalid, "data", "is to be a JSON object"))?;
     Ok(data)
 }
 
@@ -130,27 +131,31 @@ fn check_type(envelope: &Envelope) -> Result<(), Rejection> {
     if envelope.kind == TYPE {
         return Ok(());
     }
-    Err(Rejection::of_field(Code::TypeUnknown, "type", format!("only {TYPE} is taken here")))
+    Err(Rejection::of_field(DeadLetterCode::TypeUnknown, "type", format!("only {TYPE} is taken here")))
 }
 
 fn parse_workflow(envelope: &Envelope) -> Result<Workflow, Rejection> {
     check_type(envelope)?;
     match envelope.data.root().get("workflow") {
-        Some(workflow) => field::deserialize_field(Code::FieldInvalid, "data.workflow", workflow),
-        None => Err(Rejection::of_field(Code::FieldInvalid, "data.workflow", "is missing")),
+        Some(workflow) => field::deserialize_field(DeadLetterCode::FieldInvalid, "data.workflow", workflow),
+        None => Err(Rejection::of_field(DeadLetterCode::FieldInvalid, "data.workflow", "is missing")),
     }
 }
 
-/// Fails when the event contradicts its subject. The broker's permissions protect the subject, so a difference is a
+/// Fails if the event contradicts its subject. The broker's permissions protect the subject, so a difference is a
 /// mistake or an attack.
 fn check_owner(envelope: &Envelope, key: &WorkflowKey) -> Result<(), Rejection> {
     let tenant = envelope.extensions.get("tenant");
     if tenant.is_some_and(|tenant| tenant.as_str() != Some(key.tenant.as_str())) {
-        return Err(Rejection::of_field(Code::TenantMismatch, "tenant", "is not the tenant of the subject"));
+        return Err(Rejection::of_field(
+            DeadLetterCode::TenantMismatch,
+            "tenant",
+            "is not the tenant of the subject",
+        ));
     }
     if parse_workflow(envelope)? != key.workflow {
         let detail = "is not the workflow of the subject";
-        return Err(Rejection::of_field(Code::WorkflowMismatch, "data.workflow", detail));
+        return Err(Rejection::of_field(DeadLetterCode::WorkflowMismatch, "data.workflow", detail));
     }
     Ok(())
 }
@@ -164,7 +169,7 @@ fn parse_body(
     let reference = dataref::parse_dataref(data, extensions, tenant, hosts)?;
     match (data.get_non_null("trajectory"), reference) {
         (Some(_), Some(_)) => Err(Rejection::of_field(
-            Code::FieldInvalid,
+            DeadLetterCode::FieldInvalid,
             "data.trajectory",
             "stands beside a dataref; a run has one body",
         )),
@@ -178,10 +183,10 @@ fn parse_body(
 fn parse_facts(data: JsonNode<'_>) -> Result<RunFacts, Rejection> {
     for name in ["agent", "usage", "memories"] {
         if let Some(value) = data.get_non_null(name) {
-            field::check_object(Code::FieldInvalid, &format!("data.{name}"), value)?;
+            field::check_object(DeadLetterCode::FieldInvalid, &format!("data.{name}"), value)?;
         }
     }
-    let mut run: RunFacts = field::deserialize_field(Code::FieldInvalid, "data", Facts(data))?;
+    let mut run: RunFacts = field::deserialize_field(DeadLetterCode::FieldInvalid, "data", Facts(data))?;
     run.self_feedback =
         data.get_non_null("self_feedback").map(parse_remarks).transpose()?.unwrap_or_default();
     check_numbers(&run)?;
@@ -198,13 +203,21 @@ fn check_numbers(run: &RunFacts) -> Result<(), Rejection> {
         ("data.usage.output_tokens", usage.output_tokens),
     ];
     if let Some((path, _)) = counts.iter().find(|(_, count)| count.is_some_and(|count| count > COUNT_MAX)) {
-        return Err(Rejection::of_field(Code::FieldInvalid, *path, format!("is above {COUNT_MAX}")));
+        return Err(Rejection::of_field(
+            DeadLetterCode::FieldInvalid,
+            *path,
+            format!("is above {COUNT_MAX}"),
+        ));
     }
     if usage.cost_usd.is_some_and(|cost| cost < 0.0) {
-        return Err(Rejection::of_field(Code::FieldInvalid, "data.usage.cost_usd", "is negative"));
+        return Err(Rejection::of_field(DeadLetterCode::FieldInvalid, "data.usage.cost_usd", "is negative"));
     }
     if run.attempt == 0 {
-        return Err(Rejection::of_field(Code::FieldInvalid, "data.attempt", "is 0; the first attempt is 1"));
+        return Err(Rejection::of_field(
+            DeadLetterCode::FieldInvalid,
+            "data.attempt",
+            "is 0; the first attempt is 1",
+        ));
     }
     Ok(())
 }
@@ -226,15 +239,16 @@ fn check_texts(run: &RunFacts) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Removes repeated mentions of a memory and keeps the first. Fails when more than [`MEMORIES_MAX`] memories are
+/// Removes repeated mentions of a memory and keeps the first. Fails if more than [`MEMORIES_MAX`] memories are
 /// named.
 fn deduplicate_memories(memories: &mut RunMemories) -> Result<(), Rejection> {
     let lists =
         [("data.memories.presented", &mut memories.presented), ("data.memories.read", &mut memories.read)];
     for (path, list) in lists {
+        // Before duplicates are removed, so that the limit also bounds the work.
         if list.len() > MEMORIES_MAX {
             let detail = format!("names {} memories; at most {MEMORIES_MAX} are taken", list.len());
-            return Err(Rejection::of_field(Code::FieldInvalid, path, detail));
+            return Err(Rejection::of_field(DeadLetterCode::FieldInvalid, path, detail));
         }
         let mut seen = std::collections::HashSet::new();
         list.retain(|memory| seen.insert(*memory));
@@ -243,7 +257,7 @@ fn deduplicate_memories(memories: &mut RunMemories) -> Result<(), Rejection> {
 }
 
 fn check_times(run: &RunFacts, latest: Option<Timestamp>) -> Result<(), Rejection> {
-    let invalid = |path, detail| Err(Rejection::of_field(Code::FieldInvalid, path, detail));
+    let invalid = |path, detail| Err(Rejection::of_field(DeadLetterCode::FieldInvalid, path, detail));
     for (path, time) in [("data.started_at", run.started_at), ("data.finished_at", run.finished_at)] {
         let Some(time) = time else { continue };
         if time.as_second() < EARLIEST_S {
@@ -261,7 +275,7 @@ fn check_times(run: &RunFacts, latest: Option<Timestamp>) -> Result<(), Rejectio
     }
 }
 
-/// Parses one string, or an array whose items are strings or `{step, text}`. Drops empty remarks.
+/// Parses remarks: one string, or an array whose items are strings or `{step, text}`. Drops empty remarks.
 fn parse_remarks(value: JsonNode<'_>) -> Result<Vec<SelfFeedback>, Rejection> {
     let path = "data.self_feedback";
     let mut remarks = Vec::new();
@@ -270,7 +284,7 @@ fn parse_remarks(value: JsonNode<'_>) -> Result<Vec<SelfFeedback>, Rejection> {
             for (nth, item) in items.enumerate() {
                 if nth == REMARKS_MAX {
                     let detail = format!("holds more than {REMARKS_MAX} remarks");
-                    return Err(Rejection::of_field(Code::FieldInvalid, path, detail));
+                    return Err(Rejection::of_field(DeadLetterCode::FieldInvalid, path, detail));
                 }
                 remarks.push(parse_remark(&format!("{path}[{nth}]"), item)?);
             }
@@ -287,15 +301,16 @@ fn parse_remark(path: &str, value: JsonNode<'_>) -> Result<SelfFeedback, Rejecti
         _ => (None, Some(value), path.to_owned()),
     };
     let step = step
-        .map(|step| field::deserialize_field(Code::FieldInvalid, &format!("{path}.step"), step))
+        .map(|step| field::deserialize_field(DeadLetterCode::FieldInvalid, &format!("{path}.step"), step))
         .transpose()?;
-    let invalid = |detail: String| Err(Rejection::of_field(Code::FieldInvalid, &text_path, detail));
+    let invalid = |detail: String| Err(Rejection::of_field(DeadLetterCode::FieldInvalid, &text_path, detail));
     let Some(text) = text else { return invalid("is missing".to_owned()) };
     match text.as_str() {
         Some(text) if text.len() > REMARK_BYTES_MAX => {
             invalid(format!("is {} bytes long; at most {REMARK_BYTES_MAX} are taken", text.len()))
         }
         Some(text) => {
+            // NUL is legal in JSON, but no text column stores it.
             Ok(SelfFeedback { step: step.unwrap_or_else(Step::main), text: text.replace('\0', "\u{fffd}") })
         }
         None => invalid("is not a string".to_owned()),

@@ -1,6 +1,6 @@
-//! Names of streams and buckets at the broker. Like subjects, they never change.
+//! Defines the names of streams and buckets at the broker. Like subjects, they never change.
 
-/// Stream of the events that engines publish.
+/// Intake stream, which stores the events of finished runs.
 pub const INTAKE: &str = "RETRO_INTAKE";
 /// Stream of GitHub events, which the bridge publishes.
 pub const GITHUB: &str = "RETRO_GITHUB";
@@ -10,5 +10,6 @@ pub const WORK: &str = "RETRO_WORK";
 pub const ANNOUNCEMENTS: &str = "RETRO_ANNOUNCEMENTS";
 /// Bucket of bodies that are too large for a message.
 pub const BODIES_BUCKET: &str = "retro-bodies";
-/// Stream in which the broker stores the objects of [`BODIES_BUCKET`], named as every NATS client names it.
+/// Stream in which the broker stores the objects of [`BODIES_BUCKET`], under the name that all NATS clients
+/// derive from the bucket.
 pub const BODIES: &str = "OBJ_retro-bodies";

@@ -1,11 +1,11 @@
 //! Builds the subjects of messages, and parses the owner of a message from its subject.
 //!
-//! The last two tokens are tenant and workflow, or tenant and event in the subject of a GitHub event. Characters
-//! outside `[A-Za-z0-9_-]` are percent-encoded with `=` for `%` (upper-case hex, UTF-8). Each name has exactly one
-//! encoding: a token that encodes more than it must is rejected, since the broker's permissions compare tokens, and
-//! a second spelling of a tenant would bypass them.
+//! The last two tokens are tenant and workflow, or tenant and event in the subject of a GitHub event.
+//! Characters outside `[A-Za-z0-9_-]` are percent-encoded with `=` for `%` (upper-case hex, UTF-8). Each name
+//! has exactly one encoding: a token that encodes more than necessary is rejected, because the broker's
+//! permissions compare tokens, and a second spelling of a tenant would bypass them.
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_core::message::{Message, Notice};
 use retro_core::run::ObjectRef;
@@ -52,18 +52,18 @@ pub fn all_below(prefix: &str) -> String {
     format!("{prefix}.>")
 }
 
-/// Parses tenant and workflow from the subject of a finished run. Fails with [`Code::SubjectInvalid`].
+/// Parses tenant and workflow from the subject of a finished run. Fails with [`DeadLetterCode::SubjectInvalid`].
 pub fn parse_run_completed(subject: &str) -> Result<WorkflowKey, Rejection> {
     let tokens = tokens_below(RUN_COMPLETED, subject).ok_or_else(|| {
         let detail = format!("{subject:?} does not begin with {RUN_COMPLETED}");
-        Rejection::of_field(Code::SubjectInvalid, "subject", detail)
+        Rejection::of_field(DeadLetterCode::SubjectInvalid, "subject", detail)
     })?;
     let [tenant, workflow] = tokens[..] else {
         let detail = format!(
             "{subject:?} has {} tokens after {RUN_COMPLETED}; tenant and workflow are wanted",
             tokens.len()
         );
-        return Err(Rejection::of_field(Code::SubjectInvalid, "subject", detail));
+        return Err(Rejection::of_field(DeadLetterCode::SubjectInvalid, "subject", detail));
     };
     let tenant = parse_token(tenant, "subject.tenant", |text| Tenant::new(text).map_err(|e| e.to_string()))?;
     let workflow =
@@ -71,9 +71,9 @@ pub fn parse_run_completed(subject: &str) -> Result<WorkflowKey, Rejection> {
     Ok(WorkflowKey { tenant, workflow })
 }
 
-/// Parses tenant and event from the subject of a GitHub event. Fails with [`Code::SubjectInvalid`].
+/// Parses tenant and event from the subject of a GitHub event. Fails with [`DeadLetterCode::SubjectInvalid`].
 pub fn parse_github(subject: &str) -> Result<(Tenant, String), Rejection> {
-    let invalid = |detail: String| Rejection::of_field(Code::SubjectInvalid, "subject", detail);
+    let invalid = |detail: String| Rejection::of_field(DeadLetterCode::SubjectInvalid, "subject", detail);
     let tokens = tokens_below(GITHUB, subject)
         .ok_or_else(|| invalid(format!("{subject:?} does not begin with {GITHUB}")))?;
     let [tenant, event] = tokens[..] else {
@@ -86,8 +86,10 @@ pub fn parse_github(subject: &str) -> Result<(Tenant, String), Rejection> {
     Ok((tenant, parse_token(event, "subject.event", Ok)?))
 }
 
-/// Parses the owner of a message as far as its subject allows. A dead letter is listed under this owner.
+/// Parses the owner of a message from its subject, as far as possible. A dead letter is listed under this
+/// owner.
 pub fn parse_owner(subject: &str) -> (Option<Tenant>, Option<Workflow>) {
+    // The second token of a GitHub event is the kind of event, not a workflow.
     if let Some([tenant, ..]) = tokens_below(GITHUB, subject).as_deref() {
         return (decode_token(tenant).ok().and_then(|text| Tenant::new(text).ok()), None);
     }
@@ -104,14 +106,14 @@ pub fn parse_owner(subject: &str) -> (Option<Tenant>, Option<Workflow>) {
     (tenant, workflow)
 }
 
-/// Returns the name of a body in the object store, which consists of the tenant's prefix and the SHA-256 of the
-/// body's bytes in lower-case hex.
+/// Returns the name of a body in the object store: the tenant's prefix and the SHA-256 of the body's bytes in
+/// lower-case hex.
 pub fn body_name(tenant: &Tenant, sha256: &str) -> String {
     format!("{}/{sha256}", encode_token(tenant.as_str()))
 }
 
 /// Returns the tenant that owns a body; `None` unless the name is a [`body_name`] with the object's own hash.
-/// Code that accepts a reference from outside has to compare the result with the subject's tenant.
+/// Code that accepts a reference from outside must compare the result with the subject's tenant.
 pub fn body_owner(object: &ObjectRef) -> Option<Tenant> {
     let (token, sha256) = object.name.split_once('/')?;
     if !is_sha256(sha256) || sha256 != object.sha256 {
@@ -120,7 +122,7 @@ pub fn body_owner(object: &ObjectRef) -> Option<Tenant> {
     Tenant::new(decode_token(token).ok()?).ok()
 }
 
-/// Returns whether a text is a SHA-256 in lower-case hex.
+/// Returns `true` if the text is a SHA-256 in lower-case hex.
 pub(crate) fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
@@ -140,8 +142,8 @@ pub fn encode_token(name: &str) -> String {
     token
 }
 
-/// Decodes one token of a subject. Fails unless [`encode_token`] could have written it; the error says what is
-/// wrong.
+/// Decodes one token of a subject. Fails with the problem if [`encode_token`] could not have written the
+/// token.
 pub fn decode_token(token: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(token.len());
     let mut rest = token.as_bytes();
@@ -199,7 +201,7 @@ fn parse_token<T>(
 ) -> Result<T, Rejection> {
     decode_token(token)
         .and_then(make)
-        .map_err(|problem| Rejection::of_field(Code::SubjectInvalid, path, problem))
+        .map_err(|problem| Rejection::of_field(DeadLetterCode::SubjectInvalid, path, problem))
 }
 
 const fn is_plain(byte: u8) -> bool {
@@ -252,7 +254,7 @@ mod tests {
             ("retro.run.completed.a.=0A", "subject.workflow", "control character"),
         ] {
             let rejection = parse_run_completed(subject).unwrap_err();
-            assert_eq!(rejection.code, Code::SubjectInvalid, "{subject}");
+            assert_eq!(rejection.code, DeadLetterCode::SubjectInvalid, "{subject}");
             assert_eq!(rejection.path.as_deref(), Some(path), "{subject}");
             assert!(rejection.detail.contains(problem), "{subject}: {}", rejection.detail);
         }

@@ -1,5 +1,5 @@
-//! Test support for this and other crates, behind the feature `testing`: the table of bad input, and the
-//! properties of parsing that the fuzz targets check and an ordinary test replays.
+//! Provides test support for this and other crates, behind the feature `testing`: the table of bad input, and
+//! the properties of parsing that fuzz targets check and an ordinary test replays.
 
 pub mod bad;
 #[cfg(test)]

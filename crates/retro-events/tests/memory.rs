@@ -1,6 +1,7 @@
-//! Memory limit of parsing a message: 64 KiB, plus sixteen times the first MiB of its decompressed size and
-//! four times the rest. The inputs are texts that are small and become large as trees of values, in every place
-//! where a message may contain them. The memory of the whole process is counted, so this file has only one test.
+//! Tests the memory limit of parsing a message: 64 KiB, plus sixteen times the first MiB of its decompressed
+//! size and four times the rest. The inputs are small texts that become large trees of values, in every place
+//! where a message may contain them. The memory of the whole process is counted, so this file has only one
+//! test.
 
 use std::io::Write as _;
 
@@ -23,8 +24,8 @@ fn budget(bytes: usize) -> usize {
     64 * KIB + 16 * bytes.min(MIB) + 4 * bytes.saturating_sub(MIB)
 }
 
-/// Builds a text of about this size: `open`, as many copies of `item` as fit, `close`. `#` in an item is
-/// replaced by its number.
+/// Builds a text of about this size: `open`, as many copies of `item` as fit, and `close`. `#` in an item is
+/// replaced by the number of the copy.
 fn repeated(bytes: usize, open: &str, item: &str, close: &str) -> String {
     let mut text = String::with_capacity(bytes + item.len() + close.len());
     text.push_str(open);
@@ -40,7 +41,7 @@ fn repeated(bytes: usize, open: &str, item: &str, close: &str) -> String {
     text
 }
 
-/// Returns values of about this size whose trees are large for their text.
+/// Returns values of about this size whose trees are large compared to their text.
 fn bombs(bytes: usize) -> Vec<(&'static str, String)> {
     vec![
         ("empty objects", repeated(bytes, "[", "{}", "]")),
@@ -115,15 +116,15 @@ const PLACES: [&str; 13] = [
     "content",
 ];
 
-/// The parts of an event that use the most memory.
+/// Places in an event that use the most memory.
 const DENSE: [&str; 4] = ["steps", "calls", "arguments", "results"];
 
 /// A turn with little text and many fields: 165 bytes and 17 values and keys.
 const CROWDED_TURN: &str = r#"{"source":"agent","message":"a","tool_calls":[{"tool_call_id":"c#","function_name":"f","arguments":{"a":"b"}}],"observation":{"results":[{"source_call_id":"c#","content":"c"}]}}"#;
 
-/// Values of this size that are within the limits, or exceed them late.
+/// Returns values of about this size that are within the limits, or exceed them only at the end.
 fn large_bombs(bytes: usize) -> Vec<(&'static str, String, &'static str)> {
-    // Three values and keys in 48 bytes: 16 MiB of them hold exactly as many as are allowed.
+    // Three values and keys in 48 bytes: 16 MiB of them contain exactly as many as are allowed.
     let sparse = format!(r#"{{"a":"{}"}}"#, "x".repeat(40));
     vec![
         ("as many values as are taken", repeated(bytes, "[", &sparse, "]"), "arguments"),

@@ -1,4 +1,4 @@
-//! The implementation behind the feature `armed`, for builds under test.
+//! Implements fault injection for builds under test, behind the feature `armed`.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -9,15 +9,15 @@ use nix::unistd::Pid;
 
 use crate::{Guard, Label, Poison, Side};
 
-/// Source of the configuration that says at which point the process crashes or stops.
+/// Source of the trigger that makes the process crash or stop.
 enum TriggerSource {
     /// The environment variable, whose value applies for the lifetime of the process.
     Variable(CrossingTrigger),
-    /// A file, which is read at each crossing while it exists.
+    /// A file, which is read at each crossing as long as it exists.
     File(PathBuf),
 }
 
-/// Point at which the process crashes or stops, with the number of the crossing that triggers it.
+/// Point at which the process crashes or stops, and the number of the crossing that triggers it.
 struct CrossingTrigger {
     label: Label,
     side: Side,
@@ -61,7 +61,7 @@ pub(crate) fn is_broken(guard: Guard) -> bool {
     }) == Some(guard)
 }
 
-/// A rule that poisons the messages of one handler.
+/// A rule that poisons messages of one handler.
 struct PoisonRule {
     handler: String,
     poison: Poison,
@@ -69,8 +69,8 @@ struct PoisonRule {
     text: String,
 }
 
-/// Size of each allocation of a poisoned handler, in bytes. It is large, so that a memory limit is reached soon.
-/// The memory is never written, so that without a limit only address space is used.
+/// Size of each allocation of a poisoned handler, in bytes: large, to reach a memory limit soon. The memory
+/// is never written, so without a limit only address space is used.
 const HOG_BYTES: usize = 64 * 1024 * 1024;
 
 pub(crate) fn apply_poison(who: &str, payload: &[u8]) {

@@ -22,8 +22,9 @@ macro_rules! words {
 }
 
 words! {
-    /// A durable step: a commit, a publication or an acknowledgement. The name begins with the component and ends
-    /// with the kind of step. Each label is crossed at one place of the program, or at one per database.
+    /// A durable step: a commit, a publication or an acknowledgement. The name begins with the component and
+    /// ends with the kind of step. Each label is crossed at one place in the program, or at one place per
+    /// database.
     pub enum Label {
         // Migrations and set-up.
         /// The SQLite file is created.
@@ -56,7 +57,7 @@ words! {
         // Runs, samples, investigations and retrospectives.
         /// The counter commits a batch of events.
         CountCommit = "count.commit",
-        /// The counter acknowledges the events.
+        /// The counter acknowledges a batch of events.
         CountAck = "count.ack",
         /// The sampler commits the sample of a window.
         SampleCommit = "sample.commit",
@@ -86,9 +87,9 @@ words! {
         WriteAck = "write.ack",
         // Reviews.
         /// The reviewer commits a batch of review events.
-        HearCommit = "hear.commit",
-        /// The reviewer acknowledges the events.
-        HearAck = "hear.ack",
+        RecordEventsCommit = "record_events.commit",
+        /// The reviewer acknowledges a batch of review events.
+        RecordEventsAck = "record_events.ack",
         /// The reviewer commits its decisions about a pull request, with the message to the writer.
         ReviewCommit = "review.commit",
         /// The writer closes a rule batch with its changes and report.
@@ -102,78 +103,78 @@ words! {
         /// The tracker commits an event about a pull request.
         TrackCommit = "track.commit",
         /// The tracker commits the pull requests of runs.
-        FollowCommit = "follow.commit",
+        TrackRunsCommit = "track_runs.commit",
         /// The tracker acknowledges an event.
         TrackAck = "track.ack",
         // Dead letters.
         /// An attempt is counted before the handler runs.
         AttemptCommit = "attempt.commit",
         /// The attempts at a message that was eventually handled are deleted.
-        AttemptForgetCommit = "attempt.forget.commit",
+        AttemptDeleteCommit = "attempt.delete.commit",
         /// A failed attempt is recorded with its reason.
         FailureCommit = "failure.commit",
         /// A message is negatively acknowledged, to be redelivered later.
-        PutOffNak = "put_off.nak",
+        DeferNak = "defer.nak",
         /// A message is stored as a dead letter.
-        BuryCommit = "bury.commit",
+        DeadLetterCommit = "dead_letter.commit",
         /// A message stored as a dead letter is acknowledged.
-        BuryAck = "bury.ack",
+        DeadLetterAck = "dead_letter.ack",
         /// The replay of a failed retrospective's dead letter opens the next retrospective.
         ReopenCommit = "reopen.commit",
-        /// A person edits a dead letter.
-        MendCommit = "mend.commit",
-        /// A person requests a replay.
+        /// An operator edits a dead letter.
+        EditCommit = "edit.commit",
+        /// An operator requests a replay.
         ReplayCommit = "replay.commit",
-        /// A person discards dead letters.
+        /// An operator discards dead letters.
         DiscardCommit = "discard.commit",
-        /// A person starts a batch of replays.
+        /// An operator starts a batch of replays.
         BatchStartCommit = "batch.start.commit",
         /// A batch starts replays, or ends.
         BatchStepCommit = "batch.step.commit",
-        /// A person cancels a batch.
+        /// An operator cancels a batch.
         BatchCancelCommit = "batch.cancel.commit",
         /// The relay publishes a replay.
         ReplayPublish = "replay.publish",
         /// The relay marks a replay as sent.
         ReplayMarkCommit = "replay.mark.commit",
-        /// The broker does not accept a replay, so its dead letter is open again.
+        /// A replay that the broker does not accept is recorded, and its dead letter is open again.
         ReplayRefuseCommit = "replay.refuse.commit",
         /// The outcome of a replay is stored.
-        SettleCommit = "settle.commit",
-        /// A person's action on dead letters is recorded in the audit log.
-        NoteCommit = "note.commit",
+        ReplayOutcomeCommit = "replay.outcome.commit",
+        /// An operator's action on dead letters is recorded in the audit log.
+        AuditCommit = "audit.commit",
         // Stream checks.
         /// An observation of a stream is stored; the outbox sends its messages to a recreated stream again.
-        LookCommit = "look.commit",
+        StreamCheckCommit = "stream_check.commit",
         /// The identities of waiting messages are stored.
-        NameWaitingCommit = "name.waiting.commit",
-        /// A person closes losses.
+        StreamPendingCommit = "stream_pending.commit",
+        /// An operator closes losses.
         CloseLossesCommit = "close.losses.commit",
         /// A process begins to reconcile a stream with what was handled.
-        CompareCommit = "compare.commit",
+        ReconcileBeginCommit = "reconcile.begin.commit",
         /// The position up to which a stream is reconciled is stored.
-        CheckedCommit = "checked.commit",
+        ReconcileCommit = "reconcile.commit",
         // Agents.
         /// The gateway records the memories presented to a run.
         PresentedCommit = "presented.commit",
         /// The gateway records that a run opened a memory.
         ReadCommit = "read.commit",
         /// A request with an idempotency key begins.
-        RequestBeginCommit = "request.begin.commit",
+        IdempotencyBeginCommit = "idempotency.begin.commit",
         /// The response to a request is stored, or its idempotency key is released.
-        RequestEndCommit = "request.end.commit",
+        IdempotencyEndCommit = "idempotency.end.commit",
         /// Old responses are deleted.
-        RequestForgetCommit = "request.forget.commit",
+        IdempotencyPurgeCommit = "idempotency.purge.commit",
         // People.
-        /// A person triggers a retrospective over named runs.
+        /// An operator triggers a retrospective over named runs.
         TriggerCommit = "trigger.commit",
-        /// A person decides about a proposal.
-        DecideCommit = "decide.commit",
-        /// A person promotes a rule.
+        /// An operator decides about a proposal.
+        ProposalCommit = "proposal.commit",
+        /// An operator promotes a rule.
         PromoteCommit = "promote.commit",
-        /// A person deletes a memory.
+        /// An operator deletes a memory.
         DeleteCommit = "delete.commit",
-        /// A person cancels a retrospective.
+        /// An operator cancels a retrospective.
         CancelCommit = "cancel.commit",
         // Retention.
         /// Old bodies are dropped.
@@ -190,14 +191,14 @@ words! {
         PurgeAttemptsCommit = "purge.attempts.commit",
         // Embeddings.
         /// Embeddings of memories are stored.
-        KeepVectorsCommit = "keep.vectors.commit",
+        StoreEmbeddingsCommit = "store.embeddings.commit",
         /// Embeddings by embedders no longer in use are deleted.
-        ForgetVectorsCommit = "forget.vectors.commit",
+        PurgeEmbeddingsCommit = "purge.embeddings.commit",
     }
 }
 
 words! {
-    /// Side of the step on which the process dies.
+    /// Side of the step at which the process dies or stops.
     pub enum Side {
         /// Before the step is requested.
         Before = "before",
@@ -207,7 +208,7 @@ words! {
 }
 
 words! {
-    /// A safeguard of the program that a test can disable, to prove that the checker notices.
+    /// A safeguard of the program that a test can disable to prove that the checker notices.
     pub enum Guard {
         /// Recognises an event that was handled before.
         Inbox = "inbox",
@@ -218,7 +219,7 @@ words! {
         /// Marks a message as sent only after the broker confirmed it.
         Outbox = "outbox",
         /// Prevents a message from getting a second dead letter when it is stored again.
-        LetterId = "letter_id",
+        DeadLetterId = "dead_letter_id",
     }
 }
 
@@ -236,7 +237,7 @@ words! {
     }
 }
 
-/// Marks a point that the process crosses. A test can make the process die or stop here.
+/// Marks a point that the process crosses, where a test can make it die or stop.
 #[inline]
 pub fn cross_point(label: Label, side: Side) {
     #[cfg(feature = "armed")]
@@ -254,7 +255,8 @@ pub async fn run_step<T, E>(label: Label, step: impl Future<Output = Result<T, E
     Ok(done)
 }
 
-/// Marks that a handler (a consumer's name, or `engine`) begins to handle a message, which a test may have poisoned.
+/// Applies the poison if a test poisoned this message for the handler. Called before the message is handled.
+/// `handler` is the name of a consumer, or `engine`.
 #[inline]
 pub fn apply_poison(handler: &str, payload: &[u8]) {
     #[cfg(feature = "armed")]
@@ -273,7 +275,7 @@ pub fn clock_offset_s() -> i64 {
     0
 }
 
-/// Returns `true` when a test disabled this guard; always `false` without the feature `armed`.
+/// Returns `true` if a test disabled this guard; always `false` without the feature `armed`.
 #[inline]
 pub fn is_broken(guard: Guard) -> bool {
     #[cfg(feature = "armed")]

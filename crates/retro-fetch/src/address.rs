@@ -1,8 +1,8 @@
-//! Classifies IP addresses, because bodies may be fetched only from addresses of the public internet.
+//! Classifies IP addresses: bodies may be fetched only from public ones.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 blocks that are not public, with the lengths of their prefixes, from RFC 6890 and IANA's registry.
+/// IPv4 blocks that are not public, with their prefix lengths, from RFC 6890 and the IANA registry.
 const NON_PUBLIC_V4: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),        // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),       // private
@@ -22,8 +22,8 @@ const NON_PUBLIC_V4: [(Ipv4Addr, u32); 16] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, broadcast
 ];
 
-/// IPv6 blocks within 2000::/3 that are not public, or that embed an IPv4 address, which would have to be
-/// checked again. Nothing outside of 2000::/3 is public: loopback, mapped and translated IPv4, unique local,
+/// IPv6 blocks within 2000::/3 that are not public, or that embed an IPv4 address, which would need a check
+/// of its own. Nothing outside 2000::/3 is public: loopback, mapped and translated IPv4, unique local,
 /// link-local, multicast.
 const NON_PUBLIC_V6: [(Ipv6Addr, u32); 4] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments; Teredo
@@ -33,7 +33,7 @@ const NON_PUBLIC_V6: [(Ipv6Addr, u32); 4] = [
 ];
 const GLOBAL_UNICAST_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// Returns whether an address belongs to the public internet.
+/// Returns `true` if an address is on the public internet.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !NON_PUBLIC_V4.iter().any(|block| is_in_v4_block(address, *block)),
@@ -45,6 +45,7 @@ pub fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_in_v4_block(address: Ipv4Addr, (block, length): (Ipv4Addr, u32)) -> bool {
+    // A length of 0 would overflow the shift; no block has it.
     (address.to_bits() ^ block.to_bits()) >> (32 - length) == 0
 }
 

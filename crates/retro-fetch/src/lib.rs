@@ -22,14 +22,14 @@ pub use network::{Network, SystemNetwork};
 
 use request::HostResponse;
 
-/// Maximum number of redirects that are followed: one to a host's canonical name, one to its file storage,
-/// and one spare.
+/// Maximum number of redirects to follow: one to the canonical name of a host, one to its file storage, and a
+/// spare.
 pub const REDIRECTS_MAX: usize = 3;
 
-/// Bounds of one fetch. The defaults suit production; tests shorten them.
+/// Bounds of one fetch. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchBounds {
-    /// Largest body, in bytes.
+    /// Maximum size of a body, in bytes.
     pub body_bytes_max: usize,
     /// Timeout of the whole fetch, including redirects.
     pub total_timeout: Duration,
@@ -47,7 +47,7 @@ impl Default for FetchBounds {
     }
 }
 
-/// Fetches bodies from allowed hosts.
+/// Fetches trajectories of runs from allowed hosts.
 pub struct Fetcher {
     hosts: DatarefHosts,
     network: Arc<dyn Network>,
@@ -56,13 +56,14 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Creates a fetcher over the system's network that trusts Mozilla's root certificates.
+    /// Creates a fetcher that uses the system's network and trusts Mozilla's root certificates.
     pub fn new(hosts: DatarefHosts) -> Self {
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         Self::with_network(Arc::new(SystemNetwork), roots, hosts, FetchBounds::default())
     }
 
-    /// Creates a fetcher over another network, with other root certificates and bounds. All checks still apply.
+    /// Creates a fetcher with another network, other root certificates and other bounds. All checks still
+    /// apply.
     pub fn with_network(
         network: Arc<dyn Network>,
         roots: RootCertStore,
@@ -83,6 +84,8 @@ impl Fetcher {
             .check_address(&body.url)
             .map_err(|problem| FetchError::gone(format!("its address {problem}")))?;
         for _ in 0..=REDIRECTS_MAX {
+            // Every redirect target is checked like the first URL, or an allowed host could lead to any
+            // other.
             match self.request_once(&address).await? {
                 HostResponse::Body(bytes) => return verify_hash(bytes, body),
                 HostResponse::Redirect(location) => address = self.check_redirect(&address, &location)?,
@@ -110,6 +113,7 @@ impl BodyFetcher for Fetcher {
             .await
             .unwrap_or_else(|_| Err(late()));
         fetched.map_err(|problem| match problem {
+            // Errors reach logs, so they contain the URL without its query, which may grant access.
             FetchError::Gone(problem) => ObjectError::Gone { name: body.display_url().to_owned(), problem },
             FetchError::Unavailable(problem) => {
                 ObjectError::Unavailable(format!("{}: {problem}", body.display_url()))
@@ -121,7 +125,7 @@ impl BodyFetcher for Fetcher {
 /// Reason why a body was not fetched.
 #[derive(Debug)]
 enum FetchError {
-    /// The body cannot be fetched, and a retry does not help.
+    /// The body cannot be fetched, and a retry would not help.
     Gone(String),
     /// The body cannot be fetched now, but a retry may help.
     Unavailable(String),

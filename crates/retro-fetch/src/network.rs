@@ -1,4 +1,4 @@
-//! The two operations that fetching needs from the network, as a port that tests implement.
+//! Network operations that fetching needs, as a port that tests replace.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use async_trait::async_trait;
 use tokio::net::TcpStream;
 
-/// Resolves names and opens connections.
+/// Resolves host names and opens connections.
 #[async_trait]
 pub trait Network: Send + Sync + 'static {
-    /// Resolves the addresses of a host, in the order in which they are to be tried.
+    /// Resolves the addresses of a host, in the order in which to try them.
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 
-    /// Connects to exactly this address.
+    /// Connects to exactly this address, without another resolution.
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream>;
 }
 

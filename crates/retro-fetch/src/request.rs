@@ -1,4 +1,4 @@
-//! Sends one HTTPS request: resolves the host, checks its addresses, connects and sends.
+//! Sends one HTTPS request: resolves the host, checks its addresses, connects, and reads the response.
 
 use std::net::SocketAddr;
 
@@ -16,12 +16,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{FetchError, Fetcher, is_public};
 
-/// Maximum number of addresses of a host that are tried.
+/// Maximum number of addresses to try per host.
 const ADDRESSES_MAX: usize = 4;
-/// Largest response head, in bytes: as large as the request head that most servers accept.
+/// Maximum size of a response head, in bytes: the size of request head that most servers accept.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// Response of a host.
+/// Usable response of a host.
 pub(crate) enum HostResponse {
     /// The complete body of a successful response.
     Body(Bytes),
@@ -38,14 +38,14 @@ impl Fetcher {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(FetchError::unavailable)?;
-        // Dropping this handle ends the connection together with the request, even when the fetch is cancelled.
+        // Dropping this handle closes the connection, even if the fetch is cancelled.
         let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
         let answer = sender.send_request(build_request(at)?).await.map_err(FetchError::unavailable)?;
         self.interpret_response(answer).await
     }
 
-    /// Connects to an address that was checked instead of the host name. Resolving the name again could return
-    /// another address, which would not be checked.
+    /// Connects to a checked address instead of the host name. Resolving the name again could return another,
+    /// unchecked address.
     async fn connect_to_host(&self, at: &AllowedUrl) -> Result<TlsStream<TcpStream>, FetchError> {
         let host = at.url().host_str().unwrap_or_default();
         let port = at.url().port_or_known_default().unwrap_or(443);
@@ -54,8 +54,7 @@ impl Fetcher {
         let addresses = self.network.resolve(host, port).await;
         let addresses =
             addresses.map_err(|error| FetchError::Unavailable(format!("its host is not found: {error}")))?;
-        // A single internal address makes the host refused, because a later attempt could connect to that
-        // address.
+        // One internal address is enough to refuse the host, because another attempt could connect to it.
         if let Some(internal) = addresses.iter().find(|address| !is_public(address.ip())) {
             return Err(FetchError::gone(format!(
                 "its host is at {}, which is not of the open internet",
@@ -116,6 +115,7 @@ impl Fetcher {
         let bytes_max = self.bounds.body_bytes_max;
         let too_large =
             || FetchError::gone(format!("it is larger than the {bytes_max} bytes that are taken"));
+        // Refuses an oversized body before reading it. The announced length may still be wrong.
         let announced = answer
             .headers()
             .get(header::CONTENT_LENGTH)
@@ -123,7 +123,7 @@ impl Fetcher {
         if announced.is_some_and(|announced| announced > bytes_max as u64) {
             return Err(too_large());
         }
-        // A chunked body announces no length, so the bytes are counted as they arrive.
+        // A chunked body has no announced length, so its bytes are counted as they arrive.
         let (mut body, mut bytes) = (answer.into_body(), BytesMut::new());
         while let Some(frame) = body.frame().await {
             let Ok(piece) = frame.map_err(FetchError::unavailable)?.into_data() else { continue };
@@ -136,7 +136,7 @@ impl Fetcher {
     }
 }
 
-/// Builds the request. It carries no credentials, no cookies and no referrer.
+/// Builds the request, without credentials, cookies or a referrer.
 fn build_request(at: &AllowedUrl) -> Result<Request<Empty<Bytes>>, FetchError> {
     let url = at.url();
     let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
@@ -144,7 +144,7 @@ fn build_request(at: &AllowedUrl) -> Result<Request<Empty<Bytes>>, FetchError> {
     Request::get(path)
         .header(header::HOST, host)
         .header(header::ACCEPT, "application/json")
-        // The promised hash is of the uncompressed bytes.
+        // The hash in the reference is that of the uncompressed bytes.
         .header(header::ACCEPT_ENCODING, "identity")
         .header(header::USER_AGENT, concat!("retrospect/", env!("CARGO_PKG_VERSION")))
         .body(Empty::new())

@@ -1,4 +1,4 @@
-//! Serves context and memory reads to agents, independent of the transport.
+//! Serves context and memories to agents, independent of the transport.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use tracing::warn;
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, Recording};
 use crate::{rules, tokens};
 
-/// Default time limit of an answer to an agent, in milliseconds. A healthy database answers in about 1 ms. An
-/// agent's step takes seconds, so a delay of a fifth of a second is not noticed, and memories are not worth a
+/// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
+/// agent's step takes seconds, so a delay of a fifth of a second goes unnoticed, and memories are not worth a
 /// longer wait.
 pub const CONTEXT_TIMEOUT_MS: u64 = 200;
 
-/// Maximum number of concurrent database reads, which is the number of connections in the agents' pool.
+/// Maximum number of concurrent database reads, equal to the number of connections in the agents' pool.
 const READS_MAX: usize = AGENT_CONNECTIONS_MAX as usize;
-/// Maximum number of concurrent database reads of one tenant; further reads of the tenant wait.
+/// Maximum number of concurrent database reads per tenant. Further reads of the tenant wait.
 const TENANT_READS_MAX: usize = READS_MAX - 2;
 /// Maximum number of concurrent recordings. A healthy database completes about this many within
-/// [`CONTEXT_TIMEOUT_MS`]; further recordings would not finish in time and are not started.
+/// [`CONTEXT_TIMEOUT_MS`]; further ones would time out and are not started.
 const RECORDINGS_MAX: usize = 128;
-/// Maximum number of concurrent recordings of one tenant.
+/// Maximum number of concurrent recordings per tenant.
 const TENANT_RECORDINGS_MAX: usize = 96;
 
-/// The service behind the agents' API. Cheap to clone.
+/// Serves the agents' API from the store. Cheap to clone.
 #[derive(Clone)]
 pub struct Gateway {
     store: Arc<dyn RecallStore>,
@@ -42,8 +42,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Creates a gateway that answers within [`CONTEXT_TIMEOUT_MS`]. Unless this process has already done so, it
-    /// loads the tokenizer's vocabulary and compiles the screen's patterns, which takes some tenths of a second.
+    /// Creates a gateway that responds within [`CONTEXT_TIMEOUT_MS`]. The first call in a process loads the
+    /// tokenizer's vocabulary and compiles the screening patterns, which takes a few tenths of a second.
     pub fn new(store: Arc<dyn RecallStore>, policies: Arc<dyn Policies>) -> Self {
         tokens::count_tokens("");
         rules::compile_screen();
@@ -52,14 +52,14 @@ impl Gateway {
         Self { store, policies, timeout: Duration::from_millis(CONTEXT_TIMEOUT_MS), reads, recordings }
     }
 
-    /// Returns the gateway with another time limit on its answers.
+    /// Returns the gateway with a different response timeout.
     pub fn with_timeout(self, patience: Duration) -> Self {
         Self { timeout: patience, ..self }
     }
 
-    /// Returns the context of the next run of a step. Never fails: when the database is down or slow, the
-    /// answer is empty and contains the reason. With a run id, the memories are recorded as presented to that
-    /// run, once per run, even if the request is repeated.
+    /// Returns the context for the next run of a step. Never fails: if the database is down or slow, the
+    /// response is empty and gives the reason. If the request contains a run id, the memories are recorded as
+    /// presented to that run, only once even if the request is repeated.
     pub async fn context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
         let started = Instant::now();
         let answer = self.select_context(tenant, request).await;
@@ -68,6 +68,7 @@ impl Gateway {
     }
 
     async fn select_context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
+        // One deadline for both reads and the recording, so the agent waits no longer than the timeout.
         let deadline = Instant::now() + self.timeout;
         let key = WorkflowKey { tenant: tenant.clone(), workflow: request.workflow };
         let run = request.run_id.as_ref();
@@ -88,7 +89,7 @@ impl Gateway {
                 match self.read_in_turn(deadline, tenant, reading).await {
                     Ok(candidates) => Some(rules::select_rules(candidates, &request.paths, &policy)),
                     Err(reason) => {
-                        // When reading the rules fails, only the rules are missing, not the memories.
+                        // A failure to read the rules must not discard the memories.
                         warn!(reason = reason.as_str(), "context: answered without rules: {reason}");
                         None
                     }
@@ -97,11 +98,11 @@ impl Gateway {
         };
         let presented = recall.memories.iter().chain(rules.iter().flat_map(|rules| &rules.rules));
         let ids: Vec<MemoryId> = presented.map(|memory| memory.id).collect();
-        let found = if ids.is_empty() { "nothing_eligible" } else { "given" };
+        let found = if ids.is_empty() { "nothing_eligible" } else { "answered" };
         retro_meter::CONTEXT_ANSWERS.add(1, [found]);
         let (recorded, reason) = self.record_presentation(deadline, &key, run, &ids).await;
-        let Recall { memories, text, tokens, left_out } = recall;
-        ContextAnswer { memories, text, tokens, left_out, rules, recorded, reason }
+        let Recall { memories, text, tokens, omitted } = recall;
+        ContextAnswer { memories, text, tokens, omitted, rules, recorded, reason }
     }
 
     async fn record_presentation(
@@ -128,9 +129,9 @@ impl Gateway {
         recorded
     }
 
-    /// Returns one memory of the tenant in full and records it as read when a run is given. Fails only when `name`
-    /// matches no memory of the tenant, or several; memories of other tenants are ignored. `workflow` is the run's
-    /// workflow, by default that of the memory.
+    /// Returns one memory of the tenant in full and, if a run is given, records it as read. `workflow` is the
+    /// run's workflow and defaults to the memory's. Fails only if `name` matches no memory of the tenant or
+    /// several; memories of other tenants are ignored.
     pub async fn read_memory(
         &self,
         tenant: &Tenant,
@@ -148,13 +149,14 @@ impl Gateway {
                 return Ok(MemoryAnswer { memory: None, recorded, reason });
             }
         };
+        // Checked before the recording: a withheld rule does not count as read.
         if let Some(why) = rules::withheld_reason(&memory) {
             warn!(memory.id = %memory.id, "rule {} is withheld: {why}", memory.id);
             let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
             let reason = Some(format!("the rule is withheld: {why}"));
             return Ok(MemoryAnswer { memory: None, recorded, reason });
         }
-        // A rule belongs to no workflow, so reading it is recorded only under the run's own.
+        // A rule belongs to no workflow, so its read can be recorded only under the run's workflow.
         let workflow = workflow.or_else(|| memory.scope.workflow().cloned());
         let (recorded, reason) = match (run, workflow) {
             (None, _) => (Recording::Preview, Some("no run was named, so nothing is recorded".to_owned())),
@@ -189,8 +191,9 @@ impl Gateway {
         })
     }
 
-    /// Records which memories were presented to a run or read by it, unless too many recordings are in progress for
-    /// this one to finish in time. The bound also limits the resources that hanging recordings can hold.
+    /// Records that memories were presented to a run or read by it, unless too many recordings are in
+    /// progress for another one to finish in time. The limit also bounds the resources that hanging
+    /// recordings use.
     async fn record_in_time(
         &self,
         deadline: Instant,
@@ -199,7 +202,7 @@ impl Gateway {
         recording: impl Future<Output = retro_store::Result<()>>,
     ) -> (Recording, Option<String>) {
         let recorded = match self.recordings.try_acquire(&key.tenant) {
-            // The permit is held for the whole recording.
+            // The permit is kept until the recording ends or times out.
             Some(_turn) => self.run_in_time(deadline, recording).await,
             None => Err("too many recordings are in progress".to_owned()),
         };
@@ -212,8 +215,7 @@ impl Gateway {
         }
     }
 
-    /// Runs a database read as soon as the tenant has a permit, so that a busy tenant does not take all
-    /// connections.
+    /// Reads from the database once the tenant has a permit, so a busy tenant cannot take all connections.
     async fn read_in_turn<T>(
         &self,
         deadline: Instant,
@@ -232,7 +234,7 @@ impl Gateway {
         deadline: Instant,
         asking: impl Future<Output = retro_store::Result<T>>,
     ) -> Result<T, String> {
-        // The future is dropped at the deadline: a write may still have arrived.
+        // Dropping the future at the deadline does not undo a write that has already reached the database.
         match timeout_at(deadline, asking).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err(format!("the database did not answer within {} ms", self.timeout.as_millis())),

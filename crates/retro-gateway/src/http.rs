@@ -1,4 +1,4 @@
-//! HTTP routes of the agents' API.
+//! Defines the HTTP routes of the agents' API.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use crate::gateway::Gateway;
 use crate::intake::{self, IngestService};
 
 /// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz` and
-/// `/metrics`. The caller merges them with other routes and passes them to [`retro_http::serve`].
+/// `/metrics`. The caller merges them with its other routes and passes the result to [`retro_http::serve`].
 pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
     agent_routes()
         .with_state(gateway)
@@ -24,13 +24,13 @@ pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> 
         .merge(health_routes(probes))
 }
 
-/// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/{id}` and health.
-/// [`retro_http::serve_not_ready`] answers all other routes.
+/// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/{id}` and health. All other
+/// routes are left to [`retro_http::serve_not_ready`].
 pub fn build_not_ready_router(gateway: Gateway, probes: Probes) -> Api {
     agent_routes().with_state(gateway).merge(health_routes(probes))
 }
 
-/// Returns the routes of [`build_router`] without their state, for the OpenAPI document.
+/// Returns the routes of [`build_router`] without state, for generating the OpenAPI document.
 pub fn describe_api() -> Api {
     agent_routes()
         .into_description()
@@ -57,15 +57,15 @@ async fn context(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct MemoryQuery {
-    /// Id of the run that reads the memory; without it nothing is recorded.
+    /// Id of the run that reads the memory. Without it, nothing is recorded.
     #[param(value_type = Option<String>)]
     run: Option<RunId>,
-    /// Workflow of the run; by default that of the memory.
+    /// Workflow of the run; defaults to the memory's workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
 }
 
-/// Returns one memory in full and records it as read when a run is named.
+/// Returns one memory in full and, if a run is given, records it as read.
 #[utoipa::path(get, path = "/v1/memories/{id}", tag = "agents",
     params(("id" = String, Path, description = "id of the memory, or at least its first 8 digits"), MemoryQuery),
     responses((status = 200, body = MemoryAnswer)))]

@@ -1,9 +1,9 @@
-//! Accepts finished runs. Each event is checked by the code that the counter uses, so that a mistake is
-//! reported immediately instead of becoming a dead letter. A large trajectory is stored in the object store.
-//! The answer is sent once the broker has everything on disk.
+//! Accepts finished runs over HTTP. Events are validated by the same code as in the counter, so a mistake is
+//! reported immediately instead of becoming a dead letter. Large trajectories go to the object store. The
+//! response is sent once the broker has stored everything on disk.
 //!
-//! The database is used only when the request has an idempotency key, so events are accepted while it is unavailable.
-//! Sending an event again is harmless: the counter counts a run once.
+//! The database is used only for requests with an idempotency key, so events are accepted even while it is
+//! unavailable. Sending an event again is harmless, because the counter counts a run once.
 
 mod answer;
 mod http;
@@ -12,7 +12,7 @@ mod schemas;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::json::{JsonBounds, JsonDocument, split_array};
 use retro_core::time::Clock;
@@ -27,17 +27,16 @@ use retro_http::{BodyBudget, Idempotency, TenantLimiter};
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
 pub(crate) use http::ingest_routes;
 
-/// Maximum size of a published event, in bytes: the broker's limit minus our few headers.
+/// Maximum size of a published event, in bytes: the broker's limit minus room for headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
 
 /// Maximum number of concurrent requests whose bodies have been read; most of them wait for the broker. This
-/// is half of a listener's connections, so that the other half stays available to agents when the broker
-/// hangs.
+/// is half of the listener's connections, so the other half stays available to agents if the broker hangs.
 const REQUESTS_MAX: usize = 256;
-/// Maximum number of concurrent requests of one tenant.
+/// Maximum number of concurrent requests per tenant, counted in the same way.
 const TENANT_REQUESTS_MAX: usize = 192;
 
-/// The service behind `POST /v1/events`.
+/// Validates and publishes the events of `POST /v1/events`.
 #[derive(Clone)]
 pub struct IngestService {
     intake: Arc<dyn IntakePublisher>,
@@ -49,7 +48,7 @@ pub struct IngestService {
     idempotency: Idempotency,
 }
 
-/// A reason why no event of a request was accepted.
+/// Reason why no event of a request was accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IngestError {
     /// The single event, or the batch as a whole, is invalid.
@@ -61,14 +60,14 @@ pub(crate) enum IngestError {
     /// The broker did not store the events, or did not confirm that it did.
     #[error(transparent)]
     Broker(#[from] IntakeError),
-    /// A trajectory could not be stored in the object store; nothing was published.
+    /// A trajectory could not be stored in the object store, so nothing was published.
     #[error(transparent)]
     Body(#[from] ObjectError),
 }
 
 impl IngestService {
-    /// Creates a service over its ports. `budget` bounds the bodies that are in memory at once; `idempotency` is used
-    /// only for requests with a key.
+    /// Creates a service over its ports. `budget` limits the total size of buffered bodies; `idempotency` is
+    /// used only for requests with a key.
     pub fn new(
         intake: Arc<dyn IntakePublisher>,
         objects: Arc<dyn ObjectStorage>,
@@ -88,12 +87,12 @@ impl IngestService {
         }
     }
 
-    /// Returns the service with these hosts allowed in `dataref`; without them every address is refused.
+    /// Returns the service with these hosts allowed in `dataref`. By default, no host is allowed.
     pub fn with_dataref_hosts(self, hosts: DatarefHosts) -> Self {
         Self { hosts, ..self }
     }
 
-    /// Accepts one event in structured or binary mode, of at most [`EVENT_BYTES_MAX`] bytes.
+    /// Accepts a single event in structured or binary mode, of at most [`EVENT_BYTES_MAX`] bytes.
     pub(crate) async fn ingest_event(
         &self,
         tenant: &Tenant,
@@ -106,8 +105,8 @@ impl IngestService {
         Ok(EventsAnswer { accepted: 1, refused: Vec::new() })
     }
 
-    /// Accepts a batch: a JSON array of at most [`INTAKE_EVENTS_MAX`] structured events. Invalid events are reported
-    /// by index; the others are stored together.
+    /// Accepts a batch: a JSON array of at most [`INTAKE_EVENTS_MAX`] structured events. Invalid events are
+    /// reported by index; the others are published together.
     pub(crate) async fn ingest_batch(
         &self,
         tenant: &Tenant,
@@ -119,7 +118,8 @@ impl IngestService {
             match self.check_batch_item(tenant, &text).await {
                 Ok(event) => events.push(event),
                 Err(IngestError::Refused(rejection)) => refused.push(RefusedEvent::new(index, rejection)),
-                // A failure of the object store fails the whole batch; the client sends it again.
+                // If the object store fails, nothing has been published yet, so the client can resend the
+                // whole batch.
                 Err(other) => return Err(other),
             }
         }
@@ -141,14 +141,15 @@ impl IngestService {
     async fn check_event(&self, tenant: &Tenant, envelope: Envelope) -> Result<ValidatedEvent, IngestError> {
         let event = run_completed::validate_envelope(envelope, tenant, self.clock.now(), &self.hosts)?;
         let event = self.upload_body(tenant, event).await?;
-        // Only after the upload is the size of the published event known.
+        // The size of the published event is known only after its trajectory has been moved to the object
+        // store.
         let payload = event.envelope.to_structured().payload;
         if payload.len() > PUBLISHED_BYTES_MAX {
             let detail = format!(
                 "{} bytes without the trajectory; at most {PUBLISHED_BYTES_MAX} are accepted",
                 payload.len()
             );
-            return Err(Rejection::of_message(Code::Oversized, detail).into());
+            return Err(Rejection::of_message(DeadLetterCode::Oversized, detail).into());
         }
         Ok(ValidatedEvent { key: WorkflowKey { tenant: tenant.clone(), workflow: event.workflow }, payload })
     }
@@ -157,7 +158,7 @@ impl IngestService {
         let Some(body) = event.body_to_upload() else { return Ok(event) };
         if body.len() > atif::BODY_BYTES_MAX {
             let detail = format!("{} bytes; at most {} are accepted", body.len(), atif::BODY_BYTES_MAX);
-            return Err(Rejection::of_field(Code::Oversized, "data.trajectory", detail).into());
+            return Err(Rejection::of_field(DeadLetterCode::Oversized, "data.trajectory", detail).into());
         }
         let object = self.objects.put(tenant, body).await?;
         Ok(event.with_object(&object))

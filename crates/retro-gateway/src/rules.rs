@@ -1,5 +1,5 @@
-//! Selects the rules of a repository. They are screened once more before an agent gets them, since a text
-//! that passed an earlier version of the screen may be classified as hostile now.
+//! Selects a repository's rules for an agent. Rules are screened again before an agent receives them, because
+//! a newer version of the screen may classify a text as hostile that an earlier one accepted.
 
 use retro_core::memory::{Memory, MemoryScope};
 use retro_core::policy::Policy;
@@ -9,13 +9,13 @@ use tracing::warn;
 use crate::answer::{PATHS_MAX, RulesAnswer};
 use crate::tokens;
 
-/// Compiles the screen's patterns unless this process has already done so. Otherwise the first request would spend
-/// its 200 ms on compiling them.
+/// Compiles the screening patterns if this process has not done so yet. Otherwise the first request would
+/// spend its 200 ms on compiling them.
 pub(crate) fn compile_screen() {
     let _ = is_instruction("Never unwrap in library code");
 }
 
-/// Returns whether a rule may be shown to an agent, judged by its title and the path that it applies to.
+/// Returns `true` if a rule may be shown to an agent, judging by its title and path.
 fn is_fit_for_agents(rule: &Memory) -> bool {
     let hostile = |text: &str| retro_screen::screen_text(text).is_hostile();
     let confined = match &rule.scope {
@@ -29,8 +29,8 @@ fn is_instruction(title: &str) -> bool {
     !retro_screen::screen_text(title).is_hostile() && retro_screen::validate_rule_title(title).is_ok()
 }
 
-/// Returns the reason why an agent may not open this memory, or `None` when it may. Agents get only the titles of
-/// rules, but anyone who knows an id may ask for the rule, and a rule's content is text from a review.
+/// Returns the reason why an agent may not open this memory, or `None` if it may. Context contains only the
+/// titles of rules, but anyone who knows an id can request the rule, whose content is text from a review.
 pub(crate) fn withheld_reason(memory: &Memory) -> Option<&'static str> {
     let MemoryScope::Repository { .. } = memory.scope else { return None };
     if memory.quarantine.is_some() {
@@ -41,8 +41,8 @@ pub(crate) fn withheld_reason(memory: &Memory) -> Option<&'static str> {
     hostile.then_some("its text is not fit for an agent")
 }
 
-/// Selects the rules for a run. Rules whose text is hostile, or is not an instruction about code, are
-/// withheld, counted and logged.
+/// Selects the rules for a run. Rules whose text is hostile or not an instruction about code are withheld,
+/// counted and logged.
 pub(crate) fn select_rules(
     mut candidates: Vec<RecallCandidate>,
     paths: &[String],
@@ -59,10 +59,10 @@ pub(crate) fn select_rules(
     });
     let withheld = found - candidates.len();
     retro_meter::RULES_BLOCKED.add(withheld as u64, []);
-    // Paths beyond the maximum are ignored instead of refused: context never fails.
+    // Excess paths are ignored rather than rejected, because a context request never fails.
     let paths = &paths[..paths.len().min(PATHS_MAX)];
-    let Recall { memories, text, tokens, left_out } =
+    let Recall { memories, text, tokens, omitted } =
         choose_rules(candidates, paths, policy, &tokens::count_tokens);
     let withheld = u32::try_from(withheld).unwrap_or(u32::MAX);
-    RulesAnswer { rules: memories, text, tokens, left_out, withheld }
+    RulesAnswer { rules: memories, text, tokens, omitted, withheld }
 }

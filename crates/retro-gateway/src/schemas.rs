@@ -1,5 +1,5 @@
-//! OpenAPI schemas of types of `retro_core`, which does not depend on OpenAPI. The tests of the program check real
-//! answers against these schemas.
+//! Defines OpenAPI schemas for types of `retro_core`, which does not depend on OpenAPI. The program's tests
+//! check real responses against these schemas.
 #![expect(dead_code, reason = "only its schema is used")]
 
 use utoipa::ToSchema;
@@ -7,32 +7,32 @@ use utoipa::ToSchema;
 /// A memory selected for a run.
 #[derive(ToSchema)]
 pub(crate) struct Recalled {
-    /// Id of the memory.
+    /// Memory id.
     id: String,
-    /// Weight of the memory, in thousandths.
+    /// Weight of the memory, from 0 to 1,000 thousandths.
     #[schema(maximum = 1000)]
     weight: u16,
-    /// Lesson in one line.
+    /// One-line summary of the lesson.
     title: String,
-    /// `true` if the memory was selected for a place that is reserved for the memories presented least.
+    /// `true` if the memory was selected for a place reserved for the least presented memories.
     newcomer: bool,
 }
 
-/// Quote that shows the lesson of a memory, and the run from which it was taken.
+/// A quote that supports a memory, and the run that it comes from.
 #[derive(ToSchema)]
 pub(crate) struct Evidence {
     /// Id of the run; for a rule, the name of the pull request.
     run: String,
-    /// Epoch of the retrospective that investigated the run; absent if no retrospective did.
+    /// Epoch of the retrospective that investigated the run; absent if none did.
     epoch: Option<u64>,
-    /// Quote that shows the lesson.
+    /// Quote that supports the memory.
     quote: Quote,
 }
 
-/// A verbatim quote, and the place from which it was taken.
+/// A verbatim quote and its location.
 #[derive(ToSchema)]
 pub(crate) struct Quote {
-    /// Place from which the quote was taken.
+    /// Location of the quote in the run.
     #[schema(value_type = Object)]
     place: (),
     /// Quoted text, verbatim.

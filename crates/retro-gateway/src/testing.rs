@@ -1,4 +1,4 @@
-//! An in-memory store and broker for the tests of this crate.
+//! Fakes the store and the broker in memory, for the tests of this crate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use retro_store::{
 
 use crate::intake::IngestService;
 
-/// A broker that keeps events and bodies in memory.
+/// A broker that stores events and bodies in memory.
 #[derive(Default)]
 pub(crate) struct FakeBroker {
     pub(crate) trouble: Option<IntakeError>,
@@ -33,11 +33,11 @@ pub(crate) struct FakeBroker {
     pub(crate) bodies: Mutex<Vec<(Tenant, Bytes)>>,
 }
 
-/// Budget for two of the largest events, of which a tenant may hold one.
+/// Budget for two events of maximum size, one of them per tenant.
 pub(crate) const BOUNDS: BudgetBounds =
     BudgetBounds { bytes_max: 40 * 1024 * 1024, owner_bytes_max: 20 * 1024 * 1024 };
 
-/// Returns a service over this broker, at a fixed time on 20 November 2026, and its budget.
+/// Returns an ingest service over this broker, with the clock fixed at 20 November 2026, and its budget.
 pub(crate) fn build_ingest(broker: &Arc<FakeBroker>) -> (IngestService, BodyBudget) {
     let budget = BodyBudget::new(BOUNDS);
     let now = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
@@ -47,7 +47,7 @@ pub(crate) fn build_ingest(broker: &Arc<FakeBroker>) -> (IngestService, BodyBudg
     (service, budget)
 }
 
-/// A store whose database is down, so that a request without a key fails if it uses the store.
+/// A store whose database is down. Requests without an idempotency key would fail if they used it.
 struct DownRequestStore;
 
 #[async_trait]
@@ -115,7 +115,7 @@ pub(crate) enum Trouble {
 pub(crate) struct FakeStore {
     pub(crate) trouble: Trouble,
     pub(crate) memories: Vec<(Tenant, Memory)>,
-    /// Recorded rows, each with `tenant/workflow`, the run id, `presented` or `read`, and the memory id.
+    /// Recorded rows: `tenant/workflow`, run id, `presented` or `read`, and memory id.
     pub(crate) records: Mutex<Vec<(String, String, &'static str, MemoryId)>>,
 }
 
@@ -219,7 +219,7 @@ impl MemoryRefStore for FakeStore {
     }
 }
 
-/// Returns a memory with this name whose id differs from `other` only in its ninth digit.
+/// Returns a memory with this name whose id differs from `other` only in the ninth digit.
 pub(crate) fn memory_alike(name: &str, other: MemoryId) -> Memory {
     let mut id = other.to_string();
     let ninth = if id.as_bytes()[9] == b'0' { "1" } else { "0" };
@@ -227,7 +227,7 @@ pub(crate) fn memory_alike(name: &str, other: MemoryId) -> Memory {
     Memory { id: id.parse().unwrap(), ..active_memory(name, 300) }
 }
 
-/// Returns an active memory of workflow `shop`, step `main`.
+/// Returns an active memory of the workflow `shop` and the step `main`.
 pub(crate) fn active_memory(name: &str, weight: u16) -> Memory {
     let run = RunId::new("run-1").unwrap();
     let quote = Quote { place: QuotePlace::Message { turn: 0 }, text: "ERROR 1054".to_owned() };

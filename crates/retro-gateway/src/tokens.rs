@@ -1,7 +1,7 @@
-//! Counts tokens with a real tokenizer.
+//! Counts the tokens of a text.
 
-/// Returns the number of `r50k_base` tokens in a text. The first call in a process loads the vocabulary (about 0.1 s
-/// in a debug build); [`crate::Gateway::new`] makes that call, so that no request waits for it.
+/// Returns the number of `r50k_base` tokens in a text. The first call in a process loads the vocabulary
+/// (about 0.1 s in a debug build); [`crate::Gateway::new`] makes that call, so no request waits for it.
 pub fn count_tokens(text: &str) -> usize {
     tiktoken_rs::r50k_base_singleton().count_ordinary(text)
 }

@@ -1,5 +1,5 @@
-//! The agents' API over a real database: presentations and reads are counted once per run and stay within their tenant,
-//! and a database that becomes unavailable fails no run.
+//! Tests the agents' API over a real database: presentations and reads are counted once per run and stay
+//! within their tenant, and no run fails if the database becomes unavailable.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap shows where the test failed")]
 
@@ -26,7 +26,8 @@ use retro_store::{
 use retro_store_sqlite::SqliteStore;
 use serde_json::json;
 
-/// Returns a policy under which one run opens a retrospective and one finding creates an active memory.
+/// Returns a policy under which a single run opens a retrospective and a single finding creates an active
+/// memory.
 fn policy() -> Policy {
     Policy { threshold_runs: 1, confirm_runs: 1, ..Policy::default() }
 }
@@ -35,7 +36,7 @@ fn key(tenant: &str) -> WorkflowKey {
     WorkflowKey { tenant: Tenant::new(tenant).unwrap(), workflow: Workflow::new("shop").unwrap() }
 }
 
-/// Processes a run with these lessons through every port.
+/// Takes a run with these lessons through every stage: counted, investigated, settled and written.
 async fn learn_memories(store: &SqliteStore, key: &WorkflowKey, lessons: &[String]) {
     let facts = json!({"run_id": "first", "outcome": "failure"});
     let arrival = Arrival {
@@ -100,7 +101,7 @@ fn settle_sequence(sequence: &InvestigationSequence) -> FollowUp {
 async fn open_gateway(folder: &tempfile::TempDir) -> (Gateway, SqliteStore) {
     let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
     let gateway = Gateway::new(Arc::new(store.clone()), Arc::new(policy()));
-    // A busy machine that runs every test at once must not turn an answer into "too slow".
+    // On a machine that runs every test at once, the default timeout could expire.
     (gateway.with_timeout(std::time::Duration::from_secs(30)), store)
 }
 
@@ -144,7 +145,7 @@ async fn the_least_presented_memories_get_the_reserved_places() {
     let (mut met, mut newcomers) = (std::collections::BTreeSet::new(), 0);
     for run in 1..=4 {
         let answer = request_context(&gateway, "default", Some(&format!("run-{run}"))).await;
-        assert!(answer.tokens <= 500 && answer.memories.len() + answer.left_out as usize == 12, "{answer:?}");
+        assert!(answer.tokens <= 500 && answer.memories.len() + answer.omitted as usize == 12, "{answer:?}");
         newcomers += answer.memories.iter().filter(|memory| memory.newcomer).count();
         met.extend(answer.memories.iter().map(|memory| memory.id));
     }

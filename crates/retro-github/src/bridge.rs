@@ -1,4 +1,5 @@
-//! Handles webhooks: verifies the signature, parses the body, finds the tenant, and publishes the event.
+//! Turns webhooks into events: verifies the signature, parses the body, maps the repository to a tenant and
+//! publishes.
 
 use std::sync::Arc;
 
@@ -21,23 +22,23 @@ use crate::signature::{self, SignatureError, WebhookSecrets};
 use crate::unmapped::UnmappedRepositories;
 use crate::webhook::{AcceptedWebhook, Ignored, ParsedWebhook, WebhookContent, parse_webhook};
 
-/// Route of the webhook endpoint.
+/// Path of the webhook endpoint.
 pub const ROUTE: &str = "/github/webhook";
-/// Maximum size of a webhook, in bytes: GitHub sends no webhook above 25 MB.
+/// Maximum size of a webhook, in bytes. GitHub sends none above 25 MB.
 pub const WEBHOOK_BYTES_MAX: usize = 25 * 1024 * 1024;
-/// Longest delivery id, in bytes; GitHub's delivery ids are UUIDs.
+/// Maximum length of a delivery id, in bytes. GitHub's delivery ids are UUIDs.
 const DELIVERY_BYTES_MAX: usize = 128;
 
-/// Publishers for the events that are built from webhooks.
+/// Publishers of the events that are built from webhooks.
 #[derive(Clone)]
 pub struct Publishers {
-    /// Publisher of GitHub events.
+    /// Publishes events of pull requests and pushes.
     pub events: Arc<dyn GithubPublisher>,
-    /// Publisher of finished workflow runs.
+    /// Publishes finished workflow runs.
     pub runs: Arc<dyn IntakePublisher>,
 }
 
-/// Handles webhooks. Clones share their state.
+/// Verifies, parses and publishes webhooks. Clones share their state.
 #[derive(Clone)]
 pub struct Bridge {
     secrets: WebhookSecrets,
@@ -48,16 +49,16 @@ pub struct Bridge {
     pub(crate) budget: BodyBudget,
 }
 
-/// Outcome of an authentic webhook that could be parsed.
+/// Outcome of an authentic webhook that was parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WebhookOutcome {
-    /// The event was published, and the broker has it on disk.
+    /// The event was published and is on the broker's disk.
     Accepted,
     /// The webhook is a ping.
     Ping,
-    /// The webhook is ignored for this reason.
+    /// The webhook is ignored for the given reason.
     Ignored(Ignored),
-    /// The repository belongs to no tenant, or to a tenant for which the signing secret may not act.
+    /// The repository belongs to no tenant, or to a tenant that the signing secret may not act for.
     Unmapped,
 }
 
@@ -69,7 +70,7 @@ pub(crate) enum WebhookError {
     /// A header is missing or invalid.
     #[error("the header {0}")]
     Header(&'static str),
-    /// The body is not JSON, or not in GitHub's format.
+    /// The body is not JSON or not in GitHub's format.
     #[error("the body cannot be read: {0}")]
     Unreadable(String),
     /// The broker did not store the event, or did not confirm that it did.
@@ -78,8 +79,8 @@ pub(crate) enum WebhookError {
 }
 
 impl Bridge {
-    /// Creates a bridge that accepts webhooks signed with these secrets. `bytes_max` limits the total size of the
-    /// bodies that are buffered at the same time.
+    /// Creates a bridge that accepts webhooks signed with these secrets. `bytes_max` limits the total size of
+    /// the bodies buffered at the same time.
     pub fn new(
         secrets: WebhookSecrets,
         tenants: GithubTenants,
@@ -88,18 +89,19 @@ impl Bridge {
         bytes_max: u64,
     ) -> Self {
         let (tenants, unmapped) = (Arc::new(tenants), Arc::default());
-        // The tenant is unknown until the last byte has arrived, so one owner may use the whole budget.
+        // The tenant is unknown until the last byte has arrived, so a single owner gets the whole budget.
         let budget = BodyBudget::new(BudgetBounds { bytes_max, owner_bytes_max: bytes_max });
         Self { secrets, tenants, publishers, clock, unmapped, budget }
     }
 
-    /// Handles one webhook. The body is not parsed before its signature is verified.
+    /// Processes one webhook. The signature is verified before the body is parsed.
     pub(crate) async fn handle_webhook(
         &self,
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Result<WebhookOutcome, WebhookError> {
         let signature = headers.get(signature::SIGNATURE_HEADER).map(axum::http::HeaderValue::as_bytes);
+        // Verified first, so an unsigned request learns nothing from the errors below.
         let speaker = self.secrets.verify_signature(signature, body)?;
         let event =
             required_header(headers, "x-github-event", "X-GitHub-Event is missing, which names the event")?;
@@ -108,21 +110,21 @@ impl Bridge {
             "x-github-delivery",
             "X-GitHub-Delivery is missing, which identifies the delivery",
         )?;
-        let taken = match parse_webhook(event, delivery, body).map_err(WebhookError::Unreadable)? {
+        let webhook = match parse_webhook(event, delivery, body).map_err(WebhookError::Unreadable)? {
             ParsedWebhook::Ping => return Ok(WebhookOutcome::Ping),
             ParsedWebhook::Ignored(left) => return Ok(WebhookOutcome::Ignored(left)),
-            ParsedWebhook::Accepted(taken) => *taken,
+            ParsedWebhook::Accepted(webhook) => *webhook,
         };
-        let tenant = match self.tenants.find_tenant(&taken.host, &taken.repo, taken.installation) {
+        let tenant = match self.tenants.find_tenant(&webhook.host, &webhook.repo, webhook.installation) {
             Some(tenant) if speaker.allows(tenant) => tenant,
-            // Another tenant's repository gets the same answer as an unmapped one, so that the answer reveals
-            // nothing.
+            // The response for another tenant's repository must not differ from that for an unmapped one, or
+            // it would reveal that the repository is mapped.
             owner => {
-                self.unmapped.log_once(&taken, owner);
+                self.unmapped.log_once(&webhook, owner);
                 return Ok(WebhookOutcome::Unmapped);
             }
         };
-        let (now, AcceptedWebhook { occurred_at: at, content: fact, .. }) = (self.clock.now(), taken);
+        let (now, AcceptedWebhook { occurred_at: at, content: fact, .. }) = (self.clock.now(), webhook);
         match fact {
             WebhookContent::Repository(data) => {
                 self.publish_github_event(tenant, &data, delivery, at.unwrap_or(now)).await?
@@ -147,8 +149,7 @@ impl Bridge {
             .await?)
     }
 
-    /// Validates the run exactly as the counter will, as is done for every event received over HTTP, and publishes
-    /// it.
+    /// Validates the run exactly as the counter will, like any event received over HTTP, and publishes it.
     async fn publish_run(&self, tenant: &Tenant, run: RunEvent, now: Timestamp) -> Result<(), WebhookError> {
         let unreadable = |rejection: Rejection| WebhookError::Unreadable(rejection.to_string());
         let run = run_completed::validate_envelope(run.envelope, tenant, now, &DatarefHosts::default());
@@ -162,7 +163,7 @@ impl Bridge {
     }
 }
 
-/// Returns a required header, trimmed; fails if it is missing, empty or longer than [`DELIVERY_BYTES_MAX`].
+/// Returns a required header, trimmed. Fails if it is missing, empty or longer than [`DELIVERY_BYTES_MAX`].
 fn required_header<'a>(
     headers: &'a HeaderMap,
     name: &str,

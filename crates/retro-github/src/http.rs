@@ -1,4 +1,4 @@
-//! HTTP route `POST /github/webhook`.
+//! Defines the HTTP route `POST /github/webhook`.
 
 use std::time::Duration;
 
@@ -19,31 +19,31 @@ use utoipa_axum::routes;
 use crate::bridge::{Bridge, ROUTE, WEBHOOK_BYTES_MAX, WebhookError, WebhookOutcome};
 use crate::webhook::{Ignored, USED_EVENTS};
 
-/// Maximum time for a body to arrive: GitHub gives up after 10 s, and publishing takes part of that.
+/// Timeout for receiving a body. GitHub gives up after 10 s, and publishing needs part of that.
 const BODY_READ_TIMEOUT: Duration = Duration::from_secs(8);
-/// `Retry-After` in seconds after a burst or while the broker restarts.
+/// `Retry-After` for a burst or a broker restart, in seconds.
 const RETRY_SOON_S: u32 = 1;
-/// `Retry-After` in seconds if the stream is full: old messages have to expire, or an operator has to make
+/// `Retry-After` for a full stream, in seconds: old messages have to expire, or an operator has to make
 /// space.
 const RETRY_LATER_S: u32 = 30;
 
-/// Response to GitHub, which people read in GitHub's list of deliveries.
+/// Response to GitHub, shown in the delivery log of the webhook.
 #[derive(Debug, Serialize, ToSchema)]
 struct WebhookAnswer {
-    /// Outcome of the webhook: `taken`, `ping`, `not_taken`, `incomplete` or `unmapped`.
+    /// Outcome of the webhook: `accepted`, `ping`, `ignored`, `incomplete` or `unmapped`.
     outcome: &'static str,
-    /// Reason why the webhook was ignored; absent if it was not ignored.
+    /// Reason why the webhook was ignored; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
+    reason: Option<String>,
 }
 
-/// Builds the router with the bridge's only route, to be served by [`retro_http::serve_signed`].
+/// Returns the bridge's only route, to be served with [`retro_http::serve_signed`].
 pub fn router(bridge: Bridge) -> Api {
     Api::new().routes(routes!(webhook)).with_state(bridge)
 }
 
-/// Receives a GitHub webhook, signed in `X-Hub-Signature-256`. Redelivery is harmless, because a delivery is
-/// recognized by its id.
+/// Accepts a GitHub webhook, signed in `X-Hub-Signature-256`. Redelivery is harmless, because deliveries are
+/// deduplicated by id.
 #[utoipa::path(post, path = "/github/webhook", tag = "github", request_body(content = serde_json::Value, content_type = "application/json"),
     responses(
         (status = 202, body = WebhookAnswer, description = "the broker has it on disk"),
@@ -76,7 +76,7 @@ fn begin_request_span(headers: &HeaderMap) -> Span {
     work
 }
 
-/// Returns the event name as a metric label. All unused events share one label.
+/// Returns the event name as a metric label. All unused events share the label `other`.
 fn event_label(headers: &HeaderMap) -> &'static str {
     let named = headers.get("x-github-event").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let known = USED_EVENTS.into_iter().chain(["ping"]);
@@ -124,19 +124,19 @@ async fn read_body(bridge: &Bridge, request: Request) -> Result<BufferedBody, (&
 }
 
 fn render_outcome(done: &WebhookOutcome) -> (&'static str, Response) {
-    let (status, outcome, why) = match done {
-        WebhookOutcome::Accepted => (StatusCode::ACCEPTED, "taken", None),
+    let (status, outcome, reason) = match done {
+        WebhookOutcome::Accepted => (StatusCode::ACCEPTED, "accepted", None),
         WebhookOutcome::Ping => (StatusCode::OK, "ping", None),
         WebhookOutcome::Ignored(left @ (Ignored::Incomplete(_) | Ignored::UnexpectedShape(_))) => {
             (StatusCode::OK, "incomplete", Some(left.to_string()))
         }
-        WebhookOutcome::Ignored(left) => (StatusCode::OK, "not_taken", Some(left.to_string())),
+        WebhookOutcome::Ignored(left) => (StatusCode::OK, "ignored", Some(left.to_string())),
         WebhookOutcome::Unmapped => {
-            let why = "the repository belongs to no tenant that this secret may act for; map it in `github_tenants` of the configuration";
-            (StatusCode::OK, "unmapped", Some(why.to_owned()))
+            let reason = "the repository belongs to no tenant that this secret may act for; map it in `github_tenants` of the configuration";
+            (StatusCode::OK, "unmapped", Some(reason.to_owned()))
         }
     };
-    (outcome, (status, Json(WebhookAnswer { outcome, why })).into_response())
+    (outcome, (status, Json(WebhookAnswer { outcome, reason })).into_response())
 }
 
 fn render_error(refused: WebhookError) -> (&'static str, Problem) {

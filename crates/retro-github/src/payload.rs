@@ -1,4 +1,5 @@
-//! Fields that are read from GitHub's payloads. Each field may be missing or null. All other fields are ignored.
+//! Defines the fields that are read from GitHub's payloads. Each may be missing or null; all others are
+//! ignored.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,14 +8,14 @@ use jiff::Timestamp;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Maximum number of commits that are read from a push. GitHub sends no more.
+/// Maximum number of commits read from a push. GitHub sends no more.
 const PUSHED_COMMITS_MAX: usize = 2048;
-/// Maximum number of comments that are read from a thread.
+/// Maximum number of comments read from a review thread.
 const THREAD_COMMENTS_MAX: usize = 1000;
-/// Maximum number of pull requests that are read from a workflow run.
+/// Maximum number of pull requests read from a workflow run.
 const RUN_PULL_REQUESTS_MAX: usize = 64;
 
-/// Body of a webhook, with the fields of every event type.
+/// Body of a webhook, with the fields of all event types.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Payload {
     pub(crate) action: Option<String>,
@@ -48,7 +49,7 @@ pub(crate) struct Installation {
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct User {
-    /// Login name; `None` in some pushes, where the owner of a repository has only a `name`.
+    /// Login name; `None` in some pushes, where a repository's owner has only a `name`.
     pub(crate) login: Option<String>,
     pub(crate) name: Option<String>,
     #[serde(rename = "type")]
@@ -122,7 +123,7 @@ pub(crate) struct Thread {
     pub(crate) comments: Option<Vec<ThreadComment>>,
 }
 
-/// A comment of a thread.
+/// A comment in a review thread.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct ThreadComment {
     pub(crate) id: Option<u64>,
@@ -131,7 +132,7 @@ pub(crate) struct ThreadComment {
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Issue {
     pub(crate) number: Option<u64>,
-    /// Present only if the issue is a pull request; its content is not used.
+    /// Present only if the issue is a pull request; the content is not used.
     pub(crate) pull_request: Option<serde::de::IgnoredAny>,
 }
 
@@ -165,15 +166,15 @@ pub(crate) struct WorkflowRun {
     pub(crate) updated_at: Option<Timestamp>,
 }
 
-/// The workflow that ran. In older payloads only this object contains the path of its file.
+/// The workflow that ran. In older payloads only this object contains the path of the workflow file.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Workflow {
     pub(crate) path: Option<String>,
     pub(crate) name: Option<String>,
 }
 
-/// Deserializes the first `MAX` items of an array and drops the others. A body of a few kilobytes may contain a
-/// thousand empty items, and each takes as much memory as a full one.
+/// Deserializes the first `MAX` items of an array and drops the rest. A body of a few kilobytes could contain
+/// a thousand empty items, each of which takes as much memory as a full one.
 fn first<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
@@ -197,6 +198,7 @@ fn first<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
             {
                 items.push(item);
             }
+            // Read to the end: a deserializer may reject an array with unread items.
             while array.next_element::<IgnoredAny>()?.is_some() {}
             Ok(Some(items))
         }
@@ -205,7 +207,7 @@ fn first<'de, const MAX: usize, T: Deserialize<'de>, D: Deserializer<'de>>(
     from.deserialize_any(First::<MAX, T>(PhantomData))
 }
 
-/// Parses a time; `None` if it cannot be parsed.
+/// Parses a timestamp; `None` if it is invalid.
 fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
     Ok(text.and_then(|text| text.parse().ok()))

@@ -1,6 +1,6 @@
-//! Verification of webhook signatures.
+//! Verifies the signatures of webhooks.
 //!
-//! The signature covers the bytes as received, never re-encoded JSON. A signature is 32 bytes in hex, in upper or
+//! The signature covers the bytes as received, never re-encoded JSON. It is 32 bytes in hex, in upper or
 //! lower case. The older header `X-Hub-Signature` (SHA-1) is ignored.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -9,17 +9,17 @@ use sha2::Sha256;
 
 /// Header that contains the signature.
 pub(crate) const SIGNATURE_HEADER: &str = "x-hub-signature-256";
-/// Prefix of the signature in its header, which names the algorithm.
+/// Prefix of the header's value, which names the algorithm.
 const SIGNATURE_PREFIX: &str = "sha256=";
 
-/// The accepted webhook secrets. There are several while a secret is rotated, and some may act for one tenant only.
+/// The accepted webhook secrets. There are several during a rotation, and some may act for only one tenant.
 #[derive(Clone)]
 pub struct WebhookSecrets(Vec<KeyedSecret>);
 
 #[derive(Clone)]
 struct KeyedSecret {
     mac: Hmac<Sha256>,
-    /// Tenant that the secret may act for; `None` for every tenant.
+    /// Tenant that the secret may act for; `None` for all tenants.
     tenant: Option<Tenant>,
 }
 
@@ -28,7 +28,7 @@ struct KeyedSecret {
 pub struct AllowedTenants(Option<Vec<Tenant>>);
 
 impl AllowedTenants {
-    /// Returns whether the webhook may concern this tenant's repositories.
+    /// Returns `true` if the webhook may report events of this tenant's repositories.
     pub fn allows(&self, tenant: &Tenant) -> bool {
         self.0.as_ref().is_none_or(|tenants| tenants.contains(tenant))
     }
@@ -43,10 +43,10 @@ pub enum SignatureError {
          X-Hub-Signature (SHA-1) is not supported"
     )]
     Missing,
-    /// The header is not a signature.
+    /// The header does not contain a signature.
     #[error("the header X-Hub-Signature-256 is not `sha256=` and 64 hex digits")]
     Malformed,
-    /// No secret matches the signature of these bytes.
+    /// No secret matches the signature of the body.
     #[error(
         "no configured secret matches the signature of this body: compare the secret at GitHub with `github_secret`"
     )]
@@ -54,7 +54,7 @@ pub enum SignatureError {
 }
 
 impl WebhookSecrets {
-    /// Creates the set from secrets that may act for every tenant. The bytes of the secrets are used unchanged.
+    /// Creates a set of secrets that may act for every tenant. Their bytes are used unchanged.
     pub fn new<T: AsRef<[u8]>>(secrets: &[T]) -> Self {
         Self(secrets.iter().map(|secret| keyed_secret(secret.as_ref(), None)).collect())
     }
@@ -66,16 +66,16 @@ impl WebhookSecrets {
         self
     }
 
-    /// Returns the signature of a body by the first secret, as GitHub sends it; empty if there is no secret. It is
-    /// used by tests and demos that send webhooks.
+    /// Signs a body with the first secret and returns the value of the signature header, or an empty string
+    /// if there is no secret. For tests and demos that send webhooks.
     pub fn sign(&self, body: &[u8]) -> String {
         let Some(secret) = self.0.first() else { return String::new() };
         let signature = secret.mac.clone().chain_update(body).finalize().into_bytes();
         signature.iter().fold(SIGNATURE_PREFIX.to_owned(), |text, byte| format!("{text}{byte:02x}"))
     }
 
-    /// Verifies the signature of a body and returns the tenants that the webhook may act for. Tries every secret
-    /// and compares in constant time.
+    /// Verifies the signature of a body and returns the tenants that the webhook may act for. Tries every
+    /// secret and compares in constant time.
     pub fn verify_signature(
         &self,
         header: Option<&[u8]>,
@@ -85,11 +85,12 @@ impl WebhookSecrets {
             parse_signature(header.ok_or(SignatureError::Missing)?).ok_or(SignatureError::Malformed)?;
         let signed =
             |secret: &&KeyedSecret| secret.mac.clone().chain_update(body).verify_slice(&signature).is_ok();
-        // All of them, so that the time taken does not reveal which secret is in use.
+        // Check every secret even after a match, so the timing does not reveal which one is in use.
         let signers: Vec<&KeyedSecret> = self.0.iter().filter(signed).collect();
         if signers.is_empty() {
             return Err(SignatureError::Wrong);
         }
+        // Collects into `None`, which allows every tenant, if any of the signers is not bound to a tenant.
         Ok(AllowedTenants(signers.into_iter().map(|signer| signer.tenant.clone()).collect()))
     }
 }
@@ -124,7 +125,7 @@ mod tests {
 
     const SECRET: &str = "It's a Secret to Everybody";
     const BODY: &[u8] = b"Hello, World!";
-    /// From GitHub's documentation, for this secret and body.
+    /// Example from GitHub's documentation, for this secret and body.
     const SIGNATURE: &str = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 
     #[test]

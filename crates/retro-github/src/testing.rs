@@ -1,4 +1,4 @@
-//! An in-memory broker and real payloads for the tests of this crate.
+//! Provides an in-memory broker and real payloads for the tests of this crate.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -10,13 +10,13 @@ use retro_events::{GithubMessage, GithubPublisher, IntakeError, IntakePublisher,
 
 use crate::{Bridge, Publishers, WebhookSecrets};
 
-/// Reads a payload from the fixtures.
+/// Reads the payload of a webhook from the fixtures.
 pub(crate) fn read_fixture(event: &str, name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/{event}/{name}.json"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A broker that records what is published, or fails.
+/// A broker that records published messages, or fails.
 #[derive(Default)]
 pub(crate) struct FakeBroker {
     pub(crate) error: Option<IntakeError>,
@@ -42,11 +42,11 @@ impl IntakePublisher for FakeBroker {
     }
 }
 
-/// Secrets of the bridge during a rotation: the old one and the new one.
+/// Secrets of the bridge during a rotation: the old and the new one.
 pub(crate) const SECRETS: [&str; 2] = ["an old secret", "a new secret"];
 
-/// Creates a bridge over this broker for the tenant `acme`, with the clock at 20 November 2026 and a budget for two
-/// of the largest bodies.
+/// Creates a bridge over this broker for the tenant `acme`, with the clock fixed at 20 November 2026 and a
+/// budget for two bodies of maximum size.
 pub(crate) fn test_bridge(broker: &Arc<FakeBroker>) -> Bridge {
     let tenants = GithubTenants::parse("Codertocat/* = acme, Kobzol/* = acme").unwrap();
     let outlets = Publishers { events: broker.clone(), runs: broker.clone() };

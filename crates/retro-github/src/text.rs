@@ -1,20 +1,20 @@
-//! Limits the length of texts in a payload, because an event has to fit into a message even when its texts are
+//! Limits the length of strings in a payload, because an event must fit into a message even if a payload is
 //! hostile.
 
 use retro_events::github::TEXT_BYTES_MAX;
 
-/// Maximum number of hex digits of a commit hash: that of SHA-256, which GitHub may introduce.
+/// Maximum number of hex digits in a commit hash: the length of SHA-256, which GitHub may introduce.
 const HASH_DIGITS_MAX: usize = 64;
 
-/// Cuts a text by a person to at most [`TEXT_BYTES_MAX`] bytes without splitting a character, and returns whether
-/// it was cut. Replaces NUL, which no database stores.
+/// Truncates a user's text to [`TEXT_BYTES_MAX`] bytes at a character boundary and replaces each NUL, which
+/// no database stores. Also returns `true` if the text was cut.
 pub(crate) fn truncate_body(text: &str) -> (String, bool) {
     let mut end = text.len().min(TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     let mut kept = text[..end].replace('\0', "\u{fffd}");
-    // Each NUL has become three bytes.
+    // Each replaced NUL takes three bytes, so the text may exceed the limit again.
     while kept.len() > TEXT_BYTES_MAX {
         kept.pop();
     }
@@ -22,14 +22,14 @@ pub(crate) fn truncate_body(text: &str) -> (String, bool) {
     (kept, cut)
 }
 
-/// Returns a name or URL if it has 1 to `bytes_max` bytes and no control characters. Returns `None` for any other
-/// text: a longer one is dropped, not cut.
+/// Returns a name or URL if it has 1 to `bytes_max` bytes and no control characters, otherwise `None`. A
+/// longer one is dropped, not cut.
 pub(crate) fn bounded_text(text: Option<String>, bytes_max: usize) -> Option<String> {
     text.filter(|text| (1..=bytes_max).contains(&text.len()) && !text.chars().any(char::is_control))
 }
 
-/// Returns `text` if it is a commit hash. Returns `None` for anything else, and for the zero hash, which
-/// GitHub sends when a branch is deleted.
+/// Returns `text` if it is a commit hash, otherwise `None`. GitHub sends the zero hash for a deleted branch;
+/// it counts as no hash.
 pub(crate) fn commit_hash(text: Option<String>) -> Option<String> {
     text.filter(|text| {
         (1..=HASH_DIGITS_MAX).contains(&text.len())

@@ -1,21 +1,21 @@
-//! Parses commit trailers, which name the run that made the commit.
+//! Parses commit trailers that name the runs behind a commit.
 
 use retro_core::id::RunId;
 
 use crate::payload;
 use retro_events::github::Commit;
 
-/// Trailer that names a run.
+/// Trailer key for the id of a run.
 const RUN_TRAILER: &str = "Retro-Run";
-/// Trailer that names the version of the run's prompt.
+/// Trailer key for the version of the run's prompt.
 const PROMPT_VERSION_TRAILER: &str = "Retro-Prompt-Version";
-/// Maximum number of runs that one commit may name. It names several when other commits were squashed into it.
+/// Maximum number of runs that one commit may name. A squashed commit names several.
 const RUNS_MAX: usize = 32;
-/// Longest prompt version, in bytes. A longer one is dropped.
+/// Maximum length of a prompt version, in bytes. A longer one is dropped.
 const VERSION_BYTES_MAX: usize = 256;
 
-/// Returns the commit if its message names a run. Trailers are searched in every line, not only in the last
-/// paragraph, because GitHub concatenates the messages of squashed commits.
+/// Returns the commit if its message names a run. Every line is searched, not only the last paragraph,
+/// because GitHub concatenates the messages of squashed commits.
 pub(crate) fn parse_commit(commit: payload::Commit) -> Option<Commit> {
     let message = commit.message.unwrap_or_default();
     let mut runs: Vec<String> = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn parse_commit(commit: payload::Commit) -> Option<Commit> {
     (!runs.is_empty()).then_some(Commit { id, runs, prompt_version })
 }
 
-/// Returns the values of a trailer, whose key is compared ignoring case.
+/// Returns the values of a trailer. The key is matched case-insensitively.
 fn trailer_values<'a>(message: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = message.lines().filter_map(|line| line.split_once(':'));
     lines.filter(move |(found, _)| found.trim_end().eq_ignore_ascii_case(key)).map(|(_, value)| value.trim())

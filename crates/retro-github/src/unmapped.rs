@@ -1,5 +1,5 @@
-//! Logs each repository without a matching tenant only once, because the webhook of an organisation names a
-//! thousand repositories a day.
+//! Logs each unmapped repository only once, because an organisation's webhook can name a thousand
+//! repositories a day.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +9,8 @@ use tracing::warn;
 
 use crate::webhook::AcceptedWebhook;
 
-/// Maximum number of repositories to log. Further repositories are counted only by the metric. A name has a few
-/// hundred bytes at most.
+/// Maximum number of repositories to log; the metric still counts the others. A name has at most a few
+/// hundred bytes.
 const LOGGED_MAX: usize = 1000;
 
 /// The repositories logged since the process started.
@@ -18,10 +18,10 @@ const LOGGED_MAX: usize = 1000;
 pub(crate) struct UnmappedRepositories(Mutex<HashSet<String>>);
 
 impl UnmappedRepositories {
-    /// Logs a repository when it is first seen. `owner` is the tenant of the repository if the signing secret may
-    /// not act for that tenant, and `None` if the repository belongs to no tenant.
-    pub(crate) fn log_once(&self, taken: &AcceptedWebhook, owner: Option<&Tenant>) {
-        let AcceptedWebhook { host, repo, installation, .. } = taken;
+    /// Logs a repository the first time it is seen. `owner` is the repository's tenant if the signing secret
+    /// may not act for it, or `None` if the repository is unmapped.
+    pub(crate) fn log_once(&self, webhook: &AcceptedWebhook, owner: Option<&Tenant>) {
+        let AcceptedWebhook { host, repo, installation, .. } = webhook;
         let name = format!("{host}/{repo}");
         if !self.is_new(&name) {
             return;
@@ -40,8 +40,8 @@ impl UnmappedRepositories {
     }
 
     fn is_new(&self, name: &str) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.len() < LOGGED_MAX && told.insert(name.to_owned())
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        logged.len() < LOGGED_MAX && logged.insert(name.to_owned())
     }
 }
 
@@ -53,7 +53,7 @@ mod tests {
     fn a_repository_is_logged_once_and_their_number_is_limited() {
         let unmapped = UnmappedRepositories::default();
         assert_eq!(["a", "b", "a"].map(|name| unmapped.is_new(name)), [true, true, false]);
-        let told = (0..2 * LOGGED_MAX).filter(|nth| unmapped.is_new(&nth.to_string())).count();
-        assert_eq!(told, LOGGED_MAX - 2);
+        let logged = (0..2 * LOGGED_MAX).filter(|nth| unmapped.is_new(&nth.to_string())).count();
+        assert_eq!(logged, LOGGED_MAX - 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Parser for webhooks. Decides from the bytes alone whether a webhook is accepted or ignored, and why.
+//! Parses webhooks and decides, from the bytes alone, to accept or ignore each one.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -13,12 +13,12 @@ use retro_events::run_completed::RunEvent;
 use crate::payload::{self, Payload};
 use crate::{text, trailer, workflow_run};
 
-/// Longest login, in bytes. GitHub allows 39 characters, an Enterprise server adds a suffix, and an App adds
-/// `[bot]`.
+/// Maximum length of a login, in bytes. GitHub allows 39 characters, GitHub Enterprise adds a suffix, and an
+/// App adds `[bot]`.
 const LOGIN_BYTES_MAX: usize = 100;
-/// Maximum length of the URL of a web page, in bytes.
+/// Maximum length of a page URL, in bytes.
 const URL_BYTES_MAX: usize = 1024;
-/// Maximum length of the path of a file, in bytes: the limit of file systems.
+/// Maximum length of a file path, in bytes, as in most file systems.
 const PATH_BYTES_MAX: usize = 4096;
 
 /// Result of parsing a webhook.
@@ -26,59 +26,59 @@ const PATH_BYTES_MAX: usize = 4096;
 pub enum ParsedWebhook {
     /// The webhook is a ping.
     Ping,
-    /// The webhook contains an event that is used.
+    /// The webhook contains an event that the program uses.
     Accepted(Box<AcceptedWebhook>),
-    /// The webhook is ignored for this reason.
+    /// The webhook is ignored for the given reason.
     Ignored(Ignored),
 }
 
 /// Reason why a webhook is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
-    /// No event of this name is used.
+    /// Events with this name are not used.
     #[error("events of this kind are not used")]
     UnusedEvent,
-    /// Events of this name are used, but not with this action.
+    /// Events with this name are used, but not for this action.
     #[error("this action is not used")]
     UnusedAction,
-    /// The event is about an object that is not used, such as a comment on an issue that is not a pull request.
+    /// The event refers to an object that is not used, such as a comment on an issue that is not a pull
+    /// request.
     #[error("{0}")]
     NotRelevant(&'static str),
     /// A required field is missing.
     #[error("{0} is missing")]
     Incomplete(&'static str),
-    /// A used field does not have the type that GitHub documents. The text contains the path of the field and never
-    /// its value.
+    /// A field does not have the type that GitHub documents. Contains the path of the field, never its value.
     #[error("`{0}` has another shape than GitHub documents")]
     UnexpectedShape(String),
 }
 
-/// Content of a webhook, and the repository it concerns.
+/// Content of a webhook, with its repository and time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AcceptedWebhook {
-    /// Host of the repository.
+    /// Host of the repository, such as `github.com`.
     pub host: String,
     /// Repository as `owner/name`.
     pub repo: String,
-    /// Id of the GitHub App installation that sent the webhook; `None` if the payload names none.
+    /// Id of the GitHub App installation that sent the webhook; `None` if the payload has none.
     pub installation: Option<u64>,
-    /// Time of the event; `None` if GitHub does not send it.
+    /// Time of the event; `None` if the payload has none.
     pub occurred_at: Option<Timestamp>,
-    /// Content of the webhook.
+    /// The event itself.
     pub content: WebhookContent,
 }
 
-/// Content of a webhook.
+/// Event that a webhook reports.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WebhookContent {
-    /// A change of a pull request, or a push of commits that name a run.
+    /// A change to a pull request, or a push of commits that name a run.
     Repository(GithubData),
-    /// A finished GitHub Actions workflow, in the form of a run.
+    /// A finished GitHub Actions workflow, converted to a run.
     Run(RunEvent),
 }
 
-/// Parses the webhook of an event (`X-GitHub-Event`) with this delivery id. Fails when the body is not JSON;
-/// the error says where.
+/// Parses a webhook with this event name (`X-GitHub-Event`) and delivery id. Fails with the position of the
+/// error if the body is not JSON.
 pub fn parse_webhook(event: &str, delivery: &str, body: &Bytes) -> Result<ParsedWebhook, String> {
     if event == "ping" {
         return Ok(ParsedWebhook::Ping);
@@ -96,7 +96,7 @@ pub fn parse_webhook(event: &str, delivery: &str, body: &Bytes) -> Result<Parsed
         .map_err(|error| Ignored::UnexpectedShape(error.path().to_string()));
     let read = payload.and_then(|payload| parse_payload(event, delivery, payload));
     Ok(match read {
-        Ok(taken) => ParsedWebhook::Accepted(Box::new(taken)),
+        Ok(webhook) => ParsedWebhook::Accepted(Box::new(webhook)),
         Err(left) => ParsedWebhook::Ignored(left),
     })
 }
@@ -106,7 +106,7 @@ fn parse_document(body: &Bytes) -> Result<JsonDocument, String> {
         .map_err(|rejection| rejection.to_string())
 }
 
-/// Names that GitHub gives the events that are used.
+/// GitHub's names of the events that are used.
 pub(crate) const USED_EVENTS: [&str; 7] = [
     "pull_request",
     "pull_request_review",
@@ -135,7 +135,7 @@ fn parse_payload(event: &str, delivery: &str, payload: Payload) -> Result<Accept
     Ok(AcceptedWebhook { host, repo, installation, occurred_at: at, content: fact })
 }
 
-/// Returns the action if it is used. A push has no action; returns `pushed` for it.
+/// Returns the action if it is used. Pushes have no action and return `pushed`.
 fn find_used_action(event: &str, found: Option<&str>) -> Result<&'static str, Ignored> {
     let used: &[&'static str] = match event {
         "pull_request" => &["opened", "synchronize", "closed", "reopened"],
@@ -202,7 +202,7 @@ fn parse_pull_request(found: payload::PullRequest) -> Result<PullRequest, Ignore
         open: found.state.as_deref() == Some("open"),
         merged,
         head_commit: text::commit_hash(found.head.and_then(|head| head.sha)),
-        // Before the merge, GitHub sends the commit of a trial merge here.
+        // For an open pull request, GitHub sends the commit of a test merge here.
         merge_commit: text::commit_hash(found.merge_commit_sha).filter(|_| merged),
         opened_at: found.created_at,
         closed_at: found.closed_at,
@@ -230,13 +230,13 @@ fn parse_review(found: payload::Review) -> Result<Review, Ignored> {
 }
 
 fn parse_comment(found: payload::Comment) -> Result<Comment, Ignored> {
-    let (body, cut) = text::truncate_body(&found.body.unwrap_or_default());
+    let (body, truncated) = text::truncate_body(&found.body.unwrap_or_default());
     Ok(Comment {
         id: found.id.ok_or(Ignored::Incomplete("`comment.id`"))?,
         by: found.user.as_ref().and_then(parse_person),
         association: parse_association(found.author_association.as_deref()),
         body,
-        cut,
+        truncated,
         review: found.pull_request_review_id,
         reply_to: found.in_reply_to_id,
         path: text::bounded_text(found.path, PATH_BYTES_MAX),
@@ -268,21 +268,21 @@ fn parse_association(found: Option<&str>) -> AuthorAssociation {
     }
 }
 
-/// Returns the repository as `owner/name`.
+/// Returns the repository as `owner/name`, or `None` if the payload does not name it or the name is invalid.
 fn repository_name(found: &payload::Repository) -> Option<String> {
     let owner = found.owner.as_ref().and_then(|owner| owner.login.as_ref().or(owner.name.as_ref()));
     let full_name = found.full_name.clone().or_else(|| Some(format!("{}/{}", owner?, found.name.as_ref()?)));
     full_name.filter(|repo| repo.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name)))
 }
 
-/// Returns the host of the repository, from the URL of its web page.
+/// Returns the host from the repository's page URL, or `DEFAULT_HOST` if the URL is missing or invalid.
 fn repository_host(page: Option<&str>) -> String {
     let rest = page.and_then(|page| page.strip_prefix("https://").or_else(|| page.strip_prefix("http://")));
     let host = rest.and_then(|rest| rest.split('/').next()).map(str::to_lowercase);
     host.filter(|host| is_host(host)).unwrap_or_else(|| DEFAULT_HOST.to_owned())
 }
 
-/// Returns the time of the event; `None` if GitHub sends no time, as for a deletion.
+/// Returns the time of the event, or `None` if GitHub sends none, as for a deletion.
 fn event_time(action: &str, payload: &Payload) -> Option<Timestamp> {
     let pull_request = payload.pull_request.as_ref();
     let changed = pull_request.and_then(|one| one.updated_at);

@@ -1,9 +1,9 @@
-//! Turns finished GitHub Actions workflows into runs, for teams without an engine.
+//! Converts finished GitHub Actions workflows into runs, for teams without a workflow engine of their own.
 //!
-//! **The workflow** is `host/owner/name/file`, such as `github.com/acme/shop/ci.yml`: a file is renamed less often
-//! than the name in it, and two files may have the same name. An engine that uses another naming scheme cannot
-//! collide with it. **The run** is GitHub's id, and the attempt is GitHub's attempt: a rerun updates the facts and
-//! is counted once. The run has no trajectory.
+//! **The workflow** is `host/owner/name/file`, such as `github.com/acme/shop/ci.yml`: a file is renamed less
+//! often than the workflow name in it, and two files may contain the same name. This naming cannot collide
+//! with that of a workflow engine. **The run** has GitHub's run id and attempt number; a rerun updates the
+//! facts and is counted once. The run has no trajectory.
 
 use retro_core::id::{RunId, Workflow};
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
@@ -14,10 +14,10 @@ use crate::payload::Payload;
 use crate::text;
 use crate::webhook::Ignored;
 
-/// Folder of workflow files; the workflow is named after the rest of the path.
+/// Directory of workflow files. It is removed from the workflow's name.
 const WORKFLOWS_FOLDER: &str = ".github/workflows/";
 
-/// Builds the event of a run. Its id is that of the delivery.
+/// Builds the event of a finished run. The delivery id becomes the event id, so a redelivery is recognized.
 pub(crate) fn parse_workflow_run(
     host: &str,
     repo: &str,
@@ -58,8 +58,7 @@ pub(crate) fn parse_workflow_run(
     Ok(event)
 }
 
-/// Builds the name of a workflow from the path of its file. The path may end in `@` and the branch from which the
-/// file was taken.
+/// Builds the workflow's name from the path of its file, which may end in `@` and a Git ref.
 fn workflow_name(host: &str, repo: &str, path: &str) -> Result<Workflow, Ignored> {
     let path = path.split_once('@').map_or(path, |(path, _)| path);
     let file = path.strip_prefix(WORKFLOWS_FOLDER).unwrap_or(path);
@@ -67,15 +66,15 @@ fn workflow_name(host: &str, repo: &str, path: &str) -> Result<Workflow, Ignored
     Workflow::new(name).map_err(|_| Ignored::Incomplete("a name of the workflow that is short enough"))
 }
 
-/// Maps the conclusion to an outcome. A workflow that waits for approval, or whose conclusion is unknown, has
-/// not ended in a way that can be counted.
+/// Maps GitHub's conclusion to an outcome. Ignores a workflow that waits for approval or has an unknown
+/// conclusion.
 fn parse_outcome(conclusion: Option<&str>) -> Result<RunOutcome, Ignored> {
     Ok(match conclusion {
-        // Neutral: nothing failed, and nothing was expected to succeed.
+        // `neutral`: nothing failed, and nothing was required to succeed.
         Some("success" | "neutral") => RunOutcome::Success,
         Some("failure") => RunOutcome::Failure,
         Some("startup_failure") => RunOutcome::Error,
-        // Stale: GitHub gives up on a workflow that has not ended within two weeks.
+        // `stale`: GitHub gives up on a workflow that has not ended within two weeks.
         Some("timed_out" | "stale") => RunOutcome::Timeout,
         Some("cancelled") => RunOutcome::Cancellation,
         Some("skipped") => RunOutcome::Skip,

@@ -1,5 +1,5 @@
-//! Routes that describe themselves: one registration adds a route and its part of the OpenAPI document. Everything
-//! served is an [`Api`], and there is no other way to add a route, so every route is described.
+//! Builds routes that describe themselves: one call adds a route and its part of the OpenAPI document. The
+//! server accepts only an [`Api`], which offers no other way to add a route, so every route is described.
 
 use std::convert::Infallible;
 
@@ -17,10 +17,10 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use crate::extract::TENANT_HEADER;
 use crate::problem::Problem;
 
-/// Path at which the OpenAPI document is served.
+/// Path of the served OpenAPI document.
 pub const OPENAPI_PATH: &str = "/v1/openapi.json";
 
-/// Routes together with their OpenAPI description.
+/// Routes and their OpenAPI description.
 #[derive(Clone)]
 pub struct Api<S = ()>(OpenApiRouter<S>);
 
@@ -31,13 +31,13 @@ impl<S: Clone + Send + Sync + 'static> Api<S> {
         Self(OpenApiRouter::default())
     }
 
-    /// Adds the routes of `utoipa_axum::routes!(handler)`, each described by the handler's `#[utoipa::path(…)]`.
+    /// Adds the routes of `utoipa_axum::routes!(handler)`, described by the handler's `#[utoipa::path(…)]`.
     #[must_use]
     pub fn routes(self, routes: UtoipaMethodRouter<S>) -> Self {
         Self(self.0.routes(routes))
     }
 
-    /// Supplies the state that the handlers use.
+    /// Provides the state for the handlers.
     #[must_use]
     pub fn with_state(self, state: S) -> Api {
         Api(self.0.with_state(state))
@@ -45,7 +45,7 @@ impl<S: Clone + Send + Sync + 'static> Api<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> Api<S> {
-    /// Returns the description without the routes, for an OpenAPI document that needs no state.
+    /// Returns only the description, for an OpenAPI document that needs no state.
     #[must_use]
     pub fn into_description(self) -> Api {
         Api(OpenApiRouter::with_openapi(self.0.into_openapi()))
@@ -59,7 +59,7 @@ impl Api {
         Self(self.0.merge(other.0))
     }
 
-    /// Wraps a layer around all routes added so far.
+    /// Applies a middleware layer to all routes added so far.
     pub(crate) fn route_layer<L>(self, layer: L) -> Self
     where
         L: Layer<Route> + Clone + Send + Sync + 'static,
@@ -70,20 +70,20 @@ impl Api {
         Self(self.0.route_layer(layer))
     }
 
-    /// Returns the OpenAPI 3.1 document of all routes. Every operation may also answer with a problem and accepts the
-    /// tenant header.
+    /// Returns the OpenAPI 3.1 document of all routes. Every operation may also return a problem and accepts
+    /// the tenant header.
     pub fn document(&self) -> Value {
         complete_document(self.0.get_openapi())
     }
 
-    /// Returns the routes and the document at [`OPENAPI_PATH`].
+    /// Returns a router with all routes and the document at [`OPENAPI_PATH`].
     pub(crate) fn into_router(self) -> Router {
         let document = self.document().to_string();
         let served = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
         self.into_bare_router().route(OPENAPI_PATH, get(served))
     }
 
-    /// Returns the routes without the document.
+    /// Returns a router with all routes but without the document.
     pub(crate) fn into_bare_router(self) -> Router {
         self.0.into()
     }
@@ -95,7 +95,7 @@ impl<S: Clone + Send + Sync + 'static> Default for Api<S> {
     }
 }
 
-/// Lets tests of serving use plain routes without a description.
+/// Lets tests of the server use plain routes without descriptions.
 #[cfg(test)]
 impl From<Router> for Api {
     fn from(router: Router) -> Self {
@@ -111,7 +111,7 @@ fn complete_document(openapi: &OpenApi) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     });
-    // The header is optional: without it the tenant is `default`.
+    // The empty requirement makes the header optional: without it, the tenant is `default`.
     document["security"] = json!([{}, {"tenant": []}]);
     document["components"]["securitySchemes"] =
         json!({"tenant": {"type": "apiKey", "in": "header", "name": TENANT_HEADER}});

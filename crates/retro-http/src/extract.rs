@@ -1,4 +1,4 @@
-//! Extracts the parts of a request that handlers use. Every rejection is a [`Problem`].
+//! Extracts typed parts of a request for handlers. Every rejection is a [`Problem`].
 
 use std::error::Error as _;
 use std::str::FromStr;
@@ -13,19 +13,19 @@ use serde::de::DeserializeOwned;
 use crate::body_budget::{BodyLimits, read_body};
 use crate::problem::Problem;
 
-/// Header that names the tenant, as long as there are no credentials.
+/// Header that names the tenant. It is trusted, because there are no credentials yet.
 pub const TENANT_HEADER: &str = "retro-tenant";
 
-/// Largest body, in bytes. Every request contains a handful of names of at most 256 bytes; 64 KiB leaves
-/// space for fields of later versions and is still harmless.
+/// Maximum size of a JSON body, in bytes. A request contains a handful of names of at most 256 bytes each; 64
+/// KiB leaves space for fields of later versions and is still harmless.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Longest time for a body to arrive, in seconds. A body of 64 KiB needs less on loopback, and a body that never
-/// ends must not keep its connection open.
+/// Timeout for receiving a JSON body, in seconds. 64 KiB need less on loopback, and an endless body must not
+/// keep its connection open.
 pub const BODY_READ_S_MAX: u64 = 10;
 
-/// The tenant that sent the request: the `Retro-Tenant` header, or `default` without it. Rejects a header
-/// that occurs twice or is not a valid tenant.
+/// The tenant of a request: the `Retro-Tenant` header, or `default` without it. Rejects a header that occurs
+/// more than once or is not a valid tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller(pub Tenant);
 
@@ -37,7 +37,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
         let Some(value) = named.next() else {
             return Ok(Self(Tenant::default_tenant()));
         };
-        // A proxy might act on either of two headers, so neither is trusted.
+        // A proxy might act on either of two headers, so trust neither.
         if named.next().is_some() {
             return Err(Problem::invalid_field(
                 "Retro-Tenant",
@@ -50,8 +50,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// A JSON body of at most `BYTES_MAX` bytes, by default [`BODY_BYTES_MAX`]. Unknown fields are ignored, so that a
-/// newer client may talk to an older server.
+/// A JSON body of at most `BYTES_MAX` bytes, by default [`BODY_BYTES_MAX`]. Unknown fields are ignored, so a
+/// newer client can use an older server.
 #[derive(Debug, Clone)]
 pub struct JsonBody<T, const BYTES_MAX: usize = BODY_BYTES_MAX>(pub T);
 
@@ -72,13 +72,13 @@ impl<T: DeserializeOwned, S: Send + Sync, const BYTES_MAX: usize> FromRequest<S>
     }
 }
 
-/// Returns whether `Content-Type` declares the body as JSON: `application/json` or `application/*+json`.
+/// Returns `true` if `Content-Type` is `application/json` or `application/*+json`.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let essence = media_type(headers);
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-/// Returns the content type in lower case without its parameters; empty when there is none.
+/// Returns the content type in lower case without its parameters; empty if there is none.
 pub fn media_type(headers: &HeaderMap) -> String {
     let named = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -89,7 +89,7 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner();
-        // Only a value of the wrong type has a field to report; text that is not JSON has a line and a column.
+        // Only a value of the wrong type has a field to report; malformed JSON has a line and column.
         if inner.is_data() && path != "." {
             Problem::invalid_field(path, inner.to_string())
         } else {
@@ -102,7 +102,7 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
-/// Query parameters of a request, deserialized to `T`.
+/// Query parameters of a request, deserialized into `T`.
 #[derive(Debug, Clone)]
 pub struct QueryParams<T>(pub T);
 
@@ -123,7 +123,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
     }
 }
 
-/// Id in the path of a request, such as that of `/v1/memories/{id}`.
+/// Id in the path of a request, such as `{id}` in `/v1/memories/{id}`.
 #[derive(Debug, Clone)]
 pub struct PathId<T>(pub T);
 
@@ -140,22 +140,23 @@ impl<T: FromStr<Err: std::fmt::Display>, S: Send + Sync> FromRequestParts<S> for
     }
 }
 
-/// Returns the media type in `offered` that the header `Accept` prefers. Returns the first one if several are
-/// equally preferred or none fits. Weights are honoured; parameters other than `q` are ignored.
+/// Returns the media type in `offered` that the `Accept` header prefers; the first one if several are equally
+/// preferred or none is accepted. Weights are honoured; parameters other than `q` are ignored.
 pub fn negotiate_media_type<'a>(headers: &HeaderMap, offered: &[&'a str]) -> &'a str {
     let named: Vec<_> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let ranges: Vec<_> = named.iter().flat_map(|value| value.split(',')).map(parse_media_range).collect();
     let best = |kind: &str| {
-        // The most specific range that covers a media type decides its weight.
+        // The most specific range that matches a media type determines its weight.
         let covering = ranges.iter().filter_map(|(range, q)| Some((match_specificity(range, kind)?, *q)));
         covering.max_by_key(|(specific, _)| *specific).map_or(0, |(_, q)| q)
     };
+    // `max_by_key` returns the last maximum, so reverse to let the first offered type win a tie.
     let weighed = offered.iter().rev().map(|kind| (best(kind), *kind));
     weighed.max_by_key(|(q, _)| *q).map(|(_, kind)| kind).expect("at least one media type is offered")
 }
 
-/// Parses a media range into its name in lower case and its weight in thousandths.
+/// Parses a media range into its lower-case name and its weight in thousandths.
 fn parse_media_range(text: &str) -> (String, u16) {
     let mut parts = text.split(';').map(str::trim);
     let name = parts.next().unwrap_or_default().to_ascii_lowercase();

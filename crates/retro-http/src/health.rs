@@ -1,5 +1,5 @@
-//! Health probes and metrics of the process. They reveal nothing about any tenant, so these routes may be reached
-//! from other machines, which the operator of a fleet needs.
+//! Serves health probes and metrics. They reveal nothing about any tenant, so other machines may reach them,
+//! as probes and scrapers of a fleet do.
 
 use std::sync::Arc;
 
@@ -19,33 +19,33 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub enum Readiness {
     /// Everything that the process needs is available.
     Ready,
-    /// Something that the process needs is not available; the text names it.
+    /// Something that the process needs is unavailable; the string names it.
     NotReady(String),
 }
 
-/// Callback behind `GET /readyz`, supplied by the composition root, which knows the dependencies of the
-/// process. Must not block.
+/// Callback for `GET /readyz`. The composition root supplies it because it knows the process's dependencies.
+/// Must not block.
 pub type ReadyCheck = Arc<dyn Fn() -> Readiness + Send + Sync>;
 
-/// Callback behind `GET /metrics`. Returns all metrics in the Prometheus text format.
+/// Callback for `GET /metrics`. Returns all metrics in the Prometheus text format.
 pub type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Callbacks that report the readiness and the metrics of the process.
+/// Callbacks for the readiness and the metrics of the process.
 #[derive(Clone)]
 pub struct Probes {
-    /// Callback that reports the readiness.
+    /// Reports the readiness.
     pub ready: ReadyCheck,
-    /// Callback that returns the metrics.
+    /// Returns the metrics.
     pub metrics: Scrape,
 }
 
-/// Returns the health routes: `/livez`, which always answers 200; `/readyz`, which answers 200, or 503 with a
-/// list of the missing parts; `/metrics`.
+/// Returns the health routes: `/livez`, which always responds with 200; `/readyz`, which responds with 200 or
+/// with 503 and a list of the missing parts; and `/metrics`.
 pub fn health_routes(probes: Probes) -> Api {
     health_api().with_state(probes)
 }
 
-/// Returns the routes of [`health_routes`] without their state, for the OpenAPI document.
+/// Returns the routes of [`health_routes`] without state, for generating the OpenAPI document.
 pub fn describe_health_routes() -> Api {
     health_api().into_description()
 }
@@ -60,7 +60,8 @@ async fn livez() -> &'static str {
     "ok"
 }
 
-/// Reports whether everything that the process needs is available; a 503 lists the missing parts.
+/// Reports that everything the process needs is available, or responds with 503 and a list of the missing
+/// parts.
 #[utoipa::path(get, path = "/readyz", tag = "process", responses((status = 200, body = String)))]
 async fn readyz(State(probes): State<Probes>) -> Result<&'static str, Problem> {
     match (probes.ready)() {

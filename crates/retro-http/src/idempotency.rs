@@ -1,10 +1,11 @@
-//! Makes requests idempotent: with an `Idempotency-Key`, sending a request again does not repeat its effect. Every
-//! process returns the stored answer.
+//! Makes requests idempotent: resending a request with the same `Idempotency-Key` returns the stored response
+//! instead of repeating the effect. Any process that shares the database can return it.
 //!
-//! Answers that may differ later (408, 409, 429, 5xx) are not stored. The work continues when the caller
-//! disconnects, because callers that lose their connection are those that retry. A process that dies during the
-//! work leaves the key locked for [`IN_PROGRESS_S_MAX`]; the work must therefore be harmless when done twice. This
-//! is true of everything that goes through an inbox or has an id derived from its cause.
+//! Responses that may differ later (408, 409, 429, 5xx) are not stored. The work continues if the client
+//! disconnects, because a client that lost its connection is the one that retries. If a process dies during
+//! the work, its key stays locked for [`IN_PROGRESS_S_MAX`] seconds, and the retry repeats the work; the work
+//! must therefore be safe to repeat. It is, if it goes through an inbox or its ids are derived from its
+//! cause.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,30 +26,30 @@ use tracing::{error, info, warn};
 
 use crate::problem::Problem;
 
-/// Header that carries the key of a request.
+/// Name of the header with the key of a request.
 pub const KEY_HEADER: &str = "idempotency-key";
-/// Longest key, in bytes. A UUID has 36, and some callers combine several ids.
+/// Maximum length of a key, in bytes. A UUID has 36, and some clients combine several ids.
 pub const KEY_BYTES_MAX: usize = 255;
-/// Time in seconds for which a key is refused while its request is in progress. It is longer than any request
+/// Maximum time for which a key is locked by a request in progress, in seconds. Longer than any request
 /// takes.
 pub const IN_PROGRESS_S_MAX: u64 = 120;
-/// Time in seconds for which a stored answer is replayed, which is a day.
+/// Retention of a stored response, in seconds (one day).
 pub const ANSWER_TTL_S: u64 = 24 * 3600;
 
-/// `Retry-After` in seconds while the same request is in progress, which usually takes less, or while the database
-/// is unavailable.
+/// `Retry-After` in seconds, sent while the same request is in progress or the database is unavailable.
 const RETRY_SOON_S: u32 = 1;
-/// Interval between two purges of expired requests. The rows that expire in a minute are few compared with those of
-/// a day.
+/// Interval between purges of expired requests. The rows that expire in a minute are few compared with a
+/// day's.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
-/// Maximum number of requests that one purge deletes. It allows 166 per second on average, in a transaction of a
+/// Maximum number of requests deleted by one purge. Allows 166 per second on average, in a transaction of a
 /// few milliseconds.
 const PURGE_BATCH_MAX: u32 = 10_000;
-/// Maximum size of a stored answer, in bytes: enough for a batch in which every event is refused with a long
-/// path.
+/// Maximum size of a stored response, in bytes: enough for a batch in which every event is rejected with a
+/// long path.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Key of a request: 1 to [`KEY_BYTES_MAX`] visible ASCII characters; `None` if the caller gave no key.
+/// Idempotency key of a request: 1 to [`KEY_BYTES_MAX`] visible ASCII characters; `None` if the client sent
+/// no key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey(pub Option<String>);
 
@@ -68,34 +69,34 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// Runs each keyed request once.
+/// Runs each request with an idempotency key only once.
 #[derive(Clone)]
 pub struct Idempotency {
     store: Arc<dyn IdempotencyStore>,
 }
 
-/// A request with its caller, its key and its content.
+/// A request with its tenant, key and content.
 #[derive(Debug)]
 pub struct IdempotentRequest<'a> {
-    /// Tenant of the caller.
+    /// Tenant of the client.
     pub tenant: &'a Tenant,
-    /// Method and path, such as `POST /v1/events`.
+    /// Method and path of the route, such as `POST /v1/events`.
     pub route: &'static str,
-    /// Key that the caller gave.
+    /// Key that the client sent, if any.
     pub key: IdempotencyKey,
-    /// Everything that distinguishes the request from others, which is its body and the relevant headers.
+    /// Content that identifies the request: its body and the relevant headers.
     pub content: &'a [&'a [u8]],
 }
 
 impl Idempotency {
-    /// Creates the service over a database.
+    /// Creates the service over a store.
     pub fn new(store: Arc<dyn IdempotencyStore>) -> Self {
         Self { store }
     }
 
-    /// Runs `work`, unless the tenant has used this key on this route before. In that case the stored answer is
-    /// returned with `Idempotency-Replayed: true`. The same key with different content is refused with 422, and a
-    /// key whose request is in progress with 409. Without a key the work runs and the database is not asked.
+    /// Runs `work`, unless the tenant has already used this key on this route: then returns the stored
+    /// response with `Idempotency-Replayed: true`. Responds with 422 if the content differs, and with 409 if
+    /// the request is still in progress. Without a key, runs `work` without using the database.
     pub async fn run_once<W>(&self, request: IdempotentRequest<'_>, work: W) -> Response
     where
         W: Future<Output = Response> + Send + 'static,
@@ -109,11 +110,12 @@ impl Idempotency {
             Ok(BeginRequestResult::Answered(answer)) => replay_answer(answer),
             Ok(BeginRequestResult::InProgress) => in_progress_problem().into_response(),
             Ok(BeginRequestResult::ContentMismatch) => key_reused_problem().into_response(),
+            // Refuse: running the work without a lookup could repeat it.
             Err(cause) => lookup_failed_problem(&cause).into_response(),
         }
     }
 
-    /// Deletes expired requests until `stop` is cancelled. May run in any number of processes concurrently.
+    /// Deletes expired requests until `stop` is cancelled. May run in several processes at the same time.
     pub async fn purge_expired(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(PURGE_INTERVAL);
         loop {
@@ -123,7 +125,7 @@ impl Idempotency {
             }
             match self.store.purge_requests(ANSWER_TTL_S, PURGE_BATCH_MAX).await {
                 Ok(0) => {}
-                Ok(forgotten) => info!(forgotten, "purged {forgotten} expired idempotency keys"),
+                Ok(purged) => info!(purged, "purged {purged} expired idempotency keys"),
                 Err(cause) => warn!(cause = %cause, "expired idempotency keys could not be purged: {cause}"),
             }
         }
@@ -133,9 +135,10 @@ impl Idempotency {
     where
         W: Future<Output = Response> + Send + 'static,
     {
-        // A separate task, so that the work and its answer survive a caller that disconnects.
+        // A separate task, so the work and its response survive a client that disconnects.
         let task = tokio::spawn(async move {
             let (answer, stored) = buffer_answer(work.await).await;
+            // If this fails, the lock expires by itself and a retry runs the work again.
             if let Err(cause) = self.store.end_request(&name, token, stored.as_ref()).await {
                 warn!(cause = %cause, "the answer to {} could not be stored: {cause}", name.route);
             }
@@ -150,15 +153,15 @@ impl Idempotency {
     }
 }
 
-/// Returns a hash of the hashes of all parts. It changes when bytes move from one part to the next, and no part is
+/// Hashes the hashes of all parts. Moving bytes from one part to the next changes the result, and no part is
 /// copied.
 fn fingerprint_content(content: &[&[u8]]) -> String {
     let hashes: String = content.iter().map(|part| sha256_hex(part)).collect();
     sha256_hex(hashes.as_bytes())
 }
 
-/// Returns the answer and the copy of it to store. The copy is `None` for an answer that may differ later, and for
-/// one that is too long, which becomes a 500.
+/// Returns the response and the copy to store. The copy is `None` if the response may differ later or is too
+/// long; a response that is too long becomes a 500.
 async fn buffer_answer(answer: Response) -> (Response, Option<StoredResponse>) {
     let status = answer.status();
     let may_change = status.is_server_error()
@@ -208,7 +211,7 @@ fn key_reused_problem() -> Problem {
     Problem { path: Some("Idempotency-Key".to_owned()), ..problem.with_code("key_reused") }
 }
 
-/// Returns a 503. The error of the store is only logged.
+/// Returns a 503 and logs the store's error, which is not sent to the client.
 fn lookup_failed_problem(cause: &StoreError) -> Problem {
     warn!(cause = %cause, "an idempotency key could not be looked up: {cause}");
     let detail = "it cannot be looked up now whether this request was done before; retry later, or without Idempotency-Key";

@@ -1,5 +1,5 @@
-//! Limits the concurrent requests of a group of routes, so that they do not take the connections and cores
-//! that other routes of the listener need.
+//! Limits the concurrent requests of a group of routes, to leave connections and cores to the listener's
+//! other routes.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -13,12 +13,12 @@ use crate::problem::Problem;
 use crate::serve::GuardedBody;
 use crate::tenant_limiter::TenantLimiter;
 
-/// `Retry-After` in seconds, after which a burst is over.
+/// `Retry-After` in seconds; a burst is over by then.
 const RETRY_SOON_S: u32 = 1;
 
 impl Api {
-    /// Limits the concurrent requests of these routes. A request keeps a permit until its answer is written.
-    /// Without a free permit, it is refused with 503 and the code `busy`.
+    /// Limits the concurrent requests of these routes. A request keeps its permit until its response is
+    /// written. Without a free permit, the response is 503 with the code `busy`.
     #[must_use]
     pub fn limit_in_flight(self, limiter: TenantLimiter) -> Self {
         self.route_layer(from_fn_with_state(limiter, limit_requests))
@@ -32,7 +32,7 @@ async fn limit_requests(
     next: Next,
 ) -> Response {
     match limiter.try_acquire(&tenant) {
-        // The body carries the permit, which is released once the answer is written.
+        // The body carries the permit, which is released once the response is written.
         Some(permit) => next.run(request).await.map(|body| Body::new(GuardedBody { body, guard: permit })),
         None => busy_problem().into_response(),
     }

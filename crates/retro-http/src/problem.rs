@@ -1,11 +1,11 @@
-//! Renders refused requests as problem details (RFC 9457).
+//! Renders rejected requests as problem details (RFC 9457).
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A refused request, rendered as `application/problem+json`.
+/// A rejected request, rendered as `application/problem+json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Problem {
     /// HTTP status code.
@@ -14,15 +14,15 @@ pub struct Problem {
     pub status: StatusCode,
     /// Short summary, the same for every problem of this kind.
     pub title: &'static str,
-    /// Explanation of what is wrong with this request and how to correct it.
+    /// Explanation of the error in this request and how to fix it.
     pub detail: String,
-    /// Stable code by which programs can distinguish this problem from others, where that is useful.
+    /// Stable code by which programs can recognize the problem; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// Path of the offending field, such as `memories[2].id`, if one field is at fault.
+    /// Path of the invalid field, such as `memories[2].id`; absent if the problem is not in a single field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Seconds after which the same request may succeed; also sent as the header `Retry-After`.
+    /// Number of seconds after which the request may succeed, also sent as the `Retry-After` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u32>,
 }
@@ -34,20 +34,20 @@ impl Problem {
         Self { path: Some(path.into()), ..problem }
     }
 
-    /// Returns a 400 for a request that cannot be parsed as a whole.
+    /// Returns a 400 for a request that cannot be parsed at all.
     pub fn unreadable_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "the request cannot be read", detail)
     }
 
-    /// Returns a 404 for an object that the caller's tenant does not have. The answer is byte for byte the
-    /// same when another tenant has it.
+    /// Returns a 404 for an object that does not exist in the caller's tenant. The response is byte for byte
+    /// the same if another tenant has the object.
     pub fn not_found(what: &str, name: impl std::fmt::Display) -> Self {
         let detail = format!("there is no {what} {name} in this tenant");
         Self::new(StatusCode::NOT_FOUND, "there is no such thing", detail)
     }
 
-    /// Returns a 409 for a name that matches several objects of the caller's tenant. `detail` says how to
-    /// name exactly one of them.
+    /// Returns a 409 for a name that matches several objects of the caller's tenant. `detail` explains how to
+    /// name exactly one.
     pub fn ambiguous_name(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "the name is ambiguous", detail)
     }
@@ -62,7 +62,7 @@ impl Problem {
         Self { code: Some(code), ..self }
     }
 
-    /// Returns the problem with the advice to retry after `seconds`.
+    /// Returns the problem with a `Retry-After` of `seconds`.
     pub fn with_retry_after(self, seconds: u32) -> Self {
         Self { retry_after_s: Some(seconds), ..self }
     }

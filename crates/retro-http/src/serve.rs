@@ -1,4 +1,4 @@
-//! Listens for connections, serves routes, and shuts down gracefully.
+//! Listens for connections, serves routes and shuts down gracefully.
 
 mod connections;
 
@@ -20,15 +20,15 @@ use crate::problem::Problem;
 pub(crate) use connections::GuardedBody;
 use connections::{ConnectionLimits, serve_until_stopped};
 
-/// Longest time that requests in progress may take after the stop, in seconds. Then their connections are dropped.
-/// An answer takes milliseconds, so only clients that do not read are still connected by then.
+/// Grace period for requests in progress after the stop signal, in seconds; then their connections are
+/// dropped. Responses take milliseconds, so only clients that do not read are left by then.
 pub const SHUTDOWN_S_MAX: u64 = 5;
 
-/// `Retry-After` value of a process that is not ready, in seconds: about the interval at which the process itself
+/// `Retry-After` of a process that is not ready, in seconds: about the interval at which the process itself
 /// retries.
 const NOT_READY_RETRY_S: u32 = 5;
 
-/// A reason why the server cannot serve.
+/// Reason why an HTTP server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address is not a loopback address.
@@ -37,12 +37,12 @@ pub enum ServeError {
          says, so only loopback is allowed; use 127.0.0.1 or [::1]"
     )]
     NotLoopback(SocketAddr),
-    /// The address cannot be bound.
+    /// The address could not be bound.
     #[error("cannot listen on {address}: {source}; is another process using the port?")]
     Bind {
-        /// Address that was requested.
+        /// Requested address.
         address: SocketAddr,
-        /// Error of the operating system.
+        /// Error from the operating system.
         source: std::io::Error,
     },
     /// The listener failed.
@@ -50,19 +50,20 @@ pub enum ServeError {
     Io(#[from] std::io::Error),
 }
 
-/// Listens on a loopback address; port 0 picks a free port. Fails for any other address before it opens a socket.
+/// Listens on a loopback address; port 0 chooses a free port. Fails for any other address without opening a
+/// socket.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     require_loopback(address)?;
     listen_anywhere(address).await
 }
 
-/// Listens on any address, for [`serve_health`] and [`serve_signed`] only; port 0 picks a free port.
+/// Listens on any address; port 0 chooses a free port. Only for [`serve_health`] and [`serve_signed`].
 pub async fn listen_anywhere(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })
 }
 
-/// Serves until `stop` is cancelled, then lets requests in progress finish within [`SHUTDOWN_S_MAX`] seconds.
-/// Fails immediately when the listener is not on loopback.
+/// Serves until `stop` is cancelled, then gives requests in progress [`SHUTDOWN_S_MAX`] seconds to finish.
+/// Fails immediately if the listener is not on loopback.
 pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     require_loopback(address)?;
@@ -89,8 +90,8 @@ pub async fn serve_health(
     Ok(())
 }
 
-/// Serves the routes of `api` until `stop` is cancelled. Answers every other path with 503 and the parts that
-/// `ready` reports as missing. It is for a process whose parts are not all available yet.
+/// Serves the routes of `api` until `stop` is cancelled, for a process that is not ready yet. Any other path
+/// gets 503 with the parts that `ready` reports as missing.
 pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck, stop: CancellationToken) {
     let respond = move || {
         let missing = match ready() {
@@ -105,8 +106,8 @@ pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck,
     serve_until_stopped(listener, router, ConnectionLimits::HTTP, stop).await;
 }
 
-/// Serves routes that check a credential on every request, and nothing else, on any address and under any host name,
-/// until `stop` is cancelled.
+/// Serves only routes that verify a signature on every request, on any address and under any host name, until
+/// `stop` is cancelled.
 pub async fn serve_signed(
     listener: TcpListener,
     api: Api,
@@ -119,11 +120,11 @@ pub async fn serve_signed(
     Ok(())
 }
 
-/// Returns the routes as [`serve`] serves them: with the OpenAPI document, problems for unknown addresses and
-/// methods, the body limit, and the check of `Host`. Tests use it to call a router without a socket.
+/// Returns the router as [`serve`] serves it: with the OpenAPI document, problems for unknown paths and
+/// methods, the body limit and the `Host` check. Tests use it to call routes without a socket.
 pub fn finish_router(api: Api) -> Router {
     let router = with_fallbacks(api.into_router());
-    // The host check is the outermost layer, so that a foreign page learns nothing, not even which routes exist.
+    // The host check is the outermost layer, so a foreign page learns nothing, not even which routes exist.
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(reject_foreign_hosts))
 }
 
@@ -145,8 +146,8 @@ async fn answer_method_not_allowed(method: Method, uri: Uri) -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed", detail)
 }
 
-/// Refuses requests for a host name that is not local. A browser sends the name from the page's address, so this
-/// name reveals a foreign page whose host name was made to resolve to loopback (DNS rebinding).
+/// Rejects requests for a host name that is not local. A browser sends the host of the page's URL, so a
+/// foreign name reveals a page whose host name resolves to loopback (DNS rebinding).
 async fn reject_foreign_hosts(request: Request, next: Next) -> Response {
     match find_host(request.headers(), request.uri()) {
         Some(host) if !is_local(&host) => Problem::new(

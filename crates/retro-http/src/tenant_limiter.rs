@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use retro_core::id::Tenant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Limits the number of concurrent operations. A single tenant may run fewer than the total, so that it
-/// cannot take every permit. Clones share the permits.
+/// Limits concurrent operations in total and per tenant, so a single tenant cannot take every permit. Clones
+/// share the permits.
 #[derive(Debug, Clone)]
 pub struct TenantLimiter {
     all: Arc<Semaphore>,
     tenant_max: usize,
-    /// Semaphores of the tenants that hold a permit or wait for one.
+    /// Semaphores of the tenants that have a permit or wait for one.
     tenants: Arc<Mutex<HashMap<Tenant, Arc<Semaphore>>>>,
 }
 
-/// A permit of a [`TenantLimiter`]. Dropping it releases the permit.
+/// Permit of a [`TenantLimiter`], released on drop.
 #[derive(Debug)]
 pub struct TenantPermit {
     limiter: TenantLimiter,
@@ -31,7 +31,7 @@ impl TenantLimiter {
         Self { all: Arc::new(Semaphore::new(max)), tenant_max, tenants: Arc::default() }
     }
 
-    /// Returns a permit, or `None` when the tenant already holds its maximum or all permits are taken.
+    /// Returns a permit, or `None` if the tenant is at its maximum or all permits are taken.
     pub fn try_acquire(&self, tenant: &Tenant) -> Option<TenantPermit> {
         let of_tenant = self.tenant_semaphore(tenant).try_acquire_owned().ok();
         let permit = of_tenant.zip(self.all.clone().try_acquire_owned().ok());
@@ -43,10 +43,9 @@ impl TenantLimiter {
         permit
     }
 
-    /// Waits for a permit. A tenant that already holds its maximum waits until one of its own permits is
-    /// released.
+    /// Waits for a permit. A tenant at its maximum waits until one of its own permits is released.
     pub async fn acquire(&self, tenant: &Tenant) -> TenantPermit {
-        // The tenant's permit comes first: a waiting tenant must not hold a permit that others could use.
+        // The tenant's permit comes first: a waiting tenant must not take a permit that others could use.
         let of_tenant =
             self.tenant_semaphore(tenant).acquire_owned().await.expect("the semaphore is never closed");
         let total_permit = self.all.clone().acquire_owned().await.expect("the semaphore is never closed");
@@ -68,11 +67,11 @@ impl TenantLimiter {
         tenants.entry(tenant.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.tenant_max))).clone()
     }
 
-    /// Removes a tenant that neither holds nor waits for a permit.
+    /// Removes a tenant that neither has nor waits for a permit.
     fn remove_idle(&self, tenant: &Tenant) {
         let mut tenants = self.lock_tenants();
-        // Holders and waiters have a clone, and clones are only made under this lock: a count of one means
-        // that the semaphore is not in use.
+        // Holders and waiters have a clone, and clones are made only under this lock, so a count of one means
+        // that the semaphore is unused.
         if tenants.get(tenant).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
             tenants.remove(tenant);
         }
@@ -85,7 +84,7 @@ impl TenantLimiter {
 
 impl Drop for TenantPermit {
     fn drop(&mut self) {
-        // Released first: its clone of the semaphore would make the tenant look busy.
+        // Released first, because its clone of the semaphore would make the tenant look busy.
         drop(self.of_tenant.take());
         self.limiter.remove_idle(&self.tenant);
     }
@@ -127,7 +126,7 @@ mod tests {
             let limiter = limiter.clone();
             async move { drop(limiter.acquire(&tenant("a")).await) }
         });
-        // The clones of the map, of the holder and of the waiter.
+        // One clone each for the map, the holder and the waiter.
         while Arc::strong_count(&limiter.lock_tenants()[&a]) < 3 {
             tokio::task::yield_now().await;
         }

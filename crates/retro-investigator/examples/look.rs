@@ -1,6 +1,8 @@
-//! Investigates the runs of a file (one JSON object per line: `run_id`, `steps` with `role`, `tool`, `input`, `output`)
-//! with the heuristics and prints the results: every finding with `--each`, and each lesson with the number of distinct
-//! runs that show it. Labels in the file are ignored.
+//! Investigates the runs in a file with the heuristics and prints each lesson with the number of distinct
+//! runs that show it.
+//!
+//! The file has one JSON object per line: `run_id` and `steps`, each with `role`, `text`, `thought`, `tool`,
+//! `input` and `output`. `--each` also prints every finding. Labels in the file are ignored.
 //!
 //! `cargo run -p retro-investigator --example look -- RUNS.jsonl [--each] [--top N]`
 #![expect(clippy::print_stdout, reason = "the example prints its results to a terminal")]
@@ -28,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut lessons: BTreeMap<String, (BTreeSet<String>, Finding)> = BTreeMap::new();
     for line in std::fs::read_to_string(path)?.lines() {
         let brief = build_brief(&serde_json::from_str(line)?)?;
-        let InvestigatorAnswer::Looked(looked) = investigate_run(&brief) else { continue };
+        let InvestigatorAnswer::Answered(looked) = investigate_run(&brief) else { continue };
         let findings = looked.findings.clone();
         dropped += check_answer(&brief, looked).dropped;
         runs += 1;

@@ -1,17 +1,17 @@
-//! Runs computations off the async threads.
+//! Runs blocking computations off the async runtime's threads.
 
 use std::future::pending;
 use std::panic::resume_unwind;
 
-/// Runs `work` on a blocking thread, so that the caller's other futures (such as the lease heartbeat) keep
-/// running. Resumes a panic of `work`. Dropping the future does not stop `work`, so `work` must own everything
-/// that has to outlive the caller.
+/// Runs `work` on a blocking thread, so the caller's other futures, such as the lease heartbeat, keep making
+/// progress. Propagates a panic of `work`. Dropping the future does not cancel `work`, so `work` must own
+/// whatever has to live until it ends.
 pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(stopped) => match stopped.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The task never started because the runtime is shutting down. The caller will not be polled again
+            // The runtime is shutting down and never started the task, so it will not poll the caller again
             // either.
             Err(_) => pending().await,
         },

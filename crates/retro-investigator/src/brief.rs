@@ -1,4 +1,4 @@
-//! Builds the brief: the complete input of an investigator for a claimed run.
+//! Builds the brief of a claimed run: the complete input of an engine.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use retro_events::{BodyFetcher, ObjectError, ObjectStorage, atif};
 use retro_redact::Redactor;
 use retro_store::{Claim, StoredBody};
 
-/// Reason why the body of a run is not available.
+/// Error from fetching the body of a run.
 #[derive(Debug)]
 pub(crate) enum BodyError {
-    /// The body no longer exists or differs from the one that the event announced. Another run replaces this
-    /// one in the sample.
+    /// The body no longer exists, cannot be decoded, or differs from the one that the event announced, so
+    /// another run replaces this one in the sample.
     Gone(String),
     /// The body could not be fetched; a retry may succeed.
     Unavailable(String),
 }
 
-/// Sources of the bodies that are not stored in the database.
+/// Clients that fetch the bodies not stored in the database.
 #[derive(Clone)]
 pub struct BodySources {
     /// The broker's object store.
@@ -31,13 +31,13 @@ pub struct BodySources {
     pub https: Arc<dyn BodyFetcher>,
 }
 
-/// A fetched body that has not been parsed yet, because parsing a large one takes a while.
+/// Body of a run, not yet parsed: parsing a large body is slow and must not block an async thread.
 pub(crate) enum FetchedBody {
     /// The run has no body, so only its facts are investigated.
     Absent,
-    /// A [`Trajectory`] as JSON, in the form in which the database stores it.
+    /// A [`Trajectory`] as JSON, as the database stores it.
     Stored(Vec<u8>),
-    /// The ATIF document of the emitter, not yet redacted.
+    /// The emitter's ATIF document, not yet redacted.
     Document(Bytes),
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn fetch_body(claim: &Claim, bodies: &BodySources) -> Result<Fe
 }
 
 impl FetchedBody {
-    /// Parses and redacts the trajectory. Fails with the reason when the body cannot be parsed.
+    /// Parses the body into a redacted trajectory. Fails with the reason if the body cannot be parsed.
     fn parse_trajectory(self) -> Result<Trajectory, String> {
         match self {
             Self::Absent => Ok(Trajectory::default()),
@@ -68,22 +68,23 @@ impl FetchedBody {
     }
 }
 
-/// Parses the emitter's ATIF document. A fetched body was not redacted at intake, so it is redacted here.
+/// Parses and redacts the emitter's ATIF document. Intake redacts only the bodies that it stores, not those
+/// that are fetched here.
 fn parse_atif(bytes: &Bytes) -> Result<Trajectory, String> {
     let mut trajectory = atif::from_slice(bytes).map_err(|rejection| rejection.to_string())?;
     Redactor::shared().redact_trajectory(&mut trajectory);
     Ok(trajectory)
 }
 
-/// Builds the brief of a claimed run. First removes from the trace the injected memory blocks and the texts of
-/// the memories that the agent was shown. Fails with the reason when the body cannot be parsed. Takes time
-/// linear in the body, so call it off the async threads.
+/// Builds the brief of a claimed run, without the injected memory blocks and the memory texts that the agent
+/// was shown. Fails with the reason if the body cannot be parsed. Takes time linear in the size of the body,
+/// so call it on a blocking thread.
 pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<InvestigationBrief, String> {
     let trajectory = fetched.parse_trajectory()?;
     let was_presented = |memory: &&Memory| claim.presented.iter().any(|shown| shown.memory == memory.id);
     let was_presented: Vec<_> = claim.memories.iter().filter(was_presented).collect();
     Ok(InvestigationBrief {
-        // Otherwise the memory's own words in the trace would count as evidence for the memory.
+        // Otherwise a memory's own words in the trace would count as evidence for the memory.
         run: claim.run.clone().without_injected_blocks(),
         trajectory: trajectory.without_injected_blocks().without_memory_content(&was_presented),
         memories: claim
@@ -93,12 +94,12 @@ pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<Investi
             .collect(),
         earlier: claim.earlier.iter().flat_map(earlier_findings).collect(),
         outcomes: claim.outcomes.clone(),
-        focus: claim.retrospective.asked.as_ref().and_then(|asked| asked.focus.clone()),
+        focus: claim.retrospective.manual_request.as_ref().and_then(|request| request.focus.clone()),
     })
 }
 
-/// Converts a memory of one of the run's steps, or a rule that was presented to the run, for the brief. Returns
-/// `None` for any other memory.
+/// Converts a step-scoped memory, or a rule presented to the run, into its form in the brief. Returns `None`
+/// for any other memory.
 fn to_known_memory(memory: &Memory, presented: &[PresentedMemory]) -> Option<BriefMemory> {
     let presentation = presented.iter().find(|presentation| presentation.memory == memory.id);
     let step: Option<&Step> = memory.scope.step();

@@ -1,4 +1,4 @@
-//! Defines the port through which runs are investigated, and the engine that needs no model.
+//! Defines the [`Engine`] port, which investigates a run, and the engine that needs no model.
 
 use std::sync::Arc;
 
@@ -8,20 +8,19 @@ use retro_watchdog::Watch;
 
 use crate::heuristics;
 
-/// Investigates one run. The caller checks every finding and verdict against the run, because an engine may be
-/// wrong and is never trusted.
+/// Investigates one run. Engines are not trusted: the caller checks every finding and verdict against the
+/// run.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
-    /// Name of the engine, as reports show it.
+    /// Returns the name of the engine, as shown in reports.
     fn name(&self) -> &'static str;
 
-    /// Investigates the run of `brief`. Must not panic on any brief; a panic fails the attempt. Work that
-    /// continues after the future is dropped (on a blocking thread) must hold `watch`, so that the watchdog
-    /// still observes it.
+    /// Investigates the run in `brief`. Must not panic on any brief; a panic fails the attempt. Work that
+    /// outlives this future, such as a blocking task, must own `watch`, so the watchdog keeps observing it.
     async fn investigate(&self, brief: Arc<InvestigationBrief>, watch: Watch) -> InvestigatorAnswer;
 }
 
-/// Engine that investigates by heuristics and needs no model.
+/// Engine that investigates with heuristics, without a model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeuristicEngine;
 
@@ -31,9 +30,11 @@ impl Engine for HeuristicEngine {
         "heuristics"
     }
 
-    /// Runs on a blocking thread, because a long run takes a while and the computation never awaits.
+    /// Runs the heuristics on a blocking thread, because they never await and a long run would stall the
+    /// runtime.
     async fn investigate(&self, brief: Arc<InvestigationBrief>, watch: Watch) -> InvestigatorAnswer {
         let compute = move || {
+            // The task outlives this future if it is dropped, and the watchdog must still see the task.
             let _watch = watch;
             retro_fault::apply_poison("engine", brief.run.run_id.as_str().as_bytes());
             heuristics::investigate_run(&brief)

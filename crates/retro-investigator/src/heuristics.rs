@@ -1,36 +1,37 @@
-//! Investigates runs by heuristics. They use no model, no randomness and no clock, so the same brief always
-//! gives the same answer.
+//! Investigates runs with heuristics that use no model, no randomness and no clock, so the same brief always
+//! yields the same answer.
 //!
-//! A run is parsed once into calls (`call`). Where agents only talk to each other, a call is recovered from the
-//! messages in which a terminal reports what it executed (`conversation`). Each call is judged as failed or not
-//! (`outcome`), and its error is reduced to a `signature` that is the same in every run. Usually the first
-//! words of an answer decide. A log is judged by how it ends (`log_ending`), an answer of a few free words by
-//! whether the next call supplies what it asks for (`soft_failure`). The error of a long log that is known to
-//! have failed is its `failing_line`.
+//! A run is parsed once into calls (`call`). If agents only talk to each other, calls are recovered from the
+//! messages in which a terminal reports what it executed (`conversation`). Each call is judged as failed or
+//! not (`outcome`), and its error is reduced to a `signature` that is the same in every run. Usually the
+//! first words of an answer decide. A log is judged by its ending (`log_ending`), and an answer of a few
+//! words in prose by whether the next call supplies what the answer asks for (`soft_failure`). If a long log
+//! is known to have failed, its error is its `failing_line`.
 //!
 //! Findings are then collected in this order, strongest first, with one lesson per error:
 //!
 //! 1. `repair`: a call fails, and a changed call no longer gives the error. The `difference` between the two
-//!    calls is the lesson. Where the error does not say what it is about, a difference counts only if it is the
-//!    only one and the two calls follow each other directly.
+//!    calls is the lesson. If the error does not say what it objects to, a difference counts only if it is
+//!    the only one and the two calls are consecutive.
 //! 2. `retry_loop`: the same error occurs three times in a row.
-//! 3. `failure`: an error occurs that no later call resolves. The lesson is what the error demands (`advice`).
+//! 3. `failure`: no later call resolves an error. The lesson is what the error demands (`advice`).
 //! 4. `feedback`: the agent itself gives advice for the next run.
 //!
-//! The content of a lesson includes what the tool reported (`tool_output`) and, in a failed run, whether any
+//! The content of a lesson includes what the tool reported (`tool_output`) and, in a failed run, that no
 //! later call of the tool succeeded (`blame`). The report names the turn at which a failed run probably went
-//! wrong and marks it as a guess. Each part is measured separately on real data by `cargo xtask eval findings`.
+//! wrong and marks it as a guess. `cargo xtask eval findings` measures each part separately on real data.
 //!
 //! An error that disappears when the identical call is repeated is a `transient`. It yields no lesson, and it
 //! contradicts the memories about the error.
 //!
-//! Two runs confirm a memory only when their signatures (tool, error, avoid, prefer) are equal. So every part
-//! of a lesson is generalised over names and values, and a difference in a value that occurs only in one run is
-//! not a lesson. Nothing is stated that the trace does not show, every finding and verdict quotes the trace,
-//! and an error that tries to command an agent becomes no lesson (`prompt_injection`).
+//! Two runs confirm a memory only if their signatures (tool, error, avoid, prefer) are equal. Every part of a
+//! lesson is therefore generalised over names and values, and a difference in a value that occurs in only one
+//! run is not a lesson. Nothing is stated that the trace does not show, every finding and verdict quotes the
+//! trace, and an error that tries to command an agent becomes no lesson (`prompt_injection`).
 //!
-//! Only the first `call::CALLS_MAX` calls, the first part of each text and a few calls after each failing call
-//! are read, so the time is linear in the length of the run. Steps in which no model decided are skipped.
+//! Only the first `call::CALLS_MAX` calls, the first part of each text and a few calls after each failing
+//! call are read, so the time is linear in the length of the run. Steps in which no model decided anything
+//! are skipped.
 
 mod advice;
 mod arguments;
@@ -77,10 +78,10 @@ use arguments::Arguments;
 use call::StepCalls;
 use handled_errors::HandledErrors;
 
-/// Maximum number of findings about calls in one run. Recurring patterns are found again in other runs, and
-/// people have to read the report.
+/// Maximum number of findings about calls per run. People have to read the report, and a recurring pattern is
+/// found again in other runs.
 const CALL_FINDINGS_MAX: usize = 6;
-/// Maximum number of remarks of an agent on its own run that become findings.
+/// Maximum number of an agent's remarks on its own run that become findings.
 const REMARKS_MAX: usize = 3;
 
 /// Investigates one run. Returns findings with quotes, and a verdict on each presented memory for which the
@@ -98,17 +99,16 @@ pub fn investigate_run(brief: &InvestigationBrief) -> InvestigatorAnswer {
     let verdicts = verdict::judge_presented_memories(brief, &steps);
     let transients = transient::find_transients(&brief.trajectory, &steps);
     let contradictions = contradiction::find_contradictions(&brief.memories, &transients, &verdicts);
-    InvestigatorAnswer::Looked(RawAnswer { findings, verdicts, fault, transients, contradictions })
+    InvestigatorAnswer::Answered(RawAnswer { findings, verdicts, fault, transients, contradictions })
 }
 
-/// Returns the outcome of one call as an investigation judges it: by the log's own flag where there is one,
-/// else by the answer.
+/// Judges the outcome of one call: by the log's own flag if there is one, otherwise by the answer. Unlike an
+/// investigation, ignores the calls that follow.
 pub fn judge_call(call: &ToolCall) -> CallOutcome<'_> {
     outcome::judge_outcome(call, &Arguments::parse(&call.arguments))
 }
 
-/// Returns the turn at which a failed run probably went wrong, as an investigation judges it; `None` when no
-/// sign points at a turn.
+/// Returns the turn at which a failed run probably went wrong, or `None` if no sign points at a turn.
 pub fn find_blamed_turn(trajectory: &Trajectory) -> Option<Blame> {
     blame::find_blame(trajectory, &call::calls_by_step(trajectory))
 }
@@ -120,7 +120,7 @@ fn has_failed(brief: &InvestigationBrief) -> bool {
 /// Collects the strongest findings about calls: all repairs, then all retry loops, then all failures.
 fn collect_call_findings(steps: &[StepCalls<'_>], mut errors: HandledErrors) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
-    // The order matters: each pass marks the errors that it handled, and the later ones skip these.
+    // The order matters: each pass marks the errors that it handled, and later passes skip them.
     let passes: [fn(&StepCalls<'_>, &mut HandledErrors) -> Vec<Finding>; 3] =
         [repair::find_repairs, retry_loop::find_retry_loops, failure::find_failures];
     for pass in passes {

@@ -1,10 +1,10 @@
-//! Provides the worker, which claims an investigation, renews its lease, runs it and stores the result.
+//! Claims investigations, runs each one under a lease and stores its result.
 //!
-//! A stalled worker that wakes up late commits nothing: every write carries the fencing token of its claim, and
-//! `Fenced` means stop. A worker that takes over resumes from the journal, so at most the one call that was in
-//! flight is repeated after a kill. The claim counts the attempts, so a run that kills the process is given up
-//! like any other failed run. An attempt that still computes after its deadline has failed too, and the
-//! watchdog ends the process because nothing else can stop the thread.
+//! A stalled worker that wakes up late commits nothing: every write carries the fencing token of its claim,
+//! and `Fenced` means stop. A worker that takes over resumes from the journal, so a kill repeats at most the
+//! one engine call that was in flight. The claim counts the attempts, so a run that kills the process is
+//! given up like any other failed run. An attempt that still computes after its deadline has also failed, and
+//! the watchdog ends the process, because nothing else can stop the thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,21 +31,21 @@ use crate::blocking::run_blocking;
 use crate::brief::{BodyError, BodySources, build_brief, fetch_body};
 use crate::engine::Engine;
 
-/// Settings of a worker. The defaults are meant for production; tests shorten the times.
+/// Settings of a worker. The defaults are meant for production; tests use shorter times.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
-    /// Name of this worker, as people see it.
+    /// Name of this worker, as shown to operators.
     pub worker: String,
-    /// Lease of a claim, in seconds. The claim expires when no heartbeat arrives for this long.
+    /// Lease of a claim, in seconds. The claim expires if it is not renewed for this long.
     pub lease_s: u64,
     /// Deadline of one attempt, in seconds.
-    pub deadline_s: u64,
-    /// Interval at which the worker polls for work that no message announced.
+    pub investigation_timeout_s: u64,
+    /// Interval at which the worker polls for investigations that no message announced.
     pub sweep_interval: Duration,
-    /// Time that a running investigation may still take after shutdown was requested. After that, its claim is
+    /// Time that a running investigation may still take after shutdown is requested. Its claim is then
     /// released.
     pub shutdown_grace: Duration,
-    /// Ends the process when an attempt keeps running after its deadline.
+    /// Ends the process if an attempt keeps running after its deadline.
     pub watchdog: Watchdog,
 }
 
@@ -54,7 +54,7 @@ impl Default for WorkerSettings {
         Self {
             worker: "investigator".to_owned(),
             lease_s: 60,
-            deadline_s: 600,
+            investigation_timeout_s: 600,
             sweep_interval: Duration::from_secs(2),
             shutdown_grace: Duration::from_secs(10),
             watchdog: Watchdog::default(),
@@ -62,7 +62,7 @@ impl Default for WorkerSettings {
     }
 }
 
-/// Investigates sampled runs, one after another.
+/// Investigates sampled runs, one at a time.
 pub struct Worker {
     store: Arc<dyn InvestigatorStore>,
     bodies: BodySources,
@@ -76,14 +76,14 @@ pub struct Worker {
 enum AttemptOutcome {
     /// The investigation has a final result.
     Final(InvestigationResult),
-    /// The attempt failed and may be retried. Its result becomes final when no attempt is left.
+    /// The attempt failed and may be retried. This result becomes final if no attempt is left.
     Retryable(InvestigationResult),
     /// The attempt has no result, because the process is shutting down.
     Stopped,
 }
 
 impl Worker {
-    /// Creates a worker that uses these ports. It notifies `outbox` when there may be something to send.
+    /// Creates a worker. It notifies `outbox` after each commit that may have added a message.
     pub fn new(
         store: Arc<dyn InvestigatorStore>,
         bodies: BodySources,
@@ -94,10 +94,10 @@ impl Worker {
         Self { store, bodies, engine, outbox, wake: Notify::new(), settings }
     }
 
-    /// Runs until `stop` is cancelled. Looks for work on each wake-up, and at the latest every
+    /// Runs until `stop` is cancelled. Claims work on each wake-up, and at the latest every
     /// [`WorkerSettings::sweep_interval`]. After `stop`, a running investigation may take
-    /// [`WorkerSettings::shutdown_grace`] longer; then its claim is released, so that another worker can claim
-    /// it immediately.
+    /// [`WorkerSettings::shutdown_grace`] longer; its claim is then released, so another worker can claim it
+    /// immediately.
     pub async fn run(&self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             if self.process_next_claim(&stop).await {
@@ -111,7 +111,7 @@ impl Worker {
         }
     }
 
-    /// Claims and processes one investigation, and releases it unfinished on shutdown. Returns whether there
+    /// Claims and processes one investigation; on shutdown, releases it unfinished. Returns `true` if there
     /// was an investigation to claim.
     async fn process_next_claim(&self, stop: &CancellationToken) -> bool {
         let claim = match self.store.claim_investigation(&self.settings.worker, self.settings.lease_s).await {
@@ -148,9 +148,9 @@ impl Worker {
     /// later attempts are linked to it.
     async fn begin_span(&self, claim: &Claim) -> Span {
         let Claim { retrospective, number, attempt, .. } = claim;
-        let asked =
+        let loaded =
             self.store.load_investigation_traces(&retrospective.key.tenant, retrospective.id, *number).await;
-        let traces = asked.unwrap_or_else(|problem| {
+        let traces = loaded.unwrap_or_else(|problem| {
             debug!("investigation {number} of {} starts a new trace: {problem}", retrospective.id);
             InvestigationTraces::default()
         });
@@ -197,6 +197,7 @@ impl Worker {
         let (id, run, number) = (claim.retrospective.id, &claim.run.run_id, claim.number);
         info!(retrospective.id = %id, number, run.id = %run, "investigated run {run}: {}", result.as_str());
         record_metrics(&result);
+        // Only after the commit: a relay that wakes earlier finds no message.
         self.outbox.notify_one();
         Ok(())
     }
@@ -208,39 +209,41 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs one attempt within its deadline while renewing the lease. Fails when the lease is lost.
+    /// Runs one attempt within its deadline while renewing the lease. Fails if the lease is lost.
     async fn attempt_under_lease(
         &self,
         claim: &Claim,
         stop: &CancellationToken,
     ) -> Result<AttemptOutcome, StoreError> {
-        // A worker that was killed could not report its failure, so the counter of claims limits the retries.
+        // A killed worker cannot report its failure, so the number of claims limits the attempts.
         if claim.attempt > claim.retrospective.policy.investigation_attempts_max {
             let reason = format!("the worker was lost in each of its {} attempts", claim.attempt - 1);
             return Ok(AttemptOutcome::Final(InvestigationResult::Failed { reason }));
         }
-        let deadline = Duration::from_secs(self.settings.deadline_s);
+        let deadline = Duration::from_secs(self.settings.investigation_timeout_s);
         let what = format!("investigation {} of {}", claim.number, claim.retrospective.id);
         let attempt = catch_panic(self.run_attempt(claim, self.settings.watchdog.watch(what, deadline)));
         let failed = |reason: String| Ok(AttemptOutcome::Retryable(InvestigationResult::Failed { reason }));
+        // The first branch to finish drops the others. Blocking work of a dropped attempt may run on, but its
+        // result is never stored.
         tokio::select! {
             attempt = tokio::time::timeout(deadline, attempt) => match attempt {
                 Ok(Ok(attempt)) => attempt,
                 Ok(Err(panicked)) => failed(panicked.to_string()),
-                Err(_) => failed(format!("no answer within {} s", self.settings.deadline_s)),
+                Err(_) => failed(format!("no answer within {} s", self.settings.investigation_timeout_s)),
             },
             lost = self.hold_lease(claim) => Err(lost),
             () = self.wait_for_shutdown_grace(stop) => Ok(AttemptOutcome::Stopped),
         }
     }
 
-    /// Returns once shutdown was requested and the grace period is over.
+    /// Waits until shutdown is requested and the grace period has passed.
     async fn wait_for_shutdown_grace(&self, stop: &CancellationToken) {
         stop.cancelled().await;
         tokio::time::sleep(self.settings.shutdown_grace).await;
     }
 
-    /// Renews the lease each time a third of its duration has passed. Returns only when the lease is lost.
+    /// Renews the lease every third of its duration. Returns only if the lease is lost.
     async fn hold_lease(&self, claim: &Claim) -> StoreError {
         let pause = Duration::from_millis(self.settings.lease_s * 1000 / 3);
         loop {
@@ -248,7 +251,8 @@ impl Worker {
             match self.store.extend_lease(claim, self.settings.lease_s).await {
                 Ok(()) => {}
                 Err(fenced @ StoreError::Fenced { .. }) => return fenced,
-                // Not fatal: the lease may still hold, and the fencing token protects every write if it does not.
+                // Not fatal: the lease may still be valid, and if it is not, the fencing token protects every
+                // write.
                 Err(problem) => warn!("could not renew a lease: {problem}"),
             }
         }
@@ -265,7 +269,7 @@ impl Worker {
             }
         };
         let claimed = claim.clone();
-        // The watch moves into the closure, so that a parse that outlives this future is still watched.
+        // The watch moves into the closure, so a parse that outlives this future is still watched.
         let (brief, watch) = run_blocking(move || (build_brief(&claimed, fetched), watch)).await;
         let brief = match brief {
             Ok(brief) => Arc::new(brief),
@@ -277,11 +281,12 @@ impl Worker {
             None => self.engine.investigate(Arc::clone(&brief), watch).await,
         };
         match answer {
-            InvestigatorAnswer::Looked(looked) => {
+            InvestigatorAnswer::Answered(looked) => {
+                // Stored before the check, so a takeover need not call the engine again.
                 self.write_journal_entry(
                     claim,
                     JournalStage::Answered,
-                    &InvestigatorAnswer::Looked(looked.clone()),
+                    &InvestigatorAnswer::Answered(looked.clone()),
                 )
                 .await?;
                 let checked = run_blocking(move || check_answer(&brief, looked)).await;
@@ -314,7 +319,7 @@ impl Worker {
 
 fn record_metrics(result: &InvestigationResult) {
     retro_meter::INVESTIGATIONS_ENDED.add(1, [result.as_str()]);
-    // Rules are excluded: their titles are their whole text, so an agent reads them in the block itself.
+    // Rules are excluded: the title of a rule is its whole text, so agents read rules in the prompt itself.
     let own = |one: &&PresentedMemory| one.repo.is_none();
     if let Some((_, presented)) = result.checked_answer()
         && presented.iter().any(|one| own(&one))
@@ -324,8 +329,7 @@ fn record_metrics(result: &InvestigationResult) {
     }
 }
 
-/// Returns the part of a brief that the journal stores: the memories that the engine saw, without the
-/// trajectory.
+/// Summarises a brief for the journal: the memories that the engine saw, without the trajectory.
 fn summarize_brief(brief: &InvestigationBrief) -> serde_json::Value {
     serde_json::json!({
         "run": brief.run.run_id,
@@ -335,8 +339,8 @@ fn summarize_brief(brief: &InvestigationBrief) -> serde_json::Value {
     })
 }
 
-/// Returns the answer that a lost attempt stored in the journal, so that the engine is not asked twice. Logs
-/// an unreadable answer and returns `None`, so that the engine is asked again.
+/// Returns the answer that a lost attempt stored in the journal, so the engine is not called twice. Logs an
+/// unreadable answer and returns `None`.
 fn journalled_answer(claim: &Claim) -> Option<InvestigatorAnswer> {
     let entry = claim.journal.iter().find(|entry| entry.stage == JournalStage::Answered)?;
     let unreadable = |problem: &serde_json::Error| {
@@ -346,7 +350,8 @@ fn journalled_answer(claim: &Claim) -> Option<InvestigatorAnswer> {
     serde_json::from_value(entry.body.clone()).inspect_err(unreadable).ok()
 }
 
-/// Decides what follows an investigation: the next investigation, or the batch of mutations.
+/// Decides the follow-up of an investigation: the next investigation, or settling with its batch of
+/// mutations.
 fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     let retrospective = &sequence.retrospective;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
@@ -371,7 +376,7 @@ fn build_mutations(sequence: &InvestigationSequence) -> Vec<Mutation> {
     batch
 }
 
-/// Messages only wake the worker; the database decides what may be worked on.
+/// Messages only wake the worker; the claim in the database decides what it works on.
 #[async_trait]
 impl Consumer for Worker {
     fn name(&self) -> &'static str {
@@ -379,6 +384,7 @@ impl Consumer for Worker {
     }
 
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
+        // `notify_one` stores a permit, so a message that arrives while the worker is busy is not lost.
         self.wake.notify_one();
         vec![HandlerOutcome::Done; batch.len()]
     }

@@ -1,5 +1,5 @@
-//! Runs ablations. Each one removes one part of the design by a line in the policy file, and measures the
-//! figure that this part should protect.
+//! Defines the ablations. Each one removes one part of the design by a line in the policy file, and measures
+//! the figure that the part should protect.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,11 +14,11 @@ pub(crate) struct Ablation {
     policy: &'static str,
     /// Property that the part should protect, and the figure that measures it.
     protects: &'static str,
-    /// Reads the measured figure from a summary. A higher figure is worse.
+    /// Returns the figure from a summary. A higher figure is worse.
     cost: fn(&Summary) -> f64,
 }
 
-/// All ablations, in the order in which the design describes the parts.
+/// All ablations, in the order of the parts in the design.
 pub(crate) const ABLATIONS: &[Ablation] = &[
     Ablation {
         name: "the tentative stage",
@@ -52,18 +52,17 @@ pub(crate) const ABLATIONS: &[Ablation] = &[
     },
 ];
 
-/// Result of one ablation, compared to the base.
+/// Result of one ablation, compared with the base.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AblationRow {
     without: &'static str,
     policy: &'static str,
     protects: &'static str,
     with: f64,
-    taken_away: f64,
-    /// Figure without the part minus the figure with it, paired by seed; `None` when there are fewer than two
-    /// seeds.
+    ablated: f64,
+    /// Figure without the part minus the figure with it, paired by seed; `None` for fewer than two seeds.
     difference: Option<Interval>,
-    verdict: &'static str,
+    conclusion: &'static str,
     summary: Summary,
 }
 
@@ -73,33 +72,31 @@ impl Ablation {
         format!("[policy]\n{}\n", self.policy)
     }
 
-    /// Compares the results without the part to those of the base, seed by seed.
+    /// Compares the results without the part with those of the base, seed by seed.
     pub(crate) fn compare_to_base(
         &self,
         base: &[WorldResult<'_>],
-        taken_away: &[WorldResult<'_>],
+        ablated: &[WorldResult<'_>],
     ) -> AblationRow {
-        let of_seeds = |told: &[WorldResult<'_>]| {
-            group_by_seed(told)
+        let of_seeds = |results: &[WorldResult<'_>]| {
+            group_by_seed(results)
                 .into_values()
-                .map(|told| (self.cost)(&compute_summary(&told)))
+                .map(|results| (self.cost)(&compute_summary(&results)))
                 .collect::<Vec<_>>()
         };
-        let pairs: Vec<f64> = of_seeds(taken_away)
-            .into_iter()
-            .zip(of_seeds(base))
-            .map(|(without, with)| without - with)
-            .collect();
+        // Both sides are ordered by seed, so each pair has the same seed.
+        let pairs: Vec<f64> =
+            of_seeds(ablated).into_iter().zip(of_seeds(base)).map(|(without, with)| without - with).collect();
         let difference = Interval::from_samples(&pairs);
-        let (with, without) = (compute_summary(base), compute_summary(taken_away));
+        let (with, without) = (compute_summary(base), compute_summary(ablated));
         AblationRow {
             without: self.name,
             policy: self.policy,
             protects: self.protects,
             with: (self.cost)(&with),
-            taken_away: (self.cost)(&without),
+            ablated: (self.cost)(&without),
             difference,
-            verdict: describe_difference(difference),
+            conclusion: describe_difference(difference),
             summary: without,
         }
     }
@@ -122,7 +119,7 @@ pub(crate) fn render_table(base: &Summary, rows: &[AblationRow]) -> String {
             .map_or_else(String::new, |one| format!("{} ± {:.3}", format_signed(one.mean), one.half));
         text.push_str(&format!(
             "  {:<20} {:<62} {:>7.3} {:>7.3}  {difference:<17} {}\n",
-            row.without, row.protects, row.with, row.taken_away, row.verdict
+            row.without, row.protects, row.with, row.ablated, row.conclusion
         ));
     }
     text.push_str("\nOther effects\n");
@@ -159,7 +156,7 @@ fn render_other_figures(name: &str, summary: &Summary) -> String {
         summary.waiting.mean,
         summary.waiting.unended,
         format_percent(summary.late_failed),
-        summary.tokens_a_run,
+        summary.tokens_per_run,
     )
 }
 

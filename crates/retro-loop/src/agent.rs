@@ -1,8 +1,8 @@
-//! Simulates the run of an agent. The seed determines which failures the run encounters. The seed and the
+//! Simulates the run of an agent. The seed determines which failures the run encounters; the seed and the
 //! memories in the prompt determine how the agent reacts.
 //!
-//! Each item of the world has its own random draws. So a run encounters the same failures with other memories
-//! or with none, and two runs can be compared.
+//! Each item of the world has its own random draws, so a run encounters the same failures with other memories
+//! or with none, and the two runs can be compared.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use crate::world::{AfterFix, AgentHabits, Cause, DrawnValues, Noise, Otherwise, 
 /// Context that the agent was handed for a step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepContext {
-    /// Text that is added to the prompt; empty when there are no memories.
+    /// Text that is added to the prompt; empty if there are no memories.
     pub(crate) text: String,
-    /// Number of tokens of `text`.
+    /// Number of tokens in `text`.
     pub(crate) tokens: u64,
-    /// Id and single line of each memory in `text`.
+    /// ID and one-line text of each memory in `text`.
     pub(crate) memories: Vec<(String, String)>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct SimulatedRun<'a> {
     pub(crate) agents: &'a AgentHabits,
     pub(crate) workflow: &'a Workflow,
     pub(crate) seed: u64,
-    /// Number of the run in its workflow, from 1.
+    /// 1-based number of the run in its workflow.
     pub(crate) number: u32,
 }
 
@@ -42,13 +42,13 @@ pub(crate) struct RunResult {
     pub(crate) failed: bool,
     /// Step and text of each remark that the agent made about the run.
     pub(crate) remarks: Vec<(String, String)>,
-    /// Ids of the memories that the agent opened.
+    /// IDs of the memories that the agent opened.
     pub(crate) memories_read: Vec<String>,
     /// Indices of the causes that the run encountered.
     pub(crate) causes_met: Vec<usize>,
     /// Indices of the causes that made the run fail.
     pub(crate) failed_by: Vec<usize>,
-    /// Items about which a memory misled the agent.
+    /// Items whose memory misled the agent.
     pub(crate) harmed_by: Vec<WorldItem>,
     /// Indices of the traps that looked true in this run.
     pub(crate) traps_seen: Vec<usize>,
@@ -64,8 +64,8 @@ struct RunSimulator<'a> {
 }
 
 impl SimulatedRun<'_> {
-    /// Simulates the run with the context that was handed out for each step. An empty map simulates the run
-    /// without memory.
+    /// Simulates the run with the context handed out for each step. An empty map simulates the run without
+    /// memory.
     pub(crate) fn simulate(self, handed: &BTreeMap<String, StepContext>) -> RunResult {
         let keys = [
             self.seed.to_string(),
@@ -123,8 +123,7 @@ impl RunSimulator<'_> {
         }
     }
 
-    /// Opens some of the handed memories. The draw for each memory is independent of whether the agent follows
-    /// it.
+    /// Opens some of the handed memories. Each draw is independent of whether the agent follows the memory.
     fn open_memories(&mut self) {
         for handed in self.handed.values() {
             for (id, _) in &handed.memories {
@@ -167,8 +166,8 @@ impl RunSimulator<'_> {
         self.result.trace.add_call((step, &words), tool, &arguments, &answer, flag);
     }
 
-    /// Returns true when a memory about the item was handed out for the step and the agent follows it. A memory
-    /// from a remark belongs to the step of the remark.
+    /// Returns `true` if a memory about the item was handed out for the step and the agent follows it. A
+    /// memory from a remark belongs to the remark's step.
     fn follows_memory(&self, about: WorldItem, step: &str, id: &str) -> bool {
         let workflow = self.run.workflow;
         let is_about = |at: &str, line: &str| match_claim(workflow, at, line) == MemoryClaim::Complete(about);
@@ -176,6 +175,7 @@ impl RunSimulator<'_> {
             .handed
             .get(step)
             .is_some_and(|handed| handed.memories.iter().any(|(_, line)| is_about(step, line)));
+        // Every draw has its own key, so skipping one does not shift the others.
         handed && self.draw_bool(id, "follow", self.run.agents.follow)
     }
 
@@ -239,7 +239,7 @@ impl RunSimulator<'_> {
         self.result.failed_by.push(cause);
     }
 
-    /// Simulates a cause that is already fixed. `drawn` is true when the run would have encountered the cause
+    /// Simulates a cause that is already fixed. `drawn` is `true` if the run would have encountered the cause
     /// before the fix.
     fn simulate_fixed_cause(&mut self, at: usize, cause: &Cause, follows: bool, drawn: bool) {
         if cause.after == AfterFix::Gone || (cause.otherwise == Otherwise::Skips && !drawn) {
@@ -315,8 +315,8 @@ impl RunSimulator<'_> {
             None => self.draw_bool(&noise.id, "met", noise.chance),
         };
         let (step, tool) = (noise.step.as_str(), noise.tool.as_str());
-        let told = self.find_advised_change(noise).cloned();
-        let first = told.as_ref().unwrap_or(&noise.arguments);
+        let advised = self.find_advised_change(noise).cloned();
+        let first = advised.as_ref().unwrap_or(&noise.arguments);
         if met {
             let error = self.rng_for(&noise.id, "error").choose(&noise.errors).cloned().unwrap_or_default();
             self.record_failed_call(step, "", tool, first, &error);
@@ -329,17 +329,18 @@ impl RunSimulator<'_> {
         }
     }
 
-    /// Returns true when the run is in a burst. Each cycle has one burst, at a position drawn from the seed.
+    /// Returns `true` if the run is in a burst. Each cycle has one burst, at a position drawn from the seed.
     fn is_in_burst(&self, id: &str, every: u32, runs: u32) -> bool {
         let (cycle, place) = ((self.run.number - 1) / every, (self.run.number - 1) % every);
         let mut chance =
             SeededRng::from_parts(&[&self.keys[0], &self.keys[1], id, "burst", &cycle.to_string()]);
+        // Cannot underflow: validation rejects a burst that is not shorter than its cycle.
         let first = chance.random_below((every - runs + 1) as usize) as u32;
         (first..first + runs).contains(&place)
     }
 
     /// Returns the arguments of the changed call that a handed memory advises, although the change never
-    /// helped. Such a memory names the tool and a parameter that only the changed call has. Returns `None` when
+    /// helped. Such a memory names the tool and a parameter that only the changed call has. Returns `None` if
     /// there is no such memory or the agent does not follow it.
     fn find_advised_change<'n>(&self, noise: &'n Noise) -> Option<&'n Value> {
         let handed = self.handed.get(&noise.step)?;
@@ -354,8 +355,8 @@ impl RunSimulator<'_> {
             };
             handed.memories.iter().any(|(_, line)| names(line))
         };
-        let told = noise.changed.iter().find(named)?;
-        self.draw_bool(&noise.id, "follow", self.run.agents.follow).then_some(told)
+        let advised = noise.changed.iter().find(named)?;
+        self.draw_bool(&noise.id, "follow", self.run.agents.follow).then_some(advised)
     }
 }
 

@@ -1,10 +1,10 @@
-//! Renders the curves as plain SVG, readable on white and on black.
+//! Renders the curves as plain SVG, readable on light and dark pages.
 
 use crate::score::CurvePoint;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 320.0;
-/// Margins around the chart, for the axes and the legend: left, top, right, bottom.
+/// Left, top, right and bottom margins of the chart, for the axes and the legend.
 const MARGINS: [f64; 4] = [48.0, 16.0, 190.0, 36.0];
 
 /// One line of the chart.

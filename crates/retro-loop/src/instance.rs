@@ -1,5 +1,5 @@
-//! Starts a `retro up` process and uses its public interface: sends events, requests context, and reads lists
-//! and reports.
+//! Starts a `retro up` process and uses its public interface: sends events, requests context, and fetches
+//! lists and reports.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,16 +12,16 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-/// Timeout of every operation: 120 s. Even on a busy machine no operation takes a minute.
+/// Timeout of every operation. Even on a busy machine, no operation takes a minute.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(120);
-/// Interval at which the data folder is checked for the address of a starting process.
+/// Interval at which the data folder is polled for the address of a starting process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Value of `RETRO_CONTEXT_TIMEOUT_MS`, the time that an agent waits for its context. It is high enough that a
-/// slow machine never changes what a run is handed.
+/// Value of `RETRO_CONTEXT_TIMEOUT_MS`, the timeout of a context request in milliseconds. High enough that a
+/// slow machine never changes the memories that a run is handed.
 const CONTEXT_TIMEOUT_MS: &str = "60000";
 /// Maximum number of memories in one list. A world that creates more is rejected.
 const LIST_MAX: usize = 1000;
-/// Maximum number of retrospectives in the list that is searched for a manual one.
+/// Maximum number of listed retrospectives among which a manual one is searched for.
 const RETROSPECTIVES_MAX: usize = 20;
 
 /// Microseconds spent on operations of each kind, summed over all concurrent workflows.
@@ -42,17 +42,17 @@ pub(crate) struct Instance {
     pub(crate) time_spent: TimeSpent,
 }
 
-/// Retrospective that has closed without failing or being cancelled.
+/// Retrospective that closed without failing or being cancelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClosedRetrospective {
     pub(crate) id: String,
 }
 
 impl Instance {
-    /// Starts `binary` with the text of a policy file and this many investigators. The process stores its data
-    /// in a new folder in `parent`.
+    /// Starts `binary` with this policy file text and this many investigators. The process stores its data in
+    /// a new folder in `parent`.
     ///
-    /// Fails with the end of the process's log when it does not start.
+    /// Fails with the end of the process's log if it does not start.
     pub(crate) async fn start(
         binary: &Path,
         parent: &Path,
@@ -71,12 +71,13 @@ impl Instance {
             .env("RETRO_INVESTIGATORS", investigators.to_string())
             .env("RETRO_CONTEXT_TIMEOUT_MS", CONTEXT_TIMEOUT_MS)
             .env("RETRO_LOG", "warn")
-            // An inherited address would make it use another broker or database.
+            // An inherited address would connect the process to another broker or database.
             .env_remove("NATS_URL")
             .env_remove("DATABASE_URL")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
+            // A simulation that fails must not leave the process behind.
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("{} cannot be started", binary.display()))?;
@@ -111,7 +112,8 @@ impl Instance {
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
 
-    /// Requests the context for a step of a run.
+    /// Requests the context of a step of a run. Fails if the program gave no memories because it was too
+    /// slow.
     pub(crate) async fn request_context(
         &self,
         tenant: &str,
@@ -122,7 +124,7 @@ impl Instance {
         let began = Instant::now();
         let asked = json!({"workflow": workflow, "step": step, "run_id": run});
         let answer = self.post_json(tenant, "/v1/context", &[], asked.to_string()).await?;
-        // A run that got no memories because the program was slow would differ the next time, so this is an
+        // A run without memories because the program was slow would differ the next time, so this is an
         // error.
         let reason = answer["reason"].as_str().unwrap_or_default();
         let slow = reason.starts_with("no memories: ") || answer["recorded"] == "unknown";
@@ -141,7 +143,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Waits until a retrospective has closed. Fails when the retrospective failed or was cancelled.
+    /// Waits until a retrospective has closed. Fails if it failed or was cancelled.
     pub(crate) async fn wait_until_closed(
         &self,
         tenant: &str,
@@ -150,6 +152,8 @@ impl Instance {
         pause: Duration,
     ) -> Result<ClosedRetrospective> {
         let began = Instant::now();
+        // The automatic retrospective waited for is the newest one; a manual one may be further down the
+        // list.
         let limit = if matches!(which, RetrospectiveKey::Epoch(_)) { 1 } else { RETROSPECTIVES_MAX };
         let path = format!("/v1/retrospectives?workflow={workflow}&limit={limit}");
         let mut looks = tokio::time::interval(pause);
@@ -180,7 +184,7 @@ impl Instance {
         )
     }
 
-    /// Lists the memories of a workflow in every status.
+    /// Lists the memories of a workflow, in every status.
     pub(crate) async fn list_memories(&self, tenant: &str, workflow: &str) -> Result<Vec<Value>> {
         let began = Instant::now();
         let listed =
@@ -201,7 +205,7 @@ impl Instance {
         Ok(report)
     }
 
-    /// Opens a manual retrospective over these runs and returns its id.
+    /// Opens a manual retrospective over these runs and returns its ID.
     pub(crate) async fn open_manual_retrospective(
         &self,
         tenant: &str,
@@ -222,7 +226,7 @@ impl Instance {
 
     /// Accepts a proposal, even if a tombstone suppresses its lesson.
     pub(crate) async fn accept_proposal(&self, tenant: &str, proposal: &str) -> Result<()> {
-        let asked = json!({"by": "a person", "despite_tombstone": "it is planted"});
+        let asked = json!({"by": "a person", "override_tombstone": "it is planted"});
         self.post_json(tenant, &format!("/v1/proposals/{proposal}/accept"), &[], asked.to_string()).await?;
         Ok(())
     }
@@ -265,7 +269,7 @@ impl Instance {
 pub(crate) enum RetrospectiveKey {
     /// Epoch of an automatic retrospective.
     Epoch(u32),
-    /// Id of a manual retrospective.
+    /// ID of a manual retrospective.
     Id(String),
 }
 
@@ -273,6 +277,7 @@ async fn send_request(request: reqwest::RequestBuilder, path: &str) -> Result<Va
     let answer = request.send().await.with_context(|| format!("no answer to {path}"))?;
     let status = answer.status();
     let body = answer.text().await.with_context(|| format!("incomplete answer to {path}"))?;
+    // 207 is a success status, but means that some events of the batch were rejected.
     ensure!(
         status.is_success() && status != reqwest::StatusCode::MULTI_STATUS,
         "{path} was answered with {status}: {body}"
@@ -284,13 +289,14 @@ fn add_elapsed(to: &AtomicU64, began: Instant) {
     to.fetch_add(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Returns the text of a JSON string, or an empty text for any other value.
+/// Returns the value of a JSON string, or an empty string for any other value.
 pub(crate) fn string_or_empty(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
 impl TimeSpent {
-    /// Returns the seconds spent on context requests, sending events, waiting and reading lists, in this order.
+    /// Returns the seconds spent on context requests, on sending events, on waiting, and on lists and
+    /// reports, in this order.
     pub(crate) fn as_seconds(&self) -> [f64; 4] {
         [&self.context, &self.events, &self.waiting, &self.lists]
             .map(|one| one.load(Ordering::Relaxed) as f64 / 1e6)

@@ -26,8 +26,8 @@ use simulation::{WINDOW, WorkflowResult, WorkflowSimulation};
 
 pub use world::World;
 
-/// Maximum number of runs per workflow. The list of retrospectives is read after each window, so more runs
-/// would be slow.
+/// Maximum number of runs per workflow. The memories are listed after each window, so more runs would be
+/// slow.
 const RUNS_MAX: u32 = 10_000;
 
 /// Settings of a simulation.
@@ -39,9 +39,9 @@ pub struct Simulation {
     pub folder: PathBuf,
     /// Number of seeds. Each seed is simulated under its own tenant.
     pub seeds: u64,
-    /// Number of runs per workflow; a multiple of the window size of ten.
+    /// Number of runs per workflow, a multiple of the window size of ten.
     pub runs: u32,
-    /// Number of workflows that are simulated concurrently.
+    /// Number of workflows simulated concurrently.
     pub concurrency: usize,
     /// Maximum number of concurrent investigations in the retro process.
     pub investigators: u32,
@@ -53,16 +53,16 @@ pub struct Simulation {
 #[derive(Debug)]
 pub struct SimulationResult {
     workflow_results: Vec<Vec<WorkflowResult>>,
-    /// Time that the simulation took.
+    /// Wall-clock duration of the simulation.
     pub took: Duration,
     time_spent: [f64; 4],
 }
 
 impl Simulation {
-    /// Simulates every workflow of every world with every seed against one instance that uses the text of a
-    /// policy file.
+    /// Simulates every workflow of every world with every seed, against one instance with this policy file
+    /// text.
     ///
-    /// Fails at the first error, such as an invalid answer of the program or a retrospective that does not
+    /// Fails at the first error, such as an invalid response of the program or a retrospective that does not
     /// close.
     pub async fn run(&self, worlds: &Arc<Vec<World>>, policy: &str) -> Result<SimulationResult> {
         ensure!(self.seeds > 0, "at least one seed is needed");
@@ -81,6 +81,8 @@ impl Simulation {
                     let (retro, places, worlds) = (retro.clone(), places.clone(), worlds.clone());
                     let (runs, look_every) = (self.runs, self.poll_interval);
                     under_way.spawn(async move {
+                        // A named guard is held until the workflow is done; `_` would release the permit
+                        // immediately.
                         let _place = places.acquire().await.context("the semaphore is closed")?;
                         let part = WorkflowSimulation {
                             world: &worlds[at],
@@ -95,14 +97,15 @@ impl Simulation {
             }
         }
         let mut stories = vec![Vec::new(); worlds.len()];
-        while let Some(told) = under_way.join_next().await {
-            let (at, story) = told.context("a workflow's task panicked")??;
+        while let Some(results) = under_way.join_next().await {
+            let (at, story) = results.context("a workflow's task panicked")??;
             stories[at].push(story);
         }
-        // Workflows finish in any order; sorting makes the output independent of it.
-        stories.iter_mut().for_each(|told: &mut Vec<WorkflowResult>| {
-            told.sort_by_key(|story| (story.seed, story.workflow))
+        // Workflows finish in any order; sorting makes the output deterministic.
+        stories.iter_mut().for_each(|results: &mut Vec<WorkflowResult>| {
+            results.sort_by_key(|story| (story.seed, story.workflow))
         });
+        // All tasks have ended, so this is the only handle left.
         let retro = Arc::into_inner(retro).context("a task still holds the instance")?;
         let spent = retro.time_spent.as_seconds();
         retro.stop().await?;
@@ -116,15 +119,15 @@ impl SimulationResult {
         each.map(|(world, stories)| WorldResult { world, workflow_results: stories.clone() }).collect()
     }
 
-    /// Renders the results as text: one line for each world, the curve, the goals, and how the time was
-    /// spent.
+    /// Renders the results as text: one line per world, the curve, the goals, false memories, unknown causes,
+    /// and the time spent.
     pub fn render_text(&self, worlds: &[World]) -> String {
-        let told = self.world_results(worlds);
-        let mut text = table::render_worlds(&told);
-        text.push_str(&table::render_curve(&score::compute_curve(&told)));
-        text.push_str(&table::render_goals(&score::compute_summary(&told)));
-        text.push_str(&table::render_wrong_memories(&told));
-        text.push_str(&table::render_unknown_causes(&told));
+        let results = self.world_results(worlds);
+        let mut text = table::render_worlds(&results);
+        text.push_str(&table::render_curve(&score::compute_curve(&results)));
+        text.push_str(&table::render_goals(&score::compute_summary(&results)));
+        text.push_str(&table::render_wrong_memories(&results));
+        text.push_str(&table::render_unknown_causes(&results));
         text.push_str(&table::render_time_spent(self.took, self.time_spent));
         text
     }
@@ -136,21 +139,21 @@ impl SimulationResult {
 
     /// Returns all figures as JSON.
     pub fn to_json(&self, worlds: &[World]) -> serde_json::Value {
-        let told = self.world_results(worlds);
-        let of_world = |told: &WorldResult<'_>| {
-            let one = std::slice::from_ref(told);
-            serde_json::json!({"world": told.world.name, "summary": score::compute_summary(one), "curve": score::compute_curve(one)})
+        let results = self.world_results(worlds);
+        let of_world = |results: &WorldResult<'_>| {
+            let one = std::slice::from_ref(results);
+            serde_json::json!({"world": results.world.name, "summary": score::compute_summary(one), "curve": score::compute_curve(one)})
         };
         serde_json::json!({
-            "summary": score::compute_summary(&told),
-            "curve": score::compute_curve(&told),
-            "worlds": told.iter().map(of_world).collect::<Vec<_>>(),
+            "summary": score::compute_summary(&results),
+            "curve": score::compute_curve(&results),
+            "worlds": results.iter().map(of_world).collect::<Vec<_>>(),
             "seconds": self.took.as_secs_f64(),
         })
     }
 
-    /// Returns the success shares with and without memory, precision and recall. A test uses them to check
-    /// that the simulation is not empty.
+    /// Returns the success shares with and without memory, precision and recall, with which tests check that
+    /// the simulation is not empty.
     pub fn key_figures(&self, worlds: &[World]) -> Figures {
         let Summary { success, success_without, precision, recall, .. } =
             score::compute_summary(&self.world_results(worlds));
@@ -158,17 +161,17 @@ impl SimulationResult {
     }
 }
 
-/// Figures that show whether learning works, as shares from 0 to 1.
+/// Key figures of a simulation, as shares from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
     /// Share of runs that succeeded.
     pub success: f64,
     /// Share of the same runs that succeeded without memory.
     pub success_without: f64,
-    /// Share of active memories that are not false, from the tenth retrospective on; `None` when there are no
+    /// Share of active memories that are not false, from the tenth retrospective on; `None` if there are no
     /// active memories.
     pub precision: Option<f64>,
-    /// Share of the causes present for ten retrospectives that were known by then; `None` when there are no
+    /// Share of the causes present for ten retrospectives that were known by then; `None` if there are no
     /// such causes.
     pub recall: Option<f64>,
 }
@@ -194,7 +197,7 @@ pub async fn run_ablations(
     ))
 }
 
-/// Loads the worlds in these folders. Fails when two have the same name.
+/// Loads the worlds in these folders. Fails if a world is invalid or two worlds have the same name.
 pub fn load_worlds(folders: &[PathBuf]) -> Result<Arc<Vec<World>>> {
     let worlds: Vec<World> =
         folders.iter().map(|folder| World::read_folder(folder)).collect::<Result<_>>()?;
@@ -204,7 +207,7 @@ pub fn load_worlds(folders: &[PathBuf]) -> Result<Arc<Vec<World>>> {
     Ok(Arc::new(worlds))
 }
 
-/// Lists the subfolders that contain a `world.toml`, sorted by name. Fails when there are none.
+/// Lists the subfolders that contain a `world.toml`, sorted by path. Fails if there are none.
 pub fn find_world_folders(folder: &Path) -> Result<Vec<PathBuf>> {
     let listed = std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
     let mut folders: Vec<PathBuf> = listed

@@ -1,4 +1,4 @@
-//! Provides the command line of the closed-loop simulation.
+//! Implements the command line of the closed-loop simulation.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -14,15 +14,15 @@ use clap::Parser;
 use retro_loop::{Simulation, find_world_folders, load_worlds, run_ablations};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Simulates worlds with planted failures against a retro process, and reports how accurate and how useful its
-/// memories are.
+/// Simulates worlds with planted failures against a retro process, and reports how accurate and how useful
+/// its memories are.
 #[derive(Parser)]
 #[command(name = "retro-loop")]
 struct Arguments {
     /// Folder of a world; may be repeated. Without it, every world in `--worlds` is simulated.
     #[arg(long, value_name = "DIR")]
     world: Vec<PathBuf>,
-    /// Folder that contains the worlds to simulate when no `--world` is given.
+    /// Folder with the worlds to simulate if no `--world` is given.
     #[arg(long, value_name = "DIR", default_value = "crates/retro-loop/worlds")]
     worlds: PathBuf,
     /// Path of the `retro` binary.
@@ -34,13 +34,13 @@ struct Arguments {
     /// Number of runs per workflow, 10 to 10000; a multiple of the window size of ten.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     runs: u32,
-    /// Also run the base without ablation and each ablation, with this many seeds (5 if no number is given).
+    /// Also run the ablations and, for comparison, the base, with this many seeds (5 if no number is given).
     #[arg(long, value_name = "SEEDS", num_args = 0..=1, default_missing_value = "5")]
     ablations: Option<u64>,
     /// Run only the ablations.
     #[arg(long, requires = "ablations")]
     only_ablations: bool,
-    /// Number of workflows that are simulated concurrently, 1 to 500.
+    /// Number of workflows simulated concurrently, 1 to 500.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=500))]
     side_by_side: u16,
     /// Maximum number of concurrent investigations in the retro process, 1 to 64.
@@ -70,8 +70,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the work until SIGINT or SIGTERM arrives. Returning normally drops the child processes, so none of
-/// them outlives this program.
+/// Runs `work`, but fails if SIGINT or SIGTERM arrives. Returning normally drops the child processes, so none
+/// of them outlives this program.
 async fn run_until_stopped<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut told_to_stop = signal(SignalKind::terminate())?;
     tokio::select! {
@@ -100,7 +100,7 @@ fn run(arguments: Arguments) -> Result<()> {
         investigators: arguments.investigators,
         poll_interval: Duration::from_millis(50),
     };
-    // One worker thread: the program under test needs the other cores.
+    // One worker thread, because the program under test needs the other cores.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut figures = serde_json::json!({});
     if !arguments.only_ablations {

@@ -1,4 +1,4 @@
-//! Computes figures about the memories, as pure functions of the observed results.
+//! Computes figures about the memories from the observed results, with pure functions.
 
 mod episodes;
 mod interval;
@@ -14,12 +14,12 @@ use crate::world::{Cause, World};
 pub(crate) use episodes::{Episodes, fading_episodes, harmful_episodes, waiting_episodes};
 pub(crate) use interval::Interval;
 
-/// Minimum share of runs that encounter a cause for it to be expected to be known. With four of ten runs
+/// Minimum share of runs that encounter a cause before it is expected to be known. With four of ten runs
 /// sampled, a rarer cause seldom appears in two of them.
 pub(crate) const CAUSE_SHARE_MIN: f64 = 0.2;
 /// Number of retrospectives after which a cause is expected to be known.
 pub(crate) const KNOWN_AFTER: usize = 10;
-/// Minimum weight, in thousandths, of a memory that is handed out; the default of the policy.
+/// Minimum weight of a memory that is handed out, in thousandths: the policy's default.
 pub(crate) const HANDED_OUT_MIN: u32 = 100;
 
 /// Results of one world under one policy.
@@ -36,18 +36,18 @@ pub(crate) struct CurvePoint {
     /// Mean number of active memories per workflow.
     pub(crate) active: f64,
     pub(crate) tentative: f64,
-    /// Share of active memories that are not false; `None` when there are none.
+    /// Share of active memories that are not false; `None` if there are none.
     pub(crate) precision: Option<f64>,
-    /// Share of active memories that are not false and whose cause is not fixed; `None` when there are none.
+    /// Share of active memories that are not false and whose cause is not fixed; `None` if there are none.
     pub(crate) precision_strict: Option<f64>,
-    /// Share of present causes for which an active memory names the remedy; `None` when no cause is present.
+    /// Share of present causes for which an active memory names the remedy; `None` if no cause is present.
     pub(crate) recall: Option<f64>,
     /// Share of this window's runs that succeeded.
     pub(crate) success: f64,
     pub(crate) success_without: f64,
     /// Share of this window's runs that a memory harmed.
     pub(crate) harmed: f64,
-    pub(crate) tokens_a_run: f64,
+    pub(crate) tokens_per_run: f64,
     /// Mean number of lessons suppressed so far, per workflow.
     pub(crate) suppressed: f64,
 }
@@ -108,20 +108,21 @@ impl TruthCounts {
     }
 }
 
-/// Returns the quotient; `None` when the denominator is 0.
+/// Returns `part` divided by `whole`, or `None` if `whole` is 0.
 pub(crate) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
 impl Cause {
-    /// Returns the share of runs that encounter the cause while it is present, over complete cycles.
+    /// Returns the share of runs that encounter the cause while it is present, averaged over complete cycles.
     fn expected_share(&self) -> f64 {
         let of_cycle =
             self.rhythm.map_or(1.0, |one| f64::from(one.runs[1] + 1 - one.runs[0]) / f64::from(one.every));
         self.chance * of_cycle
     }
 
-    /// Returns true when a memory of the cause is expected after `runs` runs.
+    /// Returns `true` if the cause is present after `runs` runs and frequent enough for a memory of it to be
+    /// expected.
     fn is_expected(&self, runs: u32) -> bool {
         self.expected_share() >= CAUSE_SHARE_MIN
             && runs >= self.from
@@ -134,12 +135,12 @@ fn is_known(look: &WindowResult, cause: usize) -> bool {
 }
 
 /// Computes the figures after each retrospective, over all worlds.
-pub(crate) fn compute_curve(told: &[WorldResult<'_>]) -> Vec<CurvePoint> {
+pub(crate) fn compute_curve(results: &[WorldResult<'_>]) -> Vec<CurvePoint> {
     let mut sums: Vec<PointSums> = Vec::new();
     let mut suppressed: Vec<f64> = Vec::new();
-    for told in told {
-        for story in &told.workflow_results {
-            let causes = &told.world.workflows[story.workflow].causes;
+    for results in results {
+        for story in &results.workflow_results {
+            let causes = &results.world.workflows[story.workflow].causes;
             for (at, look) in story.windows.iter().enumerate() {
                 if sums.len() == at {
                     sums.push(PointSums::default());
@@ -191,13 +192,13 @@ impl PointSums {
             success: 1.0 - self.failed / self.runs,
             success_without: 1.0 - self.failed_without / self.runs,
             harmed: self.harmed / self.runs,
-            tokens_a_run: self.tokens / self.runs,
+            tokens_per_run: self.tokens / self.runs,
             suppressed,
         }
     }
 }
 
-/// Figures that the goals and claims of the simulation are about.
+/// Figures on which the goals and claims of the simulation rest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Summary {
     pub(crate) stories: usize,
@@ -206,40 +207,38 @@ pub(crate) struct Summary {
     pub(crate) active: TruthCounts,
     pub(crate) precision: Option<f64>,
     pub(crate) precision_strict: Option<f64>,
-    /// Share of the causes present for ten retrospectives that were known by then; `None` when there are no
+    /// Share of the causes present for ten retrospectives that were known by then; `None` if there are no
     /// such causes.
     pub(crate) recall: Option<f64>,
     pub(crate) causes: usize,
     pub(crate) success: f64,
     pub(crate) success_without: f64,
-    /// Share of successful runs with memory minus that without memory, paired by seed; `None` for fewer than
-    /// two seeds.
+    /// Success share with memory minus that without, paired by seed; `None` for fewer than two seeds.
     pub(crate) gain: Option<Interval>,
     /// Number of retrospectives until a harmful memory is no longer handed out.
     pub(crate) harmful: Episodes,
-    /// Number of retrospectives until a memory is no longer handed out after its cause was fixed, if it harms
-    /// no run.
+    /// Number of retrospectives until a harmless memory is no longer handed out after its cause was fixed.
     pub(crate) fading: Episodes,
-    /// Number of retrospectives from the one after which a memory may be handed out until a run is handed it.
+    /// Number of retrospectives that a memory waits, once it has enough weight, until it is handed to a run.
     pub(crate) waiting: Episodes,
-    /// Mean number of times per workflow that a harmful lesson was handed out again after it had no longer been
-    /// handed out.
+    /// Mean number of times per workflow that a harmful lesson was handed out again after it had been
+    /// withdrawn.
     pub(crate) comebacks: f64,
-    /// Share of the runs with memory that failed because of a cause that appeared after the first window, among
-    /// those that encountered such a cause; `None` when no run did.
+    /// Among the runs with memory that encountered a cause that appeared after the first window, the share
+    /// that failed because of it; `None` if no run did.
     pub(crate) late_failed: Option<f64>,
     pub(crate) late_failed_without: Option<f64>,
     pub(crate) harmed: f64,
-    pub(crate) tokens_a_run: f64,
+    pub(crate) tokens_per_run: f64,
     pub(crate) suppressed: f64,
 }
 
 /// Computes the summary over all worlds.
-pub(crate) fn compute_summary(told: &[WorldResult<'_>]) -> Summary {
+pub(crate) fn compute_summary(results: &[WorldResult<'_>]) -> Summary {
     let mut kinds = TruthCounts::default();
-    for look in told
+    for look in results
         .iter()
-        .flat_map(|told| &told.workflow_results)
+        .flat_map(|results| &results.workflow_results)
         .flat_map(|story| story.windows.iter().skip(KNOWN_AFTER - 1))
     {
         look.memories
@@ -247,18 +246,19 @@ pub(crate) fn compute_summary(told: &[WorldResult<'_>]) -> Summary {
             .filter(|memory| memory.active)
             .for_each(|memory| kinds.count_memory(memory.truth));
     }
-    let looks = || told.iter().flat_map(|told| &told.workflow_results).flat_map(|story| &story.windows);
-    let stories: usize = told.iter().map(|told| told.workflow_results.len()).sum();
+    let looks =
+        || results.iter().flat_map(|results| &results.workflow_results).flat_map(|story| &story.windows);
+    let stories: usize = results.iter().map(|results| results.workflow_results.len()).sum();
     let runs = looks().count() as f64 * f64::from(crate::simulation::WINDOW);
     let sum = |of: fn(&WindowResult) -> f64| looks().map(of).sum::<f64>();
     let (success, success_without) = (
         1.0 - sum(|look| f64::from(look.failed)) / runs,
         1.0 - sum(|look| f64::from(look.failed_without)) / runs,
     );
-    let causes = find_due_causes(told);
+    let causes = find_due_causes(results);
     let known = causes.iter().filter(|cause| cause.known).count();
-    let late = count_late_causes(told);
-    let harmful = harmful_episodes(told);
+    let late = count_late_causes(results);
+    let harmful = harmful_episodes(results);
     Summary {
         stories,
         runs: runs as u64,
@@ -270,26 +270,27 @@ pub(crate) fn compute_summary(told: &[WorldResult<'_>]) -> Summary {
         success,
         success_without,
         gain: Interval::from_samples(
-            &group_by_seed(told).values().map(|told| success_gain(told)).collect::<Vec<_>>(),
+            &group_by_seed(results).values().map(|results| success_gain(results)).collect::<Vec<_>>(),
         ),
-        comebacks: episodes::comebacks_per_workflow(told),
+        comebacks: episodes::comebacks_per_workflow(results),
         harmful,
-        fading: fading_episodes(told),
-        waiting: waiting_episodes(told),
+        fading: fading_episodes(results),
+        waiting: waiting_episodes(results),
         late_failed: ratio(f64::from(late[0].1), f64::from(late[0].0)),
         late_failed_without: ratio(f64::from(late[1].1), f64::from(late[1].0)),
         harmed: sum(|look| f64::from(look.harmed)) / runs,
-        tokens_a_run: sum(|look| look.tokens as f64) / runs,
+        tokens_per_run: sum(|look| look.tokens as f64) / runs,
         suppressed: sum(|look| f64::from(look.suppressed)) / stories as f64,
     }
 }
 
 /// Groups the results by seed, over all worlds.
-pub(crate) fn group_by_seed<'a>(told: &[WorldResult<'a>]) -> BTreeMap<u64, Vec<WorldResult<'a>>> {
+pub(crate) fn group_by_seed<'a>(results: &[WorldResult<'a>]) -> BTreeMap<u64, Vec<WorldResult<'a>>> {
     let mut seeds: BTreeMap<u64, Vec<WorldResult<'a>>> = BTreeMap::new();
-    for one in told {
+    for one in results {
         for story in &one.workflow_results {
             let worlds = seeds.entry(story.seed).or_default();
+            // The results of a world are consecutive, so only the last entry can be the same world.
             if worlds.last().is_none_or(|last| last.world.name != one.world.name) {
                 worlds.push(WorldResult { world: one.world, workflow_results: Vec::new() });
             }
@@ -299,8 +300,9 @@ pub(crate) fn group_by_seed<'a>(told: &[WorldResult<'a>]) -> BTreeMap<u64, Vec<W
     seeds
 }
 
-fn success_gain(told: &[WorldResult<'_>]) -> f64 {
-    let looks = || told.iter().flat_map(|told| &told.workflow_results).flat_map(|story| &story.windows);
+fn success_gain(results: &[WorldResult<'_>]) -> f64 {
+    let looks =
+        || results.iter().flat_map(|results| &results.workflow_results).flat_map(|story| &story.windows);
     let runs = looks().count() as f64 * f64::from(crate::simulation::WINDOW);
     looks().map(|look| f64::from(look.failed_without) - f64::from(look.failed)).sum::<f64>() / runs.max(1.0)
 }
@@ -308,21 +310,21 @@ fn success_gain(told: &[WorldResult<'_>]) -> f64 {
 /// A cause that has been present for ten retrospectives.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DueCause {
-    /// Label of the cause, in the form `world/workflow cause`.
+    /// Label of the cause, as `world/workflow cause`.
     pub(crate) cause: String,
-    /// True when an active memory names the error of the cause and its remedy.
+    /// `true` if an active memory names the error of the cause and its remedy.
     pub(crate) known: bool,
-    /// Line of a memory that mentions the same tool; `None` when there is none.
+    /// Line of a memory that mentions the same tool; `None` if there is none.
     pub(crate) nearest: Option<String>,
 }
 
-/// Lists every cause that was present for ten retrospectives, and whether it was known by then.
-pub(crate) fn find_due_causes(told: &[WorldResult<'_>]) -> Vec<DueCause> {
+/// Lists every cause that was present for ten retrospectives, each marked as known or unknown by then.
+pub(crate) fn find_due_causes(results: &[WorldResult<'_>]) -> Vec<DueCause> {
     let mut causes = Vec::new();
-    for (told, story) in
-        told.iter().flat_map(|told| told.workflow_results.iter().map(move |story| (told, story)))
+    for (results, story) in
+        results.iter().flat_map(|results| results.workflow_results.iter().map(move |story| (results, story)))
     {
-        let workflow = &told.world.workflows[story.workflow];
+        let workflow = &results.world.workflows[story.workflow];
         for (at, cause) in workflow.causes.iter().enumerate() {
             let cause = cause.get_ref();
             let came = (cause.from - 1) / crate::simulation::WINDOW;
@@ -330,7 +332,7 @@ pub(crate) fn find_due_causes(told: &[WorldResult<'_>]) -> Vec<DueCause> {
             if cause.is_expected(look.runs_completed) {
                 let about = look.memories.iter().find(|one| one.line.contains(&cause.tool));
                 causes.push(DueCause {
-                    cause: format!("{}/{} {}", told.world.name, workflow.name, cause.id),
+                    cause: format!("{}/{} {}", results.world.name, workflow.name, cause.id),
                     known: is_known(look, at),
                     nearest: about.map(|one| one.line.clone()),
                 });
@@ -340,14 +342,14 @@ pub(crate) fn find_due_causes(told: &[WorldResult<'_>]) -> Vec<DueCause> {
     causes
 }
 
-/// Counts the runs that encountered a cause that appeared after the first window, and the runs that failed
+/// Counts the runs that encountered a cause that appeared after the first window, and those that failed
 /// because of it. The first pair is with memory, the second without.
-fn count_late_causes(told: &[WorldResult<'_>]) -> [(u32, u32); 2] {
+fn count_late_causes(results: &[WorldResult<'_>]) -> [(u32, u32); 2] {
     let mut sums = [(0, 0); 2];
-    for (told, story) in
-        told.iter().flat_map(|told| told.workflow_results.iter().map(move |story| (told, story)))
+    for (results, story) in
+        results.iter().flat_map(|results| results.workflow_results.iter().map(move |story| (results, story)))
     {
-        let causes = &told.world.workflows[story.workflow].causes;
+        let causes = &results.world.workflows[story.workflow].causes;
         for look in &story.windows {
             for (sum, met) in sums.iter_mut().zip([&look.causes_met, &look.causes_met_without]) {
                 for (_, (runs, failed)) in

@@ -1,5 +1,5 @@
-//! Derives random numbers from names alone. The same seed and question always give the same answer, regardless
-//! of the order in which questions are asked. So a run with memory differs from the run without it only by what
+//! Derives random numbers from names alone. The same seed and question always give the same answer, in
+//! whatever order the questions are asked, so a run with memory differs from the run without it only by what
 //! the memory changed.
 
 use sha2::{Digest, Sha256};
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 pub(crate) struct SeededRng(u64);
 
 impl SeededRng {
-    /// Seeds the generator from the parts that name a question.
+    /// Seeds the generator from the parts of a question's name.
     pub(crate) fn from_parts(parts: &[&str]) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
@@ -35,18 +35,18 @@ impl SeededRng {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns true with this probability.
+    /// Returns `true` with this probability.
     pub(crate) fn random_bool(&mut self, probability: f64) -> bool {
         self.random_fraction() < probability
     }
 
-    /// Returns a number below `count`, which must be at least 1. For the small counts that are used here, the
-    /// modulo bias is below 2⁻⁵⁰.
+    /// Returns a number below `count`, which must be at least 1. For the small counts used here, the modulo
+    /// bias is below 2⁻⁵⁰.
     pub(crate) fn random_below(&mut self, count: usize) -> usize {
         (self.next_u64() % count as u64) as usize
     }
 
-    /// Returns a randomly chosen item; `None` when there are none.
+    /// Returns a randomly chosen item, or `None` if there are none.
     pub(crate) fn choose<'a, T>(&mut self, among: &'a [T]) -> Option<&'a T> {
         (!among.is_empty()).then(|| &among[self.random_below(among.len())])
     }

@@ -1,5 +1,5 @@
-//! Simulates one workflow with one seed, window by window. After each window, waits for its retrospective, so
-//! that the next runs get the memories that it learned.
+//! Simulates one workflow with one seed, window by window. After each window, waits for the retrospective, so
+//! the next runs get the memories that it learned.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::trajectory::{self, EventFacts};
 use crate::truth::{MemoryClaim, MemoryTruth, WorldItem, evaluate_truth, match_claim};
 use crate::world::{Workflow, World};
 
-/// Number of runs per window, which is the default threshold of the policy.
+/// Number of runs per window: the policy's default threshold.
 pub(crate) const WINDOW: u32 = 10;
 /// Maximum number of runs of a manual retrospective; the API accepts up to 20.
 const MANUAL_RUNS_MAX: usize = 10;
 
-/// A memory as it was listed after a retrospective.
+/// State of a memory after a retrospective.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MemorySnapshot {
     pub(crate) id: String,
@@ -34,24 +34,24 @@ pub(crate) struct MemorySnapshot {
 /// Result of a window and its retrospective.
 #[derive(Debug, Clone)]
 pub(crate) struct WindowResult {
-    /// Number of runs completed so far, those of this window included.
+    /// Number of runs completed so far, including those of this window.
     pub(crate) runs_completed: u32,
     /// Number of runs of this window that failed.
     pub(crate) failed: u32,
-    /// Number of runs of this window that fail without memory.
+    /// Number of runs of this window that would have failed without memory.
     pub(crate) failed_without: u32,
     /// Number of runs of this window that a memory harmed.
     pub(crate) harmed: u32,
-    /// For each cause, by its index: the number of runs of this window that encountered it, and of those that
+    /// By index of the cause: the number of this window's runs that encountered the cause, and of those that
     /// failed because of it.
     pub(crate) causes_met: BTreeMap<usize, (u32, u32)>,
-    /// The counts of `causes_met` for the same runs without memory.
+    /// Same as `causes_met`, for the same runs without memory.
     pub(crate) causes_met_without: BTreeMap<usize, (u32, u32)>,
-    /// Number of tokens of context that the runs of this window were handed.
+    /// Number of context tokens that the runs of this window were handed.
     pub(crate) tokens: u64,
-    /// Ids of the memories that at least one run of this window was handed.
+    /// IDs of the memories that at least one run of this window was handed.
     pub(crate) handed_memories: Vec<String>,
-    /// Number of lessons that a tombstone suppressed in the retrospective.
+    /// Number of lessons that tombstones suppressed in the retrospective.
     pub(crate) suppressed: u32,
     /// Every memory of the workflow after the retrospective.
     pub(crate) memories: Vec<MemorySnapshot>,
@@ -120,6 +120,8 @@ impl WorkflowSimulation<'_> {
             for trap in &played.traps_seen {
                 shown.entry(*trap).or_default().push(id.clone());
             }
+            // The same run without memory has the same draws, so any difference is the effect of the
+            // memories.
             look.count_run(&handed, &played, &self.simulated_run(number).simulate(&BTreeMap::new()));
             events.push(build_event(name, &id, &handed, &played));
         }
@@ -179,8 +181,8 @@ impl WorkflowSimulation<'_> {
         Ok(rows.iter().map(kept).collect())
     }
 
-    /// Does what a person would do after a window: for each trap that is due, opens a manual retrospective over
-    /// the runs that showed the trap, and accepts the proposals about the trap.
+    /// Acts as an operator after a window: for each trap that is due, opens a manual retrospective over the
+    /// runs that showed the trap, and accepts the proposals about the trap.
     async fn accept_due_proposals(
         &self,
         retro: &Instance,
@@ -213,6 +215,7 @@ impl WorkflowSimulation<'_> {
                 }
             }
         }
+        // Accepting a proposal changes the memories, so the window lists them again.
         if accepted {
             look.memories = self.list_memories(retro, look.runs_completed).await?;
         }

@@ -8,11 +8,11 @@ use crate::score::{
 };
 use crate::truth::MemoryTruth;
 
-/// Numbers of the retrospectives for which a row of the curve is printed.
+/// 1-based numbers of the retrospectives that get a row in the curve.
 const CURVE_ROWS: &[usize] = &[1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 28, 30, 40, 50, 75, 100];
-/// Maximum number of false memories that are printed.
+/// Maximum number of printed lines about wrong memories.
 const WRONG_MAX: usize = 20;
-/// Maximum number of unknown causes that are printed.
+/// Maximum number of printed unknown causes.
 const UNKNOWN_MAX: usize = 40;
 const LINE_CHARS_MAX: usize = 130;
 
@@ -21,13 +21,13 @@ pub(crate) fn format_percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", share * 100.0))
 }
 
-/// Formats a difference with its sign.
+/// Formats a difference with its sign and three decimal places.
 pub(crate) fn format_signed(number: f64) -> String {
     format!("{number:+.3}")
 }
 
-/// Renders the results as a table with one line for each world.
-pub(crate) fn render_worlds(told: &[WorldResult<'_>]) -> String {
+/// Renders the results as a table with one line per world.
+pub(crate) fn render_worlds(results: &[WorldResult<'_>]) -> String {
     let mut text = format!(
         "{:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>7} {:>7} {:>16} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
         "world",
@@ -46,11 +46,11 @@ pub(crate) fn render_worlds(told: &[WorldResult<'_>]) -> String {
         "suppr",
         "tokens"
     );
-    for one in told {
+    for one in results {
         text.push_str(&render_row(&one.world.name, &compute_summary(std::slice::from_ref(one))));
     }
-    if told.len() > 1 {
-        text.push_str(&render_row("all", &compute_summary(told)));
+    if results.len() > 1 {
+        text.push_str(&render_row("all", &compute_summary(results)));
     }
     text.push('\n');
     text
@@ -77,7 +77,7 @@ fn render_row(name: &str, one: &Summary) -> String {
         format_mean(&one.fading),
         one.active.total() / after_ten.max(1) as f64,
         one.suppressed,
-        one.tokens_a_run,
+        one.tokens_per_run,
     )
 }
 
@@ -85,7 +85,7 @@ fn format_mean(episodes: &Episodes) -> String {
     if episodes.count == 0 { "-".to_owned() } else { format!("{:.1}", episodes.mean) }
 }
 
-/// Renders the curve, with one row for each retrospective in [`CURVE_ROWS`].
+/// Renders the curve with one row per retrospective in [`CURVE_ROWS`].
 pub(crate) fn render_curve(points: &[CurvePoint]) -> String {
     let mut text = format!(
         "{:>13} {:>9} {:>7} {:>6} {:>8} {:>7} {:>7} {:>7} {:>9} {:>6} {:>7}\n",
@@ -114,14 +114,14 @@ pub(crate) fn render_curve(points: &[CurvePoint]) -> String {
             point.active,
             point.tentative,
             point.suppressed,
-            point.tokens_a_run,
+            point.tokens_per_run,
         ));
     }
     text.push('\n');
     text
 }
 
-/// Renders the figure for each goal, and whether the goal is met or missed.
+/// Renders the figure for each goal and whether the goal is met.
 pub(crate) fn render_goals(one: &Summary) -> String {
     let met = |met: bool| if met { "met" } else { "MISSED" };
     let least = |share: Option<f64>, least: f64| met(share.is_some_and(|share| share >= least));
@@ -177,23 +177,23 @@ pub(crate) fn render_goals(one: &Summary) -> String {
         format_percent(Some(one.harmed)),
         one.comebacks,
         one.suppressed,
-        one.tokens_a_run
+        one.tokens_per_run
     ));
     text
 }
 
-/// Renders the active memories that are false or useless after the last window, most frequent first.
-pub(crate) fn render_wrong_memories(told: &[WorldResult<'_>]) -> String {
+/// Renders the memories that are active after the last window but false or useless, most frequent first.
+pub(crate) fn render_wrong_memories(results: &[WorldResult<'_>]) -> String {
     let mut lines: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for (told, story) in
-        told.iter().flat_map(|told| told.workflow_results.iter().map(move |story| (told, story)))
+    for (results, story) in
+        results.iter().flat_map(|results| results.workflow_results.iter().map(move |story| (results, story)))
     {
         let last = story.windows.last().map_or(&[][..], |look| &look.memories);
         for memory in last.iter().filter(|memory| memory.active && memory.truth != MemoryTruth::True) {
-            let workflow = &told.world.workflows[story.workflow].name;
+            let workflow = &results.world.workflows[story.workflow].name;
             let kind = format!("{:?}", memory.truth).to_lowercase();
             let line = truncate_line(&memory.line);
-            *lines.entry((format!("{}/{workflow} {kind}", told.world.name), line)).or_default() += 1;
+            *lines.entry((format!("{}/{workflow} {kind}", results.world.name), line)).or_default() += 1;
         }
     }
     let mut lines: Vec<_> = lines.into_iter().collect();
@@ -206,11 +206,11 @@ pub(crate) fn render_wrong_memories(told: &[WorldResult<'_>]) -> String {
     text
 }
 
-/// Renders the causes that were not known after ten retrospectives, most frequent first, each with its number
+/// Renders the causes that were not known after ten retrospectives, most frequent first, each with the number
 /// of cases and the nearest memory.
-pub(crate) fn render_unknown_causes(told: &[WorldResult<'_>]) -> String {
+pub(crate) fn render_unknown_causes(results: &[WorldResult<'_>]) -> String {
     let mut causes: BTreeMap<String, (usize, usize, Option<String>)> = BTreeMap::new();
-    for due in find_due_causes(told) {
+    for due in find_due_causes(results) {
         let counts = causes.entry(due.cause).or_default();
         counts.0 += usize::from(!due.known);
         counts.1 += 1;

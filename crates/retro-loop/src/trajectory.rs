@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// CloudEvents type of the events that are sent.
+/// CloudEvents type of the sent events.
 const EVENT_TYPE: &str = "dev.retrospect.run.completed.v1";
 
 /// A trajectory while it is recorded.
@@ -20,8 +20,8 @@ impl Trajectory {
         self.push_turn(json!({"source": "user", "step": step, "message": message}));
     }
 
-    /// Adds a call with the agent's message and the answer. `flag` is the harness's own error flag; it is
-    /// `None` for a harness that sets no flag.
+    /// Adds a call with the agent's message and the answer. `flag` is the harness's own error flag, or `None`
+    /// if the harness sets no flag.
     pub(crate) fn add_call(
         &mut self,
         (step, says): (&str, &str),

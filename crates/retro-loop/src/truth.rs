@@ -1,5 +1,5 @@
-//! Determines which item of the simulated world a memory is about, and whether the memory is true. It uses only the
-//! step of the memory and its one-line text.
+//! Determines which item of the simulated world a memory is about, and whether the memory is true, from only
+//! the step and the one-line text of the memory.
 
 use crate::world::{AfterFix, MemoryPattern, Workflow};
 
@@ -32,7 +32,7 @@ pub(crate) enum MemoryTruth {
     True,
     /// The memory names the error of a cause, but not its remedy.
     Vague,
-    /// The cause is fixed, and following the memory changes nothing.
+    /// The cause is fixed, and following the memory has no effect.
     Stale,
     /// The cause is fixed, and following the memory makes the call fail.
     Outdated,
@@ -80,7 +80,7 @@ pub(crate) fn match_claim(workflow: &Workflow, step: &str, line: &str) -> Memory
     error_only.map_or(MemoryClaim::Unrelated, MemoryClaim::ErrorOnly)
 }
 
-/// Name of the step that contains the turns that do not name a step.
+/// Step of the turns that do not name a step.
 const DEFAULT_STEP: &str = "main";
 
 fn contains_all_words(line: &str, words: &[String]) -> bool {

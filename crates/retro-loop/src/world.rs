@@ -1,5 +1,5 @@
-//! Reads worlds: folders of files that define the errors in invented workflows, the remedies, and the words of
-//! a true memory.
+//! Reads worlds: folders of files that define the errors in invented workflows, their remedies, and the words
+//! of a true memory.
 //!
 //! The README documents the format. Invalid files are rejected with file and line.
 
@@ -16,7 +16,7 @@ use toml::Spanned;
 
 pub(crate) use values::{DrawnValues, Values};
 
-/// Name of the file that contains the description of a world and the habits of its agents.
+/// Name of the file with the description of a world and the habits of its agents.
 const WORLD_FILE: &str = "world.toml";
 /// Maximum number of workflows in a world.
 const WORKFLOWS_MAX: usize = 100;
@@ -69,8 +69,8 @@ pub(crate) struct Workflow {
     /// Name of the workflow: its file name without `.toml`.
     #[serde(skip)]
     pub(crate) name: String,
-    /// True if the harness records whether each call failed. If false, a failure is visible only in the text of the
-    /// answer.
+    /// `true` if the harness records whether each call failed. Otherwise, a failure is visible only in the
+    /// text of the answer.
     #[serde(default)]
     pub(crate) flags: bool,
     /// Sources of the values that differ between runs, by placeholder name.
@@ -88,12 +88,12 @@ pub(crate) struct Workflow {
     pub(crate) facts: Vec<Spanned<Fact>>,
 }
 
-/// A step, and the routine calls that runs make in it.
+/// A step with its routine calls.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Step {
     pub(crate) name: String,
-    /// Task that the agent is given in the prompt.
+    /// Task that the agent gets in the prompt.
     pub(crate) task: String,
     #[serde(default, rename = "routine")]
     pub(crate) routines: Vec<Routine>,
@@ -111,18 +111,18 @@ pub(crate) struct Routine {
     pub(crate) chance: f64,
 }
 
-/// Words that the single line of a matching memory contains, ignoring case. `a|b` matches either word.
+/// Words in the one-line text of a matching memory, ignoring case. `a|b` matches either word.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemoryPattern {
-    /// Words of the error, all of which must occur. When there are none, only the remedy must match.
+    /// Words of the error, all of which must occur. If there are none, only the remedy must match.
     #[serde(default)]
     pub(crate) error: Vec<String>,
     /// Words of the remedy, all of which must occur.
     pub(crate) remedy: Vec<String>,
 }
 
-/// A call that looks something up for the remedy, and its answer.
+/// A call that looks something up for the remedy, with its answer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LookUp {
@@ -141,11 +141,10 @@ pub(crate) struct Cause {
     pub(crate) tool: String,
     /// Probability, from 0 to 1, that a run encounters the cause while it is present.
     pub(crate) chance: f64,
-    /// Number of the first run that can encounter the cause, from 1.
+    /// 1-based number of the first run that can encounter the cause.
     #[serde(default = "first_run")]
     pub(crate) from: u32,
-    /// Number of the last run that can encounter the cause, which is fixed afterwards; `None` when it is never
-    /// fixed.
+    /// Number of the run after which the cause is fixed; `None` if it is never fixed.
     pub(crate) until: Option<u32>,
     pub(crate) rhythm: Option<Rhythm>,
     /// Arguments of the call that fails because of the cause.
@@ -153,9 +152,9 @@ pub(crate) struct Cause {
     pub(crate) arguments: Value,
     /// Possible answers to the failing call.
     pub(crate) errors: Vec<String>,
-    /// Call that the remedy requires first; `None` when it requires none.
+    /// Call that must precede the remedy; `None` if the remedy needs none.
     pub(crate) look_up: Option<LookUp>,
-    /// Arguments of the call that succeeds as the remedy.
+    /// Arguments of the remedy, the call that succeeds.
     pub(crate) right: Value,
     pub(crate) answer: String,
     /// Message of an agent that follows the memory about the cause.
@@ -164,18 +163,18 @@ pub(crate) struct Cause {
     /// Possible numbers of failing calls before the agent reacts.
     #[serde(default = "one_try")]
     pub(crate) tries: Vec<u32>,
-    /// Probability of finding the remedy without a memory; `None` when it is that of [`AgentHabits`].
+    /// Probability of finding the remedy without a memory; `None` for the probability in [`AgentHabits`].
     pub(crate) finds_out: Option<f64>,
     /// Probability that a run fails although it found the remedy, because time or money ran out.
     #[serde(default)]
     pub(crate) costs: f64,
-    /// Use of the tool in runs that do not encounter the cause.
+    /// Behaviour of runs that do not encounter the cause.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
     /// Effect of following the memory once the cause is fixed.
     #[serde(default)]
     pub(crate) after: AfterFix,
-    /// Answer to the remedy's call when the cause is fixed and `after` is `harmful`; otherwise `None`.
+    /// Answer to the remedy's call if the cause is fixed and `after` is `harmful`; otherwise `None`.
     pub(crate) harm: Option<String>,
     pub(crate) memory: MemoryPattern,
 }
@@ -186,11 +185,11 @@ pub(crate) struct Cause {
 pub(crate) struct Rhythm {
     /// Number of runs per cycle.
     pub(crate) every: u32,
-    /// Numbers of the first and the last run of a cycle that can encounter the cause, from 1.
+    /// 1-based numbers of the first and the last run of a cycle that can encounter the cause.
     pub(crate) runs: [u32; 2],
 }
 
-/// Use of the tool in a run that does not encounter the failure.
+/// Behaviour of a run that does not encounter the cause or noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Otherwise {
@@ -214,22 +213,23 @@ pub(crate) enum AfterFix {
     Gone,
 }
 
-/// A false lesson that looks true for a while: the change helped by coincidence, and following it makes calls
-/// fail.
+/// A false lesson that looks true for a while: the change helped by coincidence, and following the lesson
+/// makes calls fail.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Trap {
     pub(crate) id: String,
     pub(crate) step: String,
     pub(crate) tool: String,
-    /// Probability, from 0 to 1, that the trap looks true in a run of a period.
+    /// Probability, from 0 to 1, that the trap looks true in a run within a period.
     pub(crate) chance: f64,
-    /// Numbers of the first and the last run of each period in which the trap can look true.
+    /// 1-based numbers of the first and the last run of each period in which the trap can look true.
     pub(crate) periods: Vec<[u32; 2]>,
     /// Arguments of the plain call, which fails only during the coincidence.
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
-    /// Possible answers to the plain call during the coincidence. When there are none, it succeeds then too.
+    /// Possible answers to the plain call during the coincidence. If there are none, the plain call succeeds
+    /// even then.
     #[serde(default)]
     pub(crate) errors: Vec<String>,
     /// Arguments of the changed call, which succeeds during the coincidence and fails otherwise.
@@ -237,13 +237,14 @@ pub(crate) struct Trap {
     pub(crate) answer: String,
     /// Answer to the changed call outside the coincidence.
     pub(crate) harm: String,
-    /// Remark of the agent about the coincidence, which the calls then need not show; `None` when the agent
-    /// makes no remark.
+    /// Remark of the agent about the coincidence, which the calls then do not show; `None` if the agent makes
+    /// no remark.
     pub(crate) remark: Option<String>,
-    /// Number of the run after which a person accepts what a manual retrospective over the runs that showed the
-    /// trap proposes; `None` when nobody does.
+    /// Number of the run after which an operator accepts the proposals of a manual retrospective over the
+    /// runs that showed the trap; `None` if no operator does.
     pub(crate) accepted_at: Option<u32>,
-    /// Probability of noticing that the changed call is the mistake; `None` when it is that of [`AgentHabits`].
+    /// Probability of noticing that the changed call is the mistake; `None` for the probability in
+    /// [`AgentHabits`].
     pub(crate) finds_out: Option<f64>,
     pub(crate) memory: MemoryPattern,
 }
@@ -257,19 +258,19 @@ pub(crate) struct Noise {
     pub(crate) tool: String,
     /// Probability, from 0 to 1, that a run outside a burst encounters the noise.
     pub(crate) chance: f64,
-    /// Bursts in which the noise is frequent; `None` when there are none.
+    /// Bursts in which the noise is frequent; `None` if there are none.
     pub(crate) burst: Option<Burst>,
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
     pub(crate) errors: Vec<String>,
     pub(crate) answer: String,
-    /// Probability that the agent changes the call when it retries; otherwise it repeats the same call.
+    /// Probability that the agent changes the call in the retry; otherwise, it repeats the same call.
     #[serde(default)]
     pub(crate) changes: f64,
     /// Possible arguments of the changed call.
     #[serde(default)]
     pub(crate) changed: Vec<Value>,
-    /// Use of the tool in runs that do not encounter the noise.
+    /// Behaviour of runs that do not encounter the noise.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
 }
@@ -315,7 +316,7 @@ fn one_try() -> Vec<u32> {
 impl World {
     /// Reads a world from `world.toml`, and its workflows from all other `.toml` files, sorted by name.
     ///
-    /// Fails with file and line at the first file that cannot be read or is invalid.
+    /// Fails at the first file that cannot be read or is invalid, with file and line.
     pub fn read_folder(folder: &Path) -> Result<Self> {
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         ensure!(!name.is_empty(), "{}: the folder of a world has no name", folder.display());
@@ -325,6 +326,7 @@ impl World {
         for entry in listed {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "toml") {
+                // Checked before reading, so a huge file is never loaded.
                 let size = path.metadata()?.len();
                 ensure!(
                     size <= FILE_BYTES_MAX,
@@ -335,6 +337,7 @@ impl World {
             }
         }
         let world_file = folder.join(WORLD_FILE);
+        // Removed, because all remaining files are workflows.
         let Some(text) = files.remove(&world_file) else {
             bail!("{}: missing; it describes the world", world_file.display());
         };
@@ -367,7 +370,7 @@ fn parse_toml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result
     })
 }
 
-/// Returns the number of the line that contains a byte offset, from 1.
+/// Returns the 1-based number of the line that contains a byte offset.
 fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }

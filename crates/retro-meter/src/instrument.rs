@@ -1,5 +1,5 @@
-//! Provides the three kinds of instruments. The provider that is installed when an instrument is first used
-//! creates it.
+//! Provides the three kinds of instruments. An instrument is created at its first use, by the provider that
+//! is installed then.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,8 +23,8 @@ pub enum Kind {
 
 /// Description of an instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Described {
-    /// Name that is sent over OTLP; [`Self::prometheus_name`] derives the other name from it.
+pub struct InstrumentInfo {
+    /// Name sent over OTLP; [`Self::prometheus_name`] derives the Prometheus name from it.
     pub name: &'static str,
     /// Kind of the instrument.
     pub kind: Kind,
@@ -32,12 +32,12 @@ pub struct Described {
     pub unit: &'static str,
     /// Names of the labels, in the order in which their values are passed.
     pub labels: &'static [&'static str],
-    /// Meaning of the instrument in one sentence.
-    pub says: &'static str,
+    /// Description of the instrument in one sentence.
+    pub description: &'static str,
 }
 
-impl Described {
-    /// Returns the Prometheus name. It contains the unit, and the name of a counter ends in `_total`.
+impl InstrumentInfo {
+    /// Returns the Prometheus name, which contains the unit. The name of a counter ends in `_total`.
     pub fn prometheus_name(&self) -> String {
         let name = self.name.replace('.', "_");
         let unit = match self.unit {
@@ -54,23 +54,23 @@ impl Described {
 /// A counter of occurrences since the process started. `LABELS` is the number of its labels.
 #[derive(Debug)]
 pub struct Counter<const LABELS: usize> {
-    described: Described,
+    info: InstrumentInfo,
     counter: OnceLock<metrics::Counter<u64>>,
 }
 
 impl<const LABELS: usize> Counter<LABELS> {
-    pub(crate) const fn new(described: Described) -> Self {
-        Self { described, counter: OnceLock::new() }
+    pub(crate) const fn new(info: InstrumentInfo) -> Self {
+        Self { info, counter: OnceLock::new() }
     }
 
     /// Adds a number of occurrences. `labels` are the labels' values, in the order of their names.
     pub fn add(&self, times: u64, labels: [&'static str; LABELS]) {
-        self.counter().add(times, &self.described.label_pairs(labels));
+        self.counter().add(times, &self.info.label_pairs(labels));
     }
 
     fn counter(&self) -> &metrics::Counter<u64> {
-        let Described { name, unit, says, .. } = self.described;
-        let make = || global_meter().u64_counter(name).with_unit(unit).with_description(says).build();
+        let InstrumentInfo { name, unit, description, .. } = self.info;
+        let make = || global_meter().u64_counter(name).with_unit(unit).with_description(description).build();
         self.counter.get_or_init(make)
     }
 }
@@ -78,26 +78,26 @@ impl<const LABELS: usize> Counter<LABELS> {
 /// A histogram of the values recorded since the process started. `LABELS` is the number of its labels.
 #[derive(Debug)]
 pub struct Histogram<const LABELS: usize> {
-    described: Described,
+    info: InstrumentInfo,
     bounds: &'static [f64],
     histogram: OnceLock<metrics::Histogram<f64>>,
 }
 
 impl<const LABELS: usize> Histogram<LABELS> {
-    pub(crate) const fn new(described: Described, bounds: &'static [f64]) -> Self {
-        Self { described, bounds, histogram: OnceLock::new() }
+    pub(crate) const fn new(info: InstrumentInfo, bounds: &'static [f64]) -> Self {
+        Self { info, bounds, histogram: OnceLock::new() }
     }
 
     /// Records one value in the instrument's unit. `labels` are the labels' values, in the order of their names.
     pub fn record(&self, value: f64, labels: [&'static str; LABELS]) {
-        self.histogram().record(value, &self.described.label_pairs(labels));
+        self.histogram().record(value, &self.info.label_pairs(labels));
     }
 
     fn histogram(&self) -> &metrics::Histogram<f64> {
-        let Described { name, unit, says, .. } = self.described;
+        let InstrumentInfo { name, unit, description, .. } = self.info;
         self.histogram.get_or_init(|| {
             let meter = global_meter();
-            let builder = meter.f64_histogram(name).with_unit(unit).with_description(says);
+            let builder = meter.f64_histogram(name).with_unit(unit).with_description(description);
             builder.with_boundaries(self.bounds.to_vec()).build()
         })
     }
@@ -106,46 +106,47 @@ impl<const LABELS: usize> Histogram<LABELS> {
 /// A gauge that reports the value that was set last. `LABELS` is the number of its labels.
 #[derive(Debug)]
 pub struct Gauge<const LABELS: usize> {
-    described: Described,
+    info: InstrumentInfo,
     values: Mutex<BTreeMap<[&'static str; LABELS], f64>>,
     gauge: OnceLock<ObservableGauge<f64>>,
 }
 
 impl<const LABELS: usize> Gauge<LABELS> {
-    pub(crate) const fn new(described: Described) -> Self {
-        Self { described, values: Mutex::new(BTreeMap::new()), gauge: OnceLock::new() }
+    pub(crate) const fn new(info: InstrumentInfo) -> Self {
+        Self { info, values: Mutex::new(BTreeMap::new()), gauge: OnceLock::new() }
     }
 
     /// Sets the value, which is reported until it is set again or cleared. `labels` are the labels' values, in the
     /// order of their names.
     pub fn set(&'static self, labels: [&'static str; LABELS], value: f64) {
+        // Set before the instrument is created, so that its first collection already reports the value.
         self.lock_values().insert(labels, value);
         self.gauge();
     }
 
-    /// Replaces all values; label sets that are not among them are no longer reported.
+    /// Replaces all values. Label sets that are missing from the new values are no longer reported.
     pub fn set_all(&'static self, all: impl IntoIterator<Item = ([&'static str; LABELS], f64)>) {
         *self.lock_values() = all.into_iter().collect();
         self.gauge();
     }
 
-    /// Clears the value, which is then absent until it is set again. An unknown value must be absent, since a
-    /// stale one would look healthy.
+    /// Clears the value, which is then absent until it is set again. An unknown value must be absent, because
+    /// a stale one would look healthy.
     pub fn clear(&self, labels: [&'static str; LABELS]) {
         self.lock_values().remove(&labels);
     }
 
     fn gauge(&'static self) {
-        let Described { name, unit, says, .. } = self.described;
+        let InstrumentInfo { name, unit, description, .. } = self.info;
         self.gauge.get_or_init(|| {
             let meter = global_meter();
-            let builder = meter.f64_observable_gauge(name).with_unit(unit).with_description(says);
-            let told = builder.with_callback(|observer| {
+            let builder = meter.f64_observable_gauge(name).with_unit(unit).with_description(description);
+            let gauge = builder.with_callback(|observer| {
                 for (labels, value) in self.lock_values().iter() {
-                    observer.observe(*value, &self.described.label_pairs(*labels));
+                    observer.observe(*value, &self.info.label_pairs(*labels));
                 }
             });
-            told.build()
+            gauge.build()
         });
     }
 
@@ -155,7 +156,7 @@ impl<const LABELS: usize> Gauge<LABELS> {
     }
 }
 
-impl Described {
+impl InstrumentInfo {
     fn label_pairs<const LABELS: usize>(&self, values: [&'static str; LABELS]) -> [KeyValue; LABELS] {
         std::array::from_fn(|nth| KeyValue::new(self.labels[nth], values[nth]))
     }
@@ -176,8 +177,8 @@ mod tests {
     fn every_instrument_has_a_unique_name_a_description_and_a_unit() {
         let names: BTreeSet<_> = ALL.iter().map(|one| one.prometheus_name()).collect();
         assert_eq!(names.len(), ALL.len(), "two instruments have the same name");
-        for Described { name, unit, says, .. } in ALL {
-            assert!(says.ends_with('.') && says.len() > 20, "{name}: {says}");
+        for InstrumentInfo { name, unit, description, .. } in ALL {
+            assert!(description.ends_with('.') && description.len() > 20, "{name}: {description}");
             assert!(!unit.is_empty(), "{name}");
             let named_well =
                 |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c == '_');
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn no_label_identifies_a_tenant_or_an_object() {
         let forbidden = ["tenant", "workflow", "run", "memory", "event", "retrospective", "user", "id"];
-        for Described { name, labels, .. } in ALL {
+        for InstrumentInfo { name, labels, .. } in ALL {
             for label in *labels {
                 let last = label.rsplit(['.', '_']).next().unwrap();
                 assert!(!forbidden.contains(&last), "{name} has the label {label}");
@@ -198,11 +199,16 @@ mod tests {
 
     #[test]
     fn the_unit_is_part_of_the_name() {
-        let described =
-            |kind, unit| Described { name: "retro.outbox.age", kind, unit, labels: &[], says: "" };
-        assert_eq!(described(Kind::Gauge, "s").prometheus_name(), "retro_outbox_age_seconds");
-        assert_eq!(described(Kind::Counter, "{message}").prometheus_name(), "retro_outbox_age_total");
-        assert_eq!(described(Kind::Counter, "By").prometheus_name(), "retro_outbox_age_bytes_total");
+        let info = |kind, unit| InstrumentInfo {
+            name: "retro.outbox.age",
+            kind,
+            unit,
+            labels: &[],
+            description: "",
+        };
+        assert_eq!(info(Kind::Gauge, "s").prometheus_name(), "retro_outbox_age_seconds");
+        assert_eq!(info(Kind::Counter, "{message}").prometheus_name(), "retro_outbox_age_total");
+        assert_eq!(info(Kind::Counter, "By").prometheus_name(), "retro_outbox_age_bytes_total");
     }
 
     #[test]

@@ -4,4 +4,4 @@ mod catalogue;
 mod instrument;
 
 pub use catalogue::*;
-pub use instrument::{Counter, Described, Gauge, Histogram, Kind};
+pub use instrument::{Counter, Gauge, Histogram, InstrumentInfo, Kind};

@@ -1,5 +1,6 @@
-//! Prints SQL, which both databases accept, with the rows of many workflows: each has ten counted runs, a closed
-//! retrospective with its report, and a memory that two runs confirmed. For timing `retro verify` on a large store:
+//! Prints SQL that fills either database with many workflows, to time `retro verify` on a large store. Each
+//! workflow has ten counted runs, a closed retrospective with its report, and a memory that two runs
+//! confirmed:
 //!
 //! ```sh
 //! retro migrate --data-dir large
@@ -30,7 +31,8 @@ use retro_core::similarity::NgramEmbedder;
 use retro_core::trajectory::QuotePlace;
 use serde_json::{Value, json};
 
-/// Rows per INSERT: enough to keep the cost per statement small, and far below any limit on its length.
+/// Maximum number of rows per `INSERT`: enough to keep the cost per statement small, and far below any limit
+/// on statement length.
 const ROWS: usize = 100;
 
 fn main() -> std::io::Result<()> {
@@ -53,7 +55,7 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "COMMIT;")
 }
 
-/// The rows of one workflow, as the core decided them.
+/// A workflow with a closed retrospective, computed by the core once and then copied under other names.
 struct Template {
     key: WorkflowKey,
     retrospective: Retrospective,
@@ -96,7 +98,7 @@ impl Template {
         Self { key, retrospective, closing }
     }
 
-    /// Adds the rows of one more workflow: a copy of the template under another name and other ids.
+    /// Adds the rows of one more workflow: a copy of the template under its own name and ids.
     fn add(&self, number: u64, tables: &mut Tables) {
         let workflow = format!("w{number:07}");
         let key = WorkflowKey {
@@ -136,7 +138,7 @@ impl Template {
         let sample = json!(sample).to_string();
         tables.workflows.push(format!("('default', '{workflow}', 10, 10, 10, 1, FALSE, 0)"));
         for run in 1..=10 {
-            tables.runs.push(format!("('default', '{workflow}', 'run-{run:02}', {run}, {run}, 1, 0)"));
+            tables.runs.push(format!("('default', '{workflow}', 'run-{run:02}', {run}, {run}, 1, 0, {run})"));
         }
         tables.retrospectives.push(format!(
             "('default', '{retrospective}', '{workflow}', 1, 1, 10, '2026-11-20T10:00:00.000000000Z', {}, 'closed', {}, 0, 0)",
@@ -158,7 +160,8 @@ impl Template {
         }
         let text = moved(serde_json::to_string(memory).expect("serialization of plain data does not fail"));
         tables.memories.push(format!(
-            "('default', '{renamed}', '{workflow}', 'step', '{workflow}/main', 'main', '{}', {}, {})",
+            "('default', '{renamed}', '{workflow}', 'step', '{workflow}/main', 'main', '{}', {}, {},
+                 '2026-11-20T10:00:00.000000000Z')",
             memory.status.as_str(),
             memory.weight.get(),
             quote_sql(&text)
@@ -166,7 +169,7 @@ impl Template {
     }
 }
 
-/// Rows that are not printed yet, parents before children.
+/// Rows that are not printed yet. Tables are printed parents first, because of foreign keys.
 #[derive(Default)]
 struct Tables {
     workflows: Vec<String>,
@@ -184,7 +187,10 @@ impl Tables {
                 "workflows (tenant, workflow, recorded, counted, claimed, epoch, open, failures)",
                 &mut self.workflows,
             ),
-            ("runs (tenant, workflow, run_id, number, ordinal, attempt, received_ms)", &mut self.runs),
+            (
+                "runs (tenant, workflow, run_id, number, ordinal, attempt, received_ms, intake_sequence)",
+                &mut self.runs,
+            ),
             (
                 "retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample, \
                  opened_ms, state_ms)",
@@ -196,7 +202,7 @@ impl Tables {
                 &mut self.changes,
             ),
             (
-                "memories (tenant, id, workflow, scope_kind, scope_key, step, status, weight, memory)",
+                "memories (tenant, id, workflow, scope_kind, scope_key, step, status, weight, memory, changed_at)",
                 &mut self.memories,
             ),
         ];

@@ -1,5 +1,5 @@
-//! Cancels retrospectives. The result includes a sentence that says what was done, or why nothing was done and
-//! who acted first.
+//! Cancels retrospectives. Each result says in one sentence what was done, or why nothing was done and who
+//! acted first.
 
 mod http;
 
@@ -25,11 +25,11 @@ pub struct CancelService {
     clock: Arc<dyn Clock>,
 }
 
-/// The result of a cancellation.
+/// Result of a request to cancel a retrospective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CancelAnswer {
-    /// Whether the cancellation was done now, was done before, or was refused.
-    pub did: ActionStatus,
+    /// Outcome of the request: cancelled now, cancelled before, or refused.
+    pub status: ActionStatus,
     /// Id of the retrospective.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -42,19 +42,19 @@ pub struct CancelAnswer {
     pub detail: String,
 }
 
-/// Result of a command that an operator gave.
+/// Outcome of an operator command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionStatus {
-    /// This command did it.
+    /// The command took effect.
     Done,
-    /// This or another person had done it before, so nothing changed.
-    DoneBefore,
-    /// It is not possible in the current state, so nothing changed.
+    /// An earlier command had the same effect, so nothing changed.
+    AlreadyDone,
+    /// The current state does not allow the command, so nothing changed.
     Refused,
 }
 
-/// Reasons why a cancellation was not attempted.
+/// Failure of a request to cancel a retrospective.
 #[derive(Debug, thiserror::Error)]
 pub enum CancelError {
     /// The actor or the reason is missing or too long.
@@ -68,21 +68,21 @@ pub enum CancelError {
 /// A value with its audit log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WithAuditLog<T> {
-    /// The value that the audit log is about.
+    /// The value that the audit log belongs to, such as a retrospective.
     #[serde(flatten)]
     pub of: T,
     /// Audit log of the value, oldest entry first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub acts: Vec<AuditRow>,
+    pub audit_log: Vec<AuditRow>,
 }
 
 impl CancelService {
-    /// Creates the service. `clock` gives the times in the audit log.
+    /// Creates the service. `clock` provides the times of cancellations in the audit log.
     pub fn new(store: Arc<dyn CancelStore>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock }
     }
 
-    /// Cancels an open retrospective and releases its runs. Returns `None` when the tenant has no such retrospective.
+    /// Cancels an open retrospective and releases its runs. Returns `None` if the tenant has no such retrospective.
     pub async fn cancel(
         &self,
         tenant: &Tenant,
@@ -101,16 +101,16 @@ impl CancelService {
 }
 
 impl CancelAnswer {
-    fn for_retrospective(did: ActionStatus, retrospective: &Retrospective, detail: String) -> Self {
+    fn for_retrospective(status: ActionStatus, retrospective: &Retrospective, detail: String) -> Self {
         let (id, epoch) = (retrospective.id, retrospective.epoch);
-        Self { did, retrospective: Some(id), epoch: Some(epoch), detail }
+        Self { status, retrospective: Some(id), epoch: Some(epoch), detail }
     }
 }
 
 fn describe_result(result: CancelResult) -> Option<CancelAnswer> {
     Some(match result {
         CancelResult::NotFound => return None,
-        CancelResult::Cancelled { retrospective: one, .. } if one.asked.is_some() => {
+        CancelResult::Cancelled { retrospective: one, .. } if one.manual_request.is_some() => {
             let detail = format!(
                 "{} is cancelled; it had claimed nothing, and the window is as it was",
                 retrospective_name(&one)
@@ -129,7 +129,7 @@ fn describe_result(result: CancelResult) -> Option<CancelAnswer> {
         CancelResult::AlreadyEnded { retrospective: one, act: Some(act) } => {
             let detail =
                 format!("{} was cancelled before, {}", retrospective_name(&one), describe_attribution(&act));
-            CancelAnswer::for_retrospective(ActionStatus::DoneBefore, &one, detail)
+            CancelAnswer::for_retrospective(ActionStatus::AlreadyDone, &one, detail)
         }
         CancelResult::AlreadyEnded { retrospective: one, act: None } => {
             let ended = if one.state == RetrospectiveState::Failed { "failed" } else { "closed" };
@@ -144,7 +144,7 @@ fn describe_result(result: CancelResult) -> Option<CancelAnswer> {
 
 pub(crate) fn retrospective_name(one: &Retrospective) -> String {
     let workflow = text::single_line(one.key.workflow.as_str());
-    match one.asked {
+    match one.manual_request {
         None => format!("retrospective {} of {workflow}", one.epoch),
         Some(_) => format!("manual retrospective {} of {workflow}", one.id),
     }
@@ -159,14 +159,15 @@ pub(crate) fn describe_attribution(act: &Attribution) -> String {
     )
 }
 
-/// Renders the audit log for a terminal, one entry per line. Returns an empty text when there are no entries.
+/// Renders the audit log for a terminal, one entry per line. Returns an empty string if there are no entries.
 pub fn render_audit_log(rows: &[AuditRow]) -> String {
-    let opened = |row: &AuditRow| row.opened.map(|id| format!("; it opened {id}")).unwrap_or_default();
+    let opened =
+        |row: &AuditRow| row.opened_retrospective.map(|id| format!("; it opened {id}")).unwrap_or_default();
     let detail = |row: &AuditRow| {
         row.detail.as_ref().map(|text| format!(": {}", text::single_line(text))).unwrap_or_default()
     };
     let line = |row: &AuditRow| {
-        format!("{} {}{}{}\n", row.deed.as_str(), describe_attribution(&row.act), opened(row), detail(row))
+        format!("{} {}{}{}\n", row.action.as_str(), describe_attribution(&row.act), opened(row), detail(row))
     };
     rows.iter().map(line).collect()
 }

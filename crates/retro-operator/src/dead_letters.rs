@@ -1,4 +1,4 @@
-//! Shows dead letters to operators with secrets redacted. The stored original does not change.
+//! Shows dead letters to operators with secrets redacted. The stored messages do not change.
 
 mod detail;
 mod edit;
@@ -29,7 +29,7 @@ pub use search::{DeadLetterSearch, SearchResult};
 pub(crate) use stats::single_count;
 pub use stats::{DeadLetterGroup, DeadLetterStats};
 
-/// A function that removes secrets from a text.
+/// A function that redacts the secrets in a string.
 pub type RedactFn<'a> = &'a (dyn Fn(&str) -> String + Send + Sync);
 
 /// A dead letter with secrets redacted.
@@ -37,28 +37,28 @@ pub type RedactFn<'a> = &'a (dyn Fn(&str) -> String + Send + Sync);
 pub struct DeadLetterView {
     /// Id of the dead letter.
     pub id: DeadLetterId,
-    /// Dead-letter code: the reason why the message was given up.
+    /// Dead-letter code, such as `field_invalid`, which says why the message was given up.
     pub code: &'static str,
-    /// Path of the field that caused the rejection; `None` when no single field caused it.
+    /// Path of the field that caused the rejection; `None` if no single field caused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Reason for the rejection in one sentence.
+    /// Redacted reason for the rejection, in one sentence.
     pub detail: String,
-    /// True when a replay of the unchanged message may succeed.
+    /// `true` if a replay of the unchanged message may succeed.
     pub retryable: bool,
     /// Current status of the dead letter.
     pub status: DeadLetterStatus,
-    /// Number of replays of the dead letter so far.
+    /// Number of replays so far.
     pub replays: u32,
-    /// Tenant from the subject; `None` when the subject could not be parsed.
+    /// Tenant from the subject; `None` if the subject could not be parsed.
     pub tenant: Option<Tenant>,
-    /// Workflow from the subject; `None` when the subject could not be parsed.
+    /// Workflow from the subject; `None` if the subject could not be parsed.
     pub workflow: Option<Workflow>,
-    /// Consumer that gave up on the message, with the message's stream and sequence number.
+    /// Consumer that gave up on the message, and the message's stream and sequence number.
     pub position: DeliveryPosition,
     /// NATS subject of the message.
     pub subject: String,
-    /// Number of attempts to deliver the message.
+    /// Number of delivery attempts.
     pub attempts: u32,
     /// Time at which the broker stored the message.
     pub stored_at: Timestamp,
@@ -77,10 +77,10 @@ pub struct DeadLetterView {
 
 impl DeadLetterView {
     /// Builds the view for lists, without the message.
-    pub fn without_message(letter: &DeadLetter, redact: RedactFn<'_>) -> Self {
-        let DeadLetter { id, message: letter, payload_sha256, status, replays, created_at, program_version } =
-            letter;
-        let rejection = &letter.rejection;
+    pub fn without_message(dead_letter: &DeadLetter, redact: RedactFn<'_>) -> Self {
+        let DeadLetter { id, message, payload_sha256, status, replays, created_at, program_version } =
+            dead_letter;
+        let rejection = &message.rejection;
         Self {
             id: *id,
             code: rejection.code.as_str(),
@@ -89,24 +89,25 @@ impl DeadLetterView {
             retryable: rejection.code.retryable(),
             status: *status,
             replays: *replays,
-            tenant: letter.tenant.clone(),
-            workflow: letter.workflow.clone(),
-            position: letter.position.clone(),
-            subject: redact(&letter.subject),
-            attempts: letter.attempts,
-            stored_at: letter.stored_at,
+            tenant: message.tenant.clone(),
+            workflow: message.workflow.clone(),
+            position: message.position.clone(),
+            subject: redact(&message.subject),
+            attempts: message.attempts,
+            stored_at: message.stored_at,
             created_at: *created_at,
             program_version: program_version.clone(),
-            payload_bytes: letter.payload.len(),
+            payload_bytes: message.payload.len(),
             payload_sha256: payload_sha256.clone(),
             message: None,
         }
     }
 
     /// Builds the view with the redacted message.
-    pub fn with_message(letter: &DeadLetter, redact: RedactFn<'_>) -> Self {
-        let message = MessageView::from_message(&letter.message.headers, &letter.message.payload, redact);
-        Self { message: Some(message), ..Self::without_message(letter, redact) }
+    pub fn with_message(dead_letter: &DeadLetter, redact: RedactFn<'_>) -> Self {
+        let message =
+            MessageView::from_message(&dead_letter.message.headers, &dead_letter.message.payload, redact);
+        Self { message: Some(message), ..Self::without_message(dead_letter, redact) }
     }
 
     /// Describes whether a replay of the unchanged message can succeed.
@@ -118,7 +119,7 @@ impl DeadLetterView {
         }
     }
 
-    /// Renders the dead letter for a terminal. `advice` says whether to replay it.
+    /// Renders the dead letter for a terminal. `advice` is the text of the line `replay`.
     pub(crate) fn render_text(&self, advice: &str) -> String {
         let at =
             self.path.as_ref().map(|path| format!(" at {}", text::single_line(path))).unwrap_or_default();
@@ -127,7 +128,7 @@ impl DeadLetterView {
             (self.tenant.as_ref().map(Tenant::as_str), self.workflow.as_ref().map(Workflow::as_str));
         let DeliveryPosition { consumer, stream, sequence } = &self.position;
         let mut out = format!(
-            "{}{at}: {}\n\nid         {}\nstatus     {}\nworkflow   {} of tenant {}\nsubject    {}\ngiven up   {} by \
+            "{}{at}: {}\n\nid         {}\nstatus     {}\nworkflow   {} of tenant {}\nsubject    {}\nrejected   {} by \
              {consumer} after {}\nmessage    {sequence} of stream {stream}, stored {}\npayload    {}, sha256 {}\nreplay     {}\n",
             self.code,
             text::single_line(&self.detail),
@@ -179,13 +180,13 @@ pub fn render_dead_letters(dead_letters: &[DeadLetterView], columns: u16) -> Str
     };
     render_table(
         columns,
-        ["given up", "code", "workflow", "status", "why", "id"],
+        ["rejected", "code", "workflow", "status", "reason", "id"],
         dead_letters.iter().map(row).collect(),
     )
 }
 
-/// Maximum length of a reason in a list, in characters, which fill two or three lines of a column. `show`
-/// prints the whole reason.
+/// Maximum length of a reason in a table cell, in characters: two or three lines. `show` prints the whole
+/// reason.
 const DETAIL_CHARS_MAX: usize = 160;
 
 #[cfg(test)]

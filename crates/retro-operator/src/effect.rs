@@ -11,30 +11,30 @@ use serde::Serialize;
 use crate::history::MemoryHistory;
 use crate::text;
 
-/// Number of runs that are read at once. The facts of a run usually take one kilobyte, and up to half a
-/// megabyte with long remarks of the agent.
+/// Number of runs loaded per page. The facts of a run usually take one kilobyte, but up to half a megabyte if
+/// they include long remarks of the agent.
 const RUNS_PER_PAGE: u32 = 250;
 
-/// Maximum number of runs that are compared, newest first. Beyond a few thousand runs the interval hardly
-/// narrows, and a person is waiting for the answer.
+/// Maximum number of runs compared, newest first. Beyond a few thousand runs the confidence interval hardly
+/// narrows, and an operator is waiting.
 const RUNS_MAX: usize = 4_000;
 
-/// A memory and its effect.
+/// Estimated effect of a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryEffectView {
     /// Id of the memory.
     pub id: MemoryId,
     /// Title of the lesson; `None` for a lesson that was suppressed before it became a memory.
     pub title: Option<String>,
-    /// Comparison of the runs; `None` when there are no runs of one workflow to compare.
+    /// Comparison of the runs; `None` if there are no runs of one workflow to compare.
     pub effect: Option<MemoryEffect>,
     /// Conclusion of the comparison in one sentence.
-    pub told: String,
+    pub conclusion: String,
 }
 
 /// Compares the runs of a memory's workflow that were presented with the memory to the runs that were not.
-/// Returns `None` for an unknown id. A rule of a repository is presented to runs of any workflow, which are not
-/// comparable, so it has no comparison.
+/// Returns `None` if the id is unknown. A rule has no comparison, because it is presented to runs of any
+/// workflow, and those are not comparable.
 pub async fn find_memory_effect(
     store: &dyn OperatorStore,
     tenant: &Tenant,
@@ -43,7 +43,7 @@ pub async fn find_memory_effect(
     let history = store.list_memory_changes(tenant, id).await?;
     let Some(why) = MemoryHistory::from_changes(id, &history) else { return Ok(None) };
     let title = why.memory.as_ref().map(|memory| memory.lesson.title.clone());
-    let (effect, told) = match compare_runs(store, tenant, &why, &history).await? {
+    let (effect, conclusion) = match compare_runs(store, tenant, &why, &history).await? {
         Comparison::NotComparable => (
             None,
             "a rule of a repository, or no memory: there are no runs of one workflow to compare".to_owned(),
@@ -51,21 +51,21 @@ pub async fn find_memory_effect(
         Comparison::NeverActive(effect) => (Some(effect), NEVER_ACTIVE.to_owned()),
         Comparison::Compared(effect) => (Some(effect), describe_effect(&effect)),
     };
-    Ok(Some(MemoryEffectView { id, title, effect, told }))
+    Ok(Some(MemoryEffectView { id, title, effect, conclusion }))
 }
 
-/// A view of a memory, with the memory's effect in one line.
+/// A view of a memory together with the memory's effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WithEffect<T> {
     /// The view of the memory.
     #[serde(flatten)]
     pub of: T,
-    /// Effect in one line; `None` when there are no runs of one workflow to compare.
+    /// Effect in one line; `None` if there are no runs of one workflow to compare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 }
 
-/// Loads the history of a memory with its effect; `None` for an unknown id.
+/// Loads the history of a memory with its effect. Returns `None` if the id is unknown.
 pub async fn find_history_with_effect(
     store: &dyn OperatorStore,
     tenant: &Tenant,
@@ -137,6 +137,7 @@ async fn load_trials(store: &dyn OperatorStore, key: &WorkflowKey, id: MemoryId)
     let mut after: Option<Ordinal> = None;
     while trials.len() < RUNS_MAX {
         let runs = store.list_run_exposures(key, id, after, RUNS_PER_PAGE).await?;
+        // A short page is the last one.
         let is_full = runs.len() == RUNS_PER_PAGE as usize;
         after = runs.last().map(|run| run.ordinal);
         trials.extend(runs.into_iter().map(|run| run.trial));
@@ -154,7 +155,7 @@ impl MemoryEffectView {
         let arms =
             self.effect.iter().flat_map(|effect| [("with it", effect.with), ("without it", effect.without)]);
         let arms: String = arms.map(|(name, arm)| format!("  {name:<11} {}\n", format_rate(arm))).collect();
-        format!("{title}\n{arms}{}\n", self.told)
+        format!("{title}\n{arms}{}\n", self.conclusion)
     }
 }
 
@@ -162,8 +163,8 @@ fn format_rate(arm: Arm) -> String {
     format!("{} of {} succeeded", arm.succeeded, text::format_count(arm.runs.into(), "run"))
 }
 
-/// Describes the effect in one sentence: the conclusion, and the method or the reason why there is no
-/// conclusion.
+/// Describes the effect in one sentence: the conclusion and the method, or the number of observations and how
+/// tasks are counted.
 fn describe_effect(effect: &MemoryEffect) -> String {
     let more = match &effect.estimate {
         Some(estimate) => format!(", {}; not randomised", describe_method(effect, estimate)),

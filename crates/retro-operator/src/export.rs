@@ -1,18 +1,18 @@
-//! Implements `retro export --canonical`, which exports everything that was learnt in a form in which two
-//! stores can be compared byte for byte (law 3).
+//! Implements `retro export --canonical`, which exports everything learnt in a form that can be compared byte
+//! for byte between two stores (law 3).
 //!
 //! Each line is one canonical JSON object: `{"kind": "memory" | "change" | "report" | "proposal", "workflow":
-//! …, "value": …}`. Workflows are sorted by name and include the rule scopes of repositories. Within a workflow
-//! come the memories by id, the changes in log order, the reports by epoch (then those of manual retrospectives
-//! by id), and the proposals by id with their decisions. Memories that belong to no workflow come last, by id,
+//! …, "value": …}`. Workflows are sorted by name and include the rule scopes of repositories. Each workflow
+//! lists its memories by id, its changes in log order, its reports by epoch (those of manual retrospectives
+//! last, by id), and its proposals by id with their decisions. Memories without a workflow come last, by id,
 //! without `workflow`.
 //!
-//! **Omitted**, because it may differ between two executions with the same input:
+//! **Omitted**, because the values may differ between two executions with the same input:
 //! - wall-clock fields at any depth: `as_of`, `at`, `until`, `created_at`, `changed_at`, `closed_at`, `paused_until`,
 //!   `tombstone_until`;
-//! - effort: `timing` of each investigation and `total` of a report (attempts, durations, costs). Attempts are
-//!   omitted because a process that was killed has used one;
-//! - timestamps in sentences: in `reason` and `why` they are written as `<moment>`;
+//! - effort: `timing` of each investigation and `total` of a report (attempts, durations, costs), because a
+//!   killed process has used up an attempt;
+//! - timestamps in the sentences of `reason`, which are replaced by `<moment>`;
 //! - `pull_requests` of a report's runs, which depend on when GitHub sent its events;
 //! - global sequence numbers, which no stored type contains anyway;
 //! - reports about reviews, and the mutation behind a change of a rule: a pull request is decided again after each
@@ -49,10 +49,10 @@ const OMITTED_FIELDS: &[&str] = &[
 ];
 
 /// Names of fields that contain generated sentences, in which timestamps are replaced.
-const SENTENCE_FIELDS: &[&str] = &["reason", "why"];
+const SENTENCE_FIELDS: &[&str] = &["reason"];
 
 /// Exports everything that a tenant's workflows have learnt, one JSON object per line. The same state gives the same
-/// bytes on either database. Fails only when the store cannot be read.
+/// bytes on either database. Fails only if the store cannot be read.
 pub async fn export_canonical(store: &dyn OperatorStore, tenant: &Tenant) -> Result<String> {
     let mut lines = String::new();
     let mut workflows: Vec<_> = store.list_workflows(tenant).await?.into_iter().map(|row| row.key).collect();
@@ -62,6 +62,7 @@ pub async fn export_canonical(store: &dyn OperatorStore, tenant: &Tenant) -> Res
     for key in &workflows {
         export_workflow(store, key, &mut lines).await?;
     }
+    // Memories of other scopes have no workflow in the list and would be missing from the export.
     let homes: BTreeSet<_> = workflows.iter().map(|key| key.workflow.clone()).collect();
     let mut homeless = store.list_memories(tenant, &unlimited_filter()).await?;
     homeless.retain(|memory| memory.scope.owning_workflow().is_none_or(|home| !homes.contains(&home)));
@@ -84,7 +85,7 @@ async fn export_workflow(store: &dyn OperatorStore, key: &WorkflowKey, lines: &m
     }
     for mut change in store.list_workflow_changes(key).await? {
         if matches!(change.cause, ChangeCause::Review { .. }) {
-            // Depends on how often the pull request was decided, see the module's documentation.
+            // Depends on how often the pull request was decided; see the module documentation.
             change.mutation = None;
         }
         push_line(lines, "change", Some(key), &change);
@@ -92,7 +93,8 @@ async fn export_workflow(store: &dyn OperatorStore, key: &WorkflowKey, lines: &m
     let rows = store.list_retrospectives(&key.tenant, Some(&key.workflow), u32::MAX).await?;
     let mut ended: Vec<_> = rows.into_iter().map(|row| row.retrospective).collect();
     ended.retain(|one| matches!(one.state, RetrospectiveState::Closed | RetrospectiveState::Failed));
-    ended.sort_by_key(|one| (one.asked.is_some(), one.epoch, one.id));
+    // Manual retrospectives all have epoch 0, so they are sorted by id, behind the automatic ones.
+    ended.sort_by_key(|one| (one.manual_request.is_some(), one.epoch, one.id));
     for one in ended {
         if let Some(report) = store.find_report(&key.tenant, one.id).await? {
             push_line(lines, "report", Some(key), &report);
@@ -123,7 +125,7 @@ fn push_line<T: Serialize>(lines: &mut String, kind: &str, key: Option<&Workflow
     lines.push('\n');
 }
 
-/// Removes everything that depends on when and how fast things happened.
+/// Removes the fields that depend on timing and masks the timestamps in sentences.
 fn remove_timing(value: &mut Value) {
     match value {
         Value::Object(fields) => {

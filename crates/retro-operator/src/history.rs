@@ -1,4 +1,4 @@
-//! Shows the history of a memory: every change with its reason.
+//! Builds the history of a memory: every change with its reason.
 
 use jiff::Timestamp;
 use retro_core::id::{Epoch, MemoryId};
@@ -10,7 +10,7 @@ use crate::effect::WithEffect;
 use crate::text_table::render_table;
 use crate::{memory, text};
 
-/// History of a memory, from its first change.
+/// History of a memory since its first change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryHistory {
     /// Id of the memory.
@@ -18,7 +18,7 @@ pub struct MemoryHistory {
     /// The memory with all changes applied; `None` for a lesson that was suppressed before it became a memory.
     pub memory: Option<Memory>,
     /// All changes of the memory, oldest first.
-    pub life: Vec<HistoryEntry>,
+    pub history: Vec<HistoryEntry>,
 }
 
 /// One change in the history of a memory.
@@ -31,15 +31,15 @@ pub struct HistoryEntry {
     pub epoch: Option<Epoch>,
     /// Name of the kind of change.
     pub change: String,
-    /// Status and weight before the change; `None` when the memory did not exist yet.
+    /// Status and weight before the change; `None` if the memory did not exist yet.
     pub before: Option<MemoryState>,
-    /// Status and weight after the change; `None` when the memory still did not exist.
+    /// Status and weight after the change; `None` if there is still no memory.
     pub after: Option<MemoryState>,
     /// Cause of the change, such as a run, a retrospective or a person.
     pub cause: ChangeCause,
     /// Reason for the change in one sentence.
     pub reason: String,
-    /// Quote that supports the change; `None` when the change has none.
+    /// Quote that supports the change; `None` if the change has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
 }
@@ -54,29 +54,30 @@ pub struct MemoryState {
 }
 
 impl MemoryHistory {
-    /// Builds the history from the changes of a memory; `None` when there are no changes. A change that cannot
-    /// be applied is listed but not applied, because reporting an unsound log is the task of `verify`.
-    pub fn from_changes(id: MemoryId, history: &[Change]) -> Option<Self> {
-        if history.is_empty() {
+    /// Builds the history from the changes of a memory; `None` if there are no changes. A change that cannot
+    /// be applied is listed but not applied; `verify` reports such a log.
+    pub fn from_changes(id: MemoryId, changes: &[Change]) -> Option<Self> {
+        if changes.is_empty() {
             return None;
         }
         let mut memory: Option<Memory> = None;
-        let mut life = Vec::with_capacity(history.len());
-        for change in history {
+        let mut history = Vec::with_capacity(changes.len());
+        for change in changes {
             let before = memory.as_ref().map(memory_state);
+            // A change that cannot be applied keeps the previous state, so later changes are still shown.
             if let Ok(after) = fold_change(memory.clone(), change) {
                 memory = after;
             }
-            life.push(build_entry(change, before, memory.as_ref().map(memory_state)));
+            history.push(build_entry(change, before, memory.as_ref().map(memory_state)));
         }
-        Some(Self { id, memory, life })
+        Some(Self { id, memory, history })
     }
 }
 
 impl WithEffect<MemoryHistory> {
     /// Renders the history for a terminal that is `columns` wide: lesson, status, effect, changes and evidence.
     pub fn render_text(&self, columns: u16) -> String {
-        let rows = self.of.life.iter().map(|event| {
+        let rows = self.of.history.iter().map(|event| {
             let epoch = event.epoch.map_or_else(|| "—".to_owned(), |epoch| epoch.to_string());
             let cause = text::single_line(&text::describe_cause(&event.cause));
             [
@@ -89,13 +90,13 @@ impl WithEffect<MemoryHistory> {
             ]
         });
         let head = ["when", "epoch", "change", "from → to", "cause", "reason"];
-        let life = render_table(columns, head, rows.collect());
+        let table = render_table(columns, head, rows.collect());
         match &self.of.memory {
             Some(memory) => {
                 let opening = memory::render_summary(memory, self.effect.as_deref());
-                format!("{opening}\n{life}\n{}", memory::render_evidence(memory))
+                format!("{opening}\n{table}\n{}", memory::render_evidence(memory))
             }
-            None => format!("{}: it never became a memory\n\n{life}", self.of.id),
+            None => format!("{}: it never became a memory\n\n{table}", self.of.id),
         }
     }
 }

@@ -28,17 +28,17 @@ mod schemas;
 
 pub(crate) use dead_letters::DeadLettersQuery;
 
-/// Number of entries of a list when no limit is given, which fill a screen or two.
+/// Default number of entries in a list: a screen or two.
 pub const LIST_DEFAULT: u32 = 100;
 
-/// Maximum number of entries of a list. For memories these are a few hundred kilobytes, which a browser still
-/// shows without delay.
+/// Maximum number of entries in a list. For memories this is a few hundred kilobytes, which a browser still
+/// displays without delay.
 pub const LIST_MAX: u32 = 1000;
 
-/// Width in columns of the tables in plain text, which fits most windows.
+/// Width of the tables in plain text, in columns, which fits most windows.
 const TEXT_COLUMNS: u16 = 140;
 
-/// A shared function that removes secrets from a text. Every dead letter is redacted with it before it is
+/// A shared function that redacts the secrets in a string. Every dead letter is redacted with it before it is
 /// displayed.
 pub type SharedRedactFn = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
@@ -48,8 +48,8 @@ struct ApiState {
     redact: SharedRedactFn,
 }
 
-/// Returns the operator routes under `/v1`: memories and their history, retrospectives, reports, runs and dead
-/// letters. Merge them with others and pass them to [`retro_http::serve`].
+/// Returns the operator routes under `/v1`: memories and their history, retrospectives, reports, runs and
+/// dead letters. Merge them with other routes and pass them to [`retro_http::serve`].
 pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedactFn) -> Api {
     routes().with_state(ApiState { store, redact })
 }
@@ -57,10 +57,11 @@ pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedactFn) -> Api {
 /// Returns the OpenAPI description of [`router`], [`crate::cancel_router`], [`crate::requests_router`],
 /// [`crate::replay_router`] and [`crate::edit_router`].
 pub fn api_description() -> Api {
-    let acts = crate::cancel::routes().into_description().merge(crate::requests::routes().into_description());
-    let acts = acts.merge(crate::dead_letters::routes().into_description());
-    let acts = acts.merge(crate::replay::routes().into_description());
-    routes().into_description().merge(acts)
+    let descriptions =
+        crate::cancel::routes().into_description().merge(crate::requests::routes().into_description());
+    let descriptions = descriptions.merge(crate::dead_letters::routes().into_description());
+    let descriptions = descriptions.merge(crate::replay::routes().into_description());
+    routes().into_description().merge(descriptions)
 }
 
 fn routes() -> Api<ApiState> {
@@ -80,11 +81,11 @@ fn routes() -> Api<ApiState> {
         .routes(routes!(dead_letters::get_dead_letter))
 }
 
-/// Response with the entries of a list.
+/// Response body of a list route.
 #[derive(Debug, Serialize)]
 struct ListResponse<T> {
     items: Vec<T>,
-    /// True when more entries match. Use a higher `limit` or more filters to see them.
+    /// `true` if more entries match. Raise `limit` or add filters to see them.
     more: bool,
 }
 
@@ -100,7 +101,7 @@ impl Limit {
         }
     }
 
-    /// Returns the limit for the store, one more than requested, to find out whether there are more entries.
+    /// Returns the limit for the store: one more than requested, to detect whether there are more entries.
     fn fetch_limit(self) -> u32 {
         u32::try_from(self.0 + 1).expect("a limit is at most LIST_MAX")
     }
@@ -129,7 +130,7 @@ struct MemoriesQuery {
     limit: Option<u32>,
 }
 
-/// Lists memories, those with the highest weight first.
+/// Lists memories, highest weight first.
 #[utoipa::path(get, path = "/v1/memories", tag = "people", params(MemoriesQuery), responses((status = 200, body = schemas::Memories)))]
 async fn list_memories(
     State(operator): State<ApiState>,
@@ -144,14 +145,14 @@ async fn list_memories(
     ))
 }
 
-/// Resolves a memory by its id or the first digits of its id.
+/// Resolves a memory reference: an id or its first digits.
 async fn resolve_memory(operator: &ApiState, tenant: &Tenant, name: MemoryRef) -> Result<MemoryId, Problem> {
     let named =
         resolve_memory_ref(&*operator.store, tenant, name).await.map_err(|cause| store_problem(&cause))?;
     named.map_err(unresolved_problem)
 }
 
-/// Returns every change of a memory with its reason, and the memory's effect.
+/// Returns the history of a memory, every change with its reason, and the memory's effect.
 #[utoipa::path(get, path = "/v1/memories/{id}/why", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((schemas::MemoryHistory = "application/json"), (String = "text/plain")))))]
 async fn get_memory_history(
     State(operator): State<ApiState>,
@@ -169,7 +170,7 @@ async fn get_memory_history(
     })
 }
 
-/// Compares the success of runs that were presented with a memory to that of runs that were not.
+/// Compares the success rates of the runs with and without a memory.
 #[utoipa::path(get, path = "/v1/memories/{id}/effect", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((schemas::MemoryEffectView = "application/json"), (String = "text/plain")))))]
 async fn get_memory_effect(
     State(operator): State<ApiState>,
@@ -201,8 +202,8 @@ struct RulesQuery {
     limit: Option<u32>,
 }
 
-/// Lists the rules of repositories that were learnt from reviews, those with the highest weight first. A rule
-/// with `quarantine` is not presented until a person releases it.
+/// Lists the rules of repositories that were learnt from reviews, highest weight first. A rule with
+/// `quarantine` is not presented until an operator releases it.
 #[utoipa::path(get, path = "/v1/rules", tag = "people", params(RulesQuery), responses((status = 200, body = schemas::Memories)))]
 async fn list_rules(
     State(operator): State<ApiState>,
@@ -257,8 +258,9 @@ async fn get_retrospective(
     let found =
         operator.store.find_retrospective(&tenant, id).await.map_err(|cause| store_problem(&cause))?;
     let of = found.ok_or_else(|| Problem::not_found("retrospective", id))?;
-    let acts = operator.store.list_audit_rows(&tenant, id.0).await.map_err(|cause| store_problem(&cause))?;
-    Ok(Json(WithAuditLog { of, acts }))
+    let audit_log =
+        operator.store.list_audit_rows(&tenant, id.0).await.map_err(|cause| store_problem(&cause))?;
+    Ok(Json(WithAuditLog { of, audit_log }))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -293,8 +295,8 @@ async fn list_proposals(
     Ok(limit.truncate_list(found))
 }
 
-/// Returns the report of a retrospective as JSON, Markdown or plain text, or the report about a review as JSON or
-/// plain text, depending on `Accept`.
+/// Returns the report of a retrospective as JSON, Markdown or plain text, or a report about reviews as JSON
+/// or plain text. The `Accept` header selects the format.
 #[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews")), responses((status = 200, content((schemas::Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
 async fn get_report(
     State(operator): State<ApiState>,
@@ -364,8 +366,8 @@ struct OutcomesQuery {
     workflow: Option<Workflow>,
 }
 
-/// Returns for each workflow how many of its runs have a pull request that was approved, had changes requested,
-/// was merged or was closed.
+/// Returns for each workflow the number of runs whose pull request was approved, had changes requested, was
+/// merged or was closed.
 #[utoipa::path(get, path = "/v1/outcomes", tag = "people", params(OutcomesQuery), responses((status = 200, body = schemas::Outcomes)))]
 async fn list_outcomes(
     State(operator): State<ApiState>,
@@ -383,13 +385,14 @@ fn text_response(kind: &'static str, body: String) -> Response {
 fn unresolved_problem(why: UnresolvedRef) -> Problem {
     match why {
         UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
-        // 409 rather than the first match: acting on the wrong memory would be worse than asking for more digits.
+        // Returns 409 instead of picking a match: acting on the wrong memory would be worse than asking for
+        // more digits.
         UnresolvedRef::Ambiguous(_) => Problem::ambiguous_name(why.to_string()),
     }
 }
 
-/// Maps a store error to a response. The text of the error is only logged, because it names tables and may
-/// quote rows of other tenants.
+/// Maps a store error to a response. The error text is only logged, because it names tables and may quote
+/// rows of other tenants.
 pub(crate) fn store_problem(cause: &StoreError) -> Problem {
     match cause {
         StoreError::Unavailable(_) => Problem::new(

@@ -1,6 +1,5 @@
-//! Renders lists as tables for a terminal of a given width. An empty list is rendered as a sentence. Memories are
-//! listed with the short form of their ids, which every command accepts: a whole id would leave no space for the
-//! title.
+//! Renders lists as tables for a terminal of a given width, and an empty list as a sentence. Memories are
+//! listed with short ids, which every command accepts; full ids would leave no space for the title.
 
 use retro_core::memory::Memory;
 use retro_core::outcome::WorkflowOutcomes;
@@ -114,7 +113,8 @@ pub fn render_memories(rows: &[Memory], columns: u16) -> String {
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Renders rules, one per line, with the status or the quarantine of each rule and the people who asked for it.
+/// Renders rules, one per line, each with its status (or `quarantined`) and the author of the remark that it
+/// came from.
 pub fn render_rules(rows: &[Memory], columns: u16) -> String {
     if rows.is_empty() {
         return "no rules\n".to_owned();
@@ -135,7 +135,7 @@ pub fn render_rules(rows: &[Memory], columns: u16) -> String {
         );
         [memory.weight.to_string(), status, by.unwrap_or_default(), title, home, memory.id.short_id()]
     };
-    let head = ["weight", "status", "asked by", "rule", "about", "id"];
+    let head = ["weight", "status", "requested by", "rule", "about", "id"];
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
@@ -156,19 +156,22 @@ pub fn render_retrospectives(rows: &[RetrospectiveRow], columns: u16) -> String 
             one.id.to_string(),
         ]
     };
-    let head = ["workflow", "epoch", "state", "runs", "looked into", "changes", "id"];
+    let head = ["workflow", "epoch", "state", "runs", "investigated", "changes", "id"];
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
 fn epoch_label(retrospective: &Retrospective) -> String {
-    retrospective.asked.as_ref().map_or_else(|| retrospective.epoch.to_string(), |_| "manual".to_owned())
+    retrospective
+        .manual_request
+        .as_ref()
+        .map_or_else(|| retrospective.epoch.to_string(), |_| "manual".to_owned())
 }
 
 /// Describes the runs of a retrospective: the range of their ordinals, or for a manual retrospective the number of
 /// named runs.
 fn describe_runs(retrospective: &Retrospective) -> String {
-    match &retrospective.asked {
-        Some(asked) => format!("{} named", asked.runs.len()),
+    match &retrospective.manual_request {
+        Some(request) => format!("{} named", request.runs.len()),
         None => format!("{} to {}", retrospective.first, retrospective.last),
     }
 }
@@ -195,10 +198,10 @@ pub fn render_retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRo
         describe_runs(one),
         text::format_timestamp(one.as_of)
     );
-    if let Some(asked) = &one.asked {
-        let focus = asked.focus.as_ref().map(|focus| format!(": “{}”", text::single_line(focus)));
-        let (by, request) = (text::single_line(&asked.by), text::single_line(&asked.request));
-        out.push_str(&format!("asked for by {by} in request {request}{}\n", focus.unwrap_or_default()));
+    if let Some(request) = &one.manual_request {
+        let focus = request.focus.as_ref().map(|focus| format!(": “{}”", text::single_line(focus)));
+        let (by, request) = (text::single_line(&request.by), text::single_line(&request.request));
+        out.push_str(&format!("requested by {by} in request {request}{}\n", focus.unwrap_or_default()));
     } else if let Some(sample) = &detail.sample {
         let order: Vec<_> = sample.order.iter().map(ToString::to_string).collect();
         out.push_str(&format!("sample of {} from {}; seed {}\n", sample.size, order.join(", "), sample.seed));
@@ -221,7 +224,7 @@ pub fn render_retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRo
             replacement.to_owned(),
         ]
     });
-    let head = ["no.", "run", "ordinal", "result", "problem", ""];
+    let head = ["no.", "run", "ordinal", "result", "error", ""];
     let investigations = render_table(columns, head, rows.collect());
     for part in [
         investigations,
@@ -234,7 +237,7 @@ pub fn render_retrospective(detail: &RetrospectiveDetail, proposed: &[ProposalRo
     out
 }
 
-/// Renders the memories that would be presented to the next run of a step.
+/// Renders the memories that the next run of a step would be presented with, one per line.
 pub fn render_context(memories: &[RecalledMemory], columns: u16) -> String {
     if memories.is_empty() {
         return "nothing to hand out\n".to_owned();

@@ -16,7 +16,7 @@ pub fn render_memory(memory_with_effect: &WithEffect<Memory>) -> String {
     )
 }
 
-/// Renders the lesson, the status and, if it is known, the effect.
+/// Renders the lesson, the status and, if known, the effect.
 pub(crate) fn render_summary(memory: &Memory, effect: Option<&str>) -> String {
     let effect = effect.map(|line| format!("effect: {line}\n")).unwrap_or_default();
     format!(
@@ -33,7 +33,7 @@ pub(crate) fn render_summary(memory: &Memory, effect: Option<&str>) -> String {
     )
 }
 
-/// Renders the cue, which is the machine-readable part of the lesson. Returns an empty string for a lesson without a
+/// Renders the cue, the machine-readable part of the lesson. Returns an empty string if the lesson has no
 /// cue.
 fn render_cue(memory: &Memory) -> String {
     let cue = &memory.lesson.cue;
@@ -45,7 +45,7 @@ fn render_cue(memory: &Memory) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-/// Renders the most recent of the quotes that support the memory.
+/// Renders the evidence: the most recent quotes that support the memory.
 pub(crate) fn render_evidence(memory: &Memory) -> String {
     let quotes = memory.evidence.iter().map(|evidence| {
         let (run, place) =

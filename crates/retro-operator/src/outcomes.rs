@@ -1,17 +1,17 @@
-//! Sums up the outcomes of pull requests per workflow.
+//! Aggregates the outcomes of pull requests per workflow.
 
 use retro_core::id::{Tenant, Workflow};
 use retro_core::outcome::{OutcomeTotals, WorkflowOutcomes};
 use retro_store::track::RunLinkKey;
 use retro_store::{OperatorStore, Result};
 
-/// Number of links between runs and pull requests that are read at once. The facts of a pull request may take a few
+/// Number of links between runs and pull requests loaded per page. The facts of a pull request may take a few
 /// kilobytes, so a page stays well below a hundred megabytes.
 const LINKS_PER_PAGE: u32 = 5_000;
 
-/// Sums up the outcomes of the pull requests that a tenant's runs are linked to. Returns one sum per workflow, sorted
-/// by name, for the given workflow or for all. Reads all links page by page; a run that is linked meanwhile may or
-/// may not be included.
+/// Aggregates the outcomes of the pull requests that a tenant's runs are linked to. Returns one total per
+/// workflow, sorted by name, for the given workflow or for all workflows. Links are read page by page, so a
+/// link that is stored meanwhile may or may not be included.
 pub async fn summarize_outcomes(
     store: &dyn OperatorStore,
     tenant: &Tenant,
@@ -53,13 +53,13 @@ mod tests {
         };
         let links = (0..LINKS_PER_PAGE + 3).flat_map(link).skip(1).collect();
         let world = World { links, ..World::default() };
-        let told = summarize_outcomes(&world, &Tenant::default_tenant(), None).await.expect("reading");
-        let runs: Vec<_> = told.iter().map(|one| (one.workflow.as_str(), one.runs)).collect();
+        let totals = summarize_outcomes(&world, &Tenant::default_tenant(), None).await.expect("reading");
+        let runs: Vec<_> = totals.iter().map(|one| (one.workflow.as_str(), one.runs)).collect();
         let half = u64::from(LINKS_PER_PAGE / 2);
         assert_eq!(runs, [("mend", half + 1), ("ship", half + 2)]);
         let one = summarize_outcomes(&world, &Tenant::default_tenant(), Some(&name("mend")))
             .await
             .expect("reading");
-        assert_eq!(one, told[..1]);
+        assert_eq!(one, totals[..1]);
     }
 }

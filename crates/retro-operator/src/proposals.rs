@@ -1,4 +1,4 @@
-//! Renders the proposals of manual retrospectives, either as a list or one in full.
+//! Renders the proposals of manual retrospectives, as a list or one in full.
 
 use retro_core::manual::{Proposal, ProposalDecision};
 use retro_store::{ProposalRow, ProposalStatus};
@@ -42,7 +42,7 @@ pub fn render_proposal(row: &ProposalRow) -> String {
 
 /// Returns the status of a proposal, derived from its decision.
 pub(crate) fn proposal_status(row: &ProposalRow) -> ProposalStatus {
-    match row.decision.as_ref().map(|decision| &decision.verdict) {
+    match row.decision.as_ref().map(|record| &record.decision) {
         None => ProposalStatus::Open,
         Some(ProposalDecision::Accepted { .. }) => ProposalStatus::Accepted,
         Some(ProposalDecision::Refused { .. }) => ProposalStatus::Refused,
@@ -54,9 +54,9 @@ fn render_decision(row: &ProposalRow) -> String {
         return "not decided yet: use `retro proposals accept` or `refuse`\n".to_owned();
     };
     let (by, at) = (text::single_line(&decision.by), text::format_timestamp(decision.at));
-    match &decision.verdict {
-        ProposalDecision::Accepted { memory, did } => {
-            format!("accepted by {by} on {at} as memory {memory}: {}\n", text::single_line(did))
+    match &decision.decision {
+        ProposalDecision::Accepted { memory, result } => {
+            format!("accepted by {by} on {at} as memory {memory}: {}\n", text::single_line(result))
         }
         ProposalDecision::Refused { reason } => {
             format!("refused by {by} on {at}: {}\n", text::single_line(reason))

@@ -1,5 +1,5 @@
-//! Replays and discards dead letters, one or many, and predicts the result of a replay. Each result is a sentence
-//! that reports what was done, or why nothing was done and who acted first.
+//! Replays and discards dead letters, one or many, and predicts the results of replays. Each result says in
+//! one sentence what was done, or why nothing was done and who acted first.
 
 mod batch;
 mod dry_run;
@@ -31,7 +31,7 @@ pub use dry_run::{DryRunResult, PredictedEffect, Prediction};
 pub use http::router as replay_router;
 pub(crate) use http::routes;
 
-/// Service that replays and discards dead letters. Edits are made elsewhere.
+/// Replays and discards dead letters, and predicts the results of replays.
 #[derive(Clone)]
 pub struct ReplayService {
     store: Arc<dyn ReplayPorts>,
@@ -42,37 +42,37 @@ pub struct ReplayService {
     redact: SharedRedactFn,
 }
 
-/// Selection of the dead letters that a bulk command applies to.
+/// Dead letters that a bulk command applies to.
 #[derive(Debug, Clone, Default)]
 pub struct DeadLetterSelection {
-    /// Search that the selected dead letters match. The limit of the search is ignored.
+    /// Search that selects the dead letters; its limit is ignored.
     pub search: DeadLetterSearch,
-    /// True to confirm that an empty search selects every dead letter.
+    /// `true` to confirm that an empty search selects every dead letter.
     pub all: bool,
 }
 
 /// Result of a command on dead letters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ActionResult {
-    /// Whether the command was carried out now, had been carried out before, or was refused.
-    pub did: ActionStatus,
-    /// Id of the replay that is waiting or was made before; absent when the command concerned no replay.
+    /// Outcome of the command: carried out now, carried out before, or refused.
+    pub status: ActionStatus,
+    /// Id of the replay that was queued now or before; absent if there is no replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub replay: Option<ReplayId>,
-    /// Id of the retrospective that the replay opened; absent when it opened none.
+    /// Id of the retrospective that the replay opened; absent if it opened none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub retrospective: Option<RetrospectiveId>,
-    /// Epoch of the retrospective that the replay opened; absent when it opened none.
+    /// Epoch of the retrospective that the replay opened; absent if it opened none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub epoch: Option<Epoch>,
-    /// Description of the result in one sentence.
+    /// Result of the command in one sentence.
     pub detail: String,
 }
 
-/// Reasons why a command was not attempted.
+/// Failure of a command on dead letters.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The actor or the reason is missing or too long.
@@ -90,13 +90,13 @@ pub enum ReplayError {
     /// No dead letter matches.
     #[error("no dead letter matches")]
     NoMatch,
-    /// The database returned an error.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl ReplayService {
-    /// Creates the service. `outbox` is notified when it may contain messages to send.
+    /// Creates the service. `outbox` is notified when a replay may have been queued, to wake the relay.
     pub fn new(
         store: Arc<dyn ReplayPorts>,
         policies: Arc<dyn Policies>,
@@ -107,13 +107,14 @@ impl ReplayService {
         Self { store, policies, clock, outbox, hosts: DatarefHosts::default(), redact }
     }
 
-    /// Sets the hosts from which the counter accepts trajectory bodies; predictions depend on them.
+    /// Sets the hosts from which the counter accepts trajectory bodies, which predictions depend on.
     pub fn with_dataref_hosts(self, hosts: DatarefHosts) -> Self {
         Self { hosts, ..self }
     }
 
-    /// Replays one dead letter by queueing it for the relay. For the dead letter of a failed retrospective, opens the
-    /// next retrospective immediately instead. Returns `None` when the tenant has no such dead letter.
+    /// Replays one dead letter by queueing it for the relay. The replay of a failed retrospective's dead
+    /// letter opens the next retrospective immediately instead. Returns `None` if the tenant has no such dead
+    /// letter.
     pub async fn replay_one(
         &self,
         tenant: &Tenant,
@@ -129,12 +130,12 @@ impl ReplayService {
             }
             other => replay_result(&other, version),
         };
-        // The replay is committed by now; the notification only saves the relay's polling interval.
+        // The replay is already committed; the notification only saves one polling interval of the relay.
         self.outbox.notify_one();
         Ok(result)
     }
 
-    /// Discards one dead letter. Returns `None` when the tenant has no such dead letter.
+    /// Discards one dead letter. Returns `None` if the tenant has no such dead letter.
     pub async fn discard_one(
         &self,
         tenant: &Tenant,
@@ -147,7 +148,8 @@ impl ReplayService {
         Ok(answers.pop().and_then(|answer| discard_result(&answer)))
     }
 
-    /// Opens the retrospective that follows a failed one, given the dead letter of the failed one.
+    /// Opens the retrospective that follows a failed one. `dead_letter` is the dead letter of the failed
+    /// retrospective.
     async fn reopen_retrospective(
         &self,
         tenant: &Tenant,
@@ -169,12 +171,12 @@ impl ReplayService {
 }
 
 impl ActionResult {
-    const fn new_unlinked(did: ActionStatus, detail: String) -> Self {
-        Self { did, replay: None, retrospective: None, epoch: None, detail }
+    const fn new_unlinked(status: ActionStatus, detail: String) -> Self {
+        Self { status, replay: None, retrospective: None, epoch: None, detail }
     }
 
-    fn for_retrospective(did: ActionStatus, one: &Retrospective, detail: String) -> Self {
-        Self { retrospective: Some(one.id), epoch: Some(one.epoch), ..Self::new_unlinked(did, detail) }
+    fn for_retrospective(status: ActionStatus, one: &Retrospective, detail: String) -> Self {
+        Self { retrospective: Some(one.id), epoch: Some(one.epoch), ..Self::new_unlinked(status, detail) }
     }
 }
 
@@ -191,15 +193,15 @@ fn replay_result(answer: &RequestReplayResult, version: Option<u32>) -> Option<A
         RequestReplayResult::AlreadyRequested(row) => ActionResult {
             replay: Some(row.id),
             ..ActionResult::new_unlinked(
-                ActionStatus::DoneBefore,
+                ActionStatus::AlreadyDone,
                 format!("the dead letter was replayed before: {}", describe_replay(row)),
             )
         },
         RequestReplayResult::UnknownVersion => {
-            let asked = version.unwrap_or_default();
+            let version = version.unwrap_or_default();
             ActionResult::new_unlinked(
                 ActionStatus::Refused,
-                format!("the dead letter has no version {asked}: it stays as it is"),
+                format!("the dead letter has no version {version}: it stays as it is"),
             )
         }
     })
@@ -214,7 +216,7 @@ fn discard_result(answer: &DiscardResult) -> Option<ActionResult> {
             "the dead letter is discarded; it is kept and can still be replayed".to_owned(),
         ),
         DiscardResult::AlreadyDiscarded(act) => ActionResult::new_unlinked(
-            ActionStatus::DoneBefore,
+            ActionStatus::AlreadyDone,
             format!("the dead letter was already discarded, {}", describe_attribution(act)),
         ),
         DiscardResult::Replayed(row) => ActionResult {
@@ -268,7 +270,7 @@ fn reopen_result(answer: ReopenResult) -> Option<ActionResult> {
                 describe_attribution(&act),
                 name(&one)
             );
-            ActionResult::for_retrospective(ActionStatus::DoneBefore, &one, detail)
+            ActionResult::for_retrospective(ActionStatus::AlreadyDone, &one, detail)
         }
         ReopenResult::Refused(why) => {
             ActionResult::new_unlinked(ActionStatus::Refused, describe_reopen_error(why))
@@ -290,8 +292,8 @@ pub(crate) fn describe_reopen_error(why: ReopenError) -> String {
 }
 
 /// Formats a number of dead letters with its noun: `1 letter`, `2 letters`.
-fn format_letter_count(count: usize) -> String {
-    text::format_count(count as u64, "letter")
+fn format_dead_letter_count(count: usize) -> String {
+    text::format_count(count as u64, "dead letter")
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Renders the report of a retrospective for people: first the changes and their reasons, then findings, then
-//! requests, sample, cost and policy.
+//! Renders the report of a retrospective for people: changes and their reasons, then findings, requests,
+//! sample, costs and policy.
 //!
 //! [`render_markdown`] is for pages and pull requests, [`render_text`] for terminals. [`Report`] itself is serialized
 //! as the JSON form.

@@ -1,5 +1,5 @@
-//! HTTP routes for manual retrospectives and for decisions about proposals. The implementation is injected, because
-//! only the writer may change memories and only the sampler may open a retrospective.
+//! Defines the HTTP routes for manual retrospectives and for decisions about proposals. The implementation is
+//! injected, because only the writer may change memories and only the sampler may open a retrospective.
 
 use std::sync::Arc;
 
@@ -21,25 +21,25 @@ use utoipa_axum::routes;
 
 use crate::http::store_problem;
 
-/// Name of the actor when a request does not give one. This name will be obsolete when requests carry credentials.
+/// Actor that the audit log records if a request names none. Credentials will replace this name.
 const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
 
-/// Header with which a client identifies a retried request.
+/// Header by which the server recognises a retried request.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Result of a decision about a proposal. `None` means that the tenant has no such proposal; the inner error says why
-/// nothing was decided.
+/// Result of a decision about a proposal. `None` means that the tenant has no such proposal; the inner error
+/// says why nothing was decided.
 pub type DecisionOutcome = Option<Result<DecidedProposal, DecideError>>;
 
-/// Port for the requests of people, which the sampler or the writer carries out.
+/// Port for operator requests that the sampler or the writer carries out.
 #[async_trait]
 pub trait ManualRequests: Send + Sync {
-    /// Opens a manual retrospective, or returns the one that the same request had opened before. The inner error says
-    /// why none was opened.
+    /// Opens a manual retrospective, or returns the one that the same request opened before. The inner error
+    /// says why none was opened.
     async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,
-        asked: &ManualRequest,
+        request: &ManualRequest,
     ) -> Result<Result<(RetrospectiveId, CommitResult), TriggerError>, StoreError>;
 
     /// Accepts a proposal, which becomes a memory.
@@ -59,13 +59,13 @@ pub trait ManualRequests: Send + Sync {
     ) -> Result<DecisionOutcome, StoreError>;
 }
 
-/// Returns the routes under `/v1` for manual retrospectives and for decisions about proposals. Merge them with others
-/// and pass them to [`retro_http::serve`].
+/// Returns the routes for manual retrospectives and decisions about proposals, under `/v1`. Merge them with
+/// other routes and pass them to [`retro_http::serve`].
 pub fn router(requests: Arc<dyn ManualRequests>) -> Api {
     routes().with_state(requests)
 }
 
-/// Returns the routes without their state, for the OpenAPI document.
+/// Returns the routes without their state, for the OpenAPI description.
 pub(crate) fn routes() -> Api<Arc<dyn ManualRequests>> {
     Api::new()
         .routes(routes!(trigger_retrospective))
@@ -76,7 +76,7 @@ pub(crate) fn routes() -> Api<Arc<dyn ManualRequests>> {
 /// A request for a manual retrospective.
 #[derive(Debug, Deserialize, ToSchema)]
 struct TriggerRequest {
-    /// Workflow to which the runs belong.
+    /// Workflow of the runs.
     #[schema(value_type = String)]
     workflow: Workflow,
     /// Ids of the runs to investigate, at most 20. The runs stay in the window of their workflow.
@@ -85,7 +85,7 @@ struct TriggerRequest {
     /// Question that the retrospective should answer. The heuristics do not read it; proposals that share words with
     /// it are listed first.
     focus: Option<String>,
-    /// Name of the person who sends the request. Requests do not carry credentials yet.
+    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
     by: Option<String>,
 }
 
@@ -95,9 +95,9 @@ struct TriggerResponse {
     /// Id of the retrospective.
     #[schema(value_type = String)]
     retrospective: RetrospectiveId,
-    /// Id of the request: the `Idempotency-Key`, or an id derived from the content of the request.
+    /// Id of the request: the `Idempotency-Key`, or an id derived from the content.
     request: String,
-    /// True when this request opened the retrospective; false when the same request had opened it before.
+    /// `true` if this request opened the retrospective; `false` if the same request had opened it before.
     opened: bool,
 }
 
@@ -108,27 +108,28 @@ async fn trigger_retrospective(
     State(requests): State<Arc<dyn ManualRequests>>,
     Caller(tenant): Caller,
     headers: HeaderMap,
-    JsonBody(asked): JsonBody<TriggerRequest>,
+    JsonBody(body): JsonBody<TriggerRequest>,
 ) -> Result<Json<TriggerResponse>, Problem> {
-    let TriggerRequest { workflow, mut runs, focus, by } = asked;
+    let TriggerRequest { workflow, mut runs, focus, by } = body;
     // Sorted, so that the same runs in another order derive the same request id.
     runs.sort_unstable();
     runs.dedup();
     let request = request_id(&headers, || json!(["look", workflow, runs, focus]))?;
-    let asked = ManualRequest { request, by: by.unwrap_or_else(|| ANONYMOUS_ACTOR.to_owned()), runs, focus };
+    let manual = ManualRequest { request, by: by.unwrap_or_else(|| ANONYMOUS_ACTOR.to_owned()), runs, focus };
     let key = WorkflowKey { tenant, workflow };
-    let answer = requests.trigger_retrospective(&key, &asked).await.map_err(|cause| store_problem(&cause))?;
+    let answer =
+        requests.trigger_retrospective(&key, &manual).await.map_err(|cause| store_problem(&cause))?;
     let (retrospective, step) = answer.map_err(|untriggered| trigger_problem(&untriggered))?;
-    Ok(Json(TriggerResponse { retrospective, request: asked.request, opened: step == CommitResult::Done }))
+    Ok(Json(TriggerResponse { retrospective, request: manual.request, opened: step == CommitResult::Done }))
 }
 
 /// A request to accept a proposal.
 #[derive(Debug, Deserialize, ToSchema)]
 struct AcceptRequest {
-    /// Name of the person who sends the request. Requests do not carry credentials yet.
+    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
     by: Option<String>,
     /// Reason to override a tombstone. Without a reason, a tombstone prevents the acceptance.
-    despite_tombstone: Option<String>,
+    override_tombstone: Option<String>,
 }
 
 /// A request to refuse a proposal.
@@ -136,7 +137,7 @@ struct AcceptRequest {
 struct RefuseRequest {
     /// Reason for the refusal, stored with the proposal.
     reason: String,
-    /// Name of the person who sends the request. Requests do not carry credentials yet.
+    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
     by: Option<String>,
 }
 
@@ -146,8 +147,8 @@ struct DecisionResponse {
     /// Verdict with its actor and time, and the memory of an accepted proposal or the reason of a refusal.
     #[schema(value_type = Object)]
     decision: DecisionRecord,
-    /// True when this request decided about the proposal; false when the same decision had been made before.
-    now: bool,
+    /// `true` if this request decided about the proposal; `false` if the same decision had been made before.
+    newly_decided: bool,
 }
 
 /// Accepts a proposal, which becomes an active memory with its runs as evidence.
@@ -157,12 +158,12 @@ async fn accept_proposal(
     Caller(tenant): Caller,
     PathId(id): PathId<ProposalId>,
     headers: HeaderMap,
-    JsonBody(asked): JsonBody<AcceptRequest>,
+    JsonBody(request): JsonBody<AcceptRequest>,
 ) -> Result<Json<DecisionResponse>, Problem> {
     let acceptance = Acceptance {
         request: request_id(&headers, || json!(["accept", id]))?,
-        by: asked.by.unwrap_or_else(|| ANONYMOUS_ACTOR.to_owned()),
-        despite_tombstone: asked.despite_tombstone,
+        by: request.by.unwrap_or_else(|| ANONYMOUS_ACTOR.to_owned()),
+        override_tombstone: request.override_tombstone,
     };
     let outcome =
         requests.accept_proposal(&tenant, id, &acceptance).await.map_err(|cause| store_problem(&cause))?;
@@ -176,21 +177,22 @@ async fn refuse_proposal(
     Caller(tenant): Caller,
     PathId(id): PathId<ProposalId>,
     headers: HeaderMap,
-    JsonBody(asked): JsonBody<RefuseRequest>,
+    JsonBody(request): JsonBody<RefuseRequest>,
 ) -> Result<Json<DecisionResponse>, Problem> {
     let refusal = Refusal {
         request: request_id(&headers, || json!(["refuse", id]))?,
-        by: asked.by.unwrap_or_else(|| ANONYMOUS_ACTOR.to_owned()),
-        reason: asked.reason,
+        by: request.by.unwrap_or_else(|| ANONYMOUS_ACTOR.to_owned()),
+        reason: request.reason,
     };
     let outcome =
         requests.refuse_proposal(&tenant, id, &refusal).await.map_err(|cause| store_problem(&cause))?;
     decision_response(id, "refused", outcome)
 }
 
-/// Returns the id of the request: the `Idempotency-Key`, or without one a hash of the content.
+/// Returns the id of the request: the `Idempotency-Key`, or else a hash of the content.
 fn request_id(headers: &HeaderMap, what: impl FnOnce() -> serde_json::Value) -> Result<String, Problem> {
     let Some(given) = headers.get(IDEMPOTENCY_KEY) else {
+        // Half of the hash is 128 bits, enough to tell requests apart.
         return Ok(format!("derived-{}", &content_hash(&what())[..32]));
     };
     let given = given.to_str().map_err(|_| Problem::invalid_field("Idempotency-Key", "is not plain text"))?;
@@ -217,9 +219,10 @@ fn decision_response(
     let conflict = |detail| Problem::new(StatusCode::CONFLICT, "the decision is not possible", detail);
     match outcome {
         None => Err(Problem::not_found("proposal", id)),
-        Some(Ok(decided)) => Ok(Json(DecisionResponse { decision: decided.decision, now: true })),
-        Some(Err(DecideError::AlreadyDecided(decision))) if decision.verdict.as_str() == wanted => {
-            Ok(Json(DecisionResponse { decision: *decision, now: false }))
+        Some(Ok(decided)) => Ok(Json(DecisionResponse { decision: decided.decision, newly_decided: true })),
+        // The same decision again succeeds, so that a retry after a lost response is not a conflict.
+        Some(Err(DecideError::AlreadyDecided(decision))) if decision.decision.as_str() == wanted => {
+            Ok(Json(DecisionResponse { decision: *decision, newly_decided: false }))
         }
         Some(Err(DecideError::TextLength { what, max, unit })) => {
             Err(Problem::invalid_field(what, format!("must have 1 to {max} {unit}")))

@@ -1,5 +1,5 @@
-//! Renders reports about reviews, either as a list or one in full. Texts that people wrote are always shown as
-//! quotes.
+//! Renders reports about reviews, as a list or one in full. Reviewers' text is untrusted and made safe for a
+//! terminal.
 
 use retro_core::review::{ReportedRemark, ReviewReport};
 
@@ -26,18 +26,18 @@ pub fn render_reports(rows: &[ReviewReport], columns: u16) -> String {
 /// Renders one report in full, with the classification, the result and the reason of each remark.
 pub fn render_report(report: &ReviewReport, columns: u16) -> String {
     let row = |remark: &ReportedRemark| {
-        let did: Vec<_> = remark.did.iter().map(|did| did.kind.as_str()).collect();
+        let changes: Vec<_> = remark.changes.iter().map(|change| change.kind.as_str()).collect();
         [
             text::single_line(&remark.by),
             remark.standing.as_str().to_owned(),
             remark.kind.as_str().to_owned(),
             remark.certainty.to_string(),
-            if did.is_empty() { "nothing".to_owned() } else { did.join(", ") },
+            if changes.is_empty() { "nothing".to_owned() } else { changes.join(", ") },
             text::single_line(&remark.excerpt),
-            text::single_line(&remark.why),
+            text::single_line(&remark.reason),
         ]
     };
-    let head = ["by", "standing", "taken for", "sure", "did", "said", "why"];
+    let head = ["author", "standing", "kind", "certainty", "changes", "text", "reason"];
     let remarks = render_table(columns, head, report.remarks.iter().map(row).collect());
     format!(
         "{}\ndecided {} · closed {} · {} · policy {} · {}\n{}\n{}",
@@ -52,7 +52,8 @@ pub fn render_report(report: &ReviewReport, columns: u16) -> String {
     )
 }
 
-/// Renders in one line the features that counted for and against treating the remark as a rule.
+/// Renders one line with the features that counted for or against a rule, and the reasons why the remark is
+/// hostile.
 fn render_features(remark: &ReportedRemark) -> String {
     if remark.features.is_empty() && remark.screening.hostile.is_empty() {
         return String::new();
@@ -60,7 +61,7 @@ fn render_features(remark: &ReportedRemark) -> String {
     let seen = remark
         .features
         .iter()
-        .map(|feature| format!("{} {:+}", text::single_line(&feature.name), feature.counts));
+        .map(|feature| format!("{} {:+}", text::single_line(&feature.name), feature.contribution));
     let hostile =
         remark.screening.hostile.iter().map(|reason| format!("hostile: {}", text::single_line(reason)));
     let all: Vec<_> = seen.chain(hostile).collect();

@@ -1,6 +1,7 @@
-//! Formats texts and values for people. Texts from runs are untrusted: they may contain control sequences that move
-//! the cursor of a terminal, or characters that reverse a line. `retro_core::printable` defines which characters are
-//! printable; this module escapes the others before tables are laid out, so that columns stay aligned.
+//! Formats text and values for people. Text from runs is untrusted: it may contain control sequences that
+//! move the cursor of a terminal, or characters that reverse a line. `retro_core::printable` defines which
+//! characters are printable; this module escapes the others before tables are laid out, so columns stay
+//! aligned.
 
 use jiff::Timestamp;
 use retro_core::memory::{ChangeCause, ChangeEffect, MemoryScope, MemoryStatus};
@@ -10,6 +11,7 @@ use retro_core::weight::Weight;
 
 /// Returns the text on one line, made safe for a terminal.
 pub(crate) fn single_line(text: &str) -> String {
+    // White space first: `printable` keeps line breaks, which would break the row of a table.
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
@@ -79,7 +81,7 @@ pub(crate) fn describe_full_scope(of: &MemoryScope) -> String {
     }
 }
 
-/// Describes the place of a quote. Turns, calls and remarks are numbered from 0, as they are in the trajectory.
+/// Describes the place of a quote. Turns, calls and remarks are numbered from 0, as in the trajectory.
 pub(crate) fn describe_place(place: QuotePlace) -> String {
     match place {
         QuotePlace::Message { turn } => format!("message of turn {turn}"),
@@ -136,7 +138,7 @@ pub(crate) fn describe_change(effect: &ChangeEffect) -> String {
                 format_thousandths(*similarity)
             )
         }
-        ChangeEffect::Refused { asked } => format!("refused: {asked}"),
+        ChangeEffect::Refused { requested } => format!("refused: {requested}"),
     }
 }
 

@@ -3,22 +3,22 @@
 use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
 use retro_core::printable::make_printable;
 
-/// Width of a table in columns when stdout is not a terminal.
+/// Table width in columns if stdout is not a terminal.
 pub const COLUMNS_WITHOUT_TERMINAL: u16 = 120;
 
-/// Minimum width of a table in columns; a narrower table would break words apart.
+/// Minimum table width in columns; a narrower table would break words apart.
 const COLUMNS_MIN: u16 = 60;
 
-/// Returns the width of the terminal on stdout, or [`COLUMNS_WITHOUT_TERMINAL`] when stdout is not a terminal.
+/// Returns the width of the terminal on stdout, or [`COLUMNS_WITHOUT_TERMINAL`] if stdout is not a terminal.
 pub fn terminal_columns() -> u16 {
     Table::new().width().unwrap_or(COLUMNS_WITHOUT_TERMINAL)
 }
 
 /// Headers of the columns that are never wrapped, because people copy ids and compare timestamps.
-const UNWRAPPED_COLUMNS: &[&str] = &["id", "when", "received", "given up"];
+const UNWRAPPED_COLUMNS: &[&str] = &["id", "when", "received", "rejected"];
 
 /// Renders a table with a header, wrapped to a width of `columns` characters. The columns named in
-/// [`UNWRAPPED_COLUMNS`] are never wrapped. Returns an empty string when there are no rows.
+/// [`UNWRAPPED_COLUMNS`] are never wrapped. Returns an empty string if there are no rows.
 pub(crate) fn render_table<const N: usize>(columns: u16, head: [&str; N], rows: Vec<[String; N]>) -> String {
     if rows.is_empty() {
         return String::new();

@@ -4,11 +4,11 @@
 //! (reports, samples, proposals) and by memory (changes, fold, tombstones). Only one page is in memory at a time, and
 //! reading a page costs the same at the end of a large store as at its beginning.
 //!
-//! Workers keep writing meanwhile. A page is read in one transaction and contains everything that is compared, so no
-//! check sees a half-written state. Rows that are added before the cursor between two pages are left for the next
-//! verification. A manual proposal and its memory are on different pages and are read one by one, so a race can look
-//! like a violation. Therefore a page with violations is read again, and only those are reported that all
-//! [`CHECK_ROUNDS_MAX`] rounds find at the same place.
+//! Workers may write during a verification. A page is read in one transaction and contains everything that is
+//! compared, so no check sees a half-written state. Rows that are added before the cursor are left for the
+//! next verification. Only a manual proposal and its memory are on different pages and are read separately,
+//! so a race can look like a violation. A page with violations is therefore read again, and only violations
+//! that all [`CHECK_ROUNDS_MAX`] rounds find at the same place are reported.
 
 mod manual;
 mod memories;
@@ -23,11 +23,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::format_count;
 
-/// Number of rounds in which a violation must be found before it is reported, because a race is unlikely to occur at
-/// the same place three times in a row.
+/// Number of rounds that must find a violation before it is reported. A race is unlikely to occur at the same
+/// place three times in a row.
 pub const CHECK_ROUNDS_MAX: usize = 3;
-/// Number of workflows per page. A window takes about 40 bytes, and the overhead per page is a fraction of the time
-/// that reading the page takes.
+/// Number of workflows per page. A window takes about 40 bytes, and the overhead of a page is small compared
+/// to the time of reading it.
 const WORKFLOWS_PER_PAGE: u32 = 200;
 /// Number of retrospectives per page. A report takes up to a few hundred kilobytes, so a page takes about ten
 /// megabytes.
@@ -36,7 +36,7 @@ const RETROSPECTIVES_PER_PAGE: u32 = 50;
 /// kilobyte each.
 const MEMORIES_PER_PAGE: u32 = 100;
 
-/// Maximum number of violations in the result: more than a person reads, and a bound on the memory used when a whole
+/// Maximum number of violations in the result: more than anybody reads, and a bound on memory if a whole
 /// store is damaged.
 pub const VIOLATIONS_MAX: usize = 1_000;
 
@@ -47,24 +47,25 @@ pub struct Verification {
     pub violations: Vec<Violation>,
     /// Number of violations that were found beyond [`VIOLATIONS_MAX`] and left out.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub left_out: u64,
+    pub omitted: u64,
     /// Numbers of objects that were checked. An empty store proves nothing.
     pub checked: CheckedCounts,
-    /// Number of unsent messages in the outbox. This is not a violation, but the number should decrease.
+    /// Number of unsent messages in the outbox. Unsent messages are not a violation, but the number should
+    /// decrease.
     pub outbox_unsent: u64,
     /// Number of open dead letters of all tenants.
     pub dead_letters_open: u64,
 }
 
-/// Invariant that is violated at one place.
+/// Violation of an invariant at one place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Violation {
     /// Check that failed.
     pub check: Check,
     /// Place of the violation: tenant, workflow, and the object within the workflow.
-    pub place: String,
+    pub location: String,
     /// Description of the problem in one sentence.
-    pub problem: String,
+    pub detail: String,
 }
 
 /// A check of `retro verify`. Each variant documents the invariant that must hold.
@@ -86,7 +87,7 @@ pub enum Check {
     Samples,
     /// Each stored memory equals the fold of its changes.
     Fold,
-    /// A change has the id that is derived from its effect key, and is stored once.
+    /// A change has the id derived from its effect key and is stored once.
     EffectKeys,
     /// A manual retrospective names only counted runs, and its proposals are supported by these runs and decided at
     /// most once.
@@ -98,23 +99,23 @@ pub enum Check {
 /// Numbers of objects that a verification checked, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckedCounts {
-    /// Number of tenants that were checked.
+    /// Number of tenants checked.
     pub tenants: u64,
-    /// Number of workflows with recorded runs that were checked.
+    /// Number of workflows checked, rule scopes not included.
     pub workflows: u64,
-    /// Number of counted runs that were checked.
+    /// Number of counted runs checked.
     pub runs: u64,
-    /// Number of retrospectives that were checked.
+    /// Number of retrospectives checked.
     pub retrospectives: u64,
-    /// Number of reports that were checked.
+    /// Number of reports checked.
     pub reports: u64,
     /// Number of memories that were folded and compared.
     pub memories: u64,
-    /// Number of changes that were checked.
+    /// Number of changes checked.
     pub changes: u64,
-    /// Number of tombstones that were checked.
+    /// Number of tombstones checked.
     pub tombstones: u64,
-    /// Number of proposals of manual retrospectives that were checked.
+    /// Number of proposals of manual retrospectives checked.
     #[serde(default)]
     pub proposals: u64,
 }
@@ -140,11 +141,11 @@ fn is_zero(number: &u64) -> bool {
 impl Verification {
     fn add_violations(&mut self, found: Vec<Violation>) {
         let room = VIOLATIONS_MAX - self.violations.len();
-        self.left_out += found.len().saturating_sub(room) as u64;
+        self.omitted += found.len().saturating_sub(room) as u64;
         self.violations.extend(found.into_iter().take(room));
     }
 
-    /// Returns true when there are no violations and at least one counted run was checked.
+    /// Returns `true` if there are no violations and at least one counted run was checked.
     pub fn is_sound(&self) -> bool {
         self.violations.is_empty() && self.checked.runs > 0
     }
@@ -163,7 +164,7 @@ impl Verification {
             tombstones,
             proposals,
         } = self.checked;
-        let verdict = match (self.violations.len() as u64 + self.left_out, runs) {
+        let verdict = match (self.violations.len() as u64 + self.omitted, runs) {
             (0, 0) => "NOTHING PROVED: the store holds no counted run".to_owned(),
             (0, _) => "sound".to_owned(),
             (n, _) => format!("NOT SOUND: {}", format_count(n, "violation")),
@@ -171,11 +172,11 @@ impl Verification {
         let lines = self
             .violations
             .iter()
-            .map(|one| format!("  {} at {}: {}\n", one.check.as_str(), one.place, one.problem));
+            .map(|one| format!("  {} at {}: {}\n", one.check.as_str(), one.location, one.detail));
         format!(
             "{verdict}\n{}{}checked {} with {}: {}, {}, {}, {}, {}, {}, {}\n{} waiting to be sent, {} open\n",
             lines.collect::<String>(),
-            if self.left_out > 0 { format!("  and {} more\n", self.left_out) } else { String::new() },
+            if self.omitted > 0 { format!("  and {} more\n", self.omitted) } else { String::new() },
             format_count(tenants, "tenant"),
             format_count(workflows, "workflow"),
             format_count(runs, "counted run"),
@@ -192,7 +193,7 @@ impl Verification {
 }
 
 impl Check {
-    /// Returns the name that the output and the JSON form use.
+    /// Returns the name for text output. JSON uses the name of the variant in snake case instead.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ordinals => "ordinals",
@@ -209,7 +210,7 @@ impl Check {
     }
 }
 
-/// Verifies the data of every tenant. Fails only when the store cannot be read; violations are part of the result.
+/// Verifies the data of every tenant. Fails only if the store cannot be read; violations are part of the result.
 pub async fn verify_store(store: &dyn OperatorStore) -> Result<Verification> {
     let mut all = Verification::default();
     let health = store.load_health().await?;
@@ -245,19 +246,19 @@ enum PageCursor {
 struct PageCheck {
     checked: CheckedCounts,
     violations: Vec<Violation>,
-    /// Tenants of the page's workflows, in the order of the workflows.
+    /// Tenants of the page's workflows, sorted.
     tenants: Vec<Tenant>,
     /// Position of the next page; `None` after the last page.
     next: Option<PageCursor>,
 }
 
 impl PageCheck {
-    fn add_violation(&mut self, check: Check, place: impl Into<String>, problem: impl Into<String>) {
-        self.violations.push(Violation { check, place: place.into(), problem: problem.into() });
+    fn add_violation(&mut self, check: Check, location: impl Into<String>, detail: impl Into<String>) {
+        self.violations.push(Violation { check, location: location.into(), detail: detail.into() });
     }
 }
 
-/// Counts distinct tenants without storing them, which works because they arrive sorted.
+/// Counts distinct tenants. The tenants arrive sorted, so only the last one is stored.
 #[derive(Default)]
 struct TenantCounter {
     counted: u64,
@@ -275,8 +276,8 @@ impl TenantCounter {
     }
 }
 
-/// Checks a page until it has no violations, at most [`CHECK_ROUNDS_MAX`] times. The next page begins where the last
-/// round ended, so a row that has moved out of this page is checked with the next one.
+/// Checks a page until no violations are found, at most [`CHECK_ROUNDS_MAX`] times. The next page begins
+/// where the last round ended, so a row that has moved out of this page is checked with the next one.
 async fn confirm_page(
     store: &dyn OperatorStore,
     page: &PageCursor,
@@ -287,11 +288,12 @@ async fn confirm_page(
         if last.violations.is_empty() {
             break;
         }
-        let seen: BTreeSet<_> = last.violations.iter().map(|one| (one.check, one.place.clone())).collect();
+        let seen: BTreeSet<_> = last.violations.iter().map(|one| (one.check, one.location.clone())).collect();
         last = check_page(store, page).await?;
-        // A violation of one round only, or at another place each time, is a race with a writer.
-        last.violations.retain(|one| seen.contains(&(one.check, one.place.clone())));
+        // A violation found in only one round, or at another place each time, is a race with a writer.
+        last.violations.retain(|one| seen.contains(&(one.check, one.location.clone())));
     }
+    // From the last round only, so that a page that is read again is not counted twice.
     tenants.count_tenants(std::mem::take(&mut last.tenants));
     Ok(last)
 }
@@ -299,16 +301,17 @@ async fn confirm_page(
 async fn check_page(store: &dyn OperatorStore, page: &PageCursor) -> Result<PageCheck> {
     let mut page_check = PageCheck::default();
     match page {
-        PageCursor::Workflows(behind) => {
-            let books = store.list_workflow_records(behind.as_ref(), WORKFLOWS_PER_PAGE).await?;
+        PageCursor::Workflows(after) => {
+            let books = store.list_workflow_records(after.as_ref(), WORKFLOWS_PER_PAGE).await?;
             windows::check_workflows(&books, &mut page_check);
+            // Only a full page can be followed by another one.
             let full = books.len() as u64 == u64::from(WORKFLOWS_PER_PAGE);
             let last = books.into_iter().next_back().filter(|_| full).map(|one| one.key);
             page_check.next =
                 Some(last.map_or(PageCursor::Retrospectives(None), |key| PageCursor::Workflows(Some(key))));
         }
-        PageCursor::Retrospectives(behind) => {
-            let page = store.list_retrospective_records(behind.as_ref(), RETROSPECTIVES_PER_PAGE).await?;
+        PageCursor::Retrospectives(after) => {
+            let page = store.list_retrospective_records(after.as_ref(), RETROSPECTIVES_PER_PAGE).await?;
             for books in &page.items {
                 reports::check_retrospective(store, books, &mut page_check).await?;
             }
@@ -316,9 +319,9 @@ async fn check_page(store: &dyn OperatorStore, page: &PageCursor) -> Result<Page
                 page.next.map_or(PageCursor::Memories(None), |next| PageCursor::Retrospectives(Some(next))),
             );
         }
-        PageCursor::Memories(behind) => {
-            let behind = behind.as_ref().map(|(tenant, id)| (tenant, *id));
-            let books = store.list_memory_records(behind, MEMORIES_PER_PAGE).await?;
+        PageCursor::Memories(after) => {
+            let after = after.as_ref().map(|(tenant, id)| (tenant, *id));
+            let books = store.list_memory_records(after, MEMORIES_PER_PAGE).await?;
             for one in &books {
                 memories::check_memory(store, one, &mut page_check).await?;
             }

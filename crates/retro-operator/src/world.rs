@@ -31,7 +31,7 @@ use retro_core::trajectory::QuotePlace;
 use retro_store::track::RunLink;
 use retro_store::{Attempt, DeadLetter, ProposalRow, RunRow, WorkflowRow};
 
-/// In-memory store whose data the tests damage directly.
+/// An in-memory store whose data the tests damage directly.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) workflows: Vec<WorkflowRow>,
@@ -43,12 +43,12 @@ pub(crate) struct World {
     pub(crate) details: Vec<(Sample, Vec<Investigation>)>,
     pub(crate) reports: Vec<Report>,
     pub(crate) dead_letters: Vec<DeadLetter>,
-    /// Attempts that are returned for every dead letter.
+    /// Attempts returned for every dead letter.
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) proposals: Vec<(Tenant, ProposalRow)>,
     /// Links between runs and pull requests, sorted by run, workflow and pull request.
     pub(crate) links: Vec<RunLink>,
-    /// Half-written memory that the next read returns instead of the stored one; `None` unless a test sets it.
+    /// Half-written memory that the next read returns instead of the stored one; `None` unless set by a test.
     pub(crate) partial_read: std::sync::Mutex<Option<Memory>>,
     /// Number of pages that were read.
     pub(crate) pages: std::sync::atomic::AtomicU64,
@@ -58,7 +58,7 @@ pub(crate) fn workflow_key(tenant: &str, workflow: &str) -> WorkflowKey {
     WorkflowKey { tenant: Tenant::new(tenant).unwrap(), workflow: Workflow::new(workflow).unwrap() }
 }
 
-/// Returns midnight of 2026-11-20 plus `n` hours. Each epoch takes one hour.
+/// Returns the time `n` hours after midnight of 2026-11-20. Each epoch takes one hour.
 pub(crate) fn at_hour(n: i64) -> Timestamp {
     Timestamp::from_second(1_795_132_800).unwrap() + SignedDuration::from_hours(n)
 }
@@ -228,7 +228,7 @@ impl World {
         &self.memories.iter().find(|(_, memory)| memory.id == id).unwrap().1
     }
 
-    /// Returns the id of the memory whose cue is this error. Panics when there is none.
+    /// Returns the id of the memory whose cue is this error. Panics if there is none.
     pub(crate) fn memory_about(&self, error: &str) -> MemoryId {
         let found =
             self.memories.iter().find(|(_, memory)| memory.lesson.cue.error.as_deref() == Some(error));
@@ -246,7 +246,7 @@ fn build_arrival(key: &WorkflowKey, n: u64) -> Arrival {
     Arrival { event, key: key.clone(), content_hash, run }
 }
 
-/// Returns a finding that repairs `mysql` calls that fail with `error`.
+/// Returns a finding that repairs failing `mysql` calls. `error` is their error.
 pub(crate) fn repair_finding(error: &str) -> Finding {
     Finding {
         kind: FindingKind::Repair,

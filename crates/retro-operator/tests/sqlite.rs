@@ -1,5 +1,5 @@
-//! The operator commands on a real database: data stored through the ports is sound, exports are equal from two
-//! files, and nothing leaves its tenant.
+//! Tests the operator commands on a real database: data stored through the ports is sound, exports of two
+//! files are equal, and nothing leaves its tenant.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap shows where the test failed")]
 
@@ -107,7 +107,8 @@ fn follow_up(sequence: &InvestigationSequence) -> FollowUp {
     FollowUp { next, batch, message: notice.into_message(&sequence.retrospective.key) }
 }
 
-/// Builds a database with two tenants that use the same names and have different lessons and two retrospectives each.
+/// Builds a database with two tenants that use the same names but have different lessons, and two
+/// retrospectives each.
 async fn build_store(folder: &tempfile::TempDir, name: &str, now: Timestamp) -> SqliteStore {
     let store = SqliteStore::open_and_migrate(&folder.path().join(name)).await.unwrap();
     for batch in 0..2 {

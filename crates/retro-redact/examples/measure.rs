@@ -1,8 +1,8 @@
 //! Measures redaction on your own data:
 //!
-//! - `measure cases DIR [-v]`: reads `DIR/cases.jsonl`, one object a line with `id`, `label` (`secret` or
-//!   `clean`), `kind` and `parts`; prints recall and false alarms, over all kinds and without those that are no
-//!   credentials.
+//! - `measure cases DIR [-v]`: reads `DIR/cases.jsonl`, one object per line with `id`, `label` (`secret` or
+//!   `clean`), `kind` and `parts`. Prints recall and false alarms, for all kinds and without the kinds that
+//!   are not credentials.
 //! - `measure speed FILE…`: prints the speed on these files, line by line, and the secrets found in them.
 #![expect(clippy::print_stdout, reason = "the example prints its results to a terminal")]
 
@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use retro_redact::Redactor;
 
-/// Kinds that are no credentials: public addresses, names of buckets and folders, account and client numbers,
-/// and texts that only test a scanner's own comments.
+/// Kinds that are not credentials: public addresses, names of buckets and folders, account and client
+/// numbers, and text that only tests comments in a scanner's configuration.
 const NO_CREDENTIAL: [&str; 7] = [
     "ip_public",
     "no-homedir",
@@ -68,7 +68,7 @@ fn measure_speed(files: &[&str]) {
         files.iter().map(|file| std::fs::read_to_string(file).expect("the file can be read")).collect();
     let redactor = Redactor::shared();
     let mut found: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    // The first pass compiles the rules that these files need, so that compiling is not timed.
+    // The first pass compiles the rules that these files need, to keep compilation out of the measured time.
     for line in texts.iter().flat_map(|text| text.lines()) {
         for secret in redactor.find_secrets(line) {
             let around = line.floor_char_boundary(secret.range.start.saturating_sub(30));

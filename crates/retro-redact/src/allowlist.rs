@@ -1,4 +1,4 @@
-//! Implements allowlists, which exempt matches of a rule that are not secrets.
+//! Allowlists, which exempt matches of a rule that are not secrets.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -11,18 +11,18 @@ use sha2::{Digest, Sha256};
 
 use crate::rules::compile_regex;
 
-/// Match of a rule that an allowlist examines.
+/// A match of a rule, as examined by an allowlist.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate<'t> {
     /// Bytes of the match that would be redacted.
     pub(crate) secret: &'t [u8],
-    /// Bytes of the whole match, including the text around the secret.
+    /// Bytes of the whole match, including the context of the secret.
     pub(crate) full_match: &'t [u8],
-    /// Lines that contain the match, shortened when they are long.
+    /// Lines that contain the match, shortened if they are long.
     pub(crate) line: &'t [u8],
 }
 
-/// Allowlist with its expressions, which are compiled when first needed.
+/// An allowlist. Its expressions are compiled when first needed.
 #[derive(Debug)]
 pub(crate) struct Allowlist {
     spec: AllowlistSpec,
@@ -30,7 +30,7 @@ pub(crate) struct Allowlist {
     stopwords: OnceLock<Option<AhoCorasick>>,
 }
 
-/// Allowlist as it is written in the rule files.
+/// An allowlist, as written in the rule files.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AllowlistSpec {
     #[serde(default)]
@@ -41,13 +41,13 @@ pub(crate) struct AllowlistSpec {
     regexes: Vec<String>,
     #[serde(default)]
     stopwords: Vec<String>,
-    /// SHA-256 hashes of published example secrets, in lower-case hex. The secrets in plain text would trigger other
-    /// scanners.
+    /// SHA-256 hashes of published example secrets, in lower-case hex. Stored as hashes, because other
+    /// scanners would report the secrets themselves.
     #[serde(default)]
     sha256: HashSet<String>,
 }
 
-/// Way to combine the kinds of reasons that an allowlist contains: either one kind suffices, or every kind must
+/// Combination of the kinds of reasons that an allowlist contains: one kind suffices, or every kind must
 /// apply.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -57,7 +57,7 @@ enum Condition {
     And,
 }
 
-/// Part of the match that the expressions of an allowlist are matched against.
+/// Part of the match that the expressions of an allowlist are applied to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RegexTarget {
@@ -74,8 +74,8 @@ impl From<AllowlistSpec> for Allowlist {
 }
 
 impl Allowlist {
-    /// Returns true when this list says that the match is not a secret. Kinds of reasons that the list does not
-    /// contain are ignored.
+    /// Returns `true` if this allowlist says that the match is not a secret. Kinds of reasons that the list
+    /// does not contain are ignored.
     pub(crate) fn allows(&self, candidate: Candidate<'_>) -> bool {
         let spec = &self.spec;
         let target = match spec.target {

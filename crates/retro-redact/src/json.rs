@@ -1,5 +1,5 @@
-//! Redacts JSON. Its strings are redacted like any text, and the value of a field is redacted whole when its name
-//! denotes a secret.
+//! Redacts JSON. Strings are redacted like any text, and a field whose name denotes a secret has its whole
+//! value redacted.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,10 +10,11 @@ use retro_core::json::JsonNode;
 
 use crate::{MARKER_PREFIX, Redactor, format_marker};
 
-/// Id of the rule that matches a field by its name alone.
+/// Id of the rule that redacts a field because of its name alone.
 const NAMED_FIELD_RULE: &str = "named-field";
 
-/// Names of fields whose value is a secret unless it is a placeholder, in lower case without `_`, `-` and spaces.
+/// Names of fields whose values are secrets unless they are placeholders, in lower case without `_`, `-` and
+/// spaces.
 const SECRET_NAMES: [&str; 15] = [
     "password",
     "passwd",
@@ -32,18 +33,18 @@ const SECRET_NAMES: [&str; 15] = [
     "authorization",
 ];
 
-/// Values that are never a secret, whatever the name of the field: an empty value, a type, a placeholder variable or
-/// a mask.
+/// Values that are never secrets, whatever the name of the field: an empty value, a type, a placeholder
+/// variable or a mask.
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)^(?:|true|false|null|none|string|redacted|hidden|x+|\*+|\.+|<[^>]*>|\$\{?\w*\}?|\{\{?[^{}]*\}\}?)$")
         .expect("constant patterns compile")
 });
 
 impl Redactor {
-    /// Serializes a value without the secrets in its strings and field names, and returns the number of secrets. The
-    /// output has sorted keys and no white space. The value of a field such as `password` or `client_secret` is a
-    /// secret unless it is an obvious placeholder. If two field names become equal when their secrets are replaced,
-    /// the last field is kept.
+    /// Serializes a value without the secrets in its strings and field names. Returns the JSON, with sorted
+    /// keys and no white space, and the number of secrets. The value of a field such as `password` or
+    /// `client_secret` is a secret unless it is an obvious placeholder. If two field names become equal after
+    /// redaction, the last field is kept.
     pub fn redact_json(&self, value: JsonNode<'_>) -> (String, usize) {
         let mut out = String::with_capacity(value.raw_text().len());
         let secrets = self.write_node(value, &mut out);
@@ -88,7 +89,7 @@ impl Redactor {
         for (name, value) in object.members().into_iter().flatten() {
             let clean = self.redact(&name);
             secrets += clean.secrets;
-            // A name without secrets is cloned instead of borrowed, because the name itself is moved below.
+            // A name without secrets is cloned instead of borrowed, because `name` is moved below.
             let clean = if clean.secrets == 0 { name.clone() } else { Cow::Owned(clean.text.into_owned()) };
             fields.insert(clean, (name, value));
         }
@@ -128,14 +129,15 @@ impl Redactor {
         secrets
     }
 
-    /// Redacts the value of a field whose name may denote a secret, as if the field were an assignment in a text.
-    /// Returns the number of secrets.
+    /// Redacts a field as if it were an assignment in a text, because its name may denote a secret. Returns
+    /// the number of secrets.
     fn redact_assigned(&self, name: &str, text: &mut String) -> usize {
         let head = format!("{name}=\"");
         let assignment = format!("{head}{text}\"");
         let value = head.len()..head.len() + text.len();
         let mut secrets = self.find_secrets(&assignment);
         secrets.retain(|secret| secret.range.start >= value.start && secret.range.end <= value.end);
+        // From the end, so the ranges of earlier secrets stay valid.
         for secret in secrets.iter().rev() {
             let range = secret.range.start - head.len()..secret.range.end - head.len();
             text.replace_range(range, &format_marker(secret.rule));

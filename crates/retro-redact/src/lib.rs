@@ -13,63 +13,64 @@ use std::sync::LazyLock;
 
 use rules::RuleSet;
 
-/// Maximum size of a text that is searched, in bytes: that of the largest body that intake accepts. A longer text is
-/// replaced completely, because an unsearched text must not be stored.
+/// Maximum size of a text that is searched, in bytes: the size of the largest body that intake accepts. A
+/// larger text is replaced completely, because unsearched text must not be stored.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// First characters of every replacement. They mark what was redacted before, which is not redacted again.
+/// First characters of every replacement. They mark text that is already redacted and must not be redacted
+/// again.
 const MARKER_PREFIX: &str = "[redacted:";
 
-/// Finds and removes secrets. Each rule is compiled when a text first contains one of its keywords.
+/// Finds and removes secrets. Each rule is compiled when one of its keywords first occurs in a text.
 #[derive(Debug)]
 pub struct Redactor {
     rules: RuleSet,
 }
 
-/// Secret that was found in a text.
+/// A secret found in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret<'r> {
     /// Id of the rule that found the secret.
     pub rule: &'r str,
-    /// Byte range of the secret in the text; both ends are on character boundaries.
+    /// Byte range of the secret in the text, with both ends on character boundaries.
     pub range: Range<usize>,
 }
 
-/// Text whose secrets were replaced.
+/// A text with its secrets replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted<'t> {
-    /// The redacted text; borrowed when it contained no secrets.
+    /// Redacted text; borrowed if it contained no secrets.
     pub text: Cow<'t, str>,
     /// Number of secrets that were redacted.
     pub secrets: usize,
 }
 
-/// Maximum number of passes over a text. A second pass finds secrets that overlapped those of the first; the
+/// Maximum number of passes over a text. Later passes find secrets that overlapped those of earlier ones; the
 /// bound guarantees termination.
 const ROUNDS_MAX: u32 = 4;
 
 static SHARED: LazyLock<Redactor> = LazyLock::new(|| Redactor { rules: RuleSet::built_in() });
 
 impl Redactor {
-    /// Returns the shared redactor of this process, which has the built-in rules. Panics when the rules are invalid,
-    /// which a test excludes.
+    /// Returns the shared redactor of this process, with the built-in rules. Panics if the rules are invalid,
+    /// which a test rules out.
     pub fn shared() -> &'static Self {
         &SHARED
     }
 
-    /// Returns the text with every secret replaced by `[redacted:rule-id]`. Takes time linear in its length.
+    /// Replaces every secret in a text by `[redacted:rule-id]`, in time linear in its length.
     pub fn redact_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.redact(text).text
     }
 
-    /// Redacts a text like [`Redactor::redact_text`], and also returns the number of secrets.
+    /// Redacts like [`Redactor::redact_text`], and also returns the number of secrets.
     pub fn redact<'t>(&self, text: &'t str) -> Redacted<'t> {
         let mut redacted = self.redact_once(text);
         for _ in 1..ROUNDS_MAX {
             if redacted.secrets == 0 {
                 break;
             }
-            // A secret that overlapped a replaced one may be found only now.
+            // Replacing a secret may reveal one that overlapped it.
             let again = self.redact_once(&redacted.text);
             if again.secrets == 0 {
                 break;
@@ -99,7 +100,7 @@ impl Redactor {
         Redacted { text: Cow::Owned(out), secrets: secrets.len() }
     }
 
-    /// Returns the secrets found in a text, in order of position and without overlaps.
+    /// Returns the secrets found in a text, sorted by position and without overlaps.
     pub fn find_secrets(&self, text: &str) -> Vec<Secret<'_>> {
         let found = scan::scan_text(&self.rules, text);
         found

@@ -1,4 +1,4 @@
-//! Parses the rules from the vendored files and compiles each when it is first needed.
+//! Parses the rules from the vendored files, and compiles each rule when it is first needed.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,28 +9,28 @@ use serde::Deserialize;
 
 use crate::allowlist::{Allowlist, AllowlistSpec};
 
-/// Vendored rules of gitleaks, unchanged.
+/// Vendored gitleaks rules, unchanged.
 const GITLEAKS_RULES: &str = include_str!("../rules/gitleaks.toml");
-/// Rules of this project, for secrets that gitleaks does not cover.
+/// Additional rules of this project, for secrets that gitleaks does not cover.
 const OWN_RULES: &str = include_str!("../rules/own.toml");
 
-/// Maximum memory of one compiled rule, in bytes. Upstream's largest rule (`[\w-]{50,1000}`) takes less than a tenth
-/// of this.
+/// Maximum memory of one compiled rule, in bytes: more than ten times that of upstream's largest rule
+/// (`[\w-]{50,1000}`).
 const REGEX_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Maximum distance from the start of a match to its keyword, in bytes. Upstream's prefixes have at most 50 bytes,
-/// and secrets in YAML, whose keyword is at the end, at most 400.
+/// Maximum distance from the start of a match to its keyword, in bytes. Upstream's prefixes have at most 50
+/// bytes; secrets in YAML, with the keyword at the end, at most 400.
 const WINDOW_BEFORE: usize = 512;
-/// Maximum distance from a keyword to the end of its match, in bytes, unless the rule has its own bound.
+/// Maximum distance from a keyword to the end of its match, in bytes, for rules without a bound of their own.
 const WINDOW_AFTER: usize = 4 * 1024;
-/// Maximum distance from a keyword to the end of an assignment, in bytes: a name, an operator, and a value of at most
-/// 400 bytes.
+/// Maximum distance from a keyword to the end of an assignment, in bytes: a name, an operator, and a value of
+/// at most 400 bytes.
 const WINDOW_AFTER_ASSIGNMENT: usize = 512;
-/// Maximum distance from a keyword to the end of a private key, in bytes. An RSA key of 16,384 bits takes 13 KiB in
-/// PEM.
+/// Maximum distance from a keyword to the end of a private key, in bytes. A 16,384-bit RSA key takes 13 KiB
+/// in PEM.
 const WINDOW_AFTER_PEM: usize = 32 * 1024;
 
-/// Part of upstream's expressions that matches the operator of an assignment; no part before it can match an
+/// Part of upstream's expressions that matches the operator of an assignment. No part before it can match an
 /// operator.
 const OPERATOR: &str = r"(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)";
 const NAME_PREFIX: &str = r"(?i)[\w.-]{0,50}?";
@@ -45,20 +45,20 @@ pub(crate) struct RuleSet {
     without_keyword: Vec<usize>,
 }
 
-/// Rule with its expression, which is compiled when first needed.
+/// A rule. Its expression is compiled when first needed.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) id: String,
     pattern: String,
-    /// Keywords of the rule. They are moved into the automaton when the set is built.
+    /// Keywords of the rule, moved into the automaton when the set is built.
     keywords: Vec<String>,
     compiled: OnceLock<Regex>,
-    /// Capture group that contains the secret. `None` means the first group that matched a text, or the whole match
-    /// when no group did.
+    /// Capture group that contains the secret. `None` means the first group that matched any text, or the
+    /// whole match if no group did.
     pub(crate) group: Option<usize>,
     /// Entropy that the secret must exceed, in bits per byte; 0 means no minimum.
     pub(crate) entropy: f64,
-    /// True when an operator must follow the keyword for the rule to match.
+    /// `true` if the rule matches only where an assignment operator follows the keyword.
     pub(crate) assignment: bool,
     /// Number of bytes before a keyword that the rule searches.
     pub(crate) before: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Rule {
 struct RuleFile {
     #[serde(default)]
     allowlist: AllowlistSpec,
-    /// Allowlists to add to rules, which may be in another file.
+    /// Allowlists to add to rules, possibly those of another file.
     #[serde(default)]
     exceptions: Vec<Exception>,
     rules: Vec<RuleSpec>,
@@ -101,7 +101,7 @@ struct RuleSpec {
 }
 
 impl RuleSet {
-    /// Parses the built-in rules of both files. Panics when a file is invalid, which a test excludes.
+    /// Parses the built-in rules of both files. Panics if a file is invalid, which a test rules out.
     pub(crate) fn built_in() -> Self {
         let read = |text: &str| toml::from_str::<RuleFile>(text).expect("the vendored rules are valid TOML");
         let (upstream, own) = (read(GITLEAKS_RULES), read(OWN_RULES));
@@ -148,13 +148,13 @@ impl RuleSet {
         &self.global
     }
 
-    /// Returns the indexes of the rules that have no keyword and therefore search every text.
+    /// Returns the indexes of the rules without a keyword, which search every text.
     pub(crate) fn without_keyword(&self) -> &[usize] {
         &self.without_keyword
     }
 
-    /// Finds every keyword in the text, including overlapping ones. Returns the indexes of the rules that have the
-    /// keyword, and its byte range.
+    /// Finds every keyword in the text, including overlapping ones. Returns the indexes of the rules with
+    /// that keyword, and its byte range.
     pub(crate) fn find_keywords<'r>(
         &'r self,
         text: &'r str,
@@ -166,7 +166,7 @@ impl RuleSet {
 }
 
 impl Rule {
-    /// Returns the compiled expression. Its character classes are ASCII, as they are in Go, so it matches bytes.
+    /// Returns the compiled expression. Character classes are ASCII, as in Go, so it matches bytes.
     pub(crate) fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| compile_regex(&self.pattern))
     }
@@ -174,6 +174,8 @@ impl Rule {
 
 impl From<RuleSpec> for Rule {
     fn from(spec: RuleSpec) -> Self {
+        // An expression with several operators, or with an alternative after the value, may match without an
+        // operator directly after the keyword. The cheap check would then lose secrets.
         let upstream = spec.regex.starts_with(NAME_PREFIX)
             && spec.regex.matches(OPERATOR).count() == 1
             && !spec.regex.contains("$)|");
@@ -198,7 +200,7 @@ impl From<RuleSpec> for Rule {
     }
 }
 
-/// Compiles an expression from the rule files. Panics when it is invalid, which a test excludes.
+/// Compiles an expression from the rule files. Panics if it is invalid, which a test rules out.
 pub(crate) fn compile_regex(pattern: &str) -> Regex {
     RegexBuilder::new(pattern)
         .unicode(false)

@@ -1,4 +1,4 @@
-//! Redacts the trajectory of a run and the facts that its emitter wrote.
+//! Redacts the trajectory of a run, and the facts that its emitter wrote.
 
 use bytes::Bytes;
 use retro_core::json::{JsonBounds, JsonDocument};
@@ -8,8 +8,8 @@ use retro_core::trajectory::{ToolCall, Trajectory};
 use crate::{Redactor, TEXT_BYTES_MAX};
 
 impl Redactor {
-    /// Redacts every message, reasoning, argument and answer of a trajectory, and returns the number of secrets. The
-    /// names of tools and steps are not changed.
+    /// Redacts every message, reasoning, argument and answer of a trajectory, and returns the number of
+    /// secrets. Names of tools and steps stay as they are.
     pub fn redact_trajectory(&self, trajectory: &mut Trajectory) -> usize {
         trajectory
             .turns
@@ -27,8 +27,8 @@ impl Redactor {
         self.redact_arguments(&mut call.arguments) + answered
     }
 
-    /// Redacts the arguments of a call and returns the number of secrets. Arguments are canonical JSON or a plain
-    /// text, and keep this form.
+    /// Redacts the arguments of a call, and returns the number of secrets. Arguments are canonical JSON or
+    /// plain text, and stay so.
     fn redact_arguments(&self, arguments: &mut String) -> usize {
         let object = arguments.starts_with('{').then(|| {
             let text = Bytes::copy_from_slice(arguments.as_bytes());
@@ -36,14 +36,15 @@ impl Redactor {
         });
         let Some(object) = object.flatten() else { return self.redact_in_place(arguments) };
         let (clean, secrets) = self.redact_json(object.root());
+        // Without secrets, the arguments stay as they are, byte for byte.
         if secrets > 0 {
             *arguments = clean;
         }
         secrets
     }
 
-    /// Redacts every free text in the facts of a run, and returns the number of secrets. Ids, numbers and the outcome
-    /// are not changed.
+    /// Redacts every free text in the facts of a run, and returns the number of secrets. Ids, numbers and the
+    /// outcome stay as they are.
     pub fn redact_facts(&self, facts: &mut RunFacts) -> usize {
         let agent =
             facts.agent.iter_mut().flat_map(|agent| [&mut agent.name, &mut agent.version, &mut agent.model]);

@@ -1,9 +1,9 @@
-//! Searches a text in one pass for all keywords, and then with each rule near its own keywords only.
+//! Searches a text in one pass for all keywords, and then with each rule only near its own keywords.
 //!
-//! All rules except two have keywords without which they cannot match. One automaton finds all keywords in one pass.
-//! A rule whose keyword was found is tried in a window around it, and touching windows of one rule are merged. So the
-//! automaton and each rule see a byte at most once. The time is linear in the text, and plain prose, which contains
-//! few keywords, costs little more than the automaton.
+//! All rules except two have keywords without which they cannot match. One automaton finds all keywords in
+//! one pass. A rule whose keyword was found is tried in a window around it, and touching windows of one rule
+//! are merged. Therefore the automaton and each rule read each byte at most once. Time is linear in the text,
+//! and plain prose, which contains few keywords, costs little more than the automaton.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,26 +14,26 @@ use crate::allowlist::Candidate;
 use crate::assignment::is_assigned;
 use crate::rules::{Rule, RuleSet};
 
-/// Maximum number of bytes by which a window is extended so that it does not end within a word. If the word is
-/// longer, only its first part is searched.
+/// Maximum number of bytes by which a window is extended so that it does not end within a word. Of a longer
+/// word, only the first part is searched.
 const WORD_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of bytes of a line that an allowlist examines on each side of a match; lines of logs can be
-/// megabytes long.
+/// Maximum number of bytes of a line that an allowlist examines on each side of a match, because log lines
+/// can be megabytes long.
 const LINE_SIDE_BYTES_MAX: usize = 512;
-/// Maximum length of a replacement, in bytes, which depends on the longest rule id.
+/// Maximum length of a replacement in bytes, given by the longest rule id.
 const MARK_BYTES_MAX: usize = 80;
-/// Rules that give way to a more specific rule, because they recognise a secret only by the name that it is assigned
-/// to.
+/// Rules that give way to a more specific rule, because they recognise a secret only by the name it is
+/// assigned to.
 const GENERIC_RULES: [&str; 3] = ["generic-api-key", "assigned-secret", "hashicorp-tf-password"];
 
-/// Match of a rule that is a secret.
+/// A match of a rule that is a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hit {
     pub(crate) rule: usize,
     pub(crate) range: Range<usize>,
 }
 
-/// Returns all secrets of a text in the order of their positions. Overlapping secrets are merged.
+/// Finds all secrets in a text, sorted by position. Overlapping secrets are merged.
 pub(crate) fn scan_text(rules: &RuleSet, text: &str) -> Vec<Hit> {
     let mut hits = Vec::new();
     for (rule, windows) in find_windows(rules, text) {
@@ -49,8 +49,8 @@ pub(crate) fn scan_text(rules: &RuleSet, text: &str) -> Vec<Hit> {
     merge_hits(rules, hits)
 }
 
-/// Finds the replacements of an earlier redaction. They are excluded from the search, so that redacting a text twice
-/// changes nothing.
+/// Finds the replacements of an earlier redaction. They are not searched, so redacting a text twice changes
+/// nothing.
 fn find_markers(text: &str) -> Vec<Range<usize>> {
     let mark = |(start, _): (usize, &str)| {
         let end = text[start..].bytes().take(MARK_BYTES_MAX).position(|byte| byte == b']')?;
@@ -59,7 +59,7 @@ fn find_markers(text: &str) -> Vec<Range<usize>> {
     text.match_indices(MARKER_PREFIX).filter_map(mark).collect()
 }
 
-/// Returns the windows of the text that each rule searches, by the index of the rule.
+/// Returns the windows of the text that each rule searches, keyed by the index of the rule.
 fn find_windows(rules: &RuleSet, text: &str) -> BTreeMap<usize, Vec<Range<usize>>> {
     let mut windows: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
     for (of_keyword, at) in rules.find_keywords(text) {
@@ -84,8 +84,8 @@ fn window_around(rule: &Rule, text: &[u8], keyword: &Range<usize>) -> Range<usiz
     start..end
 }
 
-/// Adds a window, or merges it into the last one if they touch. Keywords arrive in the order of their ends, so a new
-/// window can touch only the last one.
+/// Adds a window, or merges it into the last one if they touch. Keywords arrive sorted by their ends, so a
+/// new window can touch only the last one.
 fn merge_window(windows: &mut Vec<Range<usize>>, new: Range<usize>) {
     match windows.last_mut() {
         Some(last) if new.start <= last.end => {
@@ -102,6 +102,7 @@ fn search_window(rules: &RuleSet, index: usize, text: &str, window: Range<usize>
     let haystack = &bytes[..end_of_word(bytes, window.end)];
     let mut from = window.start;
     while from <= haystack.len() {
+        // Unlike slicing, `captures_at` lets `\b` see the bytes before `from`.
         let Some(found) = rule.regex().captures_at(haystack, from) else { break };
         let match_range = found.get(0).expect("group 0 is the match").range();
         let secret = match rule.group {
@@ -112,7 +113,7 @@ fn search_window(rules: &RuleSet, index: usize, text: &str, window: Range<usize>
         if is_secret(rules, rule, bytes, &match_range, &secret) {
             hits.push(Hit { rule: index, range: widen_to_characters(text, secret) });
         }
-        // An empty match must also advance. Otherwise the loop would never end.
+        // An empty match must also advance, or the loop would never end.
         from = match_range.end.max(from + 1);
     }
 }
@@ -166,12 +167,12 @@ fn shannon_entropy(secret: &[u8]) -> f64 {
     counts.iter().filter(|&&count| count > 0).map(share).map(|share| -share * share.log2()).sum()
 }
 
-/// Widens a range to whole characters, because expressions match bytes and a match may end within a character.
+/// Widens a range to whole characters, because expressions match bytes and may end within a character.
 fn widen_to_characters(text: &str, range: Range<usize>) -> Range<usize> {
     text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end)
 }
 
-/// Merges overlapping hits. The merged hit belongs to the first rule that is not generic; of hits with the same
+/// Merges overlapping hits. A merged hit gets the first rule that is not generic; of hits with the same
 /// start, the longest comes first.
 fn merge_hits(rules: &RuleSet, mut hits: Vec<Hit>) -> Vec<Hit> {
     hits.sort_by_key(|hit| (hit.range.start, Reverse(hit.range.end), hit.rule));

@@ -1,5 +1,5 @@
-//! Tests of the text that is redacted and the text that is kept. The secrets are in `fixtures/`, which names the source
-//! of each.
+//! Tests that secrets are redacted and other text is kept. The secrets are in `fixtures/`, which names the
+//! source of each.
 
 use proptest::prelude::*;
 use retro_core::json::JsonDocument;

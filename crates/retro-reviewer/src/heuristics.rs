@@ -1,5 +1,5 @@
-//! Reads remarks without a model: looks for signs in each sentence, adds up the weights of the signs, and reports the
-//! signs that it found.
+//! Reads remarks without a model: looks for signs in each sentence, adds up the weights of the signs, and
+//! reports the signs found.
 
 use async_trait::async_trait;
 use retro_core::finding::CONTENT_CHARS_MAX;
@@ -14,10 +14,11 @@ const RULE_CERTAINTY: i32 = 600;
 /// Length in characters above which a text counts as long. A long text is reasoning, which counts against a rule in
 /// any of its sentences.
 const LONG_CHARS: usize = 900;
-/// Maximum number of words of a text that is only praise or an acknowledgement; a longer text also has other content.
+/// Maximum number of words in a text that is only praise or an acknowledgement; a longer text has other
+/// content as well.
 const PRAISE_WORDS_MAX: usize = 14;
-/// Maximum number of characters that the content of a rule quotes from a sentence; the title and the source need the
-/// rest.
+/// Maximum number of characters that a rule's content quotes from a sentence; the title and the source need
+/// the rest.
 const QUOTED_CHARS_MAX: usize = CONTENT_CHARS_MAX / 2;
 
 /// Words that mark a short text as praise.
@@ -104,9 +105,11 @@ impl HeuristicReader {
         let text = RemarkText::parse(&remark.body);
         let features = remark_features(remark, &text);
         let weighed = text.sentences.iter().filter_map(|sentence| weigh_sentence(sentence, &features));
+        // `>` and not `>=`: of equally certain sentences the first one is the rule.
         let best = weighed.reduce(|best, next| if next.certainty > best.certainty { next } else { best });
         let quiet = classify_non_request(&text);
         match best {
+            // A question may stand next to a rule, but praise and noise have no rule in them.
             Some(best)
                 if best.certainty >= RULE_CERTAINTY
                     && quiet.is_none_or(|kind| kind == ReadingKind::Question) =>
@@ -132,19 +135,20 @@ struct RuleCandidate {
 
 impl RuleCandidate {
     fn into_reading(self, kind: ReadingKind, remark: &Remark) -> RemarkReading {
-        let names_of = |counts: fn(i32) -> bool| {
+        let names_of = |is_wanted: fn(i32) -> bool| {
             let names = self
                 .features
                 .iter()
-                .filter(|feature| counts(feature.counts))
+                .filter(|feature| is_wanted(feature.contribution))
                 .map(|feature| feature.name.as_str());
             names.collect::<Vec<_>>().join(", ")
         };
-        let (in_favour, against) = (names_of(|counts| counts > 0), names_of(|counts| counts < 0));
-        let mut why =
+        let (in_favour, against) =
+            (names_of(|contribution| contribution > 0), names_of(|contribution| contribution < 0));
+        let mut reason =
             format!("for a rule speaks: {}", if in_favour.is_empty() { "nothing" } else { &in_favour });
         if !against.is_empty() {
-            why.push_str(&format!("; against it: {against}"));
+            reason.push_str(&format!("; against it: {against}"));
         }
         let rule = RuleText {
             subject: topic::topic_of(&self.title).to_owned(),
@@ -153,16 +157,16 @@ impl RuleCandidate {
             title: self.title,
         };
         let certainty = u16::try_from(self.certainty.clamp(0, 1000)).expect("clamped");
-        RemarkReading { kind, certainty, features: self.features, rule: Some(rule), why }
+        RemarkReading { kind, certainty, features: self.features, rule: Some(rule), reason }
     }
 }
 
 /// Returns the features of the whole text that count for or against a rule in each of its sentences.
 fn remark_features(remark: &Remark, text: &RemarkText) -> Vec<ReadingFeature> {
     let mut features = Vec::new();
-    let mut add = |is: bool, name: &str, counts: i32| {
+    let mut add = |is: bool, name: &str, contribution: i32| {
         if is {
-            features.push(signs::build_feature(name, counts, ""));
+            features.push(signs::build_feature(name, contribution, ""));
         }
     };
     add(text.has_suggestion, "suggestion block", -150);
@@ -173,17 +177,18 @@ fn remark_features(remark: &Remark, text: &RemarkText) -> Vec<ReadingFeature> {
     features
 }
 
-/// Scores a sentence as a rule candidate. Returns `None` when it cannot be phrased as an instruction.
+/// Scores a sentence as a rule candidate. Returns `None` if it cannot be phrased as an instruction.
 fn weigh_sentence(sentence: &str, text_features: &[ReadingFeature]) -> Option<RuleCandidate> {
+    // A question is kept whole: without its question mark it could pass for a rule.
     let sentence = if sentence.ends_with('?') { sentence } else { main_clause(sentence) };
     let title = phrase::phrase_imperative(sentence)?;
     let features: Vec<_> =
         signs::sentence_features(sentence).into_iter().chain(text_features.iter().cloned()).collect();
-    let certainty = signs::BASE_CERTAINTY + features.iter().map(|feature| feature.counts).sum::<i32>();
+    let certainty = signs::BASE_CERTAINTY + features.iter().map(|feature| feature.contribution).sum::<i32>();
     Some(RuleCandidate { certainty, features, sentence: sentence.to_owned(), title })
 }
 
-/// Classifies a remark that requests no change: a question, praise or noise. Returns `None` when it may request one.
+/// Classifies a remark that requests no change: a question, praise or noise. Returns `None` if it may request one.
 fn classify_non_request(text: &RemarkText) -> Option<ReadingKind> {
     let Some(first) = text.sentences.first() else {
         return (!text.has_suggestion && !text.has_code).then_some(ReadingKind::Noise);
@@ -204,7 +209,7 @@ fn classify_non_request(text: &RemarkText) -> Option<ReadingKind> {
 }
 
 fn reading_without_rule(kind: ReadingKind, text: &RemarkText) -> RemarkReading {
-    let why = match kind {
+    let reason = match kind {
         ReadingKind::Question => "it asks, and asks for nothing",
         ReadingKind::Praise => "it likes what it sees",
         ReadingKind::Noise => "it answers or reports, and asks for nothing",
@@ -214,12 +219,12 @@ fn reading_without_rule(kind: ReadingKind, text: &RemarkText) -> RemarkReading {
     if text.has_suggestion {
         features.push(signs::build_feature("suggestion block", -150, ""));
     }
-    RemarkReading { kind, certainty: 0, features, rule: None, why: why.to_owned() }
+    RemarkReading { kind, certainty: 0, features, rule: None, reason: reason.to_owned() }
 }
 
-/// Formats the content of a rule, which agents read on request: the title of the rule and its source. Quotes only the
-/// sentence that states the rule, because the rest of the remark was meant for people and may have been written to
-/// attack an agent.
+/// Formats the content of a rule, which agents read on request: the rule's title and its source. Quotes only
+/// the sentence that states the rule, because the rest of the remark was meant for people and may have been
+/// written to attack an agent.
 fn rule_content(title: &str, sentence: &str, remark: &Remark) -> String {
     let by = if remark.by.is_empty() { "somebody whose account is gone" } else { &remark.by };
     let day = remark.at.strftime("%Y-%m-%d");
@@ -247,7 +252,7 @@ mod tests {
         HeuristicReader.read_now(&Remark {
             key: RemarkKey { pull_request, kind: RemarkKind::LineComment, id: 1 },
             review: Some(5),
-            verdict: None,
+            review_state: None,
             reply_to: None,
             by: "ann".to_owned(),
             bot: false,

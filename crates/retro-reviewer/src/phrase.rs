@@ -1,11 +1,11 @@
-//! Rephrases a sentence of a remark as an instruction. Gives up when this would require guessing.
+//! Rephrases a sentence of a remark as an instruction. Gives up if this would require guessing.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 use retro_core::finding::TITLE_CHARS_MAX;
 
-/// Words at the beginning of a sentence that do not belong to the rule, such as "please".
+/// Opening words of a sentence that are not part of the rule, such as "please".
 const LEADS: &[&str] = &[
     "please",
     "pls",
@@ -99,9 +99,10 @@ static SHOULD_DO: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// Phrases a sentence as an instruction: capitalised, without its final punctuation, on one line, within the
-/// bounds of a title. Returns `None` when it is not an instruction and cannot easily be turned into one.
+/// Phrases a sentence as an instruction: capitalised, without final punctuation, on one line, and no longer
+/// than a title may be. Returns `None` if it is not an instruction and cannot easily be turned into one.
 pub(crate) fn phrase_imperative(sentence: &str) -> Option<String> {
+    // A typographic apostrophe would hide `don't` from the patterns.
     let plain = sentence.replace('’', "'");
     let mut rest = plain.trim().trim_end_matches(['.', '!', ':', ',', ' ']).trim();
     while let Some(after) = LEADS.iter().find_map(|lead| strip_lead(rest, lead)) {
@@ -111,12 +112,13 @@ pub(crate) fn phrase_imperative(sentence: &str) -> Option<String> {
         rephrase_habit(rest).or_else(|| crate::signs::is_imperative(rest).then(|| rest.to_owned()))?;
     let phrased = phrased.split_whitespace().collect::<Vec<_>>().join(" ");
     let phrased = capitalize_first(phrased.trim());
+    // A title cut out of code or a parenthesis would mislead.
     let balanced = phrased.matches('`').count().is_multiple_of(2)
         && phrased.matches('(').count() == phrased.matches(')').count();
     (balanced && phrased.chars().count() <= TITLE_CHARS_MAX && !phrased.contains("://")).then_some(phrased)
 }
 
-/// Returns the folder that a sentence is limited to, such as `src/api`; `None` when it names none.
+/// Returns the folder that a sentence limits its rule to, such as `src/api`; `None` if it names none.
 pub(crate) fn find_folder(sentence: &str) -> Option<String> {
     static IN_FOLDER: LazyLock<Regex> = LazyLock::new(|| {
         compile_regex(
@@ -125,16 +127,18 @@ pub(crate) fn find_folder(sentence: &str) -> Option<String> {
     });
     let found = IN_FOLDER.captures(sentence)?;
     let path = found["path"].trim_end_matches('/').to_owned();
+    // A path with `..` could leave the repository.
     (!path.contains("..")).then_some(path)
 }
 
 fn strip_lead<'t>(text: &'t str, lead: &str) -> Option<&'t str> {
+    // `get`, because the end of the lead may fall within a character.
     let (head, after) = (text.get(..lead.len())?, text.get(lead.len()..)?);
     let ends = after.starts_with([' ', ',', ':']);
     (ends && head.eq_ignore_ascii_case(lead)).then(|| after.trim_start_matches([' ', ',', ':', '-']))
 }
 
-/// Turns a sentence that states a habit or a demand into an instruction. Returns `None` when it cannot be rephrased.
+/// Turns a sentence that states a habit or a demand into an instruction. Returns `None` if it cannot be rephrased.
 fn rephrase_habit(text: &str) -> Option<String> {
     if let Some(found) = WE_DO_NOT.captures(text) {
         return Some(format!("Do not {}", &found["rest"]));
@@ -146,6 +150,7 @@ fn rephrase_habit(text: &str) -> Option<String> {
         let rest = &found["rest"];
         return Some(rest.strip_prefix("prefer to ").unwrap_or(rest).to_owned());
     }
+    // Before `SHOULD_DO`, which also matches `should be`.
     if let Some(found) = SHOULD_BE.captures(text).filter(has_own_subject) {
         let plural = is_plural(&found["what"]);
         let (be, what) = (if plural { "are" } else { "is" }, &found["what"]);
@@ -169,7 +174,7 @@ fn rephrase_habit(text: &str) -> Option<String> {
     Some(format!("Make sure that {}{not}{how} {}", lowercase_first_word(&found["what"]), &found["rest"]))
 }
 
-/// Returns true when the subject of a rule is an independent noun: not a pronoun, and not part of a longer sentence.
+/// Returns `true` if the subject of a rule is an independent noun: not a pronoun, and not part of a longer sentence.
 fn has_own_subject(found: &Captures<'_>) -> bool {
     const POINTING: &[&str] = &[
         "this", "that", "these", "those", "it", "i", "you", "we", "they", "there", "what", "which", "if",

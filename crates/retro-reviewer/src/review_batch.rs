@@ -11,7 +11,7 @@ use retro_store::PullRequestReviews;
 
 use crate::RemarkReader;
 
-/// Reads and screens every remark that has a text, and collects the evidence for it.
+/// Reads and screens every remark that has text, and collects the evidence for it.
 pub(crate) async fn build_review_batch(
     tenant: &Tenant,
     pull_request: &ReviewedPullRequest,
@@ -50,12 +50,12 @@ fn screening_reasons(text: &str) -> Vec<String> {
     match retro_screen::screen_text(text) {
         retro_screen::Screening::Clean => Vec::new(),
         retro_screen::Screening::Hostile { reasons } => {
-            reasons.iter().map(|reason| reason.says().to_owned()).collect()
+            reasons.iter().map(|reason| reason.description().to_owned()).collect()
         }
     }
 }
 
-/// Facts about the remarks of a pull request that come from its other remarks and events.
+/// Facts about the remarks of a pull request that come from other remarks and events.
 struct ReviewContext {
     author: Option<String>,
     review_states: BTreeMap<u64, ReviewState>,
@@ -68,7 +68,7 @@ struct ReviewContext {
 impl ReviewContext {
     fn from_collected(collected: &PullRequestReviews) -> Self {
         let verdicts = collected.remarks.iter().filter_map(|(one, _)| {
-            (one.key.kind == RemarkKind::ReviewBody).then_some((one.key.id, one.verdict?))
+            (one.key.kind == RemarkKind::ReviewBody).then_some((one.key.id, one.review_state?))
         });
         let done = |one: &&(Remark, u64)| {
             let by_author = collected.author.as_ref().is_some_and(|author| *author == one.0.by);
@@ -87,13 +87,13 @@ impl ReviewContext {
     /// request, and the state of its review.
     fn complete_remark(&self, remark: &mut Remark) {
         remark.by_author = self.author.as_ref().is_some_and(|author| *author == remark.by);
-        if remark.verdict.is_none() {
-            remark.verdict = remark.review.and_then(|review| self.review_states.get(&review).copied());
+        if remark.review_state.is_none() {
+            remark.review_state = remark.review.and_then(|review| self.review_states.get(&review).copied());
         }
     }
 
     fn support_for(&self, remark: &Remark, thumbs_up: u64) -> RemarkSupport {
-        // Answers and resolutions apply to the first comment of a thread.
+        // Acknowledgements and resolutions apply to the first comment of a thread.
         let first = remark.key.kind == RemarkKind::LineComment && remark.reply_to.is_none();
         RemarkSupport {
             resolved: first && self.resolved.contains(&remark.key.id),

@@ -1,19 +1,19 @@
-//! Converts GitHub events to review events, each of which contains a remark, a thread, or only the author of a pull
-//! request.
+//! Converts GitHub events to review events. A review event contains a remark, a thread, or only the author of
+//! the pull request.
 
 use jiff::Timestamp;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::review::{Remark, RemarkKey, RemarkKind, Repository, ReviewedPullRequest};
 use retro_events::github::{Comment, GithubEvent, Person, PullRequest, RepositoryEvent, Review};
 use retro_redact::Redactor;
 use retro_store::{ReviewEvent, ReviewEventKind};
 
-/// Converts a GitHub event to a review event, with the secrets in its texts redacted. Returns `None` for an event
-/// without a pull request.
+/// Converts a GitHub event to a review event, with the secrets in its text redacted. Returns `None` for an
+/// event without a pull request. Fails if the repository's name is invalid.
 pub(crate) fn review_event_from_github(event: GithubEvent) -> Result<Option<ReviewEvent>, Rejection> {
     let Some(number) = event.data.what.pull_request_number() else { return Ok(None) };
     let repo = Repository::at_host(&event.data.host, &event.data.repo)
-        .map_err(|error| Rejection::of_field(Code::FieldInvalid, "data.repo", error.to_string()))?;
+        .map_err(|error| Rejection::of_field(DeadLetterCode::FieldInvalid, "data.repo", error.to_string()))?;
     let pull_request = ReviewedPullRequest { repo, number };
     let mut author = None;
     let said = match event.data.what {
@@ -78,7 +78,7 @@ fn remark_from_review(
     let remark = Remark {
         key,
         review: Some(review.id),
-        verdict: Some(review.state),
+        review_state: Some(review.state),
         reply_to: None,
         by,
         bot,
@@ -107,13 +107,13 @@ fn remark_from_comment(
     let at = comment.at.unwrap_or(event_at);
     let changed_at = comment.changed_at.unwrap_or(at).max(at);
     let (by, bot) = login_and_bot(comment.by);
-    // A deleted text must not be stored.
+    // The text of a deleted comment must not be stored.
     let body =
         if deleted { String::new() } else { Redactor::shared().redact_text(&comment.body).into_owned() };
     let remark = Remark {
         key: RemarkKey { pull_request: pull_request.clone(), kind, id: comment.id },
         review: comment.review,
-        verdict: None,
+        review_state: None,
         reply_to: comment.reply_to,
         by,
         bot,

@@ -1,11 +1,11 @@
-//! Records the remarks that people make in reviews. Decides which remarks of a pull request are rules when its review
-//! is due.
+//! Records the remarks of reviews, and decides which remarks of a pull request are rules when its review is
+//! due.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::message::Notice;
 use retro_core::policy::{Policies, Policy};
 use retro_core::review::{ReviewBatch, SettledRemarks, settle_review};
@@ -25,13 +25,13 @@ use crate::review_batch::build_review_batch;
 use crate::review_event::review_event_from_github;
 use crate::vectors::RequestVectors;
 
-/// Delay before a message is delivered again when the database is unavailable.
+/// Delay before a message is redelivered if the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Maximum number of pull requests that one sweep decides; the next sweep decides the rest.
+/// Maximum number of pull requests decided per sweep; the next sweep decides the rest.
 const REVIEWS_PER_SWEEP: u32 = 100;
 
-/// Decides which remarks of a review are rules. Requests mutations from the writer and does not change memories
-/// itself.
+/// Consumer that decides which remarks of a review are rules. Requests mutations from the writer and never
+/// changes memories itself.
 pub struct Reviewer {
     store: Arc<dyn ReviewerStore>,
     reader: Arc<dyn RemarkReader>,
@@ -48,9 +48,9 @@ pub struct ReviewerPorts {
     pub reader: Arc<dyn RemarkReader>,
     /// Policies, looked up by the rule scope of a repository.
     pub policies: Arc<dyn Policies>,
-    /// Source of the vectors by which requests are compared; `None` means the built-in embedder.
+    /// Source of the vectors for comparing requests; `None` selects the built-in embedder.
     pub vectors: Option<Arc<dyn EmbeddingSource>>,
-    /// Clock for the times of decisions.
+    /// Clock that provides the times of decisions.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -75,6 +75,7 @@ impl Reviewer {
             let pull_request = &key.pull_request;
             // A problem of one pull request must not stop the others.
             match catch_panic(self.decide_review(key)).await {
+                // An unavailable database fails for every pull request, so the sweep ends.
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {
                     error!(tenant = %key.tenant, "could not decide the reviews of {pull_request}: {problem}");
@@ -96,11 +97,13 @@ impl Reviewer {
         let keeper = key.pull_request.repo.rule_scope(&key.tenant);
         let policy = self.policies.policy_for(&keeper);
         let batch = build_review_batch(&key.tenant, &key.pull_request, collected, &*self.reader).await;
+        // Committed without a batch, so that the pull request is no longer due.
         if batch.remarks.is_empty() {
             return self.store.commit_review(key, revision, None).await;
         }
         let SettledRemarks { decided, mutations } = self.settle_with_vectors(&batch, &policy).await;
-        let asked = mutations.len();
+        let requested_mutations = mutations.len();
+        // A deleted request must not support a rule on another pull request.
         let requests = batch.remarks.iter().filter(|read| !read.remark.deleted).filter_map(|read| {
             let rule = read.reading.rule.as_ref()?;
             Some((read.remark.key.clone(), rule.title.clone()))
@@ -120,15 +123,15 @@ impl Reviewer {
         let step = self.store.commit_review(key, revision, Some(&settled)).await?;
         if step == CommitResult::Done {
             let (pull_request, tenant) = (&key.pull_request, &key.tenant);
-            info!(%tenant, review.id = %settled.id, asked, "decided the reviews of {pull_request}, round {round}");
+            info!(%tenant, review.id = %settled.id, requested_mutations, "decided the reviews of {pull_request}, round {round}");
             self.outbox.notify_one();
         }
         Ok(step)
     }
 
-    /// Settles the batch. Fetches vectors until all that the decision needs are available or known to be unavailable.
-    /// No transaction is open meanwhile. If a new remark arrives in that time, the revision differs, so the result is
-    /// not stored and the pull request is decided again.
+    /// Settles the batch. Fetches vectors until all that the decision needs are available or known to be
+    /// unavailable, without an open transaction. If a new remark arrives meanwhile, the revision differs, so
+    /// the result is not stored and the pull request is decided again.
     async fn settle_with_vectors(&self, batch: &ReviewBatch, policy: &Policy) -> SettledRemarks {
         let mut rounds = self.vectors.resolver();
         loop {
@@ -167,13 +170,13 @@ impl Consumer for Reviewer {
             }
         };
         // The store returns one result for each event, in the order of the events.
-        let verdict = |one: Result<Option<ReviewEvent>, Rejection>| match one {
+        let decide_outcome = |one: Result<Option<ReviewEvent>, Rejection>| match one {
             Err(rejection) => HandlerOutcome::DeadLetter(rejection),
             // A push belongs to no pull request.
             Ok(None) => HandlerOutcome::Done,
-            Ok(Some(heard)) => outcome_for(&heard, results.next()),
+            Ok(Some(event)) => outcome_for(&event, results.next()),
         };
-        parsed.into_iter().map(verdict).collect()
+        parsed.into_iter().map(decide_outcome).collect()
     }
 }
 
@@ -197,7 +200,7 @@ fn outcome_for(review_event: &ReviewEvent, result: Option<ReviewEventResult>) ->
                 "event {:?} of {:?} came before with other content: {seen}; now it has data sha256 {}",
                 review_event.event.id, review_event.event.source, review_event.content_hash
             );
-            HandlerOutcome::DeadLetter(Rejection::of_field(Code::IdentityConflict, "data", detail))
+            HandlerOutcome::DeadLetter(Rejection::of_field(DeadLetterCode::IdentityConflict, "data", detail))
         }
         None => {
             debug!("the store returned fewer results than it was given events");

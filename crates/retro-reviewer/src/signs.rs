@@ -1,8 +1,8 @@
-//! Signs in a sentence that count for or against a rule, with their weights.
+//! Finds the signs in a sentence that count for or against a rule, with their weights.
 //!
-//! Weights are thousandths of certainty. They were set by hand. One strong sign of a rule, or two weak ones, reach
-//! the policy's 0.600 if nothing counts against a rule. No sign is enough next to a word that refers only to this
-//! change.
+//! Weights are thousandths of certainty and were set by hand. One strong sign of a rule, or two weak ones,
+//! reach the policy's 0.600 if nothing counts against a rule. No sign is enough next to a word that refers
+//! only to this change.
 
 use std::sync::LazyLock;
 
@@ -15,18 +15,17 @@ pub(crate) const BASE_CERTAINTY: i32 = 150;
 /// Sign for or against a rule, with its weight and the pattern that finds it in a sentence.
 struct Sign {
     name: &'static str,
-    counts: i32,
+    contribution: i32,
     pattern: Regex,
 }
 
-fn compile_sign(name: &'static str, counts: i32, pattern: &str) -> Sign {
+fn compile_sign(name: &'static str, contribution: i32, pattern: &str) -> Sign {
     let pattern =
         Regex::new(&format!("(?i){pattern}")).expect("constant patterns compile, as a test verifies");
-    Sign { name, counts, pattern }
+    Sign { name, contribution, pattern }
 }
 
-/// Verbs that express a habit after "we don't". Other verbs in this place express that something is missing or
-/// unknown.
+/// Verbs that express a habit after "we don't". Other verbs there say that something is missing or unknown.
 const HABIT_VERBS: &str = "use|do|want|allow|test|log|add|put|import|write|call|hide|expose|suggest|recommend|support|include|commit|\
 merge|mock|catch|throw|raise|return|rely|depend|create|define|name|prefix|capitalize|check|ship|store|hardcode|hard-code|introduce|\
 document|merge|accept|like|mix|nest|wrap|leave|keep|make|sleep|panic|unwrap|skip|export|format|indent|abbreviate|duplicate";
@@ -162,12 +161,13 @@ delete|drop|mock|throw|raise|catch|implement|refactor|reuse|consider|let'?s|requ
         .expect("constant patterns compile, as a test verifies")
 });
 
-/// Minimum number of words of a rule, which has a verb, an object, and a place or a reason.
+/// Number of words below which a sentence is too short for a rule, which has a verb, an object, and a place
+/// or a reason.
 const WORDS_MIN: usize = 3;
-/// Maximum number of words of a sentence that may become a rule.
+/// Number of words above which a sentence is too long for a rule.
 const WORDS_MAX: usize = 45;
 
-/// Returns true when a sentence begins like an instruction.
+/// Returns `true` if a sentence begins like an instruction.
 pub(crate) fn is_imperative(sentence: &str) -> bool {
     IMPERATIVE.is_match(sentence)
 }
@@ -182,7 +182,7 @@ pub(crate) fn sentence_features(sentence: &str) -> Vec<ReadingFeature> {
     }
     for sign in SIGNS_FOR.iter().chain(SIGNS_AGAINST.iter()) {
         if let Some(seen) = sign.pattern.find(&masked) {
-            features.push(build_feature(sign.name, sign.counts, seen.as_str().trim()));
+            features.push(build_feature(sign.name, sign.contribution, seen.as_str().trim()));
         }
     }
     if plain.contains('`') {
@@ -196,7 +196,7 @@ pub(crate) fn sentence_features(sentence: &str) -> Vec<ReadingFeature> {
     features
 }
 
-/// Replaces the letters of code in backticks by `x`, so that words in code do not count as signs.
+/// Replaces the characters of code in backticks with `x`, so that words in code do not count as signs.
 fn mask_code(sentence: &str) -> String {
     let mut quoted = false;
     let mask = |c: char| {
@@ -209,8 +209,8 @@ fn mask_code(sentence: &str) -> String {
     sentence.chars().map(mask).collect()
 }
 
-pub(crate) fn build_feature(name: &str, counts: i32, seen: &str) -> ReadingFeature {
-    ReadingFeature { name: name.to_owned(), counts, seen: seen.to_owned() }
+pub(crate) fn build_feature(name: &str, contribution: i32, matched_text: &str) -> ReadingFeature {
+    ReadingFeature { name: name.to_owned(), contribution, matched_text: matched_text.to_owned() }
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
-//! Splits the Markdown of a remark into the sentences of its author, without quotations and code blocks.
+//! Splits the Markdown of a remark into the author's sentences, without quotations and code blocks.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// Maximum number of sentences of a remark that are considered. In a longer text, one would have to guess which
-/// sentence is the rule.
+/// Maximum number of sentences considered per remark. In a longer text, finding the rule would be guesswork.
 const SENTENCES_MAX: usize = 40;
 
 /// Text of a remark, split into sentences.
@@ -13,19 +12,19 @@ const SENTENCES_MAX: usize = 40;
 pub(crate) struct RemarkText {
     /// Sentences that the author wrote, each on one line and with its final punctuation.
     pub(crate) sentences: Vec<String>,
-    /// True when the remark contains a suggestion block, which proposes exact lines for this change.
+    /// `true` if the remark contains a suggestion block, which proposes exact lines for this change.
     pub(crate) has_suggestion: bool,
-    /// True when the remark contains a code block that is not a suggestion.
+    /// `true` if the remark contains a code block that is not a suggestion.
     pub(crate) has_code: bool,
-    /// True when the author calls the remark a nit.
+    /// `true` if the author calls the remark a nit.
     pub(crate) is_nit: bool,
-    /// True when the remark contains marks that review programs leave.
+    /// `true` if the remark contains marks that review programs leave.
     pub(crate) has_bot_marks: bool,
     /// Total number of characters of the sentences.
     pub(crate) chars: usize,
 }
 
-/// Marks that review programs leave in their texts.
+/// Marks that review programs leave in their text.
 const MACHINE: &[&str] =
     &["<!--", "🤖", "<details>", "<summary>", "📝 committable", "![low]", "![medium]", "![high]"];
 
@@ -51,11 +50,14 @@ impl RemarkText {
                     fence = Some(mark);
                     parsed.push_paragraph(&mut paragraph);
                 }
+                // A quotation is not a sentence of the author, and like an empty line it ends the paragraph.
                 (None, None) if line.is_empty() || line.starts_with('>') => {
                     parsed.push_paragraph(&mut paragraph)
                 }
                 (None, None) => {
                     let item = line.trim_start_matches(['-', '*', '#', '+']);
+                    // A list item starts a paragraph. Without the space, `*` is emphasis and `-` is part of a
+                    // word.
                     if item.len() < line.len() && item.starts_with(' ') {
                         parsed.push_paragraph(&mut paragraph);
                     }
@@ -122,7 +124,8 @@ fn ends_with_abbreviation(text: &str) -> bool {
     ["e.g.", "i.e.", "etc.", "vs.", "cf.", "incl.", "approx.", "resp."].iter().any(|end| lower.ends_with(end))
 }
 
-/// Removes the mark of a nit and the names that a sentence addresses. Returns whether it had the mark, and the rest.
+/// Removes the mark of a nit and the user names that a sentence addresses. Returns `true` if the sentence had
+/// the mark, and the rest of the sentence.
 fn strip_nit(sentence: &str) -> (bool, String) {
     let mut rest = sentence.trim();
     let mut nit = false;
@@ -142,7 +145,7 @@ fn strip_nit(sentence: &str) -> (bool, String) {
     (nit, rest.trim().to_owned())
 }
 
-/// Removes Markdown from a sentence: of a link only the words remain, and emphasised words lose their marks.
+/// Removes Markdown from a sentence: links keep only their text, and emphasised words lose their marks.
 fn strip_markup(sentence: &str) -> String {
     static LINK: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"!?\[([^\[\]]*)\]\([^()\s]*\)"));
     // Emphasis marks are at the edges of words; marks within a word belong to an identifier.

@@ -1,6 +1,6 @@
-//! Assigns a topic of one word to a rule. Only rules with the same topic can contradict each other.
+//! Assigns a one-word topic to a rule. Only rules with the same topic can contradict each other.
 
-/// Topics in the order in which they are tried, each with the beginnings of the words that indicate it.
+/// Topics in order of precedence, each with the beginnings of the words that indicate it.
 const TOPICS: &[(&str, &[&str])] = &[
     ("tests", &["test", "assert", "mock", "fixture", "spec", "snapshot"]),
     ("logging", &["log", "logging", "logger", "trace", "tracing"]),
@@ -23,10 +23,11 @@ const TOPICS: &[(&str, &[&str])] = &[
     ("interface", &["api", "endpoint", "route", "component", "prop", "css", "html"]),
 ];
 
-/// Returns the topic of a sentence, or `code` when no word indicates a topic.
+/// Returns the topic of a sentence, or `code` if no word indicates a topic.
 pub(crate) fn topic_of(sentence: &str) -> &'static str {
     let lower = sentence.to_lowercase();
     let begins = |start: &&str| {
+        // Only the start of a word counts: `catalogue` does not indicate logging.
         lower
             .match_indices(*start)
             .any(|(at, _)| lower[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric()))

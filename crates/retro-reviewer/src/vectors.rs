@@ -1,4 +1,4 @@
-//! Fetches the vectors by which requests are compared from the configured source, and caches them in this process.
+//! Fetches the vectors for comparing requests from the configured source, and caches them in this process.
 //!
 //! A pull request is decided again after each new remark, and each time it is compared with the same requests on
 //! other pull requests. Requests are not memories, so their vectors are not stored in the database; the process
@@ -11,7 +11,7 @@ use retro_core::similarity::EmbeddingResolver;
 use retro_store::review::OTHER_REQUESTS_MAX;
 use retro_store::{EmbeddingSource, TEXTS_PER_PASS_MAX, embed_texts};
 
-/// Maximum number of texts that are cached: enough for the requests of a few repositories. With the longest vectors
+/// Maximum number of cached texts: enough for the requests of a few repositories. With the longest vectors,
 /// the cache takes 32 MB.
 const CACHED_TEXTS_MAX: usize = 4 * OTHER_REQUESTS_MAX as usize;
 
@@ -21,7 +21,7 @@ pub(crate) struct RequestVectors {
 }
 
 impl RequestVectors {
-    /// Creates the cache for a source; `None` means the built-in embedder.
+    /// Creates the cache for a source; `None` selects the built-in embedder.
     pub(crate) fn new(source: Option<Arc<dyn EmbeddingSource>>) -> Self {
         Self { source, cache: Mutex::default() }
     }
@@ -44,9 +44,11 @@ impl RequestVectors {
             texts.iter().filter_map(|text| Some((text.clone(), cached.get(text)?.clone()))).collect()
         };
         let mut unknown: Vec<_> = texts.iter().filter(|text| !found.contains_key(*text)).cloned().collect();
+        // Bounds the time of one pass; the built-in embedder compares the rest.
         unknown.truncate(TEXTS_PER_PASS_MAX);
         let made = embed_texts(&**source, unknown).await.unwrap_or_default();
         let mut cached = self.lock_cache();
+        // Clearing the whole cache needs no bookkeeping of ages; the next decision fetches its texts again.
         if cached.len() + made.len() > CACHED_TEXTS_MAX {
             cached.clear();
         }

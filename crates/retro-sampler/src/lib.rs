@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{Ordinal, RetrospectiveId, Tenant};
 use retro_core::message::{Message, Notice};
 use retro_core::retrospective::Retrospective;
@@ -20,26 +20,26 @@ use tracing::{debug, error, info};
 
 pub use manual::ManualRetrospectives;
 
-/// Delay before a message is delivered again when the database is unavailable.
+/// Delay before a message is redelivered if the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Number of seconds after which a retrospective that is still due is assumed to have lost its wake-up message.
+/// Seconds after which a retrospective that is still due is assumed to have lost its wake-up message.
 const OVERDUE_S: u64 = 5;
 /// Maximum number of retrospectives that one sweep samples.
 const SAMPLES_PER_SWEEP: u32 = 100;
 
-/// Draws the samples of due retrospectives.
+/// Consumer that draws the samples of due retrospectives.
 pub struct Sampler {
     store: Arc<dyn SamplerStore>,
     outbox: Arc<Notify>,
 }
 
 impl Sampler {
-    /// Creates a sampler over its port. The sampler notifies `outbox` when there may be messages to send.
+    /// Creates a sampler over its port. `outbox` is notified when there may be messages to send.
     pub fn new(store: Arc<dyn SamplerStore>, outbox: Arc<Notify>) -> Self {
         Self { store, outbox }
     }
 
-    /// Samples the retrospectives whose wake-up message was lost. Returns the number of retrospectives that were
+    /// Samples the retrospectives whose wake-up message was lost. Returns the number of retrospectives
     /// processed.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let overdue = self.store.list_overdue_samples(OVERDUE_S, SAMPLES_PER_SWEEP).await?;
@@ -50,6 +50,7 @@ impl Sampler {
                 Span::start("sweep samples", Kind::Internal, SpanParent::from_trace(opened.as_ref(), false));
             // A failure of one item must not stop the sweep.
             match catch_panic(work.instrument(self.sample_retrospective(tenant, *id, &work))).await {
+                // An unavailable database fails for every retrospective, so the sweep ends.
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {
                     error!(retrospective.id = %id, "retrospective {id} cannot be sampled: {problem}")
@@ -74,6 +75,7 @@ impl Sampler {
         if step == CommitResult::Done {
             info!(%tenant, retrospective.id = %id, "sampled retrospective {id}");
             self.outbox.notify_one();
+            // The traces are loaded only if the links are recorded.
             if work.is_recording() {
                 self.link_window(tenant, id, work).await;
             }
@@ -81,7 +83,7 @@ impl Sampler {
         Ok(step)
     }
 
-    /// Links the span to the other trace contexts of the runs in the window.
+    /// Links the span to the traces of the runs in the window.
     async fn link_window(&self, tenant: &Tenant, id: RetrospectiveId, work: &Span) {
         match self.store.list_window_traces(tenant, id, LINKS_MAX as u32).await {
             Ok(traces) => traces.iter().for_each(|trace| work.add_link(trace, "window")),
@@ -121,7 +123,11 @@ impl Sampler {
     async fn handle_message(&self, message: &Message, work: &Span) -> HandlerOutcome {
         let Notice::RetrospectiveDue { retrospective } = message.notice else {
             let detail = format!("the sampler was sent {}", message.notice.kind());
-            return HandlerOutcome::DeadLetter(Rejection::of_field(Code::FieldInvalid, "notice", detail));
+            return HandlerOutcome::DeadLetter(Rejection::of_field(
+                DeadLetterCode::FieldInvalid,
+                "notice",
+                detail,
+            ));
         };
         match self.sample_retrospective(&message.tenant, retrospective, work).await {
             Ok(CommitResult::Done) => HandlerOutcome::Done,
@@ -130,7 +136,7 @@ impl Sampler {
                 HandlerOutcome::Duplicate
             }
             Ok(CommitResult::NotFound) => HandlerOutcome::DeadLetter(Rejection::of_field(
-                Code::UnknownReference,
+                DeadLetterCode::UnknownReference,
                 "notice.retrospective",
                 format!("there is no retrospective {retrospective} in tenant {}", message.tenant),
             )),

@@ -1,4 +1,4 @@
-//! Opens manual retrospectives, whose sample consists of the runs that a person names.
+//! Opens manual retrospectives, whose sample consists of the runs that an operator names.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct ManualRetrospectives {
 }
 
 impl ManualRetrospectives {
-    /// Creates the service over its ports. The service notifies `outbox` when there may be messages to send.
+    /// Creates the service over its ports. `outbox` is notified when there may be messages to send.
     pub fn new(
         store: Arc<dyn ManualStore>,
         policies: Arc<dyn Policies>,
@@ -29,26 +29,27 @@ impl ManualRetrospectives {
         Self { store, policies, clock, outbox }
     }
 
-    /// Opens a manual retrospective over the named runs; repeating the request does not open a second one. Returns
-    /// the id of the retrospective, and whether it was opened now. The inner error is the reason why none was opened.
+    /// Opens a manual retrospective over the named runs; repeating the request does not open a second one.
+    /// Returns the id of the retrospective, with [`CommitResult::Done`] if it was opened now. The inner error
+    /// says why none was opened.
     pub async fn trigger(
         &self,
         key: &WorkflowKey,
-        asked: &ManualRequest,
+        request: &ManualRequest,
     ) -> Result<Result<(RetrospectiveId, CommitResult), TriggerError>, StoreError> {
         // Checked before the transaction: an invalid request must not wait for a lock.
-        if let Err(untriggered) = asked.validate() {
+        if let Err(untriggered) = request.validate() {
             return Ok(Err(untriggered));
         }
         let now = self.clock.now();
         let decide = |known: &[NamedRun]| {
-            trigger_retrospective(key, asked, known, &self.policies.policy_for(key), now)
+            trigger_retrospective(key, request, known, &self.policies.policy_for(key), now)
         };
-        let step = match self.store.trigger_retrospective(key, asked, &decide).await? {
+        let step = match self.store.trigger_retrospective(key, request, &decide).await? {
             Ok(step) => step,
             Err(untriggered) => return Ok(Err(untriggered)),
         };
-        let id = RetrospectiveId::of_request(key, &asked.request);
+        let id = RetrospectiveId::of_request(key, &request.request);
         if step == CommitResult::Done {
             info!(tenant = %key.tenant, retrospective.id = %id, "opened manual retrospective {id}");
             self.outbox.notify_one();

@@ -1,24 +1,24 @@
-//! Folds a text to one canonical spelling.
+//! Folds text to one canonical spelling.
 //!
-//! An attacker can spell a word in a thousand ways, but a pattern has only one spelling, so a text is folded before
-//! anything is matched: compatibility forms become plain letters, combining marks are removed, letters become lower
-//! case, look-alikes of other alphabets become Latin letters, and invisible characters are removed. Patterns then
-//! match one of three views of the folded text:
+//! An attacker can spell a word in a thousand ways, but a pattern has only one spelling, so text is folded
+//! before anything is matched: compatibility forms become plain letters, combining marks are removed, letters
+//! become lower case, look-alikes from other alphabets become Latin letters, and invisible characters are
+//! removed. Patterns then match one of three views of the folded text:
 //!
 //! - [`View::Plain`] keeps punctuation: for commands, addresses and markup;
-//! - [`View::Words`] has only words and single spaces, so punctuation or a line break between two words changes
-//!   nothing;
-//! - [`View::Sentences`] is the same with ` | ` at the start of each sentence and line: for commands to the
-//!   reader.
+//! - [`View::Words`] has only words and single spaces, so punctuation or a line break between two words makes
+//!   no difference;
+//! - [`View::Sentences`] adds ` | ` at the start of each sentence and line: for commands to the reader.
 //!
-//! Every byte of a view is mapped to its source, so that people are shown the text as it was written.
+//! Every byte of a view is mapped to its source, so people see the text as it was written.
 
 use std::ops::Range;
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
-/// Lower-case letters that are hard to distinguish from Latin ones at a glance: Cyrillic, Greek and Armenian letters,
-/// and some of the phonetic alphabet. Typographic quotation marks are included, because patterns use only one kind.
+/// Lower-case letters that are hard to distinguish from Latin ones at a glance: Cyrillic, Greek and Armenian
+/// letters, and some of the phonetic alphabet. Typographic quotation marks are included, because patterns use
+/// only one kind.
 const LOOK_ALIKES: &[(&str, char)] = &[
     ("аαɑ", 'a'),
     ("ьв", 'b'),
@@ -50,7 +50,7 @@ const LOOK_ALIKES: &[(&str, char)] = &[
     ("“”″", '"'),
 ];
 
-/// Returns true when a character has no visible form.
+/// Returns `true` if a character has no visible form.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(
         u32::from(c),
@@ -60,7 +60,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Returns the Latin letter that a letter of another alphabet resembles; `None` when it resembles none.
+/// Returns the Latin letter that a letter of another alphabet resembles, if any.
 pub(crate) fn look_alike(c: char) -> Option<char> {
     if c.is_ascii() && c != '`' {
         return None;
@@ -68,12 +68,12 @@ pub(crate) fn look_alike(c: char) -> Option<char> {
     LOOK_ALIKES.iter().find(|(from, _)| from.contains(c)).map(|(_, to)| *to)
 }
 
-/// Folds a text to the spelling in which patterns are written. Folding is idempotent.
+/// Folds text to the spelling in which patterns are written. Folding is idempotent.
 pub fn fold_text(text: &str) -> String {
     FoldedViews::new(text).plain.text
 }
 
-/// View of a folded text that a pattern is matched against.
+/// View of a folded text that a pattern matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     Plain,
@@ -81,7 +81,7 @@ pub(crate) enum View {
     Sentences,
 }
 
-/// Folded text with the source of each of its bytes, which is the offset of the original character.
+/// A folded text, with the offset of the original character for each of its bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Folded {
     pub(crate) text: String,
@@ -94,8 +94,8 @@ impl Folded {
         self.sources.extend(std::iter::repeat_n(from, c.len_utf8()));
     }
 
-    /// Returns the range in the original text that a match in the folded text comes from. The range may end within a
-    /// character; [`crate::Reason`] widens it.
+    /// Returns the range of the original text that a match in the folded text comes from. The range may end
+    /// within a character; [`crate::Reason`] widens it.
     pub(crate) fn source_range(&self, at: Range<usize>) -> Range<usize> {
         let start = self.sources.get(at.start).copied().unwrap_or_default();
         let last = at.end.checked_sub(1).and_then(|last| self.sources.get(last)).copied().unwrap_or(start);
@@ -103,7 +103,7 @@ impl Folded {
     }
 }
 
-/// The three views of one folded text.
+/// Three views of one folded text.
 #[derive(Debug, Default)]
 pub(crate) struct FoldedViews {
     pub(crate) plain: Folded,
@@ -134,7 +134,7 @@ impl FoldedViews {
         }
     }
 
-    /// Returns the number of bytes that patterns match.
+    /// Returns the number of bytes that patterns search.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         [&self.plain, &self.words, &self.sentences].map(|folded| folded.text.len()).iter().sum()
@@ -159,7 +159,7 @@ impl FoldedViews {
                 continue;
             }
             let next = characters.peek().map(|(_, next)| *next);
-            // Dropping an apostrophe within a word saves patterns a second spelling of "don't".
+            // Dropping an apostrophe within a word saves a second spelling of "don't" in the patterns.
             if c == '\'' && in_word && next.is_some_and(char::is_alphanumeric) {
                 continue;
             }
@@ -180,7 +180,7 @@ impl FoldedViews {
     }
 }
 
-/// Folds one character, which may result in no character, the same character, or a few plain characters.
+/// Folds one character to none, itself, or a few plain characters.
 fn fold_char(c: char, push: &mut impl FnMut(char)) {
     if c.is_ascii() {
         match c {
@@ -260,7 +260,7 @@ mod tests {
 
         #[test]
         fn the_views_grow_linearly_with_the_text(text in any::<String>()) {
-            // U+FDFA expands to 18 characters, the most of any; no expansion is longer in relation to its
+            // U+FDFA expands to 18 characters, the most of any. No expansion is longer in proportion to its
             // bytes.
             prop_assert!(FoldedViews::new(&text).bytes() <= 8 + 40 * text.len());
         }

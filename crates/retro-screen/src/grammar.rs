@@ -1,8 +1,8 @@
-//! Checks whether a sentence is a rule about code, so that it may be the title of a rule that agents are shown.
+//! Checks that a sentence is a rule about code, so it may be the title of a rule that agents are shown.
 //!
-//! The screen rejects texts that are hostile; the grammar accepts only titles of one form: one sentence on
-//! one line that tells the reader to do or to avoid something, about software or its development. Everything
-//! else is refused, even if harmless, because a rule that is not an instruction about code is useless.
+//! The screen rejects hostile text; the grammar accepts only one form of title: one sentence on one line that
+//! tells the reader to do or to avoid something, about software or its development. Everything else is
+//! refused, even if harmless, because a rule that is not an instruction about code is useless.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -14,10 +14,10 @@ use crate::folded::{FoldedViews, fold_text, is_invisible};
 use crate::reason::Strength;
 use crate::{Screening, screen_text};
 
-/// Maximum number of characters in the title of a rule, the same as for any memory.
+/// Maximum length of a rule's title, in characters: the same as for any memory.
 pub const RULE_CHARS_MAX: usize = 240;
 
-/// Minimum number of words of a rule; a shorter text says nothing useful.
+/// Minimum number of words in a rule. Shorter text says nothing useful.
 const WORDS_MIN: usize = 2;
 
 /// Reason why a sentence may not be shown as a rule.
@@ -25,35 +25,36 @@ const WORDS_MIN: usize = 2;
 pub enum NotARule {
     /// The text is empty.
     Empty,
-    /// The text is longer than [`RULE_CHARS_MAX`]. It has this many characters, counted up to ten times that bound.
+    /// The text is longer than [`RULE_CHARS_MAX`]. Contains its length in characters, counted up to ten times
+    /// that bound.
     TooLong(usize),
     /// The text has a line break, a control character or an invisible character.
     NotOneLine,
-    /// The text is more than one sentence, a question, or a lead-in that ends with a colon.
+    /// The text is several sentences, a question, or a lead-in that ends with a colon.
     NotOneSentence,
     /// The text contains a URL, a host name or an e-mail address.
     Address,
-    /// The text contains a command line; only naming a tool is allowed.
+    /// The text contains a command line. A rule may only name a tool.
     Command,
-    /// The text contains markup that could end the block in which rules are shown, or that has an effect when it is
+    /// The text contains markup that could end the block in which rules are shown, or that acts when it is
     /// rendered.
     Markup,
-    /// The text addresses a model or an agent, or is about its instructions.
+    /// The text addresses a model or an agent, or refers to its instructions.
     SpeaksToModel,
-    /// The text asks to reveal or send something, or to keep something from people.
+    /// The text asks to reveal or send something, or to hide something from people.
     Reveals,
     /// The text asks to switch off a protection.
     WeakensSecurity,
     /// The text is not an instruction to do or to avoid something.
     NotImperative,
-    /// The text is too short, or nothing in it is about code, tests, documentation, commits or review.
+    /// The text is too short, or nothing in it refers to code, tests, documentation, commits or review.
     NotAboutCode,
-    /// The screen classifies the text as hostile, for the reason with this code.
+    /// The screen classifies the text as hostile, for a reason with this code.
     Hostile(&'static str),
 }
 
 impl NotARule {
-    /// Returns the code under which the reason is stored. Codes never change.
+    /// Returns the code under which the reason is stored, which never changes.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -101,7 +102,7 @@ impl fmt::Display for NotARule {
 
 impl std::error::Error for NotARule {}
 
-/// Checks that `title` may be shown as a rule. Fails with the first reason why it may not.
+/// Checks that `title` may be shown as a rule. Fails with the first reason against it.
 pub fn validate_rule_title(title: &str) -> Result<(), NotARule> {
     let chars = title.chars().take(10 * RULE_CHARS_MAX).count();
     if title.trim().is_empty() {
@@ -136,8 +137,8 @@ pub fn validate_rule_title(title: &str) -> Result<(), NotARule> {
     }
 }
 
-/// Patterns that no rule may match, in the order in which they are reported. The flag is true when a sentence that
-/// forbids the matched thing may still be a rule, such as "Never log secrets".
+/// Patterns that no rule may match, in the order in which they are reported. The flag is `true` if a sentence
+/// that forbids the matched thing may still be a rule, such as "Never log secrets".
 const REFUSED: &[(NotARule, bool, &str)] = &[
     (
         NotARule::Address,
@@ -176,8 +177,8 @@ static REFUSALS: LazyLock<RegexSet> = LazyLock::new(|| {
     patterns.expect("constant patterns compile")
 });
 
-/// Matches a sentence that forbids something. `FORBIDS_TO_FORGET` excludes phrases such as "never forget to …", which
-/// demand it.
+/// Matches sentences that forbid something. `FORBIDS_TO_FORGET` excludes phrases such as "never forget to …",
+/// which demand it.
 static FORBIDS: LazyLock<Regex> = LazyLock::new(|| {
     compile_regex(
         r"(?:^|, |: )(?:please )?(?:never|do not|don't|avoid|stop) |\b(?:must|should|shall|may|can)(?: not|n't| never) |\bmustn't |\bshouldn't |\bcannot |\binstead of ",
@@ -198,24 +199,24 @@ fn check_refusals(plain: &str) -> Result<(), NotARule> {
     }
 }
 
-/// Returns true when the text is a single sentence and not a question.
+/// Returns `true` if the text is a single sentence and not a question.
 fn is_one_sentence(title: &str) -> bool {
     !ENDS_WITHIN.is_match(title) && !title.trim_end().ends_with(['?', ':'])
 }
 
-/// Matches the abbreviations whose full stop does not end a sentence.
+/// Matches abbreviations whose full stop does not end a sentence.
 static ABBREVIATED: LazyLock<Regex> =
     LazyLock::new(|| compile_regex(r"\b(?:e\.g\.|i\.e\.|etc\.|vs\.|incl\.|resp\.|cf\.),?"));
 
-/// Matches code in backticks. It is replaced before sentences are counted, because its punctuation does not end a
-/// sentence.
+/// Matches code in backticks, which is replaced before sentences are counted, because its punctuation does
+/// not end a sentence.
 static CODE_SPAN: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"`[^`]*`"));
 
 static ENDS_WITHIN: LazyLock<Regex> =
     LazyLock::new(|| compile_regex(r"[^.\s]{2}[.]\s+\S|[?!]\s+\S|[.]{3,}\s*\S"));
 
-/// Verbs with which a rule may begin. The list is closed, because a sentence that begins with another word may be
-/// anything.
+/// Verbs that a rule may begin with. The list is closed, because a sentence that begins with any other word
+/// may be anything.
 pub(crate) const RULE_VERBS: &str = "abstract|add|audit|adhere|adopt|align|allocate|allow|always|annotate|apply|assert|assign|attach|authenticate|avoid|await|base|batch|be|bind|bound|break|build|bump|bundle|cache|call|cancel|cap|capitali[sz]e|capture|carefully|catch|centrali[sz]e|check|choose|clarify|clean|clear|clone|close|combine|comment|commit|compare|compile|compose|compute|configure|confirm|consider|consolidate|construct|convert|copy|cover|create|debounce|declare|decouple|dedicate|deduplicate|default|defer|define|delegate|delete|deprecate|derive|describe|design|detect|disable|discard|dispose|distinguish|do|document|dont|drop|eliminate|embed|emit|enable|encapsulate|encode|enforce|ensure|escape|establish|evaluate|examine|exclude|explain|explicitly|export|expose|express|extend|externali[sz]e|extract|factor|fail|favou?r|fetch|filter|fix|flag|flatten|flush|follow|format|free|freeze|gate|generate|give|group|guard|guarantee|handle|hide|hoist|honou?r|identify|implement|import|improve|include|indent|index|inherit|initiali[sz]e|inject|inline|insert|inspect|install|instrument|introduce|invalidate|invert|invoke|isolate|iterate|justify|keep|label|lazily|leave|leverage|limit|link|lint|list|load|locali[sz]e|lock|log|lowercase|maintain|make|manage|map|mark|match|measure|memoi[sz]e|mention|merge|minimi[sz]e|mock|model|move|name|narrow|nest|never|normali[sz]e|note|offload|omit|only|open|optimi[sz]e|order|organi[sz]e|override|pad|paginate|parallelize|parameteri[sz]e|parse|pass|perform|persist|pin|place|plan|please|pre ?allocate|precompute|prefer|prefix|preserve|prevent|print|prioriti[sz]e|propagate|protect|provide|publish|pull|push|put|qualify|quote|raise|read|rebase|record|reduce|refactor|reference|register|reject|release|rely|remember|remove|rename|render|reorder|replace|report|reproduce|require|reserve|reset|resolve|respect|restrict|rethrow|retry|return|reuse|revert|review|rewrite|round|run|sanitize|scope|secure|select|separate|serialize|set|share|short ?circuit|show|simplify|skip|snapshot|sort|specify|split|squash|stage|standardi[sz]e|start|state|stop|store|stream|structure|strip|strive|stub|subscribe|suffix|support|surround|switch|synchroni[sz]e|tag|take|target|test|throw|thread|throttle|tie|time|track|translate|treat|trim|truncate|try|turn|type|uncomment|understand|unify|unregister|unwrap|update|upgrade|use|utili[sz]e|validate|verify|version|wait|warn|watch|weigh|whitelist|wire|wrap|write|yield";
 
 static IMPERATIVE: LazyLock<Regex> = LazyLock::new(|| {
@@ -225,12 +226,12 @@ static IMPERATIVE: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
-/// Terms of software development. A rule contains at least one of them or an identifier.
+/// Software terms. A rule contains at least one of them, or an identifier.
 pub(crate) const SOFTWARE_TERMS: &str = "abstractions?|algorithms?|complexity|delays?|graphs?|telemetry|traversals?|accessors?|aliases|alias|allocations?|annotations?|apis?|args?|arguments?|arrays?|assertions?|asserts?|async|attributes?|await|backend|backwards?|benchmarks?|bindings?|booleans?|boilerplate|branch(?:es)?|breaking|buffers?|bugs?|builders?|builds?|bytes?|cach(?:e|es|ing)|callbacks?|callers?|calls?|casts?|casting|catch|changelogs?|changes?|channels?|characters?|checks?|ci|cli|class(?:es)?|clients?|closures?|code|codebase|codepaths?|collections?|columns?|comments?|commits?|committing|compat[a-z]*|compilers?|compilation|components?|concurren(?:t|cy)|conditions?|conditionals?|configs?|configurations?|connections?|constants?|constructors?|containers?|contexts?|contracts?|controllers?|conventions?|coroutines?|coverage|crates?|css|data|databases?|dates?|deadlocks?|debug[a-z]*|declarations?|decorators?|defaults?|definitions?|dependenc(?:y|ies)|deploy[a-z]*|deprecat[a-z]*|diffs?|director(?:y|ies)|docs?|docstrings?|documentation|dom|drivers?|duplicat(?:e|es|ed|ion)|dtos?|encodings?|endpoints?|entit(?:y|ies)|enums?|env|environment|equality|errors?|events?|examples?|exceptions?|exports?|expressions?|extensions?|factor(?:y|ies)|features?|fields?|files?|filenames?|filters?|fixtures?|flags?|flaky|floats?|folders?|formats?|formatting|frameworks?|frontend|functions?|generics?|getters?|git|goroutines?|guards?|handlers?|handling|hardcod[a-z]*|hash(?:es)?|headers?|hooks?|html|http|identifiers?|ids?|immutab[a-z]*|implementations?|imports?|indent[a-z]*|index(?:es)?|inheritance|initiali[sz][a-z]*|injection|inputs?|instances?|integers?|interfaces?|intervals?|invariants?|iterat[a-z]*|jobs?|json|keys?|keywords?|lambdas?|layers?|layouts?|librar(?:y|ies)|lifecycles?|lifetimes?|lines?|lint[a-z]*|linters?|lists?|literals?|locks?|locking|logs?|logger|logging|logic|loops?|macros?|mappings?|maps?|memory|merge|messages?|metadata|methods?|metrics?|middlewares?|migrations?|mocks?|mocking|models?|modules?|mutab[a-z]*|mutex(?:es)?|names?|namespaces?|naming|nodes?|null|nullable|nulls|objects?|operations?|operators?|optimi[sz]ations?|options?|orms?|outputs?|overflows?|overrides?|packages?|pagination|panics?|parameters?|params?|parsers?|parsing|paths?|patterns?|payloads?|performance|permissions?|pipelines?|platforms?|plugins?|pointers?|polic(?:y|ies)|ports?|prefix(?:es)?|primitives?|private|process(?:es)?|production|promises?|properties|property|props?|protocols?|prs?|pull|quer(?:y|ies)|queues?|race|readability|readme|records?|refactor[a-z]*|references?|regex(?:es)?|registr(?:y|ies)|releases?|renders?|rendering|repo|repository|requests?|resources?|responses?|retries|retry|return|returns|reviews?|reviewers?|routers?|routes?|rows?|runtime|scal[a-z]*|schemas?|scopes?|scripts?|secrets?|security|serial[a-z]*|servers?|services?|sessions?|setters?|settings?|signatures?|singletons?|slices?|snapshots?|sockets?|source|spans?|specs?|sql|state|statements?|static|storage|streams?|strings?|structs?|style|styles|styling|suffix(?:es)?|switch|symbols?|sync|syntax|tables?|tags?|tasks?|templates?|tests?|testing|threads?|timeouts?|timestamps?|todos?|tokens?|tools?|tracing|traits?|transactions?|types?|typing|ui|unicode|units?|unsafe|urls?|utf|validation|validators?|values?|variables?|variants?|vectors?|version[a-z]*|views?|visibility|warnings?|whitespace|widgets?|wildcards?|workflows?|wrappers?|xml|yaml";
 
 static ABOUT_CODE: LazyLock<Regex> = LazyLock::new(|| compile_regex(&format!(r"\b(?:{SOFTWARE_TERMS})\b")));
 
-/// Matches a name in code: a text in backticks, a call, a path, or words joined as in identifiers.
+/// Matches a name in code: text in backticks, a call, a path, or words joined as in identifiers.
 static IDENTIFIER: LazyLock<Regex> = LazyLock::new(|| {
     compile_regex(
         r"`[^`]+`|\b\w+\(\)|[a-z0-9]_[a-z0-9]|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z0-9]+[A-Z]\w*|\w::\w|\b\w+\.(?:rs|py|js|ts|tsx|go|java|kt|c|cc|cpp|h|rb|php|md|toml|json|ya?ml|sh|sql)\b",

@@ -1,5 +1,5 @@
-//! Finds text that people do not see: invisible characters, words that mix alphabets, HTML comments and encoded
-//! text.
+//! Finds text that people do not see: invisible characters, words that mix alphabets, HTML comments and
+//! encoded text.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use std::sync::LazyLock;
 use crate::folded::{is_invisible, look_alike};
 use crate::reason::{Code, Reason};
 
-/// Minimum number of words that make an HTML comment prose. Markers of bots, such as `<!-- suggestion_start -->`,
+/// Minimum number of words that make an HTML comment prose. Bot markers such as `<!-- suggestion_start -->`
 /// have fewer.
 const PROSE_WORDS_MIN: usize = 4;
 
-/// Minimum length of Base64 that is decoded, in characters. A shorter one contains no sentence, and any long word
-/// looks like Base64.
+/// Minimum length of Base64 to decode, in characters. Shorter Base64 contains no sentence, and any long word
+/// looks like it.
 const BASE64_CHARS_MIN: usize = 24;
 
-/// Maximum number of places in one text that are examined for each kind of hiding; an attack that needs more would be
-/// conspicuous.
+/// Maximum number of places in a text that are examined for each kind of hiding. An attack that needs more
+/// would be conspicuous.
 const CONCEALED_MAX: usize = 64;
 
-/// First character of the emoji of a regional flag. Tag characters (U+E0000 to U+E007F) follow it, which have no
+/// First character of a regional flag emoji. The tag characters (U+E0000 to U+E007F) that follow it have no
 /// other honest use.
 const BLACK_FLAG: char = '\u{1F3F4}';
 
@@ -49,7 +49,7 @@ pub(crate) fn find_hidden_text(text: &str) -> Vec<Reason> {
     found
 }
 
-/// Text that was hidden from people within another text, in decoded form.
+/// Text hidden from people within another text, in decoded form.
 pub(crate) struct ConcealedText {
     pub(crate) text: String,
     range: Range<usize>,
@@ -83,11 +83,12 @@ fn find_hidden_characters(text: &str) -> Option<Reason> {
         selectors =
             if matches!(u32::from(c), 0xFE00..=0xFE0F | 0xE0100..=0xE01EF) { selectors + 1 } else { 0 };
         let hides = match u32::from(c) {
-            // These characters reorder the displayed text, so that readers see a different text.
+            // These characters reorder the displayed text, so readers see a different text.
             0x202A..=0x202E | 0x2066..=0x2069 => true,
             0xE0000..=0xE007F => before != Some(BLACK_FLAG),
             0xFE00..=0xFE0F | 0xE0100..=0xE01EF => selectors > 2,
-            // Invisible characters join emoji, which is honest, and split Latin words, which is not.
+            // Invisible characters between emoji join them, which is honest; within Latin words they split
+            // them.
             _ if is_invisible(c) => is_latin(before) && is_latin(after),
             _ => false,
         };
@@ -95,7 +96,7 @@ fn find_hidden_characters(text: &str) -> Option<Reason> {
             let end = text[at..].find(|c| !is_invisible(c)).map_or(text.len(), |visible| at + visible);
             return Some(Reason::new_sure(Code::HiddenCharacters, text, at..end));
         }
-        // The tag characters of a flag all follow the same base character.
+        // All tag characters of a flag are judged by the black flag at its start.
         if !matches!(u32::from(c), 0xE0000..=0xE007F) {
             before = Some(c);
         }
@@ -107,7 +108,7 @@ fn is_latin(c: Option<char>) -> bool {
     c.is_some_and(|c| c.is_ascii_alphanumeric())
 }
 
-/// Finds a word that mixes Latin letters with look-alikes of another alphabet. Formulas mix Greek and Latin
+/// Finds a word that mixes Latin letters with look-alikes from another alphabet. Formulas mix Greek and Latin
 /// letters, so at least two Latin letters and four letters in all are required.
 fn find_mixed_scripts(text: &str) -> Option<Reason> {
     let words = text.split(|c: char| !c.is_alphanumeric());
@@ -124,7 +125,7 @@ fn find_mixed_scripts(text: &str) -> Option<Reason> {
         })
 }
 
-/// Returns true for a Greek, Cyrillic or Armenian letter that looks like a Latin one.
+/// Returns `true` for a Greek, Cyrillic or Armenian letter that looks like a Latin one.
 fn is_foreign_letter(c: char) -> bool {
     matches!(u32::from(c), 0x0370..=0x058F)
         && c.to_lowercase().next().and_then(look_alike).is_some_and(|alike| alike.is_ascii_alphabetic())
@@ -138,7 +139,8 @@ fn is_prose(comment: &str) -> bool {
     words.take(PROSE_WORDS_MIN).count() == PROSE_WORDS_MIN
 }
 
-/// Decodes Base64 to text. Returns `None` when it encodes something else or is none, such as a digest or a long name.
+/// Decodes Base64 to text. Returns `None` for other content, or for something that only looks like Base64,
+/// such as a digest or a long name.
 fn decode_base64(blob: &str) -> Option<String> {
     let blob = blob.trim_end_matches('=');
     if blob.len() < BASE64_CHARS_MIN {

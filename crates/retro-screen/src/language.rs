@@ -1,8 +1,9 @@
-//! Finds prose that the patterns cannot read, which is prose in Latin letters without English words.
+//! Finds prose that the patterns cannot read: prose in Latin letters without English words.
 //!
 //! Reviews in Chinese, Russian or Japanese are common and honest and are recognised by their letters; the
-//! screen has the most important patterns for them. Latin letters may belong to any of a thousand languages.
-//! An instruction in a rare one is the cheapest way around the screen, because models read them all.
+//! screen has the most important patterns for them. Latin letters, however, may belong to any of a thousand
+//! languages. An instruction in a rare one is the cheapest way around the screen, because models read them
+//! all.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -10,16 +11,16 @@ use std::sync::LazyLock;
 use crate::grammar;
 use crate::reason::{Code, Reason};
 
-/// Minimum number of words that make a sentence. Headings and lists of names have fewer words, or contain digits and
-/// symbols.
+/// Minimum number of words that make a sentence. Headings and lists of names have fewer words, or contain
+/// digits and symbols.
 const WORDS_MIN: usize = 7;
 
-/// Maximum number of words per English word in a sentence that counts as English; in English prose about every second
-/// word is in the lists.
+/// Maximum number of words per English word in a sentence that counts as English. In English prose, about
+/// every second word is in the lists.
 const WORDS_PER_ENGLISH_MAX: usize = 9;
 
-/// English words: function words, at least one of which nearly every sentence contains, and words that are common in
-/// reviews.
+/// English words: function words, at least one of which is in nearly every sentence, and words that are
+/// common in reviews.
 const ENGLISH: &[&str] = &[
     "the", "a", "an", "and", "or", "but", "not", "no", "is", "are", "was", "be", "been", "it", "its", "this",
     "that", "these", "those", "there", "here", "we", "you", "i", "they", "he", "she", "them", "your", "our",
@@ -40,14 +41,13 @@ const FOREIGN: &[&str] = &[
     "til", "nie", "jest", "ve", "bir",
 ];
 
-/// Terms of software development. They count as English, because a list of nouns is not a sentence in another
-/// language.
+/// Software terms, which count as English because a list of nouns is not a sentence in another language.
 static SOFTWARE_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let words = [grammar::SOFTWARE_TERMS, grammar::RULE_VERBS].into_iter().flat_map(|words| words.split('|'));
     words.map(|word| word.replace("s?", "").replace("(?:", "").replace([')', '(', '?', '*'], "")).collect()
 });
 
-/// Finds the first sentence in a language that the patterns cannot read.
+/// Finds the first line with a sentence in a language that the patterns cannot read.
 pub(crate) fn find_unread_language(text: &str) -> Option<Reason> {
     let mut in_fence = false;
     let mut at = 0;
@@ -70,7 +70,7 @@ fn is_unread(line: &str) -> bool {
     })
 }
 
-/// Returns the number of plain words in a sentence, and how many of them count as English.
+/// Counts the plain words in a sentence, and those of them that count as English.
 fn count_words(sentence: &str) -> (usize, usize) {
     let (mut words, mut english, mut trade, mut foreign) = (0, 0, 0, 0);
     for word in sentence.split_whitespace() {
@@ -92,7 +92,7 @@ fn count_words(sentence: &str) -> (usize, usize) {
     (words, if foreign >= 2 { english } else { english + trade })
 }
 
-/// Returns true when a word is a software term, or ends like an English verb, adverb or noun.
+/// Returns `true` if a word is a software term, or ends like an English verb, adverb or noun.
 fn is_software_word(word: &str) -> bool {
     let ends = ["ing", "ed", "ly", "ness"].iter().any(|ending| word.len() > 5 && word.ends_with(ending));
     ends || SOFTWARE_WORDS.contains(word)

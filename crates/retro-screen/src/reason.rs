@@ -1,27 +1,28 @@
-//! Defines the reasons why a text is quarantined, worded for the person who decides about it.
+//! Reasons why a text is quarantined, worded for the person who decides about it.
 
 use std::ops::Range;
 
-/// Maximum number of characters of the text that an excerpt shows, so that it takes one line of a report.
+/// Maximum length of an excerpt, in characters: one line of a report.
 const EXCERPT_CHARS_MAX: usize = 100;
 
-/// Strength of a reason: whether it makes a text hostile by itself.
+/// Strength of a reason: a sure sign or a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strength {
     /// The reason makes a text hostile by itself.
     Sure,
-    /// The reason is also common in honest texts, so it counts only together with a nearby hint of another kind.
+    /// The reason is also common in honest texts, so it counts only together with a nearby hint of another
+    /// kind.
     Hint,
 }
 
 macro_rules! codes {
-    ($($name:ident $code:literal $says:literal)*) => {
-        /// Kind of a reason. The codes are stored in rows and reports and never change.
+    ($($name:ident $code:literal $description:literal)*) => {
+        /// Kind of a reason. Codes are stored in rows and reports and never change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Code { $(#[doc = $says] $name,)* }
+        pub enum Code { $(#[doc = $description] $name,)* }
 
         impl Code {
-            /// Every code, in the order of the manual.
+            /// All codes, in the order of the manual.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// Returns the code as it is stored.
@@ -30,48 +31,48 @@ macro_rules! codes {
             }
 
             /// Describes the code in one sentence for people.
-            pub fn says(self) -> &'static str {
-                match self { $(Self::$name => $says,)* }
+            pub fn description(self) -> &'static str {
+                match self { $(Self::$name => $description,)* }
             }
         }
     };
 }
 
 codes! {
-    HiddenCharacters "hidden-characters" "Holds characters that cannot be seen, or that change the order in which text is shown."
-    MixedScripts "mixed-scripts" "Holds words that mix alphabets, so that they look like other words."
-    HiddenText "hidden-text" "Holds prose in a place that is not shown to people."
-    EncodedText "encoded-text" "Holds text that is written so that only a machine reads it."
-    UnreadLanguage "unread-language" "Holds a sentence in a language that the screen does not read."
-    OverridesInstructions "overrides-instructions" "Tells its reader to set earlier instructions aside."
-    AssignsRole "assigns-role" "Gives its reader another role, or takes limits away."
-    AddressesModel "addresses-model" "Speaks to a language model or an agent, not to the author of the change."
+    HiddenCharacters "hidden-characters" "Contains characters that are invisible or change the order in which text is displayed."
+    MixedScripts "mixed-scripts" "Contains words that mix alphabets to look like other words."
+    HiddenText "hidden-text" "Contains prose in a place that people do not see."
+    EncodedText "encoded-text" "Contains text that is encoded so that only a machine reads it."
+    UnreadLanguage "unread-language" "Contains a sentence in a language that the screen does not support."
+    OverridesInstructions "overrides-instructions" "Tells its reader to ignore earlier instructions."
+    AssignsRole "assigns-role" "Gives its reader another role or removes limits."
+    AddressesModel "addresses-model" "Addresses a language model or an agent instead of the author of the change."
     FalseAuthority "false-authority" "Claims an authority, a mode or a priority that a review does not have."
     AsksForPrompt "asks-for-prompt" "Asks for the instructions or the prompt of its reader."
-    AsksForSecrets "asks-for-secrets" "Asks for a password, a key or something else that is nobody's business."
-    AsksForPersonalData "asks-for-personal-data" "Asks for what is known about a person."
-    AsksForSecrecy "asks-for-secrecy" "Asks that people not be told."
-    DictatesAnswer "dictates-answer" "Says what an answer must hold, or how it must be written."
-    Errand "errand" "Asks for something done in the world, not in the code."
-    Exfiltrates "exfiltrates" "Sends something to an address outside."
-    CommandToRun "command-to-run" "Holds a command or code that does harm where it is run."
-    ActiveMarkup "active-markup" "Holds markup that acts when it is shown."
-    PlantsMemory "plants-memory" "Wants to be remembered and repeated, whatever the task."
-    WeakensSecurity "weakens-security" "Wants a check, a review or a protection switched off."
-    HarmfulTopic "harmful-topic" "Speaks of doing harm."
-    OffTopic "off-topic" "Speaks of something that is not software."
-    HoldsSecret "holds-secret" "Holds what looks like a credential."
-    TooLong "too-long" "Is longer than what is looked through."
+    AsksForSecrets "asks-for-secrets" "Asks for a password, a key or another secret."
+    AsksForPersonalData "asks-for-personal-data" "Asks for personal data."
+    AsksForSecrecy "asks-for-secrecy" "Asks to keep something from people."
+    DictatesAnswer "dictates-answer" "Dictates what an answer contains or how it is written."
+    Errand "errand" "Asks for an action outside the code."
+    Exfiltrates "exfiltrates" "Sends data to an external address."
+    CommandToRun "command-to-run" "Contains a command or code that does harm when it is run."
+    ActiveMarkup "active-markup" "Contains markup that runs when it is displayed."
+    PlantsMemory "plants-memory" "Asks to be remembered and repeated whatever the task is."
+    WeakensSecurity "weakens-security" "Asks to disable a check, a review or a protection."
+    HarmfulTopic "harmful-topic" "Is about causing harm."
+    OffTopic "off-topic" "Is not about software."
+    HoldsSecret "holds-secret" "Contains what looks like a credential."
+    TooLong "too-long" "Is longer than the screen examines."
 }
 
-/// Reason why the screen suspects a text, with its place.
+/// Reason why the screen suspects a text, with the place in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// Code that identifies the kind of the reason.
+    /// Kind of the reason.
     pub code: Code,
-    /// Whether the reason makes the text hostile by itself or is only a hint.
+    /// `Sure` if the reason alone makes the text hostile, `Hint` otherwise.
     pub strength: Strength,
-    /// Byte range of the suspicious part in the original text; both ends are on character boundaries.
+    /// Byte range of the suspicious part in the original text, with both ends on character boundaries.
     pub range: Range<usize>,
     /// Text of this range on one line, shortened, with invisible characters written like `<U+200B>`.
     pub excerpt: String,
@@ -89,19 +90,19 @@ impl Reason {
         Self::new(code, Strength::Sure, text, at)
     }
 
-    /// Creates the reason for a text that is too long to be screened.
+    /// Creates the reason for a text that is too long to screen.
     pub(crate) fn too_long(text: &str) -> Self {
         Self::new_sure(Code::TooLong, text, 0..text.len())
     }
 
     /// Describes the reason in one sentence for people.
-    pub fn says(&self) -> &'static str {
-        self.code.says()
+    pub fn description(&self) -> &'static str {
+        self.code.description()
     }
 }
 
-/// Formats an excerpt for people. No character in it can be invisible, break the line or change the colours
-/// of a terminal.
+/// Formats an excerpt for people: no character in it is invisible, breaks the line or changes the colours of
+/// a terminal.
 fn format_excerpt(text: &str) -> String {
     let mut shown = String::new();
     for (nth, c) in text.chars().enumerate() {
@@ -134,6 +135,6 @@ mod tests {
     fn codes_are_unique_and_have_a_sentence() {
         let codes: std::collections::BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes.len(), Code::ALL.len());
-        assert!(Code::ALL.iter().all(|code| code.says().ends_with('.')));
+        assert!(Code::ALL.iter().all(|code| code.description().ends_with('.')));
     }
 }

@@ -1,9 +1,9 @@
-//! Defines the patterns of attacks, which are matched against the three views of a text.
+//! Patterns of attacks, which are matched against the three views of a text.
 //!
-//! Each pattern is general: a verb and its object, not a sentence of a known attack. A pattern that also occurs in
-//! honest reviews is only a hint. The tables are grouped by the attacker's goal: [`agent`] addresses the model
-//! itself, [`answer`] dictates its answer, [`world`] asks for actions outside of the code, and [`machine`] contains
-//! commands, addresses, markup and credentials.
+//! Each pattern is general: a verb and its object, not a sentence of a known attack. A pattern that also
+//! occurs in honest reviews is only a hint. The tables are grouped by the attacker's goal: [`agent`]
+//! addresses the model itself, [`answer`] dictates its answer, [`world`] asks for actions outside the code,
+//! and [`machine`] contains commands, addresses, markup and credentials.
 
 mod agent;
 mod answer;
@@ -17,8 +17,9 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::folded::{FoldedViews, View};
 use crate::reason::{Code, Reason, Strength};
 
-/// Pattern with its meaning. In the views `Words` and `Sentences` a text has only words and single spaces. In a
-/// pattern, `{n}` between two words means at most `n` words, and words in capitals are names from [`SHORTHANDS`].
+/// A pattern with its meaning. The views `Words` and `Sentences` contain only words and single spaces. In a
+/// pattern, `{n}` between two words means at most `n` words, and words in capitals are names from
+/// [`SHORTHANDS`].
 pub(crate) struct Signal {
     code: Code,
     strength: Strength,
@@ -34,7 +35,7 @@ const fn hint(code: Code, view: View, pattern: &'static str) -> Signal {
     Signal { code, strength: Strength::Hint, view, pattern }
 }
 
-/// Names of the groups of words that several patterns share, each with its expression.
+/// Names of word groups that several patterns share, each with its expression.
 const SHORTHANDS: &[(&str, &str)] = &[
     (
         "INSTRUCTIONS",
@@ -67,12 +68,13 @@ const SHORTHANDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Maximum number of words that a pattern may skip, so that compiled patterns stay small.
+/// Maximum number of words that a pattern may skip, which keeps compiled patterns small.
 const SKIPPED_WORDS_MAX: usize = 15;
 
-/// Compiled pattern. It matches bytes: folded words are ASCII except in other alphabets, and a class of bytes takes a
-/// hundredth of the memory of a class of characters. Patterns are compiled separately. Most begin with a few literal
-/// words that texts rarely contain, while one automaton for all patterns would have too many states to cache.
+/// A compiled pattern. Matches bytes: folded words are ASCII except in other alphabets, and a class of bytes
+/// takes a hundredth of the memory of a class of characters. Patterns are compiled separately, because most
+/// begin with a few literal words that text rarely contains, while one automaton for all patterns would have
+/// too many states to cache.
 struct Matcher {
     signal: &'static Signal,
     regex: Regex,
@@ -83,7 +85,7 @@ static MATCHERS: LazyLock<Vec<Matcher>> = LazyLock::new(|| {
     tables.into_iter().flatten().map(Matcher::compile).collect()
 });
 
-/// Maximum memory of one compiled pattern, in bytes. It also bounds the work for each byte of a text.
+/// Maximum memory of one compiled pattern, in bytes. Also bounds the work per byte of text.
 const COMPILED_BYTES_MAX: usize = 1024 * 1024;
 
 impl Matcher {
@@ -94,11 +96,11 @@ impl Matcher {
     }
 }
 
-/// Maximum number of matches of one hint that are reported, so that a long text does not produce thousands of
-/// reasons.
+/// Maximum number of reported matches of one hint, so a long text does not produce thousands of reasons.
 const PLACES_MAX: usize = 16;
 
-/// Finds the signals in a text: the first match of each sure sign, and at most [`PLACES_MAX`] matches of each hint.
+/// Finds the signals in a text: the first match of each sure sign, and at most [`PLACES_MAX`] matches of each
+/// hint.
 pub(crate) fn find_signals(text: &str, views: &FoldedViews) -> Vec<Reason> {
     let mut found = Vec::new();
     for Matcher { signal, regex } in MATCHERS.iter() {
@@ -117,7 +119,7 @@ pub(crate) fn find_signals(text: &str, views: &FoldedViews) -> Vec<Reason> {
 /// Expands the shorthands and the gaps between words in a pattern.
 fn expand_pattern(pattern: &str) -> String {
     let mut spelt = pattern.to_owned();
-    // Names are expanded twice, because one may use another.
+    // Expanded twice, because one shorthand may use another.
     for _ in 0..2 {
         for (name, words) in SHORTHANDS {
             spelt = spelt.replace(name, words);
@@ -128,7 +130,7 @@ fn expand_pattern(pattern: &str) -> String {
             spelt = spelt.replace(&format!("{space}{{{most}}}"), &format!("{space}(?:[^ |]+ ){{0,{most}}}"));
         }
     }
-    // Patterns in other alphabets are written normally and folded like the text.
+    // Patterns in other alphabets are written normally, and folded like the text.
     spelt
         .chars()
         .map(|c| if c.is_ascii() { c.to_string() } else { crate::fold_text(&c.to_string()) })

@@ -1,5 +1,7 @@
-//! Measures the bytes that an event occupies permanently: counts runs, purges their inbox rows, and prints the size of
-//! each table with its indexes. `cargo run -p retro-store-postgres --example identities_postgres -- 100000`
+//! Measures the bytes that an event occupies permanently: counts runs, purges their inbox rows, and prints
+//! the size of each table with its indexes.
+//!
+//! Usage: `cargo run -p retro-store-postgres --example identities_postgres -- 100000`
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "the example is run by hand at a terminal")]
 
 use retro_core::count::{Arrival, count_arrivals};
@@ -16,7 +18,7 @@ async fn main() {
     let events: usize = std::env::args().nth(1).map_or(100_000, |argument| argument.parse().unwrap());
     let server = TestPostgres::start().await;
     let store = PostgresStore::open_and_migrate(&server.url()).await.unwrap();
-    // No retrospective opens, so that only the rows of counting are measured.
+    // A threshold that is never reached opens no retrospective, so only the rows of counting are measured.
     let policy = Policy { threshold_runs: u32::MAX, ..Policy::default() };
     let as_of = "2026-11-20T10:00:00Z".parse().unwrap();
     let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, as_of);
@@ -30,7 +32,8 @@ async fn main() {
     print_sizes(&server.url(), events, "inbox purged").await;
 }
 
-/// Builds a run with random-looking ids, as emitters draw them.
+/// Builds a run with random-looking ids, because ids in sorted order would make the indexes smaller than in
+/// practice.
 fn incoming_run(number: usize) -> IncomingRun {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("airline-support").unwrap() };

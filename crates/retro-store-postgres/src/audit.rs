@@ -1,10 +1,11 @@
-//! Stores and lists the audit log of operators' actions.
+//! Appends to and reads the audit log.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_fault::Label;
 use retro_store::{AuditAction, AuditRow, AuditStore, Result};
+use retro_store_sql::audit::AuditSubject;
 use retro_store_sql::{at, format_policy_time};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -20,34 +21,35 @@ impl AuditStore for PostgresStore {
         &self,
         tenant: &Tenant,
         subjects: &[Uuid],
-        deed: AuditAction,
+        action: AuditAction,
         act: &Attribution,
         detail: Option<&str>,
     ) -> Result<()> {
         let mut transaction = self.begin_write().await?;
-        record_dead_letter_actions(&mut transaction, tenant, subjects, deed, act, detail).await?;
-        commit(transaction, Label::NoteCommit).await
+        record_dead_letter_actions(&mut transaction, tenant, subjects, action, act, detail).await?;
+        commit(transaction, Label::AuditCommit).await
     }
 }
 
-/// Records an action on dead letters or batches, with one row for each of them.
+/// Appends one audit row per dead letter for an action.
 pub(crate) async fn record_dead_letter_actions(
     connection: &mut PgConnection,
     tenant: &Tenant,
     subjects: &[Uuid],
-    deed: AuditAction,
+    action: AuditAction,
     act: &Attribution,
     detail: Option<&str>,
 ) -> Result<()> {
     const NOTE: &str = concat!(
-        "INSERT INTO letter_acts (tenant, deed, subject, asked_by, reason, at, detail, acted_ms)
-         SELECT $1, $2, subject, $4, $5, $6, $7, ",
+        "INSERT INTO audit_log (tenant, subject_kind, subject_id, action, requested_by, reason, requested_at, detail,
+             recorded_ms)
+         SELECT $1, 'dead_letter', subject, $2, $4, $5, $6, $7, ",
         now_ms!(),
         " FROM unnest($3::text[]) WITH ORDINALITY AS new (subject, place) ORDER BY place"
     );
     let done = sqlx::query(NOTE)
         .bind(tenant.as_str())
-        .bind(deed.as_str())
+        .bind(action.as_str())
         .bind(map_column(subjects, Uuid::to_string))
         .bind(storable_text(&act.by))
         .bind(storable_text(&act.reason))
@@ -55,70 +57,65 @@ pub(crate) async fn record_dead_letter_actions(
         .bind(detail.map(storable_text))
         .execute(connection)
         .await
-        .on_table("letter_acts")?;
-    at("letter_acts", "one act").check_rows_affected(done.rows_affected(), subjects.len())
+        .on_table("audit_log")?;
+    at("audit_log", "one action").check_rows_affected(done.rows_affected(), subjects.len())
 }
 
-/// Records an action that happens at most once, on a retrospective or on a dead letter whose replay opened a
-/// retrospective.
+/// Appends an action on one subject. The database allows only one row per action on a retrospective, and per
+/// action that opened one.
 pub(crate) async fn record_action(
     connection: &mut PgConnection,
     tenant: &Tenant,
-    deed: AuditAction,
-    subject: Uuid,
+    action: AuditAction,
+    subject: AuditSubject,
     act: &Attribution,
     opened: Option<RetrospectiveId>,
 ) -> Result<()> {
     const APPEND: &str = concat!(
-        "INSERT INTO acts (tenant, deed, subject, asked_by, reason, at, opened, acted_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, ",
+        "INSERT INTO audit_log (tenant, subject_kind, subject_id, action, requested_by, reason, requested_at,
+             opened_retrospective, recorded_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, ",
         now_ms!(),
         ")"
     );
     let done = sqlx::query(APPEND)
         .bind(tenant.as_str())
-        .bind(deed.as_str())
-        .bind(subject.to_string())
+        .bind(subject.kind())
+        .bind(subject.id())
+        .bind(action.as_str())
         .bind(storable_text(&act.by))
         .bind(storable_text(&act.reason))
         .bind(format_policy_time(act.at))
         .bind(opened.map(|id| id.to_string()))
         .execute(connection)
         .await
-        .on_table("acts")?;
-    at("acts", subject).check_rows_affected(done.rows_affected(), 1)
+        .on_table("audit_log")?;
+    at("audit_log", subject.id()).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Row of `acts` or `letter_acts`: action, person, reason, policy timestamp, id of the opened retrospective, and
-/// detail.
+/// Row of `audit_log`: action, operator, reason, policy time, id of the opened retrospective and detail.
 type Row = (String, String, String, String, Option<String>, Option<String>);
 
-/// Lists a tenant's actions on one subject, oldest first.
+/// Lists the audit rows of a subject, oldest first.
 pub(crate) async fn list_actions(
     connection: &mut PgConnection,
     tenant: &Tenant,
     subject: Uuid,
 ) -> Result<Vec<AuditRow>> {
-    // The two tables number their rows separately, so equal times are ordered by table first.
     const LOAD: &str = "
-        SELECT deed, asked_by, reason, at, opened, detail FROM (
-            SELECT deed, asked_by, reason, at, opened, NULL AS detail, acted_ms, 0 AS home, sequence
-            FROM acts WHERE tenant = $1 AND subject = $2
-            UNION ALL
-            SELECT deed, asked_by, reason, at, NULL, detail, acted_ms, 1, sequence
-            FROM letter_acts WHERE tenant = $1 AND subject = $2
-        ) AS done ORDER BY acted_ms, home, sequence";
+        SELECT action, requested_by, reason, requested_at, opened_retrospective, detail FROM audit_log
+        WHERE tenant = $1 AND subject_id = $2 ORDER BY recorded_ms, sequence";
     let rows: Vec<Row> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
         .bind(subject.to_string())
         .fetch_all(connection)
         .await
-        .on_table("acts")?;
-    let place = at("acts", subject);
-    let row = |(deed, by, reason, moment, opened, detail): Row| {
+        .on_table("audit_log")?;
+    let place = at("audit_log", subject);
+    let row = |(action, by, reason, moment, opened, detail): Row| {
         let act = Attribution { by, reason, at: place.parse(&moment)? };
         let opened = opened.map(|id| place.parse(&id)).transpose()?;
-        Ok(AuditRow { deed: place.parse_enum(&deed)?, act, opened, detail })
+        Ok(AuditRow { action: place.parse_enum(&action)?, act, opened_retrospective: opened, detail })
     };
     rows.into_iter().map(row).collect()
 }

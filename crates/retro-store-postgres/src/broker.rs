@@ -1,4 +1,4 @@
-//! Stores the state of the broker's streams.
+//! Implements the port of the stream checks.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
@@ -43,16 +43,16 @@ impl BrokerStore for PostgresStore {
     ) -> Result<()> {
         let mut transaction = self.begin_write().await?;
         store_pending(&mut transaction, stream, number, waiting).await?;
-        commit(transaction, Label::NameWaitingCommit).await
+        commit(transaction, Label::StreamPendingCommit).await
     }
 
     async fn begin_reconciliation(&self, stream: &str, number: u64, pause_ms: u64) -> Result<Option<u64>> {
         const BEGIN: &str = concat!(
-            "UPDATE streams SET compared_ms = ",
+            "UPDATE streams SET reconciled_ms = ",
             now_ms!(),
-            " WHERE stream = $1 AND number = $2 AND compared_ms <= ",
+            " WHERE stream = $1 AND incarnation = $2 AND reconciled_ms <= ",
             now_ms!(),
-            " - $3 RETURNING checked_to"
+            " - $3 RETURNING reconciled_to"
         );
         let mut transaction = self.begin_write().await?;
         let checked: Option<i64> = sqlx::query_scalar(BEGIN)
@@ -62,13 +62,13 @@ impl BrokerStore for PostgresStore {
             .fetch_optional(&mut *transaction)
             .await
             .on_table("streams")?;
-        commit(transaction, Label::CompareCommit).await?;
+        commit(transaction, Label::ReconcileBeginCommit).await?;
         checked.map(|checked| at("streams", stream).parse_unsigned(checked)).transpose()
     }
 
     async fn record_reconciled(&self, stream: &str, number: u64, to: u64) -> Result<()> {
         const CHECKED: &str = "
-            UPDATE streams SET checked_to = greatest(checked_to, $3) WHERE stream = $1 AND number = $2";
+            UPDATE streams SET reconciled_to = greatest(reconciled_to, $3) WHERE stream = $1 AND incarnation = $2";
         let mut transaction = self.begin_write().await?;
         sqlx::query(CHECKED)
             .bind(stream)
@@ -77,24 +77,24 @@ impl BrokerStore for PostgresStore {
             .execute(&mut *transaction)
             .await
             .on_table("streams")?;
-        commit(transaction, Label::CheckedCommit).await
+        commit(transaction, Label::ReconcileCommit).await
     }
 
     async fn find_dead_lettered(
         &self,
         consumer: &str,
         stream: &str,
-        asked: &[(u64, String)],
+        requested: &[(u64, String)],
     ) -> Result<Vec<u64>> {
         const FIND: &str = "
-            SELECT DISTINCT letters.sequence FROM unnest($3::bigint[], $4::text[]) AS asked (sequence, sha256)
-            JOIN dead_letters AS letters ON letters.stream = $2 AND letters.sequence = asked.sequence
-                AND letters.consumer = $1 AND letters.payload_sha256 = asked.sha256";
+            SELECT DISTINCT stored.sequence FROM unnest($3::bigint[], $4::text[]) AS requested (sequence, sha256)
+            JOIN dead_letters AS stored ON stored.stream = $2 AND stored.sequence = requested.sequence
+                AND stored.consumer = $1 AND stored.payload_sha256 = requested.sha256";
         let rows: Vec<i64> = sqlx::query_scalar(FIND)
             .bind(consumer)
             .bind(stream)
-            .bind(map_column(asked, |(position, _)| to_i64(*position)))
-            .bind(map_column(asked, |(_, sha256)| sha256.as_str()))
+            .bind(map_column(requested, |(position, _)| to_i64(*position)))
+            .bind(map_column(requested, |(_, sha256)| sha256.as_str()))
             .fetch_all(self.reader())
             .await
             .on_table("dead_letters")?;
@@ -103,21 +103,21 @@ impl BrokerStore for PostgresStore {
             .collect()
     }
 
-    async fn find_ended_replays(&self, asked: &[ReplayId]) -> Result<Vec<ReplayId>> {
+    async fn find_ended_replays(&self, requested: &[ReplayId]) -> Result<Vec<ReplayId>> {
         const ENDED: &str = "SELECT id FROM replays WHERE outcome IS NOT NULL AND id = ANY($1::text[])";
-        let asked = map_column(asked, ToString::to_string);
+        let requested = map_column(requested, ToString::to_string);
         let ids: Vec<String> =
-            sqlx::query_scalar(ENDED).bind(asked).fetch_all(self.reader()).await.on_table("replays")?;
+            sqlx::query_scalar(ENDED).bind(requested).fetch_all(self.reader()).await.on_table("replays")?;
         ids.iter().map(|id| at("replays.id", id).parse(id)).collect()
     }
 
     async fn list_losses(&self) -> Result<Vec<Loss>> {
-        let mut reader = self.reader().acquire().await.on_table("losses")?;
+        let mut reader = self.reader().acquire().await.on_table("stream_losses")?;
         losses::load_open_losses(&mut reader).await
     }
 
     async fn list_closed_losses(&self) -> Result<Vec<ClosedLoss>> {
-        let mut reader = self.reader().acquire().await.on_table("losses")?;
+        let mut reader = self.reader().acquire().await.on_table("stream_losses")?;
         losses::load_closed_losses(&mut reader).await
     }
 
@@ -126,7 +126,7 @@ impl BrokerStore for PostgresStore {
     }
 }
 
-/// Stores the pending messages of a stream, unless the stream has ended or may have been replaced.
+/// Stores pending messages of a stream unless the stream has ended or is suspected to have been replaced.
 pub(crate) async fn store_pending(
     connection: &mut PgConnection,
     stream: &str,
@@ -134,11 +134,11 @@ pub(crate) async fn store_pending(
     waiting: &[(u64, WaitingMessage)],
 ) -> Result<()> {
     const NAME: &str = "
-        INSERT INTO waiting (stream, number, sequence, message)
+        INSERT INTO stream_pending (stream, incarnation, sequence, message)
         SELECT $1, $2, sequence, message FROM unnest($3::bigint[], $4::text[]) AS new (sequence, message)
         WHERE EXISTS (
-            SELECT 1 FROM streams WHERE stream = $1 AND number = $2 AND ended_ms IS NULL AND suspected_ms IS NULL)
-        ON CONFLICT (stream, number, sequence) DO NOTHING";
+            SELECT 1 FROM streams WHERE stream = $1 AND incarnation = $2 AND ended_ms IS NULL AND suspected_ms IS NULL)
+        ON CONFLICT (stream, incarnation, sequence) DO NOTHING";
     sqlx::query(NAME)
         .bind(stream)
         .bind(to_i64(number))
@@ -146,11 +146,11 @@ pub(crate) async fn store_pending(
         .bind(map_column(waiting, |(_, message)| to_json(message)))
         .execute(connection)
         .await
-        .on_table("waiting")?;
+        .on_table("stream_pending")?;
     Ok(())
 }
 
-/// Returns for each message whether all of its consumers have handled its event.
+/// Returns `true` for each message whose event was handled by all of its consumers, in input order.
 pub(crate) async fn handled_events<'a>(
     connection: &mut PgConnection,
     messages: impl Iterator<Item = &'a WaitingMessage>,
@@ -163,24 +163,24 @@ pub(crate) async fn handled_events<'a>(
     Ok(inbox_check.into_handled())
 }
 
-/// Stores losses. Losses that were recorded before stay unchanged.
+/// Stores losses. Does not change losses that are already stored.
 pub(crate) async fn store_losses(connection: &mut PgConnection, lost: &[Loss]) -> Result<()> {
     const STORE: &str = "
-        INSERT INTO losses (stream, number, first_sequence, last_sequence, message)
+        INSERT INTO stream_losses (stream, incarnation, first_sequence, last_sequence, message)
         SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[])
-        ON CONFLICT (stream, number, first_sequence) DO NOTHING";
+        ON CONFLICT (stream, incarnation, first_sequence) DO NOTHING";
     if lost.is_empty() {
         return Ok(());
     }
     sqlx::query(STORE)
         .bind(map_column(lost, |loss| loss.stream.as_str()))
-        .bind(map_column(lost, |loss| to_i64(loss.number)))
+        .bind(map_column(lost, |loss| to_i64(loss.incarnation)))
         .bind(map_column(lost, |loss| to_i64(*loss.positions.start())))
         .bind(map_column(lost, |loss| to_i64(*loss.positions.end())))
         .bind(map_column(lost, |loss| loss.message.as_ref().map(to_json)))
         .execute(connection)
         .await
-        .on_table("losses")?;
+        .on_table("stream_losses")?;
     Ok(())
 }
 

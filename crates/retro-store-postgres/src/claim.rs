@@ -1,4 +1,4 @@
-//! Claims investigations with a lease and a token, and loads everything that the worker needs.
+//! Claims investigations under fenced leases, and loads the data of a claim.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use sqlx::PgConnection;
 use crate::convert::{OnTable, storable_text};
 use crate::{investigate, memory, now_ms, outcome, retrospective, run};
 
-/// SQL clause that selects free investigations, which are due, not paused, not leased and not cancelled.
+/// SQL clause that selects claimable investigations: due, and neither paused, leased nor cancelled.
 macro_rules! free {
     () => {
         concat!(
@@ -32,17 +32,19 @@ macro_rules! free {
 
 pub(crate) use free;
 
-/// Query that counts the investigations that can be claimed.
+/// SQL query for the number of claimable investigations.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
-/// Claims the oldest free investigation for `lease_s` seconds. Returns `None` when there is none. Skips an
-/// investigation that another worker is claiming at this moment. If that worker disconnects without a commit, the
-/// investigation can be claimed again.
+/// Claims the oldest claimable investigation for `lease_s` seconds. Returns `None` if there is none. Skips an
+/// investigation that another worker is claiming; if that worker disconnects without a commit, the
+/// investigation is claimable again.
 pub(crate) async fn claim_next(
     connection: &mut PgConnection,
     worker: &str,
     lease_s: i64,
 ) -> Result<Option<ClaimRecord>> {
+    // MATERIALIZED keeps the planner from evaluating the locking query more than once, which would lock
+    // several investigations.
     const TAKE: &str = concat!(
         "WITH free AS MATERIALIZED (SELECT one.tenant, one.retrospective, one.number,
              one.lease_ms IS NOT NULL AS taken_over ",
@@ -63,7 +65,7 @@ pub(crate) async fn claim_next(
     take.fetch_optional(connection).await.on_table("investigations")
 }
 
-/// Loads the data that a worker needs for an investigation that it has claimed.
+/// Loads the data of a claimed investigation.
 pub(crate) async fn load_claim(connection: &mut PgConnection, record: &ClaimRecord) -> Result<Claim> {
     let claimed = record.to_claimed_investigation()?;
     let stored =

@@ -1,4 +1,4 @@
-//! Closes a retrospective: loads all facts for the decision and stores its result in one transaction.
+//! Loads the facts for closing a retrospective, and stores the effects.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ use crate::{
     count, credit, delivery, investigate, manual, now_ms, outbox, outcome, retrospective, rules, run,
 };
 
-/// Loads the facts that the decision to close a settling retrospective needs. The caller has locked the workflow.
+/// Loads the facts for closing a settling retrospective, whose workflow is locked.
 pub(crate) async fn load_closing_facts(
     connection: &mut PgConnection,
     retrospective: Retrospective,
@@ -86,14 +86,14 @@ async fn load_batch(connection: &mut PgConnection, retrospective: &Retrospective
     place.parse_json(&stored.ok_or_else(|| place.damaged_error("it is settling but has no batch"))?)
 }
 
-/// Finds the epoch of the last successful retrospective before this one. Returns `None` when there is none.
+/// Finds the epoch of the last closed automatic retrospective before this one; `None` if there is none.
 async fn find_previous_epoch(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
 ) -> Result<Option<Epoch>> {
     const LAST: &str = "
         SELECT max(epoch) FROM retrospectives
-        WHERE tenant = $1 AND workflow = $2 AND epoch < $3 AND state = 'closed' AND asked IS NULL";
+        WHERE tenant = $1 AND workflow = $2 AND epoch < $3 AND state = 'closed' AND request IS NULL";
     let epoch: Option<i64> = sqlx::query_scalar(LAST)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.key.workflow.as_str())
@@ -104,8 +104,8 @@ async fn find_previous_epoch(
     epoch.map(|epoch| at("retrospectives.epoch", &retrospective.key).parse_unsigned(epoch)).transpose()
 }
 
-/// Returns the changes that this retrospective or one of its runs has already caused, and the memories that they
-/// changed. These changes must not be made again.
+/// Returns the changes that this retrospective or its runs have already caused, which must not be made again,
+/// and the memories that they changed.
 async fn find_applied_changes(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -115,7 +115,7 @@ async fn find_applied_changes(
         .await
 }
 
-/// Returns the changes of a workflow that have one of these causes, and the memories that they changed.
+/// Returns the ids of a workflow's changes with one of the given causes, and the memories that they changed.
 pub(crate) async fn find_changes_caused_by(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -138,7 +138,7 @@ pub(crate) async fn find_changes_caused_by(
     Ok((ids, memories))
 }
 
-/// Stores the results of closing a retrospective.
+/// Stores the effects of closing a retrospective.
 pub(crate) async fn store_closing(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -154,6 +154,7 @@ pub(crate) async fn store_closing(
     credit::record_applied(connection, key, &closing.report).await?;
     manual::store_proposals(connection, key, &closing.proposals).await?;
     rules::insert_batches(connection, &closing.rules).await?;
+    // Before opening the next one, because the database allows one open retrospective per workflow.
     retrospective::set_state(connection, retrospective, closing.retrospective_state).await?;
     count::set_workflow_state(connection, key, &closing.workflow_state).await?;
     let opened: Vec<_> = closing.opened.iter().map(|opening| &opening.retrospective).collect();

@@ -1,11 +1,11 @@
-//! Translates errors of the database into errors of the port, and provides the conversions of `retro-store-sql`.
+//! Converts sqlx errors to [`StoreError`], and re-exports the conversions of `retro-store-sql`.
 
 use retro_store::{Result, StoreError};
 use sqlx::error::DatabaseError;
 
-/// Translates errors of the database into errors of the port.
+/// Converts the error of a sqlx result to a [`StoreError`].
 pub(crate) trait OnTable<T> {
-    /// Translates an error. `table` is the name of the table that the error message states.
+    /// Converts the error and names `table` in its message.
     fn on_table(self, table: &'static str) -> Result<T>;
 }
 
@@ -15,26 +15,27 @@ impl<T> OnTable<T> for std::result::Result<T, sqlx::Error> {
     }
 }
 
-/// Translates an error of the database into an error of the port.
+/// Converts a sqlx error to a [`StoreError`].
 pub(crate) fn translate_error(table: &str, error: &sqlx::Error) -> StoreError {
     retro_store_sql::translate_error(table, error, is_transient)
 }
 
-/// Returns true when the class of its SQLSTATE says that an error is a temporary condition rather than damaged data:
-/// a problem with the connection, resources or a lock, or a server that stops or is read-only.
+/// Returns `true` if the SQLSTATE describes a transient condition rather than damaged data: a problem with
+/// the connection, access rights, resources or locks, or a server that is shutting down or read-only.
 fn is_transient(answer: &dyn DatabaseError) -> bool {
     const CONNECTION: &str = "08";
-    /// Class of invalid transaction states: the server became a standby, or ended the transaction of a silent client.
+    /// Invalid transaction state: the server became a read-only standby, or ended the transaction of an idle
+    /// client.
     const TRANSACTION: &str = "25";
     const AUTHORIZATION: &str = "28";
     const NO_SUCH_DATABASE: &str = "3D";
-    /// Class of deadlocks and serialization failures.
+    /// Transaction rollback: deadlocks and serialization failures.
     const ROLLED_BACK: &str = "40";
     const RIGHTS: &str = "42501";
     const RESOURCES: &str = "53";
-    /// Class of objects that are not in the required state, which includes lock timeouts.
+    /// Object not in the required state, including lock timeouts.
     const STATE: &str = "55";
-    /// Class of interventions by an operator: a shutdown or a cancelled statement.
+    /// Operator intervention: a shutdown or a cancelled statement.
     const OPERATOR: &str = "57";
     const SYSTEM: &str = "58";
     let Some(code) = answer.code() else { return false };
@@ -54,8 +55,8 @@ fn is_transient(answer: &dyn DatabaseError) -> bool {
         .contains(&class)
 }
 
-/// Returns a text with each NUL replaced by U+FFFD, because a text column cannot store NUL. Values that have to be
-/// exact are stored as JSON or bytes.
+/// Replaces each NUL with U+FFFD, because Postgres text columns cannot store NUL. Values that must be exact
+/// are stored as JSON or bytes instead.
 pub(crate) fn storable_text(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }

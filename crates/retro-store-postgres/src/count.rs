@@ -1,5 +1,4 @@
-//! Counts a batch: loads the known state, decides, and stores the effects, in a dozen statements whatever the size of
-//! the batch.
+//! Counts batches of runs, each in about a dozen statements regardless of its size.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -22,9 +21,9 @@ use crate::open::commit;
 use crate::run::store_runs;
 use crate::{PostgresStore, lock, now_ms, outbox, retention, retrospective};
 
-/// Maximum number of attempts to count a batch when a concurrent batch of other workflows stores one of its events
-/// first. The other batch has committed by then and is visible to the next attempt, so a further attempt is needed
-/// only when yet another batch has events with the same ids.
+/// Maximum number of attempts to count a batch if concurrent batches of other workflows store its events
+/// first. Such a batch has committed by then and is visible to the next attempt, so a further attempt fails
+/// only if yet another batch has events with the same ids.
 const BEGUN_MAX: u32 = 4;
 
 #[async_trait]
@@ -46,9 +45,9 @@ impl CounterStore for PostgresStore {
     }
 
     async fn find_seen_events(&self, events: &[EventKey]) -> Result<Vec<Option<SeenContent>>> {
-        let asked: Vec<&EventKey> = events.iter().collect();
+        let requested: Vec<&EventKey> = events.iter().collect();
         let mut connection = self.reader().acquire().await.on_table("inbox")?;
-        seen_in_request_order(events.len(), seen_events(&mut connection, CONSUMER, &asked).await?)
+        seen_in_request_order(events.len(), seen_events(&mut connection, CONSUMER, &requested).await?)
     }
 
     async fn load_counting_facts(&self, arrivals: &[Arrival]) -> Result<CountingFacts> {
@@ -57,8 +56,8 @@ impl CounterStore for PostgresStore {
     }
 
     async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
-        // The fullest window comes first, because a window below its threshold may wait forever and must not
-        // block the others.
+        // The fullest window comes first: a window below its threshold may wait forever and must not starve
+        // the others at the limit.
         const WAITING: &str = "
             SELECT tenant, workflow FROM workflows
             WHERE NOT open AND counted > claimed AND (paused_until IS NULL OR paused_until <= $1)
@@ -74,8 +73,8 @@ impl CounterStore for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Counts a batch. Returns `None` and stores nothing when another batch stored one of the events after this call
-    /// looked them up.
+    /// Counts a batch in one transaction. Returns `None` and stores nothing if another batch stored one of
+    /// the events after this transaction looked them up.
     async fn count_once(
         &self,
         batch: &[IncomingRun],
@@ -88,6 +87,8 @@ impl PostgresStore {
         let known = load_snapshot(&mut transaction, arrivals, look_at).await?;
         let effects = decide(known.facts.clone(), arrivals);
         let plan = plan_writes(batch, bodies, known, &effects);
+        // Dropping the transaction rolls back, because the decision was made without the other batch's
+        // events.
         if !store_events(&mut transaction, &plan.events).await? {
             return Ok(None);
         }
@@ -101,8 +102,8 @@ impl PostgresStore {
     }
 }
 
-/// Locks the workflows of a batch, then loads the known state of these workflows and of the runs and events in the
-/// batch.
+/// Locks the workflows of a batch, then loads the stored state of these workflows and of the batch's runs and
+/// events.
 async fn load_snapshot(
     connection: &mut PgConnection,
     arrivals: &[Arrival],
@@ -140,32 +141,34 @@ async fn known_events(
     seen.into_iter().try_for_each(|(index, seen)| known.add_event(arrivals, index, seen))
 }
 
-/// Returns the events that a consumer has seen, each with its index in `events` and its stored content.
-/// `LATERAL … OFFSET 0` forces one index lookup per event. The plan of a plain join, cached while the table was
-/// small, would scan the whole inbox for every batch until the server has analysed the table.
+/// Returns the stored content of the events that a consumer has handled, each with its index in `events`.
+///
+/// `LATERAL … OFFSET 0` forces one index lookup per event. A plain join's plan, cached while the table was
+/// small, would scan the whole inbox for every batch until the table is analysed.
 pub(crate) async fn seen_events(
     connection: &mut PgConnection,
     consumer: &str,
     events: &[&EventKey],
 ) -> Result<Vec<(i64, SeenContent)>> {
     const SEEN: &str = "
-        SELECT asked.place - 1, inbox.content_hash
-        FROM unnest($2::text[], $3::bytea[], $4::bytea[]) WITH ORDINALITY AS asked (tenant, source, id, place)
-        CROSS JOIN LATERAL (SELECT content_hash FROM inbox WHERE consumer = $1 AND tenant = asked.tenant
-            AND source = asked.source AND event_id = asked.id OFFSET 0) AS inbox";
+        SELECT requested.place - 1, inbox.content_hash
+        FROM unnest($2::text[], $3::bytea[], $4::bytea[]) WITH ORDINALITY AS requested (tenant, source, id, place)
+        CROSS JOIN LATERAL (SELECT content_hash FROM inbox WHERE consumer = $1 AND tenant = requested.tenant
+            AND source = requested.source AND event_id = requested.id OFFSET 0) AS inbox";
     if events.is_empty() {
         return Ok(Vec::new());
     }
     let rows: Vec<(i64, String)> = sqlx::query_as(SEEN)
         .bind(consumer)
         .bind(map_column(events, |event| event.tenant.as_str()))
+        // Bytes, because a text parameter cannot carry the NUL that an event id may contain.
         .bind(map_column(events, |event| event.source.as_bytes()))
         .bind(map_column(events, |event| event.id.as_bytes()))
         .fetch_all(&mut *connection)
         .await
         .on_table("inbox")?;
     let whole = rows.into_iter().map(|(index, hash)| (index, SeenContent::Full(hash)));
-    // Keep this order: an event that is purged between the two queries is found by the second.
+    // Keep this order: an event that is purged between the two queries is still found by the second one.
     let purged = retention::purged_events(connection, consumer, events).await?;
     Ok(whole
         .chain(purged.into_iter().map(|(index, content)| (index, SeenContent::Purged(content))))
@@ -178,10 +181,10 @@ async fn known_runs(
     known: &mut CountSnapshot,
 ) -> Result<()> {
     const KNOWN: &str = "
-        SELECT asked.place - 1, runs.number, runs.ordinal, runs.attempt
-        FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS asked (tenant, workflow, run, place)
-        CROSS JOIN LATERAL (SELECT number, ordinal, attempt FROM runs WHERE tenant = asked.tenant
-            AND workflow = asked.workflow AND run_id = asked.run OFFSET 0) AS runs";
+        SELECT requested.place - 1, runs.number, runs.ordinal, runs.attempt
+        FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS requested (tenant, workflow, run, place)
+        CROSS JOIN LATERAL (SELECT number, ordinal, attempt FROM runs WHERE tenant = requested.tenant
+            AND workflow = requested.workflow AND run_id = requested.run OFFSET 0) AS runs";
     if arrivals.is_empty() {
         return Ok(());
     }
@@ -195,8 +198,8 @@ async fn known_runs(
     rows.into_iter().try_for_each(|row| known.add_run(arrivals, row))
 }
 
-/// Adds the known workflows of the batch to the snapshot. A row that is only a lock (see [`lock`]) is not a known
-/// workflow.
+/// Adds the known workflows of the batch to the snapshot. A row that only serves as a lock (see [`lock`]) is
+/// not a known workflow.
 async fn known_workflows(
     connection: &mut PgConnection,
     keys: &[&WorkflowKey],
@@ -214,8 +217,8 @@ async fn known_workflows(
     rows.into_iter().try_for_each(|row| known.add_workflow(row))
 }
 
-/// Stores events in the order of their keys, so that concurrent batches wait for each other in one direction only.
-/// Returns false when another batch has stored one of the events meanwhile.
+/// Stores events in key order, so concurrent batches cannot deadlock. Returns `false` if another batch has
+/// stored one of the events in the meantime.
 async fn store_events(connection: &mut PgConnection, events: &[&Arrival]) -> Result<bool> {
     const STORE: &str = concat!(
         "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms)
@@ -248,8 +251,8 @@ async fn store_plan(
     store_runs(connection, &plan.runs, &bodies.bytes).await
 }
 
-/// Stores the states of workflows, each with the highest arrival number assigned in it and the number of its new
-/// events. The rows of the workflows exist and are locked.
+/// Stores the states of workflows with their highest arrival numbers, and adds their new events to the event
+/// counts. The rows of the workflows exist and are locked.
 async fn store_workflows(connection: &mut PgConnection, plan: &WritePlan<'_>) -> Result<()> {
     let WritePlan { states, recorded, events_of, .. } = plan;
     const STORE: &str = "
@@ -281,7 +284,7 @@ async fn store_workflows(connection: &mut PgConnection, plan: &WritePlan<'_>) ->
     at("workflows", "a batch").check_rows_affected(done.rows_affected(), states.len())
 }
 
-/// Finds the state of a workflow. Returns `None` when the workflow is not known.
+/// Finds the state of a workflow. Returns `None` if the workflow is unknown.
 pub(crate) async fn find_workflow_state(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -291,7 +294,7 @@ pub(crate) async fn find_workflow_state(
     Ok(known.facts.workflows.remove(key))
 }
 
-/// Updates the state of an existing workflow. The number of its recorded runs does not change.
+/// Updates the state of an existing workflow without changing the number of its recorded runs.
 pub(crate) async fn set_workflow_state(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -315,7 +318,7 @@ pub(crate) async fn set_workflow_state(
     at("workflows", key).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Returns one column of the given rows as an array for `unnest`.
+/// Maps rows to one column, as an array for `unnest`.
 pub(crate) fn map_column<'a, T, C>(rows: &'a [T], of: impl Fn(&'a T) -> C) -> Vec<C> {
     rows.iter().map(of).collect()
 }

@@ -1,4 +1,4 @@
-//! Stores the memory applications of runs, and the credits that become due when pull requests end.
+//! Stores the memories applied in runs, and the credit that falls due when their pull requests end.
 
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::memory::ChangeCause;
@@ -17,14 +17,14 @@ use crate::count::map_column;
 use crate::memory::{append_changes, list_living_and_named, store_memories};
 use crate::{close, now_ms, outbox, track};
 
-/// Part of a due credit: the facts about its next memory applications, and whether more follow.
+/// Next part of a due credit.
 pub(crate) struct DueCredit {
     pub(crate) facts: CreditFacts,
     more: bool,
 }
 
-/// Loads the next part of a due credit, with at most `limit` memory applications. Returns `None` when no credit is
-/// due for this pull request.
+/// Loads the next part of a due credit, with at most `limit` memory applications. Returns `None` if no credit
+/// is due for the pull request.
 pub(crate) async fn load_due_credit(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -32,7 +32,7 @@ pub(crate) async fn load_due_credit(
     limit: u32,
 ) -> Result<Option<DueCredit>> {
     const WAITS: &str = "
-        SELECT after_run, after_memory FROM credits_due
+        SELECT after_run, after_memory FROM due_credits
         WHERE tenant = $1 AND workflow = $2 AND repo = $3 AND number = $4";
     let waits: Option<(String, String)> = sqlx::query_as(WAITS)
         .bind(key.tenant.as_str())
@@ -41,13 +41,14 @@ pub(crate) async fn load_due_credit(
         .bind(to_i64(pull_request.number))
         .fetch_optional(&mut *connection)
         .await
-        .on_table("credits_due")?;
+        .on_table("due_credits")?;
     let Some(after) = waits else { return Ok(None) };
     let mut uses = list_uses_after(connection, key, pull_request, &after, limit).await?;
     let more = uses.len() > limit as usize;
     uses.truncate(limit as usize);
     let named: Vec<MemoryId> = uses.iter().map(|one| one.memory).collect();
     let causes = uses.iter().map(|one| {
+        // `cause_columns` ignores the end, so either value finds the changes for both ends.
         let end = PullRequestEnd::Merged;
         cause_columns(&ChangeCause::Outcome { workflow: key.workflow.clone(), run: one.run.clone(), end })
     });
@@ -65,7 +66,7 @@ pub(crate) async fn load_due_credit(
     Ok(Some(DueCredit { facts, more }))
 }
 
-/// Lists the memory applications that follow the run and memory in `after`, at most one more than `limit`.
+/// Lists at most `limit + 1` memory applications after the run and memory in `after`.
 async fn list_uses_after(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -75,7 +76,7 @@ async fn list_uses_after(
 ) -> Result<Vec<MemoryApplication>> {
     const USES: &str = "
         SELECT DISTINCT used.run_id, used.memory FROM run_links AS link
-        JOIN memory_uses AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
+        JOIN run_memory_applications AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
             AND used.run_id = link.run_id
         WHERE link.tenant = $1 AND link.workflow = $2 AND link.repo = $3 AND link.number = $4
             AND (used.run_id, used.memory) > ($5, $6)
@@ -87,29 +88,29 @@ async fn list_uses_after(
         .bind(to_i64(pull_request.number))
         .bind(&after.0)
         .bind(&after.1)
-        // One more than requested, to find out whether more follow.
+        // One more than requested, to detect a further part.
         .bind(i64::from(limit) + 1)
         .fetch_all(connection)
         .await
-        .on_table("memory_uses")?;
-    let place = at("memory_uses", key);
+        .on_table("run_memory_applications")?;
+    let place = at("run_memory_applications", key);
     let read = |(run, memory): &(String, String)| {
         Ok(MemoryApplication { run: place.parse(run)?, memory: place.parse(memory)? })
     };
     rows.iter().map(read).collect()
 }
 
-/// Stores the results of crediting one part. Deletes the due credit after the last part; before that, moves it to the
-/// next part and wakes the writer.
+/// Stores the effects of crediting one part. Deletes the due credit after the last part; otherwise advances
+/// it to the next part and wakes the writer.
 pub(crate) async fn store_credit(
     connection: &mut PgConnection,
     due: &DueCredit,
     credited: &OutcomeCredit,
 ) -> Result<()> {
     const DONE: &str = "
-        DELETE FROM credits_due WHERE tenant = $1 AND workflow = $2 AND repo = $3 AND number = $4";
+        DELETE FROM due_credits WHERE tenant = $1 AND workflow = $2 AND repo = $3 AND number = $4";
     const PART: &str = "
-        UPDATE credits_due SET after_run = $5, after_memory = $6
+        UPDATE due_credits SET after_run = $5, after_memory = $6
         WHERE tenant = $1 AND workflow = $2 AND repo = $3 AND number = $4";
     let CreditFacts { key, pull_request, applications: uses, .. } = &due.facts;
     append_changes(connection, key, &credited.changes).await?;
@@ -122,7 +123,7 @@ pub(crate) async fn store_credit(
             .bind(&pull_request.repo)
             .bind(to_i64(pull_request.number))
     };
-    // The position moves in the transaction that credits, so that no use is credited twice or skipped.
+    // Advance the position in the crediting transaction, so no application is credited twice or skipped.
     let query = match uses.last().filter(|_| due.more) {
         None => of(DONE),
         Some(last) => {
@@ -132,18 +133,18 @@ pub(crate) async fn store_credit(
             of(PART).bind(last.run.as_str()).bind(last.memory.to_string())
         }
     };
-    let done = query.execute(connection).await.on_table("credits_due")?;
-    at("credits_due", key).check_rows_affected(done.rows_affected(), 1)
+    let done = query.execute(connection).await.on_table("due_credits")?;
+    at("due_credits", key).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Lists the credits that have been due for at least `older_than_s` seconds, oldest first.
+/// Lists credits that have been due for at least `older_than_s` seconds, oldest first.
 pub(crate) async fn list_overdue(
     connection: &mut PgConnection,
     older_than_s: u64,
     limit: u32,
 ) -> Result<Vec<(WorkflowKey, PullRequestRef)>> {
     const OVERDUE: &str = concat!(
-        "SELECT tenant, workflow, repo, number FROM credits_due WHERE due_ms <= ",
+        "SELECT tenant, workflow, repo, number FROM due_credits WHERE due_ms <= ",
         now_ms!(),
         " - $1 * 1000 ORDER BY due_ms, tenant, workflow, repo, number LIMIT $2"
     );
@@ -152,14 +153,14 @@ pub(crate) async fn list_overdue(
         .bind(i64::from(limit))
         .fetch_all(connection)
         .await
-        .on_table("credits_due")?;
+        .on_table("due_credits")?;
     let read = |(tenant, workflow, repo, number): (String, String, String, i64)| {
         Ok((parse_workflow_key(&tenant, &workflow)?, pull_request_from_row(repo, number)?))
     };
     rows.into_iter().map(read).collect()
 }
 
-/// Records the memory applications that a closed retrospective found. If a pull request of an affected run has
+/// Records the memories applied in the runs of a closed retrospective. If a pull request of such a run has
 /// already ended, its credit becomes due.
 pub(crate) async fn record_applied(
     connection: &mut PgConnection,
@@ -167,19 +168,19 @@ pub(crate) async fn record_applied(
     report: &Report,
 ) -> Result<()> {
     const STORE: &str = "
-        INSERT INTO memory_uses (tenant, workflow, run_id, memory, retrospective)
+        INSERT INTO run_memory_applications (tenant, workflow, run_id, memory, retrospective)
         SELECT $1, $2, run_id, memory, $3 FROM unnest($4::text[], $5::text[]) AS new (run_id, memory)
         ON CONFLICT (tenant, workflow, run_id, memory) DO NOTHING";
-    // A new use may sort before the position reached: a partly processed credit starts over.
+    // A new application may sort before the position reached, so a partly processed credit starts over.
     const DUE: &str = concat!(
-        "INSERT INTO credits_due (tenant, workflow, repo, number, due_ms)
+        "INSERT INTO due_credits (tenant, workflow, repo, number, due_ms)
          SELECT DISTINCT link.tenant, link.workflow, link.repo, link.number, ",
         now_ms!(),
         " FROM run_links AS link
          JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
          WHERE link.tenant = $1 AND link.workflow = $2 AND link.run_id = ANY($3::text[]) AND one.ended
          ON CONFLICT (tenant, workflow, repo, number) DO UPDATE SET after_run = '', after_memory = ''
-             WHERE credits_due.after_run <> '' RETURNING repo, number"
+             WHERE due_credits.after_run <> '' RETURNING repo, number"
     );
     let used = list_memory_applications(report);
     if used.is_empty() {
@@ -194,14 +195,14 @@ pub(crate) async fn record_applied(
         .bind(map_column(&used, |one| one.memory.to_string()))
         .execute(&mut *connection)
         .await
-        .on_table("memory_uses")?;
+        .on_table("run_memory_applications")?;
     let due: Vec<(String, i64)> = sqlx::query_as(DUE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(&runs)
         .fetch_all(&mut *connection)
         .await
-        .on_table("credits_due")?;
+        .on_table("due_credits")?;
     let because = format!("retrospective {}", report.id);
     let messages = due.into_iter().map(|(repo, number)| {
         message(&key.tenant, key.workflow.as_str(), pull_request_from_row(repo, number)?, &because)

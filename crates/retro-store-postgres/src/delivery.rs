@@ -23,13 +23,14 @@ impl DeliveryStore for PostgresStore {
     async fn begin_attempt(&self, message: &Redelivery, attempts_max: u32) -> Result<AttemptStart> {
         let mut transaction = self.begin_write().await?;
         if is_dead_lettered(&mut transaction, message).await? {
-            // Dead-lettered before but not acknowledged: the caller only has to acknowledge it.
+            // The dead letter was stored, but the message was never acknowledged: the caller only has to
+            // acknowledge it.
             return Ok(AttemptStart::DeadLettered(message.dead_letter_id));
         }
         let position = &message.position;
         let counted = count_attempt(&mut transaction, position, attempts_max).await?;
         let start = if counted < attempts_max {
-            // The first delivery is an attempt too, but it is not counted.
+            // The first delivery is attempt 1 but is not counted.
             let attempt = counted + 1;
             dead_letter::record_attempt_start(&mut transaction, position, attempt).await?;
             AttemptStart::Begun(attempt)
@@ -50,13 +51,13 @@ impl DeliveryStore for PostgresStore {
         let mut transaction = self.begin_write().await?;
         forget_attempts(&mut transaction, position).await?;
         dead_letter::clear_attempts(&mut transaction, position).await?;
-        commit(transaction, Label::AttemptForgetCommit).await
+        commit(transaction, Label::AttemptDeleteCommit).await
     }
 
     async fn store_dead_letter(&self, letter: &NewDeadLetter) -> Result<DeadLetterId> {
         let mut transaction = self.begin_write().await?;
         let id = store_dead_letter(&mut transaction, letter).await?;
-        commit(transaction, Label::BuryCommit).await?;
+        commit(transaction, Label::DeadLetterCommit).await?;
         Ok(id)
     }
 
@@ -64,12 +65,12 @@ impl DeliveryStore for PostgresStore {
         let outcome = if known { ReplayOutcome::Known } else { ReplayOutcome::Handled };
         let mut transaction = self.begin_write().await?;
         let settled = replayed::end_matching_replay(&mut transaction, resent, &outcome).await?;
-        commit(transaction, Label::SettleCommit).await?;
+        commit(transaction, Label::ReplayOutcomeCommit).await?;
         Ok(settled)
     }
 }
 
-/// Stores a dead letter unless it exists, deletes the count of its attempts, and announces it. If the message was a
+/// Stores and announces a dead letter unless it exists, and deletes the attempt count. If the message was a
 /// replay, reopens the original dead letter instead. Returns the id of the dead letter.
 pub(crate) async fn store_dead_letter(
     connection: &mut PgConnection,
@@ -80,7 +81,7 @@ pub(crate) async fn store_dead_letter(
     if let Some(original) = replayed::reopen_if_replay(connection, letter).await? {
         return Ok(original);
     }
-    // Stored before by a process that died before it acknowledged the message.
+    // The dead letter exists if a process stored it but crashed before acknowledging the message.
     if !insert_dead_letter(connection, id, letter).await? {
         dead_letter::clear_attempts(connection, &letter.position).await?;
         return Ok(id);
@@ -95,8 +96,8 @@ pub(crate) async fn store_dead_letter(
     Ok(id)
 }
 
-/// Returns true when exactly this message has a dead letter: both the id and the time at which the message was stored
-/// must match.
+/// Returns `true` if this message already has a dead letter. The id and the time at which the broker stored
+/// the message must both match.
 async fn is_dead_lettered(connection: &mut PgConnection, message: &Redelivery) -> Result<bool> {
     const LOOK: &str = "SELECT EXISTS (SELECT 1 FROM dead_letters WHERE id = $1 AND stored_at = $2)";
     sqlx::query_scalar(LOOK)
@@ -107,14 +108,14 @@ async fn is_dead_lettered(connection: &mut PgConnection, message: &Redelivery) -
         .on_table("dead_letters")
 }
 
-/// Counts an attempt and returns the number of attempts so far. The count stops at `most`, so it does not grow when a
-/// process repeatedly dies before it dead-letters an exhausted message.
+/// Counts an attempt and returns the number of counted attempts. The count stops at `most`, so it does not
+/// grow if processes repeatedly crash before they store the dead letter.
 async fn count_attempt(connection: &mut PgConnection, position: &DeliveryPosition, most: u32) -> Result<u32> {
     const COUNT: &str = concat!(
-        "INSERT INTO attempts (consumer, stream, sequence, attempts, last_ms) VALUES ($1, $2, $3, 1, ",
+        "INSERT INTO attempts (consumer, stream, sequence, attempts, last_attempt_ms) VALUES ($1, $2, $3, 1, ",
         now_ms!(),
         ") ON CONFLICT (consumer, stream, sequence) DO UPDATE
-             SET attempts = least(attempts.attempts + 1, $4), last_ms = excluded.last_ms
+             SET attempts = least(attempts.attempts + 1, $4), last_attempt_ms = excluded.last_attempt_ms
            RETURNING attempts"
     );
     let attempts: i64 = sqlx::query_scalar(COUNT)
@@ -140,7 +141,7 @@ async fn forget_attempts(connection: &mut PgConnection, position: &DeliveryPosit
     Ok(())
 }
 
-/// Inserts a dead letter unless it exists. Returns true when it was inserted.
+/// Inserts a dead letter unless it exists. Returns `true` if it was inserted.
 async fn insert_dead_letter(
     connection: &mut PgConnection,
     id: DeadLetterId,
@@ -177,7 +178,7 @@ async fn insert_dead_letter(
     Ok(done.rows_affected() == 1)
 }
 
-/// Finds a dead letter by its id. Returns `None` when the tenant may not see it or it does not exist.
+/// Finds a dead letter. Returns `None` if the tenant has no such dead letter.
 pub(crate) async fn find_dead_letter(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -197,7 +198,7 @@ pub(crate) async fn find_dead_letter(
     row.map(DeadLetterRecord::into_dead_letter).transpose()
 }
 
-/// Finds a dead letter and locks its row, so that no other transaction can act on it meanwhile.
+/// Locks the row of a dead letter, then finds it, so no other transaction can act on it concurrently.
 pub(crate) async fn load_locked(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -208,7 +209,7 @@ pub(crate) async fn load_locked(
     find_dead_letter(connection, tenant, id).await
 }
 
-/// Marks a dead letter as replayed. Fails when it is already marked.
+/// Marks a dead letter as replayed. Fails if it was already marked.
 pub(crate) async fn mark_replayed(connection: &mut PgConnection, id: DeadLetterId) -> Result<()> {
     const MARK: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status <> $2";
     let done = sqlx::query(MARK)

@@ -1,24 +1,25 @@
 //! Locks workflows by locking their rows.
 //!
 //! **The need.** Counters, samplers, investigators, writers and operators work on one workflow from several
-//! processes. Two concurrent operations must leave the same state as two consecutive ones.
+//! processes. Concurrent operations must be serialisable.
 //!
-//! **The design.** A transaction that decides anything about a workflow locks its row in `workflows` before it reads
-//! the facts for the decision. Under READ COMMITTED every later statement has its own snapshot, so it sees what the
-//! previous holder of the lock committed. A batch over several workflows locks them in the order of their keys. After
-//! the workflow, other rows are always locked in the same order (retrospective, investigation, the rest), so
-//! transactions cannot deadlock. Heartbeats, journal entries and returned claims touch one investigation, guarded by
-//! its token, and need no other lock.
+//! **The design.** A transaction that makes a decision about a workflow locks its row in `workflows` before
+//! it reads the facts for the decision. Under READ COMMITTED every later statement has its own snapshot, so
+//! it sees what the previous holder of the lock committed. A batch over several workflows locks them in key
+//! order. After the workflow, other rows are always locked in the same order (retrospective, investigation,
+//! the rest), so transactions cannot deadlock. Heartbeats, journal entries and released claims update one
+//! investigation, guarded by its token, and need no other lock.
 //!
-//! **A workflow that has no row** cannot be locked. The transaction inserts a row first, also in key order
-//! (`ON CONFLICT DO NOTHING` waits for a concurrent insert). If the batch then stores no run, the row stays with
-//! `recorded = 0`: it is only a lock, and no query shows it.
+//! **A workflow without a row** cannot be locked. The transaction inserts a row first, also in key order (`ON
+//! CONFLICT DO NOTHING` waits for a concurrent insert). If the batch then stores no run, the row remains with
+//! `recorded = 0`: it only serves as a lock, and no query returns it.
 //!
-//! **What the lock does not cover**: an event's id is unique across all workflows of its tenant. The inbox's primary
-//! key enforces that, and [`crate::count`] rolls the transaction back when it is violated.
+//! **What the lock does not cover.** An event id is unique across all workflows of its tenant, so two
+//! workflows' batches may store the same event. The primary key of the inbox prevents that, and
+//! [`crate::count`] rolls back and retries the losing batch.
 //!
-//! **Rejected: advisory locks.** They would need no row, but they are kept in shared memory. A few thousand of them
-//! cause the error "out of shared memory" for the whole server, and a batch may name hundreds of workflows.
+//! **Rejected: advisory locks.** They need no row, but occupy shared memory: a few thousand of them exhaust
+//! it for the whole server ("out of shared memory"), and a batch may contain hundreds of workflows.
 
 use retro_core::id::WorkflowKey;
 use retro_store::Result;
@@ -26,8 +27,8 @@ use sqlx::PgConnection;
 
 use crate::convert::OnTable;
 
-/// Locks the rows of these workflows until the transaction ends, in the order of their keys. First inserts the
-/// missing rows of the workflows in `make`.
+/// Locks the rows of workflows in key order until the transaction ends. First inserts missing rows for the
+/// workflows in `make`; workflows in `others` without a row are not locked.
 pub(crate) async fn lock_workflows(
     connection: &mut PgConnection,
     make: &[&WorkflowKey],
@@ -36,9 +37,9 @@ pub(crate) async fn lock_workflows(
     const MAKE: &str = "
         INSERT INTO workflows (tenant, workflow, recorded, counted, claimed, epoch, open, failures)
         SELECT tenant, workflow, 0, 0, 0, 0, FALSE, 0
-        FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS asked (tenant, workflow)) AS asked
+        FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS requested (tenant, workflow)) AS requested
         WHERE NOT EXISTS (SELECT FROM workflows AS known
-            WHERE known.tenant = asked.tenant AND known.workflow = asked.workflow)
+            WHERE known.tenant = requested.tenant AND known.workflow = requested.workflow)
         ORDER BY tenant COLLATE \"C\", workflow COLLATE \"C\" ON CONFLICT (tenant, workflow) DO NOTHING";
     const LOCK: &str = "
         SELECT FROM workflows

@@ -21,22 +21,22 @@ impl ManualStore for PostgresStore {
     async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,
-        asked: &ManualRequest,
+        request: &ManualRequest,
         decide: DecideTrigger<'_>,
     ) -> Result<std::result::Result<CommitResult, TriggerError>> {
-        let id = RetrospectiveId::of_request(key, &asked.request);
+        let id = RetrospectiveId::of_request(key, &request.request);
         let mut transaction = self.begin_write().await?;
-        // A workflow without a row has no runs either: there is nothing to lock, and nothing will be opened.
+        // A workflow without a row has no runs: there is nothing to lock, and `decide` will open nothing.
         lock::lock_workflow(&mut transaction, key).await?;
         if let Some((earlier, _)) =
             retrospective::find_retrospective(&mut transaction, &key.tenant, id).await?
         {
-            // The same request may be repeated; the same id with other content is refused.
-            let same = earlier.asked.is_some_and(|earlier| earlier.is_same_request(asked));
-            let other = || TriggerError::RequestConflict(asked.request.clone());
+            // A repeated request is accepted, but the same request id with different content is refused.
+            let same = earlier.manual_request.is_some_and(|earlier| earlier.is_same_request(request));
+            let other = || TriggerError::RequestConflict(request.request.clone());
             return Ok(if same { Ok(CommitResult::AlreadyDone) } else { Err(other()) });
         }
-        let triggered = match decide(&load_named_runs(&mut transaction, key, asked).await?) {
+        let triggered = match decide(&load_named_runs(&mut transaction, key, request).await?) {
             Ok(triggered) => triggered,
             Err(untriggered) => return Ok(Err(untriggered)),
         };
@@ -53,7 +53,7 @@ impl ManualStore for PostgresStore {
 async fn load_named_runs(
     connection: &mut PgConnection,
     key: &WorkflowKey,
-    asked: &ManualRequest,
+    request: &ManualRequest,
 ) -> Result<Vec<NamedRun>> {
     const LOAD: &str = "
         SELECT runs.run_id, runs.ordinal, run_facts.number IS NOT NULL FROM runs
@@ -62,7 +62,7 @@ async fn load_named_runs(
     let rows: Vec<(String, Option<i64>, bool)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(map_column(&asked.runs, |run| run.as_str()))
+        .bind(map_column(&request.runs, |run| run.as_str()))
         .fetch_all(connection)
         .await
         .on_table("runs")?;
@@ -76,7 +76,7 @@ impl ProposalStore for PostgresStore {
             SELECT id, workflow, proposal, decision FROM proposals
             WHERE tenant = $1 AND ($2::text IS NULL OR workflow = $2)
                 AND ($3::text IS NULL OR retrospective = $3) AND ($4::text IS NULL OR status = $4)
-            ORDER BY made_ms DESC, retrospective, place LIMIT $5";
+            ORDER BY created_ms DESC, retrospective, position LIMIT $5";
         let rows: Vec<ProposalRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
@@ -109,14 +109,14 @@ async fn find_proposal(
         .on_table("proposals")
 }
 
-/// Loads the facts for a person's decision about a proposal, after locking the workflow. Returns `None` when the
+/// Locks the workflow of a proposal, then loads the facts for deciding the proposal. Returns `None` if the
 /// tenant has no such proposal.
 pub(crate) async fn load_proposal_facts(
     connection: &mut PgConnection,
     tenant: &Tenant,
     id: ProposalId,
 ) -> Result<Option<ProposalFacts>> {
-    // The workflow of a proposal never changes, so it may be read before the lock.
+    // The workflow of a proposal never changes, so it can be read before the lock. The rest is read again.
     let Some(unlocked) = find_proposal(connection, tenant, id).await? else { return Ok(None) };
     let key = parse_workflow_key(tenant.as_str(), unlocked.workflow())?;
     lock::lock_workflow(connection, &key).await?;
@@ -134,18 +134,18 @@ pub(crate) async fn load_proposal_facts(
     }))
 }
 
-/// Stores the proposals of a manual retrospective in the order of its report.
+/// Stores the proposals of a manual retrospective in report order.
 pub(crate) async fn store_proposals(
     connection: &mut PgConnection,
     key: &WorkflowKey,
     proposals: &[Proposal],
 ) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO proposals (tenant, id, workflow, retrospective, place, status, proposal, made_ms)
-         SELECT $1, id, $2, retrospective, place, 'open', proposal, ",
+        "INSERT INTO proposals (tenant, id, workflow, retrospective, position, status, proposal, created_ms)
+         SELECT $1, id, $2, retrospective, position, 'open', proposal, ",
         now_ms!(),
         " FROM unnest($3::text[], $4::text[], $5::text[])
-             WITH ORDINALITY AS new (id, retrospective, proposal, place)"
+             WITH ORDINALITY AS new (id, retrospective, proposal, position)"
     );
     if proposals.is_empty() {
         return Ok(());
@@ -162,7 +162,7 @@ pub(crate) async fn store_proposals(
     at("proposals", key).check_rows_affected(done.rows_affected(), proposals.len())
 }
 
-/// Stores the decision about an open proposal.
+/// Stores the decision on a proposal. Fails if the proposal is no longer open.
 pub(crate) async fn set_decision(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -174,7 +174,7 @@ pub(crate) async fn set_decision(
     let done = sqlx::query(SET)
         .bind(tenant.as_str())
         .bind(id.to_string())
-        .bind(decision.verdict.as_str())
+        .bind(decision.decision.as_str())
         .bind(to_json(decision))
         .execute(connection)
         .await

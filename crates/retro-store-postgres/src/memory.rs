@@ -1,4 +1,4 @@
-//! Reads and writes the rows of `memories`, `changes` and `tombstones`.
+//! Reads and writes memories, changes and tombstones.
 
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use crate::convert::{OnTable, storable_text};
 use crate::count::map_column;
 
-/// Lists the living memories of a workflow, and its memories in `named` whatever their status, sorted by id.
+/// Lists the living memories of a workflow, and its memories in `named` in any status, sorted by id.
 pub(crate) async fn list_living_and_named(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -34,7 +34,7 @@ pub(crate) async fn list_living_and_named(
     rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Lists the memories in `named` that are repository rules, whatever their status, sorted by id.
+/// Lists the repository rules among `named`, in any status, sorted by id.
 pub(crate) async fn list_named_rules(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -52,7 +52,8 @@ pub(crate) async fn list_named_rules(
     rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Appends changes to the change log in their order. Fails on a duplicate, which would change its memory twice.
+/// Appends changes to the change log in order. Fails on a duplicate id, because the change would apply to its
+/// memory twice.
 pub(crate) async fn append_changes(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -84,8 +85,7 @@ pub(crate) async fn append_changes(
     at("changes", key).check_rows_affected(done.rows_affected(), changes.len())
 }
 
-/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow, and does not change
-/// that memory.
+/// Inserts or updates memories. Fails if a memory with the same id belongs to another workflow.
 pub(crate) async fn store_memories(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -119,10 +119,11 @@ pub(crate) async fn store_memories(
         .execute(connection)
         .await
         .on_table("memories")?;
+    // The upsert skips a memory of another workflow. Without this check its changes would be lost silently.
     at("memories", key).check_rows_affected(done.rows_affected(), memories.len())
 }
 
-/// Stores new tombstones.
+/// Inserts tombstones. Fails if a memory already has one.
 pub(crate) async fn store_tombstones(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -147,7 +148,7 @@ pub(crate) async fn store_tombstones(
     at("tombstones", key).check_rows_affected(done.rows_affected(), tombstones.len())
 }
 
-/// Purges the tombstones of these memories.
+/// Deletes the tombstones of expired memories.
 pub(crate) async fn purge_tombstones(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -168,7 +169,7 @@ pub(crate) async fn purge_tombstones(
     at("tombstones", key).check_rows_affected(done.rows_affected(), expired.len())
 }
 
-/// Lists the tombstones of a workflow, including expired ones, sorted by the id of the memory.
+/// Lists the tombstones of a workflow, including expired ones, sorted by memory id.
 pub(crate) async fn list_tombstones(
     connection: &mut PgConnection,
     key: &WorkflowKey,

@@ -1,4 +1,4 @@
-//! Reads the values in the database that the metrics report.
+//! Reads the metrics of the database.
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};
@@ -15,8 +15,8 @@ use crate::{PostgresStore, now_ms};
 #[async_trait]
 impl MetricsStore for PostgresStore {
     async fn load_metrics(&self) -> Result<DatabaseMetrics> {
-        const LETTERS: &str = concat!(
-            "SELECT code, count(*) AS letters, ",
+        const OPEN_DEAD_LETTERS: &str = concat!(
+            "SELECT code, count(*) AS total, ",
             now_ms!(),
             " - min(created_ms) AS age_ms
              FROM (SELECT code, created_ms FROM dead_letters WHERE status = 'open' ORDER BY created_ms LIMIT $1) AS open
@@ -29,28 +29,31 @@ impl MetricsStore for PostgresStore {
             now_ms!(),
             " - (SELECT created_ms FROM outbox WHERE sent_ms IS NULL ORDER BY sequence LIMIT 1) AS outbox_age_ms,
              (SELECT count(*) FROM retrospectives
-              WHERE asked IS NULL AND state IN ('due', 'investigating', 'settling')) AS retrospectives_open,
+              WHERE request IS NULL AND state IN ('due', 'investigating', 'settling')) AS retrospectives_open,
              ",
             now_ms!(),
             " - (SELECT min(opened_ms) FROM retrospectives
-                 WHERE asked IS NULL AND state IN ('due', 'investigating', 'settling')) AS retrospectives_age_ms,
+                 WHERE request IS NULL AND state IN ('due', 'investigating', 'settling')) AS retrospectives_age_ms,
              (SELECT min(changed_at) FROM memories WHERE status = 'tentative') AS oldest_tentative,
              (SELECT count(*) FROM (SELECT 1 ",
             free!(),
             " LIMIT $1) AS free) AS claimable"
         );
         let bound = i64::from(COUNTED_MAX);
-        let letters: Vec<OpenDeadLettersRecord> =
-            sqlx::query_as(LETTERS).bind(bound).fetch_all(self.reader()).await.on_table("dead_letters")?;
+        let open_dead_letters: Vec<OpenDeadLettersRecord> = sqlx::query_as(OPEN_DEAD_LETTERS)
+            .bind(bound)
+            .fetch_all(self.reader())
+            .await
+            .on_table("dead_letters")?;
         let rest: MetricsRecord =
             sqlx::query_as(REST).bind(bound).fetch_one(self.reader()).await.on_table("outbox")?;
-        metrics_from_rows(&rest, &letters)
+        metrics_from_rows(&rest, &open_dead_letters)
     }
 
     async fn load_confirmation_delays_ms(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Vec<u64>> {
-        // One run is enough to make a memory active where the policy says so. The status is matched as text, because
-        // Postgres cannot access parts of a JSON document that holds an escaped NUL; the pattern cannot match inside a
-        // string, where quotes are escaped.
+        // A memory is confirmed by promotion, or by its creation if the policy activates it after one run.
+        // The status is matched as text, because Postgres cannot extract parts of JSON that contains an
+        // escaped NUL. The pattern cannot match inside a JSON string, where quotes are escaped.
         const CONFIRMED: &str = "
             SELECT reports.written_ms - runs.received_ms
             FROM changes

@@ -1,4 +1,4 @@
-//! Opens and migrates the database.
+//! Connects to and migrates the Postgres database.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,36 +12,36 @@ use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Postgres, Row, Tran
 
 use crate::convert::{OnTable, translate_error};
 
-/// Maximum number of connections of one process. A role runs few transactions at a time, each for milliseconds, and a
-/// dozen processes stay below the hundred connections that Postgres allows by default.
+/// Maximum number of connections per process. A role runs few transactions at a time, each for milliseconds,
+/// and a dozen processes stay below the 100 connections that Postgres allows by default.
 pub const CONNECTIONS_MAX: u32 = 8;
-/// Number of connections that record presentations to agents, in addition to the [`AGENT_CONNECTIONS_MAX`] that serve
-/// their reads. Only a gateway opens them, so a gateway has at most 18 connections. When recordings hang, they occupy
-/// only these connections.
+/// Maximum number of connections for recording presentations, in addition to the [`AGENT_CONNECTIONS_MAX`]
+/// for agents' reads. Only a gateway opens them, so a gateway has at most 18 connections. Blocked recordings
+/// occupy only these connections.
 pub const RECORDERS_MAX: u32 = 4;
-/// Maximum time that a statement waits for a lock. Workflow locks are held for milliseconds, so this time passes only
-/// when a process was stopped while it held a lock.
+/// `lock_timeout` of a connection. Workflow locks are held for milliseconds, so this timeout is reached only
+/// if a process was stopped while it held a lock.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
-/// Minimum of the server-side timeout of an agent's statement, because a server that was idle takes tenths of a
-/// second to wake up.
+/// Minimum `statement_timeout` for agents, because a server that was idle takes tenths of a second to wake
+/// up.
 const AGENT_STATEMENT_WAIT_MIN: Duration = Duration::from_secs(1);
-/// Maximum time that a statement may take. The slowest query of an operator over a large table takes far less.
+/// `statement_timeout` of a connection. Even the slowest operator query over a large table takes far less.
 const STATEMENT_WAIT: Duration = Duration::from_secs(60);
-/// Time that a transaction may be idle before the server aborts it and frees its locks, so that a process that was
-/// stopped within a transaction does not block a workflow. Decisions inside a transaction take milliseconds.
+/// `idle_in_transaction_session_timeout` of a connection, after which the server aborts the transaction of a
+/// stopped process and releases its locks. Decisions inside a transaction take milliseconds.
 const IDLE_WAIT: Duration = Duration::from_secs(15);
-/// Maximum time that a call waits for a connection, including the time to open one. A message may be unacknowledged
-/// meanwhile, and the broker expects its acknowledgement within half a minute.
+/// Maximum time that a call waits for a pooled connection, including the time to open one. Well below the
+/// half minute within which the broker expects a message to be acknowledged.
 const POOL_WAIT: Duration = Duration::from_secs(10);
-/// Time after which an unused connection is closed, because other processes need it.
+/// Time after which an idle connection is closed, to leave it to other processes.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
-/// Id of the advisory lock held during a migration, so that only one process migrates at a time. The value is "retro"
-/// in ASCII, to avoid a collision with advisory locks of other programs.
+/// Key of the advisory lock that lets only one process migrate at a time: "retro" in ASCII, which is unlikely
+/// to collide with the advisory locks of other programs.
 const MIGRATION_LOCK_ID: i64 = 0x72_6574_726f;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/postgres");
 
-/// Implements the ports of `retro-store` over a Postgres database. Clones share the connections.
+/// Postgres implementation of the ports of `retro-store`. Clones share the connection pools.
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     reader: PgPool,
@@ -49,8 +49,8 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens a database that has every migration of this program. Fails with a message that names `retro migrate` when
-    /// one is missing. Accepts newer migrations than this program knows.
+    /// Opens a fully migrated database. Fails with a hint to `retro migrate` if one of this program's
+    /// migrations is missing. Accepts migrations newer than this program.
     pub async fn open(url: &str) -> Result<Self> {
         let store = Self::open_lazily(url)?;
         let missing = store.list_missing_migrations().await?;
@@ -67,16 +67,17 @@ impl PostgresStore {
         Self::open_lazily(url)
     }
 
-    /// Returns a store that connects on first use, and retries on each call until it succeeds, for a process that
-    /// waits for its database. Fails when the address cannot be parsed.
+    /// Returns a store that connects on first use and retries on each call, for a process that starts before
+    /// its database is available. Fails if the URL is invalid.
     pub fn open_lazily(url: &str) -> Result<Self> {
         let pool = pool_options(CONNECTIONS_MAX, POOL_WAIT).connect_lazy_with(connect_options(url)?);
         Ok(Self { reader: pool.clone(), writer: pool })
     }
 
-    /// Returns a store over the same database with connections reserved for agents, some for reads and others for
-    /// recordings: neither operators' lists nor hanging recordings delay the agents' reads. The server cancels a
-    /// statement after `patience`, but at the earliest after a second and at the latest after a minute, so that an
+    /// Returns a store over the same database with separate connections for agents: one pool for reads and
+    /// one for recordings, so neither operators' lists nor blocked recordings delay agents' reads.
+    ///
+    /// The server cancels a statement after `patience`, clamped to between one second and one minute, so an
     /// abandoned statement does not occupy a connection for longer.
     #[must_use]
     pub fn for_agents(&self, patience: Duration) -> Self {
@@ -88,9 +89,8 @@ impl PostgresStore {
         Self { reader, writer }
     }
 
-    /// Begins a transaction that may write. Every statement in it sees everything that was committed before the
-    /// statement (READ COMMITTED, which [`connect_options`] sets explicitly), so facts that are read after a lock was
-    /// acquired are current.
+    /// Begins a write transaction at READ COMMITTED, which [`connect_options`] sets explicitly: each
+    /// statement sees everything committed before it, so facts read after acquiring a lock are current.
     pub(crate) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>> {
         self.writer.begin().await.on_table("beginning a transaction")
     }
@@ -101,12 +101,12 @@ impl PostgresStore {
         self.reader.begin_with(BEGIN).await.on_table("beginning to read")
     }
 
-    /// Returns the connections for reads that consist of a single statement.
+    /// Returns the connection pool for single-statement reads.
     pub(crate) const fn reader(&self) -> &PgPool {
         &self.reader
     }
 
-    /// Closes every connection once its current work is done.
+    /// Closes all connections after their current work.
     pub async fn disconnect(&self) {
         self.reader.close().await;
         self.writer.close().await;
@@ -121,7 +121,7 @@ impl SchemaStore for PostgresStore {
         {
             return Ok(missing);
         }
-        // Use a separate connection: the pool would retry until its timeout and hide the reason.
+        // Use a separate connection: the pool would retry until its timeout and hide the error.
         let options = self.reader.connect_options();
         let mut connection = options.connect().await.map_err(|error| unreachable_error(&options, &error))?;
         let missing = missing_migrations(&mut connection).await;
@@ -140,29 +140,31 @@ fn pool_options(connections: u32, wait: Duration) -> PgPoolOptions {
         .max_connections(connections)
         .acquire_timeout(wait)
         .idle_timeout(IDLE_CONNECTION_TIMEOUT);
-    // Replaced by `is_at_rest`: the driver's own ping succeeds in every state of the connection.
+    // Replaced by `is_at_rest`: the driver's ping also succeeds on a connection that is in a transaction.
     let pool = pool.test_before_acquire(false);
     pool.before_acquire(|connection, _| Box::pin(is_at_rest(connection)))
 }
 
-/// Returns true when a pooled connection is in no transaction; the pool replaces a connection that is in a
-/// transaction or closed. A future dropped while its transaction begins leaves a transaction that the driver does not
-/// know of and never rolls back: later work on that connection would never be committed, and after its first error
-/// the connection would refuse everything. The query is sent as text, so outside a transaction it is a transaction of
-/// its own, which starts together with the statement.
+/// Returns `true` if a pooled connection is not in a transaction. The pool replaces a connection that is in a
+/// transaction or closed.
+///
+/// A future dropped while its transaction begins leaves a transaction that the driver does not know of and
+/// never rolls back: later work on that connection would never be committed, and after its first error the
+/// connection would refuse every statement. The query is sent with the simple protocol, so outside a
+/// transaction it is a transaction of its own, which starts at the same time as the statement.
 async fn is_at_rest(connection: &mut PgConnection) -> sqlx::Result<bool> {
     const AT_REST: &str = "SELECT now() = statement_timestamp()";
     sqlx::raw_sql(AT_REST).fetch_one(connection).await?.try_get(0)
 }
 
-/// Commits a transaction. Every commit uses this function, so that faults can be injected. After an error it is
-/// unknown whether the transaction was committed; it is safe to repeat the whole call.
+/// Commits a transaction. Every commit goes through this function, so tests can inject faults. After an error
+/// the outcome of the commit is unknown, but repeating the whole port call is safe.
 pub(crate) async fn commit(transaction: Transaction<'_, Postgres>, label: Label) -> Result<()> {
     run_step(label, transaction.commit()).await.on_table("committing")
 }
 
-/// Parses an address. The error for an invalid address does not quote any part of it, because any part may be
-/// a password.
+/// Parses a database URL. The error for an invalid URL quotes no part of it, because any part may be a
+/// password.
 fn connect_options(url: &str) -> Result<PgConnectOptions> {
     let unreadable = |_| {
         StoreError::Unavailable(
@@ -173,10 +175,10 @@ fn connect_options(url: &str) -> Result<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url).map_err(unreadable)?;
     let millis = |wait: Duration| wait.as_millis().to_string();
     Ok(options.application_name("retro").options([
-        // A commit that was confirmed survives a power failure of the server.
+        // A confirmed commit must survive a power failure of the server.
         ("synchronous_commit", "on".to_owned()),
         ("default_transaction_isolation", "read committed".to_owned()),
-        // Statements here take milliseconds; compiling one would take longer than running it.
+        // Statements run for milliseconds, so JIT compilation would take longer than it saves.
         ("jit", "off".to_owned()),
         ("lock_timeout", millis(LOCK_WAIT)),
         ("statement_timeout", millis(STATEMENT_WAIT)),
@@ -184,8 +186,7 @@ fn connect_options(url: &str) -> Result<PgConnectOptions> {
     ]))
 }
 
-/// Describes the database of an address for messages. Leaves out the password, and every part of an address that
-/// cannot be parsed.
+/// Describes the database of a URL for messages, without its password. Quotes no part of an invalid URL.
 pub fn describe_address(url: &str) -> String {
     connect_options(url).map_or_else(
         |_| "the database of an address that cannot be parsed".to_owned(),
@@ -210,8 +211,8 @@ fn unreachable_error(options: &PgConnectOptions, error: &sqlx::Error) -> StoreEr
     }
 }
 
-/// Applies the missing migrations, all or none. Returns their names in order. Fails when a migration was
-/// changed after it had been applied. Safe to call from several processes concurrently.
+/// Applies all missing migrations atomically. Returns their names in order. Fails if an applied migration was
+/// edited. Safe to call from several processes concurrently.
 pub async fn migrate(url: &str) -> Result<Vec<String>> {
     let options = connect_options(url)?;
     let mut connection = options.connect().await.map_err(|error| unreachable_error(&options, &error))?;
@@ -220,10 +221,10 @@ pub async fn migrate(url: &str) -> Result<Vec<String>> {
     applied
 }
 
-/// Applies the migrations within one transaction, which holds the migration lock until it commits. The transactions
-/// of the single migrations become savepoints.
+/// Applies the migrations in one transaction that holds the migration lock. The transactions of the
+/// individual migrations become savepoints.
 async fn migrate_locked(connection: &mut PgConnection) -> Result<Vec<String>> {
-    // Another process may be migrating a large table: wait for it without a time limit.
+    // Another process may be migrating a large table, so wait for it without a timeout.
     const PATIENCE: &str =
         "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)";
     const LOCK: &str = "SELECT pg_advisory_xact_lock($1)";
@@ -237,17 +238,19 @@ async fn migrate_locked(connection: &mut PgConnection) -> Result<Vec<String>> {
     transaction.ensure_migrations_table(&MIGRATOR.table_name).await.map_err(migration_failed)?;
     let missing = missing_migrations(&mut *transaction).await?;
     let mut lenient = Migrator::with_migrations(MIGRATOR.iter().cloned().collect());
+    // A newer program may have applied migrations that this one lacks; an old process must still start.
     lenient.set_ignore_missing(true).set_locking(false);
     lenient.run_direct(None, &mut *transaction, false).await.map_err(migration_failed)?;
     commit(transaction, Label::MigrateCommit).await?;
     Ok(missing)
 }
 
-/// Lists the migrations of this program that were not applied to the database.
+/// Lists this program's migrations that are not applied, in order.
 async fn missing_migrations<'c>(reader: impl sqlx::PgExecutor<'c>) -> Result<Vec<String>> {
     const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success";
     const NO_SUCH_TABLE: &str = "42P01";
     let applied: Vec<i64> = match sqlx::query_scalar(APPLIED).fetch_all(reader).await {
+        // A new database has no table of migrations yet.
         Err(sqlx::Error::Database(answer)) if answer.code().as_deref() == Some(NO_SUCH_TABLE) => Vec::new(),
         answer => answer.on_table("_sqlx_migrations")?,
     };
@@ -271,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    /// Leaves a connection in the pool in the state after `sql`, like a future that was dropped in the middle of it.
+    /// Returns a connection to the pool in the state after `sql`, like a future that was dropped halfway.
     async fn leave_connection(store: &PostgresStore, sql: &'static str) {
         let _ = sqlx::raw_sql(sql).execute(store.reader()).await;
         while store.reader().num_idle() < store.reader().size() as usize {
@@ -299,7 +302,7 @@ mod tests {
         let hanging: Vec<_> = (0..2 * RECORDERS_MAX).map(|_| Box::pin(recording())).collect();
         let hanging = futures::future::join_all(hanging);
         let read = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM memories").fetch_one(agents.reader());
-        // The read must finish first: every recording waits for the lock until `held` is dropped.
+        // The read must finish first, because every recording waits for the lock until `held` is dropped.
         let futures::future::Either::Left((read, hanging)) =
             futures::future::select(Box::pin(read), hanging).await
         else {

@@ -1,4 +1,4 @@
-//! Reads and writes the outbox, which contains the messages to be sent.
+//! Stores the outbox of messages to publish.
 
 use async_trait::async_trait;
 use retro_core::id::MessageId;
@@ -27,8 +27,9 @@ impl OutboxStore for PostgresStore {
     }
 
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()> {
-        // Fewer rows than ids are not an error: another relay may have marked them. A row that another relay
-        // is marking right now is skipped. If that relay fails, the message is sent again under the same id.
+        // Do not check the number of rows: another relay may have marked some of the messages. A row that
+        // another relay is marking is skipped; if that relay fails, the message is sent again with the same
+        // id.
         const MARK: &str = concat!(
             "UPDATE outbox SET sent_ms = ",
             now_ms!(),
@@ -45,7 +46,7 @@ impl OutboxStore for PostgresStore {
     }
 }
 
-/// Row of `outbox`: message id, tenant, workflow, notice and trace context.
+/// Row of `outbox`: id, tenant, workflow, notice and trace context.
 type Row = (String, String, String, String, Option<String>);
 
 fn message_from_row((id, tenant, workflow, notice, trace): &Row) -> Result<Message> {
@@ -59,7 +60,8 @@ fn message_from_row((id, tenant, workflow, notice, trace): &Row) -> Result<Messa
     })
 }
 
-/// Appends messages to the outbox. Skips a message whose id is already there, because it is the same message.
+/// Appends messages to the outbox. Skips messages whose ids are already stored, because equal ids mean equal
+/// messages.
 pub(crate) async fn enqueue_messages<'a>(
     connection: &mut PgConnection,
     messages: impl Iterator<Item = &'a Message>,

@@ -1,4 +1,4 @@
-//! Reads the outcomes of runs, which follow from their pull requests.
+//! Reads the links from runs to pull requests, and the outcomes of these pull requests.
 
 use async_trait::async_trait;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
@@ -23,7 +23,7 @@ impl OutcomeStore for PostgresStore {
         after: Option<&RunLinkKey>,
         limit: u32,
     ) -> Result<Vec<RunLink>> {
-        // The first comparison is the one that uses the index.
+        // `run_id >= …` is redundant, but only this comparison uses the index.
         const LINKS: &str = "
             SELECT link.workflow, link.run_id, link.repo, link.number, pull_requests.facts
             FROM run_links AS link LEFT JOIN pull_requests USING (tenant, repo, number)
@@ -48,7 +48,7 @@ impl OutcomeStore for PostgresStore {
     }
 }
 
-/// Lists the known outcomes of a run, sorted by pull request.
+/// Lists the known pull request outcomes of a run, sorted by pull request.
 pub(crate) async fn list_outcomes_of(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -68,7 +68,7 @@ pub(crate) async fn list_outcomes_of(
     rows.into_iter().map(outcome_from_row).collect()
 }
 
-/// Attaches the known outcomes of their pull requests to the runs of a window.
+/// Attaches the known pull request outcomes to the runs of a window.
 pub(crate) async fn attach_window_outcomes(
     connection: &mut PgConnection,
     key: &WorkflowKey,

@@ -1,4 +1,4 @@
-//! Reads memories for agents: the candidates of a step, the presentations to runs, and lookups by name.
+//! Loads memories for agents, and records presentations and reads.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
@@ -25,8 +25,9 @@ impl RecallStore for PostgresStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
         const LOAD: &str = "
-            SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
-            LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
+            SELECT memories.id, memories.memory, coalesce(counts.presentations, 0) FROM memories
+            LEFT JOIN memory_presentation_counts AS counts
+                ON counts.tenant = memories.tenant AND counts.memory = memories.id
             WHERE memories.tenant = $1 AND memories.workflow = $2 AND memories.step = $3
                 AND memories.status = 'active' AND memories.weight >= $4
             ORDER BY memories.weight DESC, memories.id";
@@ -39,7 +40,7 @@ impl RecallStore for PostgresStore {
             .await
             .on_table("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_use.presentations", id).parse_unsigned(*count)?;
+            let presentations = at("memory_presentation_counts.presentations", id).parse_unsigned(*count)?;
             Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
         };
         rows.iter().map(candidate).collect()
@@ -52,8 +53,9 @@ impl RecallStore for PostgresStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
         const LOAD: &str = "
-            SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
-            LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
+            SELECT memories.id, memories.memory, coalesce(counts.presentations, 0) FROM memories
+            LEFT JOIN memory_presentation_counts AS counts
+                ON counts.tenant = memories.tenant AND counts.memory = memories.id
             WHERE memories.tenant = $1 AND memories.workflow = $2 AND memories.scope_kind = 'repository'
                 AND memories.status = 'active' AND memories.weight >= $3
             ORDER BY memories.weight DESC, memories.id";
@@ -65,7 +67,7 @@ impl RecallStore for PostgresStore {
             .await
             .on_table("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_use.presentations", id).parse_unsigned(*count)?;
+            let presentations = at("memory_presentation_counts.presentations", id).parse_unsigned(*count)?;
             Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
         };
         rows.iter().map(candidate).collect()
@@ -76,7 +78,7 @@ impl RecallStore for PostgresStore {
             return Ok(());
         }
         let mut transaction = self.begin_write().await?;
-        // Presenting a memory to one run again must not count twice.
+        // Presenting a memory to the same run again must not count twice.
         let first_time = record_presentations(&mut transaction, key, run, memories).await?;
         count_presentations(&mut transaction, key, &first_time).await?;
         commit(transaction, Label::PresentedCommit).await
@@ -118,7 +120,7 @@ impl RecallStore for PostgresStore {
 #[async_trait]
 impl MemoryRefStore for PostgresStore {
     async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
-        // A range of the primary key: ids are stored in lower case, so their text order is the order of their digits.
+        // Scans a range of the primary key: ids are stored in lower case, so they sort like their digits.
         const NAMED: &str =
             "SELECT id FROM memories WHERE tenant = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT 2";
         let (first, last) = name.id_range();
@@ -133,10 +135,10 @@ impl MemoryRefStore for PostgresStore {
     }
 }
 
-/// Records the presentation of memories to a run. Returns the ids of the memories that this call presented for the
-/// first time. Skips ids that are neither memories of this workflow nor repository rules of its tenant. Rows are
-/// written in the order of their ids, here and in [`count_presentations`], so that concurrent calls wait for each
-/// other in one direction only.
+/// Records presentations and returns the ids of the memories presented to the run for the first time. Skips
+/// ids that are neither memories of the workflow nor repository rules.
+///
+/// Writes rows in id order, here and in [`count_presentations`], so concurrent calls cannot deadlock.
 async fn record_presentations(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -169,14 +171,14 @@ async fn count_presentations(
     memories: &[String],
 ) -> Result<()> {
     const COUNT: &str = "
-        INSERT INTO memory_use (tenant, memory, presentations)
+        INSERT INTO memory_presentation_counts (tenant, memory, presentations)
         SELECT $1, memory, 1 FROM unnest($2::text[]) AS new (memory) ORDER BY memory COLLATE \"C\"
-        ON CONFLICT (tenant, memory) DO UPDATE SET presentations = memory_use.presentations + 1";
+        ON CONFLICT (tenant, memory) DO UPDATE SET presentations = memory_presentation_counts.presentations + 1";
     let done = sqlx::query(COUNT)
         .bind(key.tenant.as_str())
         .bind(memories)
         .execute(connection)
         .await
-        .on_table("memory_use")?;
-    at("memory_use", key).check_rows_affected(done.rows_affected(), memories.len())
+        .on_table("memory_presentation_counts")?;
+    at("memory_presentation_counts", key).check_rows_affected(done.rows_affected(), memories.len())
 }

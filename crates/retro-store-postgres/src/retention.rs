@@ -1,10 +1,9 @@
-//! Deletes old data. Each call is one transaction over the oldest rows of a retention stage. Rows locked by others
-//! are skipped, so that two concurrent calls share the work and never wait for each other.
+//! Purges old rows. Each call is one transaction over the oldest rows of a retention stage. Rows locked by
+//! others are skipped, so concurrent calls share the work and never wait for each other.
 //!
-//! No workflow is locked, because the processed windows have closed and only retention touches the details of a
-//! claimed run. A run that was not counted may arrive again at any moment. Its facts are deleted under a condition
-//! that new facts do not satisfy. They are deleted before its body, which is the order in which a counter writes
-//! them.
+//! No workflow is locked, because the windows are closed and only retention changes the details of claimed
+//! runs. An uncounted run, however, may arrive again at any moment. Its facts are deleted under a condition
+//! that new facts do not satisfy, and before its body, which is the order in which a counter writes them.
 
 use async_trait::async_trait;
 use retro_core::id::EventKey;
@@ -21,13 +20,13 @@ use crate::count::map_column;
 use crate::open::commit;
 use crate::{PostgresStore, now_ms};
 
-/// Maximum age in seconds: a thousand years. The bound keeps the age in milliseconds within 64 bits.
+/// Maximum age, in seconds: a thousand years. Keeps the age in milliseconds within 64 bits.
 const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
-/// Maximum number of retrospectives whose windows one call processes; a window usually contains a few dozen
-/// runs.
+/// Maximum number of windows processed per call; a window usually has a few dozen runs.
 const WINDOWS_PER_CALL: i64 = 100;
 
-/// SQL expression for the time before which rows are old enough to purge. Parameter 1 is the age in seconds.
+/// SQL expression for the latest time, in Unix milliseconds, at which a row is old enough to purge. Parameter
+/// 1 is the age in seconds.
 macro_rules! cutoff {
     () => {
         concat!(now_ms!(), " - $1::bigint * 1000")
@@ -47,7 +46,7 @@ impl RetentionStore for PostgresStore {
             RetentionStage::Messages => purge_messages(&mut transaction, age_s, limit).await?,
             RetentionStage::Attempts => purge_attempts(&mut transaction, age_s, limit).await?,
         };
-        // Nothing was purged: dropping the transaction leaves the totals untouched.
+        // Nothing was purged. Rolling back leaves the totals and the time of the last purge unchanged.
         if purged == PurgeResult::default() {
             return Ok(purged);
         }
@@ -57,11 +56,12 @@ impl RetentionStore for PostgresStore {
     }
 
     async fn list_retention_totals(&self) -> Result<Vec<RetentionTotal>> {
-        const LOAD: &str = "SELECT stage, purged, last_ms FROM purges WHERE purged > 0 ORDER BY stage";
+        const LOAD: &str = "
+            SELECT stage, deleted_rows, last_deleted_ms FROM retention_totals WHERE deleted_rows > 0 ORDER BY stage";
         let rows: Vec<(String, i64, i64)> =
-            sqlx::query_as(LOAD).fetch_all(self.reader()).await.on_table("purges")?;
+            sqlx::query_as(LOAD).fetch_all(self.reader()).await.on_table("retention_totals")?;
         let row = |(stage, purged, last): (String, i64, i64)| {
-            let place = at("purges", &stage);
+            let place = at("retention_totals", &stage);
             let (stage, purged, last) =
                 (place.parse_enum(&stage)?, place.parse_unsigned(purged)?, place.parse_millis(last)?);
             Ok(RetentionTotal { stage, purged, last })
@@ -72,22 +72,29 @@ impl RetentionStore for PostgresStore {
 
 async fn record_purged(connection: &mut PgConnection, stage: RetentionStage, rows: u64) -> Result<()> {
     const ADD: &str = concat!(
-        "INSERT INTO purges (stage, purged, last_ms) VALUES ($1, $2, ",
+        "INSERT INTO retention_totals (stage, deleted_rows, last_deleted_ms) VALUES ($1, $2, ",
         now_ms!(),
-        ") ON CONFLICT (stage) DO UPDATE SET purged = purges.purged + excluded.purged, last_ms = excluded.last_ms"
+        ") ON CONFLICT (stage) DO UPDATE
+             SET deleted_rows = retention_totals.deleted_rows + excluded.deleted_rows,
+                 last_deleted_ms = excluded.last_deleted_ms"
     );
-    sqlx::query(ADD).bind(stage.as_str()).bind(to_i64(rows)).execute(connection).await.on_table("purges")?;
+    sqlx::query(ADD)
+        .bind(stage.as_str())
+        .bind(to_i64(rows))
+        .execute(connection)
+        .await
+        .on_table("retention_totals")?;
     Ok(())
 }
 
-/// Builds the result of a call that purged this number of rows.
+/// Builds the result of a call that purged `rows` rows; more rows may be due if the limit was reached.
 fn purged_rows(rows: u64, limit: i64) -> PurgeResult {
     PurgeResult { rows, has_more: to_i64(rows) >= limit }
 }
 
-/// Closed retrospectives, each as tenant and id.
+/// Keys of closed retrospectives: tenant and id.
 type Windows = Vec<(String, String)>;
-/// Keys of runs, each as tenant, workflow and arrival number.
+/// Keys of runs: tenant, workflow and arrival number.
 type RunKeys = Vec<(String, String, i64)>;
 
 async fn list_windows(connection: &mut PgConnection, sql: &'static str, age_s: i64) -> Result<Windows> {
@@ -99,15 +106,15 @@ async fn list_windows(connection: &mut PgConnection, sql: &'static str, age_s: i
         .on_table("retrospectives")
 }
 
-/// Query for the runs to purge: those whose window is among the retrospectives in parameters 1 and 2, and which no
-/// open manual retrospective has sampled. An open manual retrospective has a pending investigation; pending
-/// investigations are few and are found by an index.
+/// SQL query for the runs to purge: runs in the windows of parameters 1 and 2 that no open manual
+/// retrospective has sampled. Open manual retrospectives are found by their pending investigations, which are
+/// few and indexed.
 macro_rules! of_windows {
     ($details:literal) => {
         concat!(
             "SELECT details.tenant, details.workflow, details.number
-             FROM unnest($1::text[], $2::text[]) AS asked (tenant, id)
-             JOIN retrospectives AS closed ON closed.tenant = asked.tenant AND closed.id = asked.id
+             FROM unnest($1::text[], $2::text[]) AS requested (tenant, id)
+             JOIN retrospectives AS closed ON closed.tenant = requested.tenant AND closed.id = requested.id
              JOIN runs ON runs.tenant = closed.tenant AND runs.workflow = closed.workflow
                  AND runs.ordinal BETWEEN closed.first_ordinal AND closed.last_ordinal
              JOIN ",
@@ -116,23 +123,23 @@ macro_rules! of_windows {
                  AND details.workflow = runs.workflow AND details.number = runs.number
              WHERE NOT EXISTS (
                  SELECT FROM investigations AS one
-                 JOIN retrospectives AS asked ON asked.tenant = one.tenant AND asked.id = one.retrospective
-                     AND asked.state = 'investigating' AND asked.epoch < 0
-                 WHERE one.result IS NULL AND asked.tenant = runs.tenant AND asked.workflow = runs.workflow
-                     AND (asked.sample::jsonb -> 'order') @> to_jsonb(runs.ordinal))
+                 JOIN retrospectives AS requested ON requested.tenant = one.tenant AND requested.id = one.retrospective
+                     AND requested.state = 'investigating' AND requested.epoch < 0
+                 WHERE one.result IS NULL AND requested.tenant = runs.tenant AND requested.workflow = runs.workflow
+                     AND (requested.sample::jsonb -> 'order') @> to_jsonb(runs.ordinal))
              LIMIT $3"
         )
     };
 }
 
-/// Statement that marks those retrospectives in parameters 1 and 2 whose windows have no details of the given kind
-/// left.
+/// SQL statement that advances the purge stage of the windows in parameters 1 and 2 that have no rows left in
+/// the details table.
 macro_rules! mark_windows {
     ($details:literal, $from:literal, $to:literal) => {
         concat!(
-            "UPDATE retrospectives SET purged = ",
+            "UPDATE retrospectives SET deleted_details = ",
             $to,
-            " WHERE purged = ",
+            " WHERE deleted_details = ",
             $from,
             " AND (tenant, id) IN (SELECT * FROM unnest($1::text[], $2::text[]))
              AND NOT EXISTS (
@@ -146,10 +153,10 @@ macro_rules! mark_windows {
 }
 
 async fn purge_bodies(connection: &mut PgConnection, age_s: i64, limit: i64) -> Result<PurgeResult> {
-    // Automatic ones only: a manual retrospective claims nothing, so its runs may still wait in a window.
+    // Only automatic retrospectives: a manual one claims no runs, so its runs may still wait in a window.
     const WINDOWS: &str = concat!(
         "SELECT tenant, id FROM retrospectives
-         WHERE state = 'closed' AND purged = 0 AND epoch > 0 AND state_ms <= ",
+         WHERE state = 'closed' AND deleted_details = 0 AND epoch > 0 AND state_ms <= ",
         cutoff!(),
         " ORDER BY state_ms LIMIT $2 FOR UPDATE SKIP LOCKED"
     );
@@ -169,12 +176,14 @@ async fn purge_bodies(connection: &mut PgConnection, age_s: i64, limit: i64) -> 
     let marked = mark_purged_windows(connection, mark_windows!("run_bodies", "0", "1"), &windows).await?;
     let rows = picked.len() as u64;
     let uncounted = purge_uncounted(connection, age_s, limit.saturating_sub_unsigned(rows)).await?;
+    // Marked windows make room for further ones, so more may be due even below the limit.
     Ok(PurgeResult { rows: rows + uncounted, has_more: marked > 0 || to_i64(rows + uncounted) >= limit })
 }
 
-/// Purges the facts and bodies of runs that were not counted; the identities of these runs are kept. Returns the
-/// number of runs.
+/// Purges the facts and bodies of uncounted runs, and keeps their identities. Returns the number of purged
+/// runs.
 async fn purge_uncounted(connection: &mut PgConnection, age_s: i64, limit: i64) -> Result<u64> {
+    // The outer condition on the age is checked again on the locked row, which may have new facts by now.
     const FACTS: &str = concat!(
         "DELETE FROM run_facts WHERE uncounted_ms <= ",
         cutoff!(),
@@ -196,7 +205,7 @@ async fn purge_uncounted(connection: &mut PgConnection, age_s: i64, limit: i64) 
 async fn purge_runs(connection: &mut PgConnection, age_s: i64, limit: i64) -> Result<PurgeResult> {
     const WINDOWS: &str = concat!(
         "SELECT tenant, id FROM retrospectives
-         WHERE state = 'closed' AND purged = 1 AND epoch > 0 AND state_ms <= ",
+         WHERE state = 'closed' AND deleted_details = 1 AND epoch > 0 AND state_ms <= ",
         cutoff!(),
         " ORDER BY state_ms LIMIT $2 FOR UPDATE SKIP LOCKED"
     );
@@ -250,7 +259,7 @@ async fn mark_purged_windows(
 
 type Statement<'a> = sqlx::query::Query<'a, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
-/// Builds a statement and binds the keys of runs as its first three parameters.
+/// Builds a statement with the keys of runs bound to its first three parameters.
 fn of_runs<'a>(sql: &'static str, keys: &'a RunKeys) -> Statement<'a> {
     sqlx::query(sql)
         .bind(map_column(keys, |(tenant, ..)| tenant.as_str()))
@@ -304,13 +313,13 @@ async fn purge_messages(connection: &mut PgConnection, age_s: i64, limit: i64) -
 async fn purge_attempts(connection: &mut PgConnection, age_s: i64, limit: i64) -> Result<PurgeResult> {
     const DELETE: &str = concat!(
         "DELETE FROM attempts WHERE (consumer, stream, sequence) IN (
-            SELECT consumer, stream, sequence FROM attempts WHERE last_ms <= ",
+            SELECT consumer, stream, sequence FROM attempts WHERE last_attempt_ms <= ",
         cutoff!(),
         " LIMIT $2 FOR UPDATE SKIP LOCKED)"
     );
     const DELETE_HISTORY: &str = concat!(
         "DELETE FROM attempt_history WHERE number IN (
-            SELECT number FROM attempt_history WHERE letter IS NULL AND coalesce(failed_ms, begun_ms) <= ",
+            SELECT number FROM attempt_history WHERE dead_letter IS NULL AND coalesce(failed_ms, started_ms) <= ",
         cutoff!(),
         " LIMIT $2 FOR UPDATE SKIP LOCKED)"
     );
@@ -331,8 +340,7 @@ async fn delete_rows(
     Ok(done.rows_affected())
 }
 
-/// Replaces inbox rows by digests. They are written in the order of the digests, so that neighbouring rows share
-/// pages.
+/// Replaces inbox rows with digests, inserted in sorted order so that neighbouring rows share pages.
 async fn purge_events(connection: &mut PgConnection, age_s: i64, limit: i64) -> Result<PurgeResult> {
     const PICK: &str = concat!(
         "DELETE FROM inbox WHERE (consumer, tenant, source, event_id) IN (
@@ -342,14 +350,15 @@ async fn purge_events(connection: &mut PgConnection, age_s: i64, limit: i64) -> 
          RETURNING consumer, tenant, source, event_id, content_hash"
     );
     const KEEP: &str = "
-        INSERT INTO seen_events (digest, content)
-        SELECT digest, content FROM unnest($1::bytea[], $2::bytea[]) AS seen (digest, content)
+        INSERT INTO seen_events (digest, content_digest)
+        SELECT digest, content_digest FROM unnest($1::bytea[], $2::bytea[]) AS seen (digest, content_digest)
         ON CONFLICT (digest) DO NOTHING";
     type Row = (String, String, Vec<u8>, Vec<u8>, String);
     let rows: Vec<Row> =
         sqlx::query_as(PICK).bind(age_s).bind(limit).fetch_all(&mut *connection).await.on_table("inbox")?;
     let mut digests = Vec::with_capacity(rows.len());
     for (consumer, tenant, source, id, hash) in &rows {
+        // Not lossy in practice: the column was written from a UTF-8 string.
         let id = String::from_utf8_lossy(id).into_owned();
         let tenant = at("inbox.tenant", &id).parse(tenant)?;
         let event = EventKey { tenant, source: String::from_utf8_lossy(source).into_owned(), id };
@@ -365,17 +374,16 @@ async fn purge_events(connection: &mut PgConnection, age_s: i64, limit: i64) -> 
     Ok(purged_rows(rows.len() as u64, limit))
 }
 
-/// Returns the events that are known only by their digest, each with its index in `events` and the digest of its
-/// content.
+/// Returns the content digests of the events whose inbox rows were purged, each with its index in `events`.
 pub(crate) async fn purged_events(
     connection: &mut PgConnection,
     consumer: &str,
     events: &[&EventKey],
 ) -> Result<Vec<(i64, ContentDigest)>> {
     const SEEN: &str = "
-        SELECT asked.place - 1, seen_events.content
-        FROM unnest($1::bytea[]) WITH ORDINALITY AS asked (digest, place)
-        JOIN seen_events ON seen_events.digest = asked.digest";
+        SELECT requested.place - 1, seen_events.content_digest
+        FROM unnest($1::bytea[]) WITH ORDINALITY AS requested (digest, place)
+        JOIN seen_events ON seen_events.digest = requested.digest";
     let digest = |event: &&EventKey| EventDigest::of_event(consumer, event).0.into_bytes();
     let digests: Vec<[u8; 16]> = events.iter().map(digest).collect();
     let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(SEEN)
@@ -387,7 +395,7 @@ pub(crate) async fn purged_events(
         let content: [u8; 8] = bytes
             .as_slice()
             .try_into()
-            .map_err(|error| at("seen_events.content", place).damaged_error(error))?;
+            .map_err(|error| at("seen_events.content_digest", place).damaged_error(error))?;
         Ok((place, ContentDigest(content)))
     };
     rows.into_iter().map(content).collect()

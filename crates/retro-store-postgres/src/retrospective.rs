@@ -1,4 +1,4 @@
-//! Reads and writes the rows of `retrospectives`.
+//! Reads and writes retrospectives, and assigns ordinals to their windows.
 
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_core::retrospective::{Retrospective, RetrospectiveState};
@@ -12,7 +12,7 @@ use crate::convert::OnTable;
 use crate::count::map_column;
 use crate::{PostgresStore, lock, now_ms};
 
-/// Finds a retrospective by its id. Returns `None` when the tenant has no such retrospective.
+/// Finds a retrospective and its sample. Returns `None` if the tenant has no such retrospective.
 pub(crate) async fn find_retrospective(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -20,7 +20,7 @@ pub(crate) async fn find_retrospective(
 ) -> Result<Option<(Retrospective, Option<Sample>)>> {
     const LOAD: &str = "
         SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
-            asked
+            request
         FROM retrospectives WHERE tenant = $1 AND id = $2";
     let row: Option<RetrospectiveRecord> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
@@ -31,20 +31,21 @@ pub(crate) async fn find_retrospective(
     row.map(|row| row.to_retrospective()).transpose()
 }
 
-/// Finds a retrospective by its id after locking its workflow. Returns `None` when the tenant has no such
-/// retrospective.
+/// Locks the workflow of a retrospective, then finds the retrospective. Returns `None` if the tenant has no
+/// such retrospective.
 pub(crate) async fn load_locked(
     connection: &mut PgConnection,
     tenant: &Tenant,
     id: RetrospectiveId,
 ) -> Result<Option<(Retrospective, Option<Sample>)>> {
-    // The workflow of a proposal never changes, so it may be read before the lock.
+    // The workflow of a retrospective never changes, so it can be read before the lock. The rest is read
+    // again.
     let Some((unlocked, _)) = find_retrospective(connection, tenant, id).await? else { return Ok(None) };
     lock::lock_workflow(connection, &unlocked.key).await?;
     find_retrospective(connection, tenant, id).await
 }
 
-/// Inserts newly opened retrospectives.
+/// Inserts opened retrospectives, after assigning the final ordinals of their windows.
 pub(crate) async fn insert_opened(connection: &mut PgConnection, opened: &[&Retrospective]) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
@@ -88,13 +89,15 @@ pub(crate) async fn insert_opened(connection: &mut PgConnection, opened: &[&Retr
     at("retrospectives", "a batch").check_rows_affected(done.rows_affected(), opened.len())
 }
 
-/// Reassigns the ordinals of a window that is about to be claimed, in the order of the intake stream. With several
-/// counters the order of counting depends on timing. The order of the stream does not, so the same stream results in
-/// the same windows (law 3). Runs that were ever claimed or investigated keep their ordinals. So do all runs while a
-/// manual retrospective is open, because it names runs by ordinal.
+/// Reassigns the ordinals of a window that is about to be claimed, in the order of the intake stream.
+///
+/// With several counters, the order of counting depends on timing, but the order of the stream does not, so
+/// the same stream yields the same windows (law 3). Runs that were ever claimed or investigated keep their
+/// ordinals. While a manual retrospective is open, all runs keep their ordinals, because it refers to runs by
+/// ordinal.
 async fn assign_ordinals(connection: &mut PgConnection, retrospective: &Retrospective) -> Result<()> {
     const DEAL: &str = "
-        WITH looked_at AS (
+        WITH examined AS (
             -- The newest epoch's window reaches furthest; a manual one has a negative number instead.
             SELECT max(last_ordinal) AS last FROM (SELECT last_ordinal FROM retrospectives
                 WHERE tenant = $1 AND workflow = $2 ORDER BY epoch DESC LIMIT 1) AS newest
@@ -103,10 +106,10 @@ async fn assign_ordinals(connection: &mut PgConnection, retrospective: &Retrospe
             JOIN investigations ON investigations.tenant = retrospectives.tenant
                 AND investigations.retrospective = retrospectives.id
             WHERE retrospectives.tenant = $1 AND retrospectives.workflow = $2 AND retrospectives.epoch < 0
-        ), free AS (SELECT CASE WHEN max(last) >= $3 THEN max(last) + 1 ELSE $3 END AS first FROM looked_at),
+        ), free AS (SELECT CASE WHEN max(last) >= $3 THEN max(last) + 1 ELSE $3 END AS first FROM examined),
         placed AS (
             SELECT run_id, free.first - 1 + row_number() OVER (
-                ORDER BY position IS NOT NULL, position, ordinal) AS ordinal
+                ORDER BY intake_sequence, ordinal) AS ordinal
             FROM runs, free
             WHERE tenant = $1 AND workflow = $2 AND ordinal BETWEEN free.first AND $4
         )
@@ -115,7 +118,7 @@ async fn assign_ordinals(connection: &mut PgConnection, retrospective: &Retrospe
             AND runs.ordinal <> placed.ordinal AND NOT EXISTS (
                 SELECT 1 FROM retrospectives WHERE tenant = $1 AND workflow = $2
                 AND state IN ('due', 'investigating', 'settling'))";
-    // Two steps, because no two runs may share an ordinal at any moment.
+    // Assign negative ordinals first, because no two runs may share an ordinal at any moment.
     const TURN: &str =
         "UPDATE runs SET ordinal = -ordinal WHERE tenant = $1 AND workflow = $2 AND ordinal < 0";
     let key = &retrospective.key;
@@ -142,12 +145,12 @@ async fn assign_ordinals(connection: &mut PgConnection, retrospective: &Retrospe
     )
 }
 
-/// Inserts a manual retrospective, whose workflow is locked. Its epoch only has to be unique, and counts down from -1
-/// within the workflow.
+/// Inserts a manual retrospective, whose workflow is locked. Its epoch only has to be unique and counts down
+/// from -1 within the workflow.
 pub(crate) async fn insert_manual(connection: &mut PgConnection, manual: &Retrospective) -> Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
-             state, asked, trace, opened_ms, state_ms)
+             state, request, trace, opened_ms, state_ms)
          SELECT $1, $2, $3, least(coalesce(min(epoch), 0), 0) - 1, 0, 0, $4, $5, $6, $7, $8, ",
         now_ms!(),
         ", ",
@@ -161,7 +164,7 @@ pub(crate) async fn insert_manual(connection: &mut PgConnection, manual: &Retros
         .bind(format_policy_time(manual.as_of))
         .bind(to_json(&manual.policy))
         .bind(manual.state.as_str())
-        .bind(to_json(&manual.asked))
+        .bind(to_json(&manual.manual_request))
         .bind(trace::current_trace())
         .execute(connection)
         .await
@@ -169,8 +172,7 @@ pub(crate) async fn insert_manual(connection: &mut PgConnection, manual: &Retros
     at("retrospectives", manual.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Moves a retrospective from the state in which it was loaded to another state. Fails when the stored state differs
-/// from the loaded one.
+/// Changes the state of a retrospective. Fails if the stored state is no longer the loaded one.
 pub(crate) async fn set_state(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -192,7 +194,7 @@ pub(crate) async fn set_state(
     at("retrospectives.state", retrospective.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores the sample of a retrospective that has no sample yet.
+/// Stores the sample of a retrospective. Fails if it already has one.
 pub(crate) async fn set_sample(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -211,22 +213,23 @@ pub(crate) async fn set_sample(
 }
 
 impl PostgresStore {
-    /// Lists the retrospectives that have been in `state` for at least `older_than_s` seconds, those that have waited
-    /// longest first.
+    /// Lists the retrospectives that have been in `state` for at least `older_than_s` seconds, longest
+    /// waiting first.
     pub(crate) async fn list_waiting_in(
         &self,
         state: RetrospectiveState,
         older_than_s: u64,
         limit: u32,
     ) -> Result<Vec<(Tenant, RetrospectiveId)>> {
-        // The states are literals, because the planner would not use the partial index with a parameter alone.
+        // The states are repeated as literals, because the planner would not use the partial index with a
+        // parameter alone.
         const WAITING: &str = concat!(
             "SELECT tenant, id FROM retrospectives WHERE state IN ('due', 'settling') AND state = $1
              AND state_ms <= ",
             now_ms!(),
             " - $2::bigint * 1000 ORDER BY state_ms, tenant, id LIMIT $3"
         );
-        // Maximum age: a thousand years, in seconds. Keeps the product with 1000 within 64 bits.
+        // Maximum age: a thousand years, in seconds. Keeps the age in milliseconds within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(state.as_str())

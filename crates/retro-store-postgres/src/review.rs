@@ -1,4 +1,4 @@
-//! Records review events and stores the decisions about them.
+//! Records review events and stores the decisions on their remarks.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -43,7 +43,7 @@ impl ReviewerStore for PostgresStore {
                 None => record_event(&mut transaction, one, wait_s).await?,
             });
         }
-        commit(transaction, Label::HearCommit).await?;
+        commit(transaction, Label::RecordEventsCommit).await?;
         Ok(results)
     }
 
@@ -68,8 +68,8 @@ impl ReviewerStore for PostgresStore {
             SELECT first_id FROM review_threads WHERE tenant = $1 AND repo = $2 AND number = $3 AND resolved
             ORDER BY length(first_id), first_id";
         const OTHERS: &str = "
-            SELECT remark, request FROM remarks
-            WHERE tenant = $1 AND repo = $2 AND request IS NOT NULL AND number <> $3 AND NOT deleted
+            SELECT remark, rule_title FROM remarks
+            WHERE tenant = $1 AND repo = $2 AND rule_title IS NOT NULL AND number <> $3 AND NOT deleted
             ORDER BY changed_at DESC, number, kind, remark_id LIMIT $4";
         let (tenant, repo) = (key.tenant.as_str(), key.pull_request.repo.as_str());
         let number = to_i64(key.pull_request.number);
@@ -113,6 +113,7 @@ impl ReviewerStore for PostgresStore {
         revision: u64,
         settled: Option<&NewReviewBatch>,
     ) -> Result<CommitResult> {
+        // Matches only the decided revision: a newer event must leave the pull request due.
         const SETTLE: &str = "
             UPDATE reviews SET due_ms = NULL, rounds = rounds + $5
             WHERE tenant = $1 AND repo = $2 AND number = $3 AND revision = $4 AND due_ms IS NOT NULL";
@@ -139,13 +140,13 @@ impl ReviewerStore for PostgresStore {
     }
 }
 
-/// Locks the rows of the pull requests that these events belong to. Inserts missing rows first. Rows are locked in
-/// the order of their keys, so that concurrent batches wait for each other in one direction only.
+/// Locks the pull requests of the events, inserting missing rows first. Rows are locked in key order, so
+/// concurrent batches cannot deadlock.
 async fn lock_pull_requests(connection: &mut PgConnection, review_events: &[ReviewEvent]) -> Result<()> {
     const MAKE: &str = "
         INSERT INTO reviews (tenant, repo, number, revision, rounds)
         SELECT DISTINCT tenant, repo, number, 0, 0 FROM unnest($1::text[], $2::text[], $3::bigint[])
-            AS asked (tenant, repo, number)
+            AS requested (tenant, repo, number)
         ORDER BY 1, 2, 3 ON CONFLICT (tenant, repo, number) DO NOTHING";
     const LOCK: &str = "
         SELECT FROM reviews WHERE (tenant, repo, number) IN
@@ -166,7 +167,7 @@ async fn lock_pull_requests(connection: &mut PgConnection, review_events: &[Revi
     Ok(())
 }
 
-/// Records one event that was not in the inbox before this batch.
+/// Records a review event that was not in the inbox when the batch began.
 async fn record_event(
     connection: &mut PgConnection,
     review_event: &ReviewEvent,
@@ -190,7 +191,7 @@ async fn record_event(
         .await
         .on_table("inbox")?;
     if inserted.rows_affected() == 0 {
-        // The same event occurs earlier in this batch.
+        // The same event occurs twice in this batch.
         let hash: String = sqlx::query_scalar(KEPT)
             .bind(CONSUMER)
             .bind(event.tenant.as_str())
@@ -221,7 +222,8 @@ async fn record_event(
     })
 }
 
-/// Stores the author of the pull request. Returns true when the author was unknown and the pull request has remarks.
+/// Stores the author named by the event unless one is already stored. If the pull request has remarks, its
+/// decision then becomes due in `wait_s` seconds. Returns `true` if the author was stored.
 async fn record_author(
     connection: &mut PgConnection,
     review_event: &ReviewEvent,
@@ -248,7 +250,8 @@ async fn record_author(
     Ok(updated.rows_affected() > 0)
 }
 
-/// Stores a remark, unless a newer version of it is known.
+/// Stores a remark unless a newer state of it is stored or the pull request has [`REMARKS_MAX`] other
+/// remarks.
 async fn store_remark(
     connection: &mut PgConnection,
     review_event: &ReviewEvent,
@@ -256,6 +259,7 @@ async fn store_remark(
     thumbs_up: u64,
     changed_at: Timestamp,
 ) -> Result<ReviewEventResult> {
+    // Equal times are ordered by content, so the stored remark does not depend on the order of arrival.
     const SAY: &str = concat!(
         "INSERT INTO remarks (tenant, repo, number, kind, remark_id, changed_at, remark, deleted, thumbs_up, stored_ms)
          SELECT $1, $2, $3, $4, $5, $6, $7, $9, $10, ",
@@ -303,7 +307,8 @@ async fn store_remark(
     Ok(if known > 0 { ReviewEventResult::Unchanged } else { ReviewEventResult::LimitReached })
 }
 
-/// Stores the state of a thread, unless a newer one is known.
+/// Stores the state of a thread unless a newer state is stored or the pull request has [`REMARKS_MAX`] other
+/// threads.
 async fn store_thread(
     connection: &mut PgConnection,
     review_event: &ReviewEvent,
@@ -311,6 +316,7 @@ async fn store_thread(
     resolved: bool,
     at: Timestamp,
 ) -> Result<ReviewEventResult> {
+    // At equal times `resolved` wins, so the stored state does not depend on the order of arrival.
     const STAND: &str = "
         INSERT INTO review_threads (tenant, repo, number, first_id, resolved, changed_at)
         SELECT $1, $2, $3, $4, $5, $6
@@ -333,7 +339,8 @@ async fn store_thread(
     Ok(if done.rows_affected() > 0 { ReviewEventResult::Recorded } else { ReviewEventResult::Unchanged })
 }
 
-/// Schedules the review of a pull request after the waiting time, unless it is already scheduled.
+/// Increments the revision of a pull request, and makes its decision due in `wait_s` seconds unless it is
+/// already due.
 async fn schedule_review(
     connection: &mut PgConnection,
     review_event: &ReviewEvent,
@@ -384,15 +391,16 @@ async fn store_batch(
     at("rule_batches", settled.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores for each remark of a pull request the title of the request that it makes, or none.
+/// Stores the requested rule's title with each remark that requests one, and clears it on all other remarks
+/// of the pull request.
 async fn set_requests(
     connection: &mut PgConnection,
     key: &PullRequestKey,
     requests: &[(RemarkKey, String)],
 ) -> Result<()> {
     const SET: &str = "
-        UPDATE remarks SET request = (SELECT asked.title FROM unnest($4::text[], $5::text[], $6::text[])
-            AS asked (kind, id, title) WHERE asked.kind = remarks.kind AND asked.id = remarks.remark_id)
+        UPDATE remarks SET rule_title = (SELECT requested.title FROM unnest($4::text[], $5::text[], $6::text[])
+            AS requested (kind, id, title) WHERE requested.kind = remarks.kind AND requested.id = remarks.remark_id)
         WHERE tenant = $1 AND repo = $2 AND number = $3";
     sqlx::query(SET)
         .bind(key.tenant.as_str())

@@ -1,4 +1,4 @@
-//! Stores and applies batches of rule mutations, and promotes rules when a person requests it.
+//! Stores and applies batches of rule mutations, and stores promotions of rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::memory::{
 };
 use crate::{PostgresStore, lock, now_ms, outbox};
 
-/// Finds a batch of rule mutations. Returns `None` when the tenant has no such batch.
+/// Finds a batch of rule mutations. Returns `None` if the tenant has no such batch.
 pub(crate) async fn find_batch(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -38,20 +38,21 @@ pub(crate) async fn find_batch(
     row.map(|row| row.to_rule_batch(tenant, id)).transpose()
 }
 
-/// Finds a batch of rule mutations after locking its rule scope. Inserts a row to lock if there is none. Returns
-/// `None` when the tenant has no such batch.
+/// Locks the rule scope of a batch, inserting its row if it is missing, then finds the batch. Returns `None`
+/// if the tenant has no such batch.
 pub(crate) async fn load_locked(
     connection: &mut PgConnection,
     tenant: &Tenant,
     id: ReviewBatchId,
 ) -> Result<Option<RuleBatch>> {
-    // The rule scope of a batch never changes, so it may be read before the lock.
+    // The rule scope of a batch never changes, so it can be read before the lock. The rest is read again.
     let Some(unlocked) = find_batch(connection, tenant, id).await? else { return Ok(None) };
+    // A rule scope has no runs, so its row may be missing and is created to be locked.
     lock::lock_workflows(connection, &[&unlocked.rule_scope], &[]).await?;
     find_batch(connection, tenant, id).await
 }
 
-/// Loads the facts that the writer needs to apply a batch of rule mutations.
+/// Loads the facts for applying a batch of rule mutations.
 pub(crate) async fn load_batch_facts(
     connection: &mut PgConnection,
     id: ReviewBatchId,
@@ -72,7 +73,7 @@ pub(crate) async fn load_batch_facts(
     Ok(RuleBatchFacts { id, review, mutations, rules })
 }
 
-/// Stores the results of applying a batch of rule mutations.
+/// Stores the effects of applying a batch of rule mutations.
 pub(crate) async fn store_applied_batch(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -82,7 +83,7 @@ pub(crate) async fn store_applied_batch(
     const CLOSE: &str = "
         UPDATE rule_batches SET state = 'closed' WHERE tenant = $1 AND id = $2 AND state = 'settling'";
     const REPORT: &str = concat!(
-        "INSERT INTO review_reports (tenant, review, workflow, report, written_ms) VALUES ($1, $2, $3, $4, ",
+        "INSERT INTO review_reports (tenant, batch, workflow, report, written_ms) VALUES ($1, $2, $3, $4, ",
         now_ms!(),
         ")"
     );
@@ -112,7 +113,7 @@ pub(crate) async fn store_applied_batch(
     outbox::enqueue_messages(connection, closed.messages.iter()).await
 }
 
-/// Stores the batches of rule mutations that result from a retrospective's verdicts. The writer will apply them.
+/// Stores the batches of rule mutations caused by a retrospective's verdicts, for the writer to apply later.
 pub(crate) async fn insert_batches(connection: &mut PgConnection, all: &[RuleUseBatch]) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO rule_batches (tenant, id, workflow, repo, as_of, policy, mutations, state, settled_ms)
@@ -120,7 +121,7 @@ pub(crate) async fn insert_batches(connection: &mut PgConnection, all: &[RuleUse
         now_ms!(),
         ")"
     );
-    // One batch for each repository that the sampled runs worked on.
+    // One batch per repository that the sampled runs worked on.
     for used in all {
         let done = sqlx::query(STORE)
             .bind(used.rule_scope.tenant.as_str())
@@ -138,11 +139,10 @@ pub(crate) async fn insert_batches(connection: &mut PgConnection, all: &[RuleUse
     Ok(())
 }
 
-/// Records the rule evaluations in a batch before the batch is decided, because the decision counts them. Several
-/// evaluations of one rule in one run count once.
+/// Records the rule evaluations of a batch. Several evaluations of a rule in one run count once.
 pub(crate) async fn record_evaluations(connection: &mut PgConnection, batch: &RuleBatch) -> Result<()> {
     const LOOK: &str = "
-        INSERT INTO rule_looks (tenant, memory, workflow, run_id, verdict, as_of)
+        INSERT INTO rule_evaluations (tenant, memory, workflow, run_id, verdict, as_of)
         SELECT $1, memory, workflow, run_id, verdict, $6
         FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS new (memory, workflow, run_id, verdict)
         ON CONFLICT (tenant, memory, workflow, run_id) DO NOTHING";
@@ -159,7 +159,7 @@ pub(crate) async fn record_evaluations(connection: &mut PgConnection, batch: &Ru
         .bind(format_policy_time(batch.as_of))
         .execute(connection)
         .await
-        .on_table("rule_looks")?;
+        .on_table("rule_evaluations")?;
     Ok(())
 }
 
@@ -169,23 +169,24 @@ async fn load_rule_uses(
     memories: &[Memory],
 ) -> Result<BTreeMap<MemoryId, RuleUse>> {
     const USES: &str = "
-        SELECT look.memory, count(*), count(*) FILTER (WHERE look.verdict = 'ignored' AND look.as_of > asked.since)
-        FROM unnest($2::text[], $3::text[]) AS asked (memory, since)
-        JOIN rule_looks AS look ON look.tenant = $1 AND look.memory = asked.memory
-        GROUP BY look.memory";
+        SELECT evaluation.memory, count(*),
+            count(*) FILTER (WHERE evaluation.verdict = 'ignored' AND evaluation.as_of > requested.since)
+        FROM unnest($2::text[], $3::text[]) AS requested (memory, since)
+        JOIN rule_evaluations AS evaluation ON evaluation.tenant = $1 AND evaluation.memory = requested.memory
+        GROUP BY evaluation.memory";
     let named: BTreeSet<MemoryId> = batch.named_memories().into_iter().collect();
-    let asked: Vec<&Memory> = memories.iter().filter(|memory| named.contains(&memory.id)).collect();
+    let requested: Vec<&Memory> = memories.iter().filter(|memory| named.contains(&memory.id)).collect();
     let rows: Vec<(String, i64, i64)> = sqlx::query_as(USES)
         .bind(batch.rule_scope.tenant.as_str())
-        .bind(map_column(&asked, |memory| memory.id.to_string()))
-        .bind(map_column(&asked, |memory| format_policy_time(memory.changed_at)))
+        .bind(map_column(&requested, |memory| memory.id.to_string()))
+        .bind(map_column(&requested, |memory| format_policy_time(memory.changed_at)))
         .fetch_all(connection)
         .await
-        .on_table("rule_looks")?;
+        .on_table("rule_evaluations")?;
     rows.iter().map(|row| rule_use_from_row(&row.0, row.1, row.2)).collect()
 }
 
-/// Loads the facts for the decision whether to promote a rule.
+/// Loads the facts for promoting a rule.
 pub(crate) async fn load_promote_facts(
     connection: &mut PgConnection,
     keeper: WorkflowKey,
@@ -195,7 +196,7 @@ pub(crate) async fn load_promote_facts(
     Ok(PromoteFacts { rule_scope: keeper, memory, memories })
 }
 
-/// Stores the results of promoting a rule.
+/// Stores the effects of promoting a rule.
 pub(crate) async fn store_promotion(
     connection: &mut PgConnection,
     rule_scope: &WorkflowKey,
@@ -207,7 +208,8 @@ pub(crate) async fn store_promotion(
 }
 
 impl PostgresStore {
-    /// Lists the batches of rule mutations that have been pending for at least `older_than_s` seconds, oldest first.
+    /// Lists the batches of rule mutations that have been pending for at least `older_than_s` seconds, oldest
+    /// first.
     pub(crate) async fn list_waiting_batches(
         &self,
         older_than_s: u64,
@@ -218,7 +220,7 @@ impl PostgresStore {
             now_ms!(),
             " - $1 * 1000 ORDER BY settled_ms, tenant, id LIMIT $2"
         );
-        /// Maximum age in seconds: a thousand years. The bound keeps the age in milliseconds within 64 bits.
+        /// Maximum age, in seconds: a thousand years. Keeps the age in milliseconds within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(to_i64(older_than_s.min(AGE_MAX_S)))

@@ -1,4 +1,4 @@
-//! Stores runs in a narrow table of identities and in separate tables for facts and bodies.
+//! Stores and loads runs: identities in a narrow table, facts and bodies in tables of their own.
 
 use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;
@@ -17,7 +17,7 @@ use crate::count::map_column;
 use crate::now_ms;
 use crate::tracked_runs::rewind_tracking;
 
-/// Stores runs with their facts and bodies. Replaces the facts and bodies of known runs. No run may occur twice in
+/// Stores runs with their facts and bodies, replacing those of known runs. No run may occur twice in
 /// `writes`.
 pub(crate) async fn store_runs(
     connection: &mut PgConnection,
@@ -36,7 +36,7 @@ pub(crate) async fn store_runs(
 
 async fn store_identities(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, position, received_ms)
+        "INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, intake_sequence, received_ms)
          SELECT new.*, ",
         now_ms!(),
         " FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
@@ -82,7 +82,7 @@ async fn store_facts(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> 
     at("run_facts", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
-/// Deletes the stored bodies of known runs, because their new version may have no body.
+/// Deletes the stored bodies of known runs, because their new attempt may have no body.
 async fn forget_bodies(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const FORGET: &str = "
         DELETE FROM run_bodies USING unnest($1::text[], $2::text[], $3::bigint[]) AS known (tenant, workflow, number)
@@ -122,7 +122,7 @@ async fn store_bodies(connection: &mut PgConnection, writes: &[RunWrite<'_>], bo
     at("run_bodies", "a batch").check_rows_affected(done.rows_affected(), with_body.len())
 }
 
-/// Loads the run with this ordinal in the window of a retrospective, and its body.
+/// Loads the facts and body of the run with the given ordinal in the retrospective's workflow.
 pub(crate) async fn load_run_at(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -146,7 +146,7 @@ pub(crate) async fn load_run_at(
     Ok((place.parse_json(&facts)?, stored_body(&body, stored.as_deref())))
 }
 
-/// Lists the ordinals of the runs in a retrospective's window in ascending order. Fails when a run is missing.
+/// Lists the ordinals of a retrospective's window in ascending order. Fails if an ordinal is missing.
 pub(crate) async fn list_window_ordinals(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
@@ -166,14 +166,14 @@ pub(crate) async fn list_window_ordinals(
     found.into_iter().map(|ordinal| at("runs.ordinal", &retrospective.key).parse_unsigned(ordinal)).collect()
 }
 
-/// Lists the runs in a retrospective's window, or the runs that a manual retrospective names, sorted by ordinal.
-/// Fails when a run is missing.
+/// Lists the runs of a retrospective's window or, for a manual retrospective, the named runs, sorted by
+/// ordinal. Fails if a run is missing.
 pub(crate) async fn list_window_runs(
     connection: &mut PgConnection,
     retrospective: &Retrospective,
     sample: &Sample,
 ) -> Result<Vec<WindowRun>> {
-    // Select the facts as a whole: Postgres cannot access parts of JSON that holds a NUL.
+    // Select the facts as a whole: Postgres cannot extract parts of JSON that contains an escaped NUL.
     const WINDOW: &str = "
         SELECT runs.ordinal, runs.run_id, run_facts.facts FROM runs
         JOIN run_facts USING (tenant, workflow, number)
@@ -184,9 +184,9 @@ pub(crate) async fn list_window_runs(
         JOIN run_facts USING (tenant, workflow, number)
         WHERE runs.tenant = $1 AND runs.workflow = $2 AND runs.ordinal = ANY($3::bigint[])
         ORDER BY runs.ordinal";
-    let Retrospective { key, first, last, asked, .. } = retrospective;
+    let Retrospective { key, first, last, manual_request, .. } = retrospective;
     let of = |sql: &'static str| sqlx::query_as(sql).bind(key.tenant.as_str()).bind(key.workflow.as_str());
-    let query = match asked {
+    let query = match manual_request {
         None => of(WINDOW).bind(to_i64(*first)).bind(to_i64(*last)),
         Some(_) => of(NAMED).bind(map_column(&sample.order, |ordinal| to_i64(*ordinal))),
     };

@@ -1,5 +1,5 @@
-//! Tracks pull requests. The tenant's row in `tracked_tenants` is the tracker's lock: it is taken first, and the rows
-//! of workflows after it. The writer takes only workflow rows, so the two cannot deadlock.
+//! Tracks pull requests. The tenant's row in `tracked_tenants` serves as the tracker's lock. It is locked
+//! before any workflow row, and the writer locks only workflow rows, so the two cannot deadlock.
 
 use async_trait::async_trait;
 use retro_core::id::{EventKey, Tenant, Workflow, WorkflowKey};
@@ -43,11 +43,13 @@ impl TrackerStore for PostgresStore {
         new |= store_trailers(&mut transaction, tenant, &pull_request_event.trailers).await?;
         touched
             .extend(pull_requests_of_commits(&mut transaction, tenant, &pull_request_event.trailers).await?);
+        // Without new facts nothing can fall due, and scheduling would restart a partly processed credit.
         if new {
             let because =
                 format!("event {} of {}", pull_request_event.event.id, pull_request_event.event.source);
-            // Closing a retrospective takes the same locks, so one of the two sees the rows that the other
-            // has stored.
+            // Closing a retrospective takes the same locks. Otherwise a closing that records an applied
+            // memory concurrently and this transaction would not see each other's rows, and nobody would
+            // request the credit.
             lock_behind(&mut transaction, tenant, &touched).await?;
             schedule_credits(&mut transaction, tenant, None, &touched, &because).await?;
         }
@@ -58,49 +60,52 @@ impl TrackerStore for PostgresStore {
     async fn list_untracked_workflows(&self, limit: u32) -> Result<Vec<WorkflowKey>> {
         const UNFOLLOWED: &str = "
             SELECT one.tenant, one.workflow FROM tracked_tenants JOIN workflows AS one USING (tenant)
-            LEFT JOIN following AS reached ON reached.tenant = one.tenant AND reached.workflow = one.workflow
+            LEFT JOIN tracking_cursor AS reached ON reached.tenant = one.tenant AND reached.workflow = one.workflow
             WHERE one.recorded > coalesce(reached.number, 0) ORDER BY one.tenant, one.workflow LIMIT $1";
         let rows: Vec<(String, String)> = sqlx::query_as(UNFOLLOWED)
             .bind(i64::from(limit))
             .fetch_all(self.reader())
             .await
-            .on_table("following")?;
+            .on_table("tracking_cursor")?;
         rows.iter().map(|(tenant, workflow)| parse_workflow_key(tenant, workflow)).collect()
     }
 
     async fn track_runs(&self, key: &WorkflowKey, limit: u32) -> Result<usize> {
         let mut transaction = self.begin_write().await?;
         lock_tenant(&mut transaction, &key.tenant).await?;
-        // Counting and closing take the same lock, so a higher attempt's references are either read here or tracked
-        // again.
+        // Counting takes the same lock, so the references of a higher attempt are either read here or cause a
+        // rewind.
         lock::lock_workflows(&mut transaction, &[], &[key]).await?;
         let (reached, recorded) = tracked_runs::load_position(&mut transaction, key).await?;
         let runs = tracked_runs::list_runs_after(&mut transaction, key, reached, limit).await?;
         let page_full = runs.len() == limit as usize;
         let last = runs.last().map_or(reached, |(number, _, _)| *number);
         tracked_runs::store_runs(&mut transaction, key, &runs).await?;
-        // Runs whose details were purged are not in the list; still move past everything recorded.
+        // The list lacks runs whose facts were purged. Advance past everything recorded, or tracking would
+        // never get past them.
         tracked_runs::store_position(
             &mut transaction,
             key,
             if page_full { last } else { recorded.max(last) },
         )
         .await?;
+        // Only after the runs are stored: the view `run_links` finds their pull requests through the stored
+        // references.
         let touched = tracked_runs::ended_pull_requests(&mut transaction, key, &runs).await?;
         if let Some((_, run, _)) = runs.last() {
             let because = format!("runs up to {run} of {key}");
             schedule_credits(&mut transaction, &key.tenant, Some(&key.workflow), &touched, &because).await?;
         }
-        commit(transaction, Label::FollowCommit).await?;
+        commit(transaction, Label::TrackRunsCommit).await?;
         Ok(runs.len())
     }
 }
 
-/// Finds the stored content of an event. Returns `None` when the tracker has not seen the event.
+/// Finds the stored content of an event. Returns `None` if the tracker has not handled the event.
 async fn find_seen_content(connection: &mut PgConnection, event: &EventKey) -> Result<Option<SeenContent>> {
     const WHOLE: &str = "
         SELECT content_hash FROM inbox WHERE consumer = $1 AND tenant = $2 AND source = $3 AND event_id = $4";
-    const PURGED: &str = "SELECT content FROM seen_events WHERE digest = $1";
+    const PURGED: &str = "SELECT content_digest FROM seen_events WHERE digest = $1";
     let full_hash: Option<String> = sqlx::query_scalar(WHOLE)
         .bind(TRACKER_CONSUMER)
         .bind(event.tenant.as_str())
@@ -116,7 +121,7 @@ async fn find_seen_content(connection: &mut PgConnection, event: &EventKey) -> R
     let purged: Option<Vec<u8>> =
         sqlx::query_scalar(PURGED).bind(digest).fetch_optional(connection).await.on_table("seen_events")?;
     let content = |bytes: Vec<u8>| {
-        let place = at("seen_events.content", &event.id);
+        let place = at("seen_events.content_digest", &event.id);
         let content: [u8; 8] = bytes.as_slice().try_into().map_err(|error| place.damaged_error(error))?;
         Ok(SeenContent::Purged(ContentDigest(content)))
     };
@@ -142,7 +147,7 @@ async fn store_event(connection: &mut PgConnection, pull_request_event: &PullReq
     at("inbox", &pull_request_event.event.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Locks the row of a tenant until the transaction ends. Inserts the row if there is none.
+/// Locks the row of a tenant until the transaction ends, inserting it if it is missing.
 async fn lock_tenant(connection: &mut PgConnection, tenant: &Tenant) -> Result<()> {
     const MAKE: &str = "INSERT INTO tracked_tenants (tenant) VALUES ($1) ON CONFLICT DO NOTHING";
     const LOCK: &str = "SELECT FROM tracked_tenants WHERE tenant = $1 FOR UPDATE";
@@ -153,8 +158,8 @@ async fn lock_tenant(connection: &mut PgConnection, tenant: &Tenant) -> Result<(
     Ok(())
 }
 
-/// Merges new facts into those of a pull request. Returns true when this changes whether or
-/// how the pull request ended.
+/// Merges new facts into the stored facts of a pull request. Returns `true` if the end of the pull request
+/// changed.
 async fn merge_facts(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -179,7 +184,7 @@ async fn merge_facts(
     Ok(known.credited_ends() != before)
 }
 
-/// Finds the facts of a pull request. Returns `None` when no event about the pull request has arrived.
+/// Finds the facts of a pull request. Returns `None` if no event about it has arrived.
 pub(crate) async fn find_pull_request_facts(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -196,7 +201,7 @@ pub(crate) async fn find_pull_request_facts(
     stored.map(|stored| parse_pull_request_facts(pull_request, &stored)).transpose()
 }
 
-/// Stores the commits of a pull request. Returns true when at least one of them is new.
+/// Stores the commits of a pull request. Returns `true` if at least one commit is new.
 async fn store_commits(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -217,16 +222,16 @@ async fn store_commits(
     Ok(done.rows_affected() > 0)
 }
 
-/// Stores the trailers of commits. Returns true when at least one of them is new.
+/// Stores commit trailers that name runs. Returns `true` if at least one trailer is new.
 async fn store_trailers(
     connection: &mut PgConnection,
     tenant: &Tenant,
     trailers: &[Trailer],
 ) -> Result<bool> {
     const STORE: &str = "
-        INSERT INTO commit_trailers (tenant, commit_id, named, workflow, run_id)
-        SELECT $1, commit_id, named, workflow, run_id
-        FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS new (commit_id, named, workflow, run_id)
+        INSERT INTO commit_trailers (tenant, commit_id, trailer, workflow, run_id)
+        SELECT $1, commit_id, trailer, workflow, run_id
+        FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS new (commit_id, trailer, workflow, run_id)
         ON CONFLICT DO NOTHING";
     let read = |trailer: &Trailer| {
         let (commit, named) = (trailer.commit.clone(), trailer.text.clone());
@@ -246,7 +251,7 @@ async fn store_trailers(
     Ok(stored.rows_affected() > 0)
 }
 
-/// Returns the pull requests that contain the commits of these trailers.
+/// Returns the pull requests that contain the commits of the trailers.
 async fn pull_requests_of_commits(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -265,9 +270,9 @@ async fn pull_requests_of_commits(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Makes credit due for those of these pull requests that have ended and to which a run that applied a memory is
-/// linked, in one workflow or in all. A partly processed credit starts over, because the pull request may now have
-/// ended differently.
+/// Schedules credit for the memories applied in runs of those pull requests that have ended, in one workflow
+/// or, if `workflow` is `None`, in all. A partly processed credit starts over, because the pull request may
+/// now have ended differently.
 async fn schedule_credits(
     connection: &mut PgConnection,
     tenant: &Tenant,
@@ -276,17 +281,17 @@ async fn schedule_credits(
     because: &str,
 ) -> Result<()> {
     const DUE: &str = concat!(
-        "INSERT INTO credits_due (tenant, workflow, repo, number, due_ms)
+        "INSERT INTO due_credits (tenant, workflow, repo, number, due_ms)
          SELECT DISTINCT link.tenant, link.workflow, link.repo, link.number, ",
         now_ms!(),
         " FROM pull_requests AS one
          JOIN run_links AS link ON link.tenant = one.tenant AND link.repo = one.repo AND link.number = one.number
-         JOIN memory_uses AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
+         JOIN run_memory_applications AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
              AND used.run_id = link.run_id
          WHERE one.tenant = $1 AND one.repo = $2 AND one.number = $3 AND one.ended
              AND ($4::text IS NULL OR link.workflow = $4)
          ON CONFLICT (tenant, workflow, repo, number) DO UPDATE SET after_run = '', after_memory = ''
-             WHERE credits_due.after_run <> '' RETURNING workflow"
+             WHERE due_credits.after_run <> '' RETURNING workflow"
     );
     for pull_request in pull_requests {
         let workflows: Vec<String> = sqlx::query_scalar(DUE)
@@ -296,7 +301,7 @@ async fn schedule_credits(
             .bind(workflow.map(Workflow::as_str))
             .fetch_all(&mut *connection)
             .await
-            .on_table("credits_due")?;
+            .on_table("due_credits")?;
         let messages = workflows.iter().map(|one| message(tenant, one, pull_request.clone(), because));
         let messages = messages.collect::<Result<Vec<_>>>()?;
         outbox::enqueue_messages(connection, messages.iter()).await?;
@@ -304,16 +309,16 @@ async fn schedule_credits(
     Ok(())
 }
 
-/// Locks the workflows whose runs are linked to those of these pull requests that have ended, in the order of the
-/// workflow keys.
+/// Locks, in key order, the workflows whose runs are linked to those of the given pull requests that have
+/// ended.
 async fn lock_behind(
     connection: &mut PgConnection,
     tenant: &Tenant,
     pull_requests: &[PullRequestRef],
 ) -> Result<()> {
     const BEHIND: &str = "
-        SELECT DISTINCT link.workflow FROM unnest($2::text[], $3::bigint[]) AS asked (repo, number)
-        JOIN run_links AS link ON link.tenant = $1 AND link.repo = asked.repo AND link.number = asked.number
+        SELECT DISTINCT link.workflow FROM unnest($2::text[], $3::bigint[]) AS requested (repo, number)
+        JOIN run_links AS link ON link.tenant = $1 AND link.repo = requested.repo AND link.number = requested.number
         JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
         WHERE one.ended";
     let rows: Vec<String> = sqlx::query_scalar(BEHIND)

@@ -1,4 +1,4 @@
-//! Stores the runs that name a repository, a pull request or a commit, and the tracking position of each workflow.
+//! Stores the pull request references of runs and the tracking position of each workflow.
 
 use retro_core::id::WorkflowKey;
 use retro_core::outcome::{PullRequestRef, RunReferences};
@@ -11,33 +11,33 @@ use sqlx::PgConnection;
 use crate::convert::OnTable;
 use crate::count::map_column;
 
-/// Returns the tracking position of a workflow, which is the arrival number of the last tracked run (0 before the
-/// first), and the number of recorded runs.
+/// Returns the tracking position of a workflow and the number of its recorded runs; both are 0 for an unknown
+/// workflow. The tracking position is the arrival number of the last tracked run.
 pub(crate) async fn load_position(connection: &mut PgConnection, key: &WorkflowKey) -> Result<(i64, i64)> {
     const REACHED: &str = "
-        SELECT coalesce((SELECT number FROM following WHERE tenant = $1 AND workflow = $2), 0),
+        SELECT coalesce((SELECT number FROM tracking_cursor WHERE tenant = $1 AND workflow = $2), 0),
             coalesce((SELECT recorded FROM workflows WHERE tenant = $1 AND workflow = $2), 0)";
     let query = sqlx::query_as(REACHED).bind(key.tenant.as_str()).bind(key.workflow.as_str());
-    query.fetch_one(connection).await.on_table("following")
+    query.fetch_one(connection).await.on_table("tracking_cursor")
 }
 
-/// Stores the tracking position of a workflow, which is the arrival number of the last tracked run.
+/// Stores the tracking position of a workflow: the arrival number of the last tracked run.
 pub(crate) async fn store_position(
     connection: &mut PgConnection,
     key: &WorkflowKey,
     number: i64,
 ) -> Result<()> {
     const REACH: &str = "
-        INSERT INTO following (tenant, workflow, number) VALUES ($1, $2, $3)
+        INSERT INTO tracking_cursor (tenant, workflow, number) VALUES ($1, $2, $3)
         ON CONFLICT (tenant, workflow) DO UPDATE SET number = excluded.number";
     let query = sqlx::query(REACH).bind(key.tenant.as_str()).bind(key.workflow.as_str()).bind(number);
-    query.execute(connection).await.on_table("following").map(|_| ())
+    query.execute(connection).await.on_table("tracking_cursor").map(|_| ())
 }
 
-/// Run to track: its arrival number, its id and its references.
+/// Run to track: arrival number, id, and references to a repository, pull request and commit.
 pub(crate) type TrackedRun = (i64, String, RunReferences);
 
-/// Lists at most `limit` runs that follow this arrival number and still have facts, sorted by arrival number.
+/// Lists at most `limit` runs after an arrival number whose facts are still stored, in order of arrival.
 pub(crate) async fn list_runs_after(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -61,14 +61,14 @@ pub(crate) async fn list_runs_after(
     rows.into_iter().map(read).collect()
 }
 
-/// Stores the references of runs. Those of a later attempt replace those of an earlier attempt.
+/// Stores the references of runs. The references of a later attempt replace those of an earlier one.
 pub(crate) async fn store_runs(
     connection: &mut PgConnection,
     key: &WorkflowKey,
     runs: &[TrackedRun],
 ) -> Result<()> {
     const STORE: &str = "
-        INSERT INTO followed_runs (tenant, run_id, workflow, repo, number, commit_id)
+        INSERT INTO tracked_runs (tenant, run_id, workflow, repo, number, commit_id)
         SELECT $1, run_id, $2, repo, number, commit_id
         FROM unnest($3::text[], $4::text[], $5::bigint[], $6::text[]) AS new (run_id, repo, number, commit_id)
         ON CONFLICT (tenant, run_id, workflow)
@@ -82,11 +82,11 @@ pub(crate) async fn store_runs(
         .bind(map_column(runs, |(_, _, says)| says.commit.as_deref()))
         .execute(connection)
         .await
-        .on_table("followed_runs")
+        .on_table("tracked_runs")
         .map(|_| ())
 }
 
-/// Returns the pull requests that have ended and that at least one of these runs is linked to.
+/// Returns the ended pull requests that are linked to at least one of the runs.
 pub(crate) async fn ended_pull_requests(
     connection: &mut PgConnection,
     key: &WorkflowKey,
@@ -116,14 +116,14 @@ async fn list_ended_pull_requests(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Resets tracking to the position before these runs if they were already tracked, because a higher attempt may name
-/// a pull request that an earlier attempt did not. The workflows of the runs are locked.
+/// Rewinds tracking to before the first rewritten run of each workflow, because a higher attempt may name a
+/// pull request that an earlier one did not. The workflows are locked.
 pub(crate) async fn rewind_tracking(connection: &mut PgConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const AGAIN: &str = "
-        UPDATE following SET number = asked.number
-        FROM unnest($1::text[], $2::text[], $3::bigint[]) AS asked (tenant, workflow, number)
-        WHERE following.tenant = asked.tenant AND following.workflow = asked.workflow
-            AND following.number > asked.number";
+        UPDATE tracking_cursor SET number = requested.number
+        FROM unnest($1::text[], $2::text[], $3::bigint[]) AS requested (tenant, workflow, number)
+        WHERE tracking_cursor.tenant = requested.tenant AND tracking_cursor.workflow = requested.workflow
+            AND tracking_cursor.number > requested.number";
     let places: Vec<_> = tracking_restart_points(writes).into_iter().collect();
     if places.is_empty() {
         return Ok(());
@@ -132,5 +132,5 @@ pub(crate) async fn rewind_tracking(connection: &mut PgConnection, writes: &[Run
         .bind(map_column(&places, |((tenant, _), _)| *tenant))
         .bind(map_column(&places, |((_, workflow), _)| *workflow))
         .bind(map_column(&places, |(_, number)| to_i64(*number)));
-    query.execute(connection).await.on_table("following").map(|_| ())
+    query.execute(connection).await.on_table("tracking_cursor").map(|_| ())
 }

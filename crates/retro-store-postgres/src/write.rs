@@ -1,4 +1,4 @@
-//! Implements the port of the writer, through which alone memories are changed, while the workflow is locked.
+//! Implements the writer's port, the only port that changes memories, under the workflow lock.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -66,7 +66,7 @@ impl WriterStore for PostgresStore {
             return Ok(CommitResult::AlreadyDone);
         }
         let rule_scope = batch.rule_scope.clone();
-        // Recorded before the facts are loaded, because the facts count these evaluations.
+        // Record the evaluations before loading the facts, because the facts count them.
         rules::record_evaluations(&mut transaction, &batch).await?;
         let closed = decide(rules::load_batch_facts(&mut transaction, id, batch).await?)?;
         rules::store_applied_batch(&mut transaction, &rule_scope, id, &closed).await?;
@@ -94,7 +94,7 @@ impl WriterStore for PostgresStore {
             return Ok(Ok(CommitResult::NotFound));
         };
         let cause = ChangeCause::Operator { request: request.to_owned() };
-        // A repeated request: this promotion has been stored before.
+        // A repeated request finds its promotion already stored.
         if has_happened(&mut transaction, tenant, change_id(&rule_scope, id, &cause, "accepted")).await? {
             return Ok(Ok(CommitResult::AlreadyDone));
         }
@@ -149,7 +149,7 @@ impl WriterStore for PostgresStore {
         };
         let deletion = match decide(&key, &memory) {
             Ok(deletion) => deletion,
-            // A repeated request finds its memory deleted already, which is not an error.
+            // A repeated request finds its memory already deleted, which is not an error.
             Err(error) if has_happened(&mut transaction, tenant, error.change).await? => {
                 return Ok(Ok(CommitResult::AlreadyDone));
             }
@@ -186,13 +186,12 @@ impl WriterStore for PostgresStore {
         }
         manual::set_decision(&mut transaction, tenant, id, &decided.decision).await?;
         outbox::enqueue_messages(&mut transaction, decided.messages.iter()).await?;
-        commit(transaction, Label::DecideCommit).await?;
+        commit(transaction, Label::ProposalCommit).await?;
         Ok(Some(Ok(decided)))
     }
 }
 
-/// Finds a memory after locking its workflow, which it looks up first: the workflow of a memory never changes.
-/// Returns `None` when the tenant has no such memory.
+/// Locks the workflow of a memory, then finds the memory. Returns `None` if the tenant has no such memory.
 async fn load_locked(
     connection: &mut PgConnection,
     tenant: &Tenant,

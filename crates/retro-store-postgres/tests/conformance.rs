@@ -6,7 +6,7 @@ use retro_store::conformance::Database;
 use retro_store_postgres::PostgresStore;
 use retro_testkit::TestPostgres;
 
-/// Opens two stores that share nothing but the server, as two processes would.
+/// Opens two stores that share only the server, as two processes would.
 async fn open() -> (Database, TestPostgres) {
     let server = TestPostgres::start().await;
     let one = PostgresStore::open_and_migrate(&server.url()).await.expect("a fresh database");

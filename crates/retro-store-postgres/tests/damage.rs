@@ -1,4 +1,5 @@
-//! Damaged rows are reported by name and distinguished from temporary errors; neither blocks the other rows.
+//! Tests that damaged rows are reported with their location, are distinguished from transient errors, and do
+//! not block other rows.
 
 use jiff::Timestamp;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
@@ -13,7 +14,7 @@ use retro_store_postgres::{PostgresStore, migrate};
 use retro_testkit::TestPostgres;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-/// A database with the rows of a live system, and a raw connection to damage them.
+/// Database with sample rows, and a raw connection that damages them.
 struct SampledDatabase {
     server: TestPostgres,
     raw: PgConnection,
@@ -26,7 +27,7 @@ async fn open_sampled() -> SampledDatabase {
     let mut raw = PgConnection::connect(&server.url()).await.expect("the database");
     let unhex = "CREATE FUNCTION unhex(text) RETURNS bytea LANGUAGE sql AS $$ SELECT decode($1, 'hex') $$";
     sqlx::raw_sql(unhex).execute(&mut raw).await.expect("legal SQL");
-    let rows = AssertSqlSafe(sample_sql(1).expect("the first migration has rows"));
+    let rows = AssertSqlSafe(sample_sql(1).expect("the baseline has rows"));
     sqlx::raw_sql(rows).execute(&mut raw).await.expect("the samples");
     let store = PostgresStore::open(&server.url()).await.expect("a migrated database");
     SampledDatabase { server, raw, store }
@@ -62,15 +63,17 @@ async fn a_damaged_row_is_reported_with_table_column_and_key() {
 #[tokio::test]
 async fn a_damaged_investigation_does_not_block_the_next_ones() {
     let mut world = open_sampled().await;
-    // Another workflow with an investigation that is due later.
+    // Leave one due investigation of the samples, and add one of another workflow that is due later.
     world
         .damage_rows(
-            "INSERT INTO workflows SELECT tenant, 'second', recorded, counted, claimed, epoch, open, failures
+            "UPDATE retrospectives SET state = 'cancelled' WHERE tenant = 'default' AND state = 'investigating';
+             INSERT INTO workflows SELECT tenant, 'second', recorded, counted, claimed, epoch, open, failures
              FROM workflows WHERE tenant = 'acme';
              INSERT INTO retrospectives SELECT tenant, '00000000-0000-8000-8000-000000000001', 'second', epoch,
                  first_ordinal, last_ordinal, as_of, policy, 'due', NULL, opened_ms, state_ms
              FROM retrospectives WHERE state = 'investigating';
-             INSERT INTO runs SELECT tenant, 'second', run_id, number, ordinal, attempt, received_ms FROM runs;
+             INSERT INTO runs
+             SELECT tenant, 'second', run_id, number, ordinal, attempt, received_ms, intake_sequence FROM runs;
              INSERT INTO run_facts SELECT tenant, 'second', number, facts, body FROM run_facts",
         )
         .await;
@@ -107,12 +110,12 @@ async fn an_unreadable_body_is_reported_as_gone_with_the_reason() {
         ("UPDATE run_bodies SET trajectory = substr(trajectory, 1, 20)", "cannot be decompressed"),
         ("UPDATE run_bodies SET trajectory = '\\x0011223344'", "is not a compressed body"),
         ("DELETE FROM run_bodies", "its row in run_bodies is missing"),
-        ("UPDATE run_facts SET body = '{\"in\":\"dropped\"}'", "dropped on purpose"),
+        ("UPDATE run_facts SET body = '{\"location\":\"dropped\"}'", "dropped on purpose"),
         ("UPDATE run_facts SET body = 'nonsense'", "run_facts.body cannot be read"),
     ] {
         world.damage_rows(sql).await;
         let claim = world.store.claim_investigation("tests", 0).await.unwrap().expect("one is due");
-        assert!(matches!(&claim.body, StoredBody::Gone(told) if told.contains(reason)), "{:?}", claim.body);
+        assert!(matches!(&claim.body, StoredBody::Gone(text) if text.contains(reason)), "{:?}", claim.body);
     }
 }
 
@@ -133,8 +136,11 @@ async fn a_worker_on_a_cancelled_retrospective_is_fenced() {
 #[tokio::test]
 async fn old_attempts_are_purged() {
     const DAY_S: u64 = 24 * 3600;
-    const AGE: &str = "UPDATE attempts SET last_ms = floor(extract(epoch FROM now()) * 1000)::bigint - ";
+    const AGE: &str =
+        "UPDATE attempts SET last_attempt_ms = floor(extract(epoch FROM now()) * 1000)::bigint - ";
     let mut world = open_sampled().await;
+    // Attempts are also purged by the age of their history, which would hide the age tested here.
+    world.damage_rows("DELETE FROM attempt_history WHERE dead_letter IS NULL").await;
     let position = DeliveryPosition { consumer: "counter".into(), stream: "RETRO_RUNS".into(), sequence: 41 };
     let message = Redelivery::new(position, b"a message", Timestamp::UNIX_EPOCH);
     world.damage_rows(format!("{AGE}23 * 3600 * 1000, attempts = 2")).await;

@@ -1,4 +1,4 @@
-//! The database: addresses, migrating, opening, and waiting for it.
+//! Tests addressing, migrating and opening the database, and waiting for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use retro_store::{OperatorStore, SchemaStore, Store, StoreError};
 use retro_store_postgres::{PostgresStore, describe_address, migrate};
 use retro_testkit::TestPostgres;
 
-/// Lists the migrations of this program, in order.
+/// Lists this program's migrations in order.
 fn known_migrations() -> Vec<String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../migrations/postgres");
     let files =
@@ -23,7 +23,7 @@ async fn an_unmigrated_database_is_refused_with_a_hint() {
     let server = TestPostgres::start().await;
     let error = PostgresStore::open(&server.url()).await.unwrap_err().to_string();
     assert!(error.contains("database postgres at 127.0.0.1:"), "{error}");
-    assert!(error.contains("lacks 0001_one_road"), "{error}");
+    assert!(error.contains("lacks 0001_baseline"), "{error}");
     assert!(error.ends_with("run `retro migrate`"), "{error}");
     assert_eq!(migrate(&server.url()).await.unwrap(), known_migrations());
     assert_eq!(migrate(&server.url()).await.unwrap(), Vec::<String>::new());

@@ -1,11 +1,11 @@
-//! Applies every migration over sample rows of a live system, and reads every row afterwards.
+//! Applies every migration over sample rows of a live system, and then reads every row.
 
 use retro_store::conformance::samples::{read_everything, sample_sql};
 use retro_store_postgres::PostgresStore;
 use retro_testkit::TestPostgres;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-/// The sample files are shared by both databases and write bytes in SQLite's notation.
+/// Defines `unhex`, because the shared sample files write bytes in SQLite's notation.
 const UNHEX: &str =
     "CREATE FUNCTION unhex(text) RETURNS bytea LANGUAGE sql AS $$ SELECT decode($1, 'hex') $$";
 

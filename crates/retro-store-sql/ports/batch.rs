@@ -1,4 +1,4 @@
-//! Replay batches: picks the dead letters to send next and records the outcome of each.
+//! Stores replay batches and advances them step by step.
 
 use crate::dialect::{Connection, OnTable, for_update, now_ms, storable_text};
 use crate::{audit, cancel, dead_letter, delivery, replay};
@@ -11,18 +11,21 @@ use retro_store::replay::{
     RequestReplayResult, is_reopenable,
 };
 use retro_store::{AuditAction, DeadLetter, DeadLetterStatus, ReopenResult, Result};
-use retro_store_sql::replay::{BatchLetterRecord, BatchRecord};
+use retro_store_sql::audit::AuditSubject;
+use retro_store_sql::replay::{BatchItemRecord, BatchRecord};
 use retro_store_sql::{at, format_policy_time};
 
-/// Stores a batch with the tenant's dead letters, unless a batch with this id exists. Returns its id.
+/// Stores a batch with the tenant's dead letters unless a batch with this id exists. Returns the id.
 pub(crate) async fn start_batch(
     connection: &mut Connection,
     tenant: &Tenant,
     new: &NewReplayBatch,
 ) -> Result<ReplayBatchId> {
+    // ON CONFLICT and the row count make a repeated request find its batch without adding the dead letters
+    // again.
     const START: &str = concat!(
-        "INSERT INTO replay_batches (id, tenant, asked, asked_by, reason, at, canary, rate_milli, failed_permille_max,
-             state, next_ms, created_ms)
+        "INSERT INTO replay_batches (id, tenant, filter_text, requested_by, reason, requested_at, canary, rate_milli,
+             failed_permille_max, state, next_ms, created_ms)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ",
         now_ms!(),
         ", ",
@@ -51,7 +54,7 @@ pub(crate) async fn start_batch(
     Ok(id)
 }
 
-/// Lists the batches that still send dead letters, oldest first.
+/// Lists the open batches of all tenants, oldest first.
 pub(crate) async fn list_open_batches(connection: &mut Connection) -> Result<Vec<ReplayBatchId>> {
     const OPEN: &str =
         "SELECT id FROM replay_batches WHERE state IN ('canary', 'running') ORDER BY created_ms, id";
@@ -60,7 +63,8 @@ pub(crate) async fn list_open_batches(connection: &mut Connection) -> Result<Vec
     rows.iter().map(|id| at("replay_batches", id).parse(id)).collect()
 }
 
-/// Performs the decision of `next` for one batch. Returns `None` when the batch does not exist or has ended.
+/// Performs the action that `next` decides for a batch, and returns it. Returns `None` if the batch does not
+/// exist or has ended.
 pub(crate) async fn step_batch(
     connection: &mut Connection,
     id: ReplayBatchId,
@@ -88,6 +92,7 @@ pub(crate) async fn step_batch(
                 sent +=
                     i64::from(handle_dead_letter(connection, &tenant, &batch, dead_letter, reopen).await?);
             }
+            // Count from now if the batch is overdue: after downtime it must not catch up in a burst.
             schedule_next(connection, &batch, due.max(now) + sent * gap_ms(&batch.pace)).await?;
         }
         BatchAction::Stop(why) => {
@@ -100,7 +105,8 @@ pub(crate) async fn step_batch(
     Ok(Some(decided))
 }
 
-/// Sends one dead letter again, or skips it. Returns whether it counts against the pace.
+/// Schedules the replay of one dead letter, reopens its retrospective, or skips it. Returns `false` if it was
+/// skipped, because skipped dead letters do not count against the pace.
 async fn handle_dead_letter(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -110,10 +116,11 @@ async fn handle_dead_letter(
 ) -> Result<bool> {
     let stored = delivery::load_locked(connection, tenant, dead_letter).await?;
     let stored = stored
-        .ok_or_else(|| at("replay_batch_letters", dead_letter).damaged_error("the dead letter is missing"))?;
-    // The status has changed since the dead letter was chosen: another person has acted on it.
+        .ok_or_else(|| at("replay_batch_items", dead_letter).damaged_error("the dead letter is missing"))?;
+    // Another operator has acted on the dead letter since it was selected; replaying it now would override
+    // that.
     let (state, description) = if stored.status != chosen {
-        ("skipped", format!("it was left alone: it is {} since it was chosen", stored.status.as_str()))
+        ("skipped", format!("skipped: it is {} since it was chosen", stored.status.as_str()))
     } else if is_reopenable(stored.message.rejection.code) {
         reopen_retrospective(connection, tenant, &stored, &batch.act, reopen).await?
     } else {
@@ -127,11 +134,11 @@ async fn handle_dead_letter(
         match replay::schedule_replay(connection, &stored, &how).await? {
             RequestReplayResult::Scheduled(_) => ("under_way", "it is being sent".to_owned()),
             RequestReplayResult::AlreadyRequested(row) => {
-                ("skipped", format!("it was left alone: {} replayed it before", row.act.by))
+                ("skipped", format!("skipped: {} replayed it before", row.act.by))
             }
             RequestReplayResult::ReopenInstead
             | RequestReplayResult::UnknownVersion
-            | RequestReplayResult::NotFound => ("skipped", "it was left alone: it cannot be sent".to_owned()),
+            | RequestReplayResult::NotFound => ("skipped", "skipped: it cannot be sent".to_owned()),
         }
     };
     set_dead_letter_state(connection, &batch.id.to_string(), &dead_letter.to_string(), state, &description)
@@ -139,8 +146,8 @@ async fn handle_dead_letter(
     Ok(state != "skipped")
 }
 
-/// Reopens the failed retrospective that a dead letter records. Returns the new state in the batch and a
-/// description.
+/// Reopens the failed retrospective that a dead letter records. Returns the dead letter's new state in the
+/// batch and a human-readable description.
 async fn reopen_retrospective(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -153,16 +160,16 @@ async fn reopen_retrospective(
             ("handled", format!("retrospective {} of its workflow is open", opened.epoch))
         }
         ReopenResult::AlreadyReopened { opened, .. } => {
-            ("skipped", format!("it was left alone: it opened retrospective {} before", opened.epoch))
+            ("skipped", format!("skipped: it opened retrospective {} before", opened.epoch))
         }
         ReopenResult::Refused(ReopenError::OneIsOpen { epoch }) => {
-            ("skipped", format!("it was left alone: retrospective {epoch} of its workflow is open already"))
+            ("skipped", format!("skipped: retrospective {epoch} of its workflow is open already"))
         }
         ReopenResult::Refused(ReopenError::ClaimedSince { .. }) => {
-            ("skipped", "it was left alone: a later retrospective has looked back at its runs".to_owned())
+            ("skipped", "skipped: a later retrospective has looked back at its runs".to_owned())
         }
         ReopenResult::OtherCode(_) | ReopenResult::NotFound => {
-            ("skipped", "it was left alone: it is not there".to_owned())
+            ("skipped", "skipped: it is not there".to_owned())
         }
     })
 }
@@ -173,21 +180,21 @@ async fn list_waiting(
     dead_letters: u32,
 ) -> Result<Vec<(DeadLetterId, DeadLetterStatus)>> {
     const WAITING: &str = "
-        SELECT letter, chosen FROM replay_batch_letters
-        WHERE batch = $1 AND state = 'waiting' ORDER BY place LIMIT $2";
+        SELECT dead_letter, selected_status FROM replay_batch_items
+        WHERE batch = $1 AND state = 'waiting' ORDER BY position LIMIT $2";
     let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
         .bind(id.to_string())
         .bind(i64::from(dead_letters))
         .fetch_all(connection)
         .await
-        .on_table("replay_batch_letters")?;
-    let place = at("replay_batch_letters", id);
+        .on_table("replay_batch_items")?;
+    let place = at("replay_batch_items", id);
     rows.iter()
         .map(|(dead_letter, chosen)| Ok((place.parse(dead_letter)?, place.parse_enum(chosen)?)))
         .collect()
 }
 
-/// Sets the state of a dead letter within its batch.
+/// Sets the state and description of a dead letter within its batch.
 pub(crate) async fn set_dead_letter_state(
     connection: &mut Connection,
     batch: &str,
@@ -196,7 +203,7 @@ pub(crate) async fn set_dead_letter_state(
     description: &str,
 ) -> Result<()> {
     const TELL: &str =
-        "UPDATE replay_batch_letters SET state = $3, told = $4 WHERE batch = $1 AND letter = $2";
+        "UPDATE replay_batch_items SET state = $3, result = $4 WHERE batch = $1 AND dead_letter = $2";
     let done = sqlx::query(TELL)
         .bind(batch)
         .bind(dead_letter)
@@ -204,12 +211,13 @@ pub(crate) async fn set_dead_letter_state(
         .bind(storable_text(description))
         .execute(connection)
         .await
-        .on_table("replay_batch_letters")?;
-    at("replay_batch_letters", dead_letter).check_rows_affected(done.rows_affected(), 1)
+        .on_table("replay_batch_items")?;
+    at("replay_batch_items", dead_letter).check_rows_affected(done.rows_affected(), 1)
 }
 
 async fn schedule_next(connection: &mut Connection, batch: &ReplayBatchRow, next_ms: i64) -> Result<()> {
     const MOVE: &str = "UPDATE replay_batches SET state = $2, next_ms = $3 WHERE id = $1";
+    // Only handled replays complete the canary: counting failed ones would release the rest despite failures.
     let canary = batch.progress.handled < batch.pace.canary;
     let state = if canary { ReplayBatchState::Canary } else { ReplayBatchState::Running };
     let done = sqlx::query(MOVE)
@@ -228,8 +236,11 @@ async fn end_batch(
     state: ReplayBatchState,
     why: &str,
 ) -> Result<()> {
-    const END: &str =
-        concat!("UPDATE replay_batches SET state = $2, ended = $3, ended_ms = ", now_ms!(), " WHERE id = $1");
+    const END: &str = concat!(
+        "UPDATE replay_batches SET state = $2, end_reason = $3, ended_ms = ",
+        now_ms!(),
+        " WHERE id = $1"
+    );
     let done = sqlx::query(END)
         .bind(id.to_string())
         .bind(state.as_str())
@@ -240,7 +251,7 @@ async fn end_batch(
     at("replay_batches", id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Cancels a batch, unless it has ended.
+/// Cancels a batch unless it has ended.
 pub(crate) async fn cancel_batch(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -257,24 +268,25 @@ pub(crate) async fn cancel_batch(
     }
     let why = format!("{} called it off: {}", act.by, act.reason);
     end_batch(connection, id, ReplayBatchState::Stopped, &why).await?;
-    audit::record_dead_letter_actions(connection, tenant, &[id.0], AuditAction::Cancelled, act, None).await?;
+    let subject = AuditSubject::ReplayBatch(id);
+    audit::record_action(connection, tenant, AuditAction::Cancelled, subject, act, None).await?;
     let batch = find_batch(connection, tenant, id).await?;
     Ok(CancelBatchResult::Cancelled(
         batch.ok_or_else(|| at("replay_batches", id).damaged_error("the row is missing"))?,
     ))
 }
 
-/// Columns of a batch, with its dead letters counted by state.
+/// SQL query for batches with their dead letters counted by state; the caller appends `WHERE` and `GROUP BY`.
 macro_rules! batch_columns {
     () => {
-        "SELECT id, asked, asked_by, reason, at, canary, rate_milli, failed_permille_max, replay_batches.state,
-            created_ms, ended_ms, ended,
+        "SELECT id, filter_text, requested_by, reason, requested_at, canary, rate_milli, failed_permille_max,
+            replay_batches.state, created_ms, ended_ms, end_reason,
             count(*) FILTER (WHERE one.state = 'waiting') AS waiting,
             count(*) FILTER (WHERE one.state = 'under_way') AS under_way,
             count(*) FILTER (WHERE one.state = 'handled') AS handled,
             count(*) FILTER (WHERE one.state = 'failed') AS failed,
             count(*) FILTER (WHERE one.state = 'skipped') AS skipped
-         FROM replay_batches LEFT JOIN replay_batch_letters AS one ON one.batch = replay_batches.id "
+         FROM replay_batches LEFT JOIN replay_batch_items AS one ON one.batch = replay_batches.id "
     };
 }
 
@@ -296,7 +308,7 @@ async fn find_batch(
     row.map(|row| row.to_batch_row()).transpose()
 }
 
-/// Lists the tenant's batches, newest first.
+/// Lists at most `limit` of the tenant's batches, newest first.
 pub(crate) async fn list_batches(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -316,34 +328,34 @@ pub(crate) async fn list_batches(
     rows.iter().map(BatchRecord::to_batch_row).collect()
 }
 
-/// Finds a batch with its dead letters, those that are no longer waiting first.
+/// Finds a batch with at most `limit` of its dead letters, those no longer waiting first.
 pub(crate) async fn find_with_dead_letters(
     connection: &mut Connection,
     tenant: &Tenant,
     id: ReplayBatchId,
     limit: u32,
 ) -> Result<Option<(ReplayBatchRow, Vec<ReplayBatchItem>)>> {
-    const LETTERS: &str = "
-        SELECT place, letter, state, told FROM replay_batch_letters WHERE batch = $1
-        ORDER BY state = 'waiting', place LIMIT $2";
+    const ITEMS: &str = "
+        SELECT position, dead_letter, state, result FROM replay_batch_items WHERE batch = $1
+        ORDER BY state = 'waiting', position LIMIT $2";
     let Some(batch) = find_batch(connection, tenant, id).await? else { return Ok(None) };
-    let rows: Vec<BatchLetterRecord> = sqlx::query_as(LETTERS)
+    let rows: Vec<BatchItemRecord> = sqlx::query_as(ITEMS)
         .bind(id.to_string())
         .bind(i64::from(limit))
         .fetch_all(connection)
         .await
-        .on_table("replay_batch_letters")?;
+        .on_table("replay_batch_items")?;
     let dead_letters: Result<Vec<ReplayBatchItem>> =
-        rows.into_iter().map(BatchLetterRecord::into_batch_letter).collect();
+        rows.into_iter().map(BatchItemRecord::into_batch_item).collect();
     Ok(Some((batch, dead_letters?)))
 }
 
-/// Interval between two dead letters in milliseconds, at least 1.
+/// Returns the interval between two dead letters in milliseconds, at least 1.
 pub(crate) fn gap_ms(pace: &ReplayPace) -> i64 {
     i64::try_from(pace.send_interval().as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
 fn describe_progress(progress: &BatchProgress) -> String {
     let BatchProgress { handled, failed, skipped, .. } = progress;
-    format!("{handled} handled, {failed} failed again, {skipped} left alone")
+    format!("{handled} handled, {failed} failed again, {skipped} skipped")
 }

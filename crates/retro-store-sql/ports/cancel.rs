@@ -1,8 +1,8 @@
-//! Cancelling and reopening retrospectives, under the lock of the workflow.
+//! Cancels and reopens retrospectives under the workflow lock.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{DeadLetterId, RetrospectiveId, Tenant, WorkflowKey};
 use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState};
 use retro_fault::Label;
@@ -11,6 +11,7 @@ use retro_store::{
     AuditAction, AuditRow, CancelResult, CancelStore, DeadLetter, DeadLetterStatus, ReopenResult, Result,
 };
 use retro_store_sql::at;
+use retro_store_sql::audit::AuditSubject;
 
 use crate::dialect::{Connection, Store};
 use crate::open::commit;
@@ -31,16 +32,17 @@ impl CancelStore for Store {
             return Ok(CancelResult::NotFound);
         };
         if !retrospective.state.is_open() {
-            let mut acts = audit::list_actions(&mut transaction, tenant, id.0).await?;
-            acts.retain(|row| row.deed == AuditAction::Cancelled);
-            return Ok(CancelResult::AlreadyEnded { retrospective, act: acts.pop().map(|row| row.act) });
+            let mut rows = audit::list_actions(&mut transaction, tenant, id.0).await?;
+            rows.retain(|row| row.action == AuditAction::Cancelled);
+            return Ok(CancelResult::AlreadyEnded { retrospective, act: rows.pop().map(|row| row.act) });
         }
         let state = decide(&retrospective, load_workflow_state(&mut transaction, &retrospective.key).await?);
-        // A worker that still holds a claim must commit nothing from here on.
+        // A worker that still holds a claim must not commit anything after the cancellation.
         investigate::fence_investigations(&mut transaction, tenant, id).await?;
         retrospective::set_state(&mut transaction, &retrospective, RetrospectiveState::Cancelled).await?;
         count::set_workflow_state(&mut transaction, &retrospective.key, &state).await?;
-        audit::record_action(&mut transaction, tenant, AuditAction::Cancelled, id.0, act, None).await?;
+        let subject = AuditSubject::Retrospective(id);
+        audit::record_action(&mut transaction, tenant, AuditAction::Cancelled, subject, act, None).await?;
         commit(transaction, Label::CancelCommit).await?;
         retrospective.state = RetrospectiveState::Cancelled;
         Ok(CancelResult::Cancelled { retrospective, state })
@@ -61,7 +63,7 @@ impl CancelStore for Store {
     }
 }
 
-/// Opens the successor of a failed retrospective, unless its dead letter was replayed before.
+/// Opens the successor of a failed retrospective unless its dead letter was already replayed.
 pub(crate) async fn reopen_failed_retrospective(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -72,11 +74,11 @@ pub(crate) async fn reopen_failed_retrospective(
     let Some(dead_letter) = delivery::find_dead_letter(connection, tenant, dead_letter).await? else {
         return Ok(ReopenResult::NotFound);
     };
-    if dead_letter.message.rejection.code != Code::RetrospectiveFailed {
+    if dead_letter.message.rejection.code != DeadLetterCode::RetrospectiveFailed {
         return Ok(ReopenResult::OtherCode(dead_letter.message.rejection.code));
     }
     let failed = failed_locked(connection, tenant, &dead_letter).await?;
-    // Read again under the workflow's lock: another operator may have replayed it in between.
+    // Read again under the workflow lock: another operator may have replayed the dead letter in between.
     let dead_letter =
         delivery::find_dead_letter(connection, tenant, dead_letter.id).await?.unwrap_or(dead_letter);
     if dead_letter.status == DeadLetterStatus::Replayed {
@@ -92,8 +94,8 @@ pub(crate) async fn reopen_failed_retrospective(
     count::set_workflow_state(connection, &failed.key, &state).await?;
     outbox::enqueue_messages(connection, std::iter::once(&opening.message)).await?;
     delivery::mark_replayed(connection, dead_letter.id).await?;
-    audit::record_action(connection, tenant, AuditAction::Replayed, dead_letter.id.0, act, Some(opened.id))
-        .await?;
+    let subject = AuditSubject::DeadLetter(dead_letter.id);
+    audit::record_action(connection, tenant, AuditAction::Replayed, subject, act, Some(opened.id)).await?;
     Ok(ReopenResult::Opened(opened))
 }
 
@@ -102,7 +104,7 @@ async fn load_workflow_state(connection: &mut Connection, key: &WorkflowKey) -> 
     state.ok_or_else(|| at("workflows", key).damaged_error("it has a retrospective but no row"))
 }
 
-/// Loads the retrospective that a dead letter records, after its workflow is locked.
+/// Locks the workflow of the failed retrospective that a dead letter records, and loads the retrospective.
 async fn failed_locked(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -117,16 +119,16 @@ async fn failed_locked(
         .ok_or_else(|| place.damaged_error(format!("there is no retrospective {id}")))
 }
 
-/// Finds who replayed a dead letter, and the retrospective that this opened.
+/// Finds who replayed a dead letter and the retrospective that was opened.
 async fn find_earlier_reopening(
     connection: &mut Connection,
     tenant: &Tenant,
     dead_letter: DeadLetterId,
 ) -> Result<ReopenResult> {
-    let place = at("acts", dead_letter);
-    let acts = audit::list_actions(connection, tenant, dead_letter.0).await?;
-    let replayed = acts.into_iter().find(|row| row.deed == AuditAction::Replayed);
-    let Some(AuditRow { act, opened: Some(opened), .. }) = replayed else {
+    let place = at("audit_log", dead_letter);
+    let rows = audit::list_actions(connection, tenant, dead_letter.0).await?;
+    let replayed = rows.into_iter().find(|row| row.action == AuditAction::Replayed);
+    let Some(AuditRow { act, opened_retrospective: Some(opened), .. }) = replayed else {
         return Err(place.damaged_error(
             "the dead letter was replayed but no audit entry names the opened retrospective",
         ));

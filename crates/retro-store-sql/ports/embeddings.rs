@@ -1,4 +1,4 @@
-//! Embeddings of memories: rows of `vectors`.
+//! Stores the embeddings of memories.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,16 @@ use retro_store_sql::{at, to_i64};
 use crate::dialect::{OnTable, Store, any_of, list_parameter, now_ms, skip_locked};
 use crate::open::commit;
 
-/// SQL condition: a row of `memories` may be compared with others and has no vector of embedder $1.
+/// SQL condition for memories that can be compared with others but have no embedding by embedder `$1`.
 macro_rules! lacks {
     () => {
         "(memories.status IN ('tentative', 'active', 'archived') OR EXISTS (
              SELECT 1 FROM tombstones
              WHERE tombstones.tenant = memories.tenant AND tombstones.memory = memories.id))
          AND NOT EXISTS (
-             SELECT 1 FROM vectors
-             WHERE vectors.tenant = memories.tenant AND vectors.memory = memories.id AND vectors.embedder = $1)"
+             SELECT 1 FROM embeddings
+             WHERE embeddings.tenant = memories.tenant AND embeddings.memory = memories.id
+                 AND embeddings.embedder = $1)"
     };
 }
 
@@ -36,7 +37,7 @@ impl EmbeddingStore for Store {
         texts: &[String],
     ) -> Result<BTreeMap<String, Vec<i32>>> {
         const FIND: &str = concat!(
-            "SELECT text_sha256, vector FROM vectors WHERE tenant = $1 AND embedder = $2 AND text_sha256",
+            "SELECT text_sha256, vector FROM embeddings WHERE tenant = $1 AND embedder = $2 AND text_sha256",
             any_of!("$3")
         );
         let hashed: BTreeMap<String, &String> =
@@ -48,10 +49,10 @@ impl EmbeddingStore for Store {
             .bind(list_parameter(&hashes))
             .fetch_all(self.reader())
             .await
-            .on_table("vectors")?;
+            .on_table("embeddings")?;
         let mut found = BTreeMap::new();
         for (hash, stored) in rows {
-            let place = at("vectors.vector", &hash);
+            let place = at("embeddings.vector", &hash);
             let text = hashed.get(&hash).ok_or_else(|| place.damaged_error("it was not requested"))?;
             found.insert(
                 (*text).clone(),
@@ -67,6 +68,8 @@ impl EmbeddingStore for Store {
         after: Option<&(Tenant, MemoryId)>,
         limit: u32,
     ) -> Result<MissingEmbeddingsPage> {
+        // Rows that need no embedding are returned without their memory, because they still advance the
+        // cursor.
         const PAGE: &str = concat!(
             "SELECT memories.tenant, memories.id, CASE WHEN ",
             lacks!(),
@@ -120,11 +123,11 @@ impl EmbeddingStore for Store {
 
     async fn store_embeddings(&self, embedder: &str, made: &[(MemoryText, Vec<i32>)]) -> Result<()> {
         const KEEP: &str = concat!(
-            "INSERT INTO vectors (tenant, memory, embedder, text_sha256, vector, kept_ms)
+            "INSERT INTO embeddings (tenant, memory, embedder, text_sha256, vector, stored_ms)
              VALUES ($1, $2, $3, $4, $5, ",
             now_ms!(),
             ") ON CONFLICT (tenant, memory, embedder) DO UPDATE SET
-                 text_sha256 = excluded.text_sha256, vector = excluded.vector, kept_ms = excluded.kept_ms"
+                 text_sha256 = excluded.text_sha256, vector = excluded.vector, stored_ms = excluded.stored_ms"
         );
         let mut transaction = self.begin_write().await?;
         for (of, vector) in made {
@@ -136,16 +139,16 @@ impl EmbeddingStore for Store {
                 .bind(encode_vector(vector))
                 .execute(&mut *transaction)
                 .await
-                .on_table("vectors")?;
-            at("vectors", of.memory).check_rows_affected(done.rows_affected(), 1)?;
+                .on_table("embeddings")?;
+            at("embeddings", of.memory).check_rows_affected(done.rows_affected(), 1)?;
         }
-        commit(transaction, Label::KeepVectorsCommit).await
+        commit(transaction, Label::StoreEmbeddingsCommit).await
     }
 
     async fn purge_embeddings(&self, embedder: &str, older_than_s: u64, limit: u32) -> Result<u64> {
         const FORGET: &str = concat!(
-            "DELETE FROM vectors WHERE (tenant, memory, embedder) IN (
-                 SELECT tenant, memory, embedder FROM vectors WHERE embedder <> $1 AND kept_ms <= ",
+            "DELETE FROM embeddings WHERE (tenant, memory, embedder) IN (
+                 SELECT tenant, memory, embedder FROM embeddings WHERE embedder <> $1 AND stored_ms <= ",
             now_ms!(),
             " - CAST($2 AS BIGINT) * 1000 LIMIT $3",
             skip_locked!(),
@@ -158,8 +161,8 @@ impl EmbeddingStore for Store {
             .bind(i64::from(limit))
             .execute(&mut *transaction)
             .await
-            .on_table("vectors")?;
-        commit(transaction, Label::ForgetVectorsCommit).await?;
+            .on_table("embeddings")?;
+        commit(transaction, Label::PurgeEmbeddingsCommit).await?;
         Ok(forgotten.rows_affected())
     }
 }

@@ -1,4 +1,5 @@
-//! History of a workflow: the spending of its runs, and the investigated runs of earlier retrospectives.
+//! Loads the history of a workflow: the spending of its runs, and the investigated runs of earlier
+//! retrospectives.
 
 use retro_core::report::{HISTORY_RUNS_MAX, INVESTIGATED_RUNS_MAX, WorkflowHistory};
 use retro_core::retrospective::Retrospective;
@@ -8,8 +9,8 @@ use retro_store_sql::to_i64;
 
 use crate::dialect::{Connection, OnTable};
 
-/// Loads the history of a retrospective's workflow up to the end of its window. Returns an empty history for a manual
-/// retrospective, whose runs are not a random sample. Purged facts and findings are not included.
+/// Loads the history of a retrospective's workflow up to the end of its window, without runs whose facts are
+/// purged. Returns an empty history for a manual retrospective, because its runs are not a random sample.
 pub(crate) async fn load_history(connection: &mut Connection, of: &Retrospective) -> Result<WorkflowHistory> {
     const SPENT: &str = "
         SELECT runs.ordinal, run_facts.facts FROM runs
@@ -24,9 +25,9 @@ pub(crate) async fn load_history(connection: &mut Connection, of: &Retrospective
         JOIN run_facts ON run_facts.tenant = runs.tenant AND run_facts.workflow = runs.workflow
             AND run_facts.number = runs.number
         WHERE whole.tenant = $1 AND whole.workflow = $2 AND whole.epoch < $3 AND whole.state = 'closed'
-            AND whole.asked IS NULL AND one.result IS NOT NULL
+            AND whole.request IS NULL AND one.result IS NOT NULL
         ORDER BY whole.epoch DESC, one.number DESC LIMIT $4";
-    if of.asked.is_some() {
+    if of.manual_request.is_some() {
         return Ok(WorkflowHistory::default());
     }
     let (tenant, workflow) = (of.key.tenant.as_str(), of.key.workflow.as_str());

@@ -1,4 +1,4 @@
-//! Stored answers to requests that carry an idempotency key.
+//! Stores the responses of requests that carry an idempotency key.
 
 use async_trait::async_trait;
 use retro_fault::Label;
@@ -10,7 +10,7 @@ use retro_store_sql::{at, to_i64};
 use crate::dialect::{Connection, OnTable, Store, greatest, now_ms, skip_locked};
 use crate::open::commit;
 
-/// Fingerprint, status, content type and body.
+/// Stored request: fingerprint, status, content type and body.
 type Row = (String, Option<i64>, Option<String>, Option<Vec<u8>>);
 
 #[async_trait]
@@ -21,9 +21,11 @@ impl IdempotencyStore for Store {
         fingerprint: &str,
         times: IdempotencyTimeouts,
     ) -> Result<BeginRequestResult> {
-        // The token is a timestamp, so it keeps growing after its row has been deleted.
+        // The token is a timestamp, so it keeps increasing even if the row is deleted and inserted again. A
+        // counter would restart, and a late caller with an old token could overwrite the new request's
+        // response.
         const BEGIN: &str = concat!(
-            "INSERT INTO requests (tenant, route, key, fingerprint, token, begun_ms)
+            "INSERT INTO idempotency_keys (tenant, route, key, fingerprint, token, started_ms)
              VALUES ($1, $2, $3, $4, ",
             now_ms!(),
             ", ",
@@ -31,11 +33,11 @@ impl IdempotencyStore for Store {
             ") ON CONFLICT (tenant, route, key) DO UPDATE SET
                  fingerprint = excluded.fingerprint, token = ",
             greatest!(),
-            "(excluded.token, requests.token + 1),
-                 begun_ms = excluded.begun_ms, status = NULL, content_type = NULL, body = NULL
-               WHERE requests.begun_ms <= excluded.begun_ms - CAST($6 AS BIGINT) * 1000
-                  OR (requests.status IS NULL AND requests.fingerprint = excluded.fingerprint
-                      AND requests.begun_ms <= excluded.begun_ms - CAST($5 AS BIGINT) * 1000)
+            "(excluded.token, idempotency_keys.token + 1),
+                 started_ms = excluded.started_ms, status = NULL, content_type = NULL, body = NULL
+               WHERE idempotency_keys.started_ms <= excluded.started_ms - CAST($6 AS BIGINT) * 1000
+                  OR (idempotency_keys.status IS NULL AND idempotency_keys.fingerprint = excluded.fingerprint
+                      AND idempotency_keys.started_ms <= excluded.started_ms - CAST($5 AS BIGINT) * 1000)
                RETURNING token"
         );
         let mut transaction = self.begin_write().await?;
@@ -48,14 +50,14 @@ impl IdempotencyStore for Store {
             .bind(to_i64(times.retention_s))
             .fetch_optional(&mut *transaction)
             .await
-            .on_table("requests")?;
+            .on_table("idempotency_keys")?;
         let begun = match token {
             Some(token) => {
-                BeginRequestResult::Started(at("requests.token", &name.key).parse_unsigned(token)?)
+                BeginRequestResult::Started(at("idempotency_keys.token", &name.key).parse_unsigned(token)?)
             }
             None => find_earlier_request(&mut transaction, name, fingerprint).await?,
         };
-        commit(transaction, Label::RequestBeginCommit).await?;
+        commit(transaction, Label::IdempotencyBeginCommit).await?;
         Ok(begun)
     }
 
@@ -65,10 +67,12 @@ impl IdempotencyStore for Store {
         token: u64,
         answer: Option<&StoredResponse>,
     ) -> Result<()> {
-        const KEEP: &str = "UPDATE requests SET status = $5, content_type = $6, body = $7
+        // The token fences a caller whose request was taken over: its late response must not replace the
+        // newer one.
+        const KEEP: &str = "UPDATE idempotency_keys SET status = $5, content_type = $6, body = $7
              WHERE tenant = $1 AND route = $2 AND key = $3 AND token = $4";
         const FORGET: &str =
-            "DELETE FROM requests WHERE tenant = $1 AND route = $2 AND key = $3 AND token = $4";
+            "DELETE FROM idempotency_keys WHERE tenant = $1 AND route = $2 AND key = $3 AND token = $4";
         let query = sqlx::query(if answer.is_some() { KEEP } else { FORGET })
             .bind(name.tenant.as_str())
             .bind(name.route)
@@ -79,16 +83,16 @@ impl IdempotencyStore for Store {
             None => query,
         };
         let mut transaction = self.begin_write().await?;
-        query.execute(&mut *transaction).await.on_table("requests")?;
-        commit(transaction, Label::RequestEndCommit).await
+        query.execute(&mut *transaction).await.on_table("idempotency_keys")?;
+        commit(transaction, Label::IdempotencyEndCommit).await
     }
 
     async fn purge_requests(&self, older_than_s: u64, limit: u32) -> Result<u64> {
         const FORGET: &str = concat!(
-            "DELETE FROM requests WHERE (tenant, route, key) IN (
-                 SELECT tenant, route, key FROM requests WHERE begun_ms <= ",
+            "DELETE FROM idempotency_keys WHERE (tenant, route, key) IN (
+                 SELECT tenant, route, key FROM idempotency_keys WHERE started_ms <= ",
             now_ms!(),
-            " - CAST($1 AS BIGINT) * 1000 ORDER BY begun_ms LIMIT $2",
+            " - CAST($1 AS BIGINT) * 1000 ORDER BY started_ms LIMIT $2",
             skip_locked!(),
             ")"
         );
@@ -98,20 +102,20 @@ impl IdempotencyStore for Store {
             .bind(i64::from(limit))
             .execute(&mut *transaction)
             .await
-            .on_table("requests")?;
-        commit(transaction, Label::RequestForgetCommit).await?;
+            .on_table("idempotency_keys")?;
+        commit(transaction, Label::IdempotencyPurgeCommit).await?;
         Ok(forgotten.rows_affected())
     }
 }
 
-/// Finds the earlier request with the same key. A row that has just been deleted counts as under way, so the
-/// caller repeats the request.
+/// Returns the outcome for a key that is already taken. If the row has just been deleted, returns
+/// [`BeginRequestResult::InProgress`], so the caller retries.
 async fn find_earlier_request(
     connection: &mut Connection,
     name: &RequestKey,
     fingerprint: &str,
 ) -> Result<BeginRequestResult> {
-    const FIND: &str = "SELECT fingerprint, status, content_type, body FROM requests
+    const FIND: &str = "SELECT fingerprint, status, content_type, body FROM idempotency_keys
          WHERE tenant = $1 AND route = $2 AND key = $3";
     let row: Option<Row> = sqlx::query_as(FIND)
         .bind(name.tenant.as_str())
@@ -119,11 +123,11 @@ async fn find_earlier_request(
         .bind(&name.key)
         .fetch_optional(connection)
         .await
-        .on_table("requests")?;
+        .on_table("idempotency_keys")?;
     Ok(match row {
         Some((known, ..)) if known != fingerprint => BeginRequestResult::ContentMismatch,
         Some((_, Some(status), content_type, body)) => BeginRequestResult::Answered(StoredResponse {
-            status: at("requests.status", &name.key).parse_unsigned(status)?,
+            status: at("idempotency_keys.status", &name.key).parse_unsigned(status)?,
             content_type: content_type.unwrap_or_default(),
             body: body.unwrap_or_default(),
         }),

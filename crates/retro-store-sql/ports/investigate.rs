@@ -1,5 +1,7 @@
-//! Investigations under a lease. Every write after the claim carries the claim's token; a statement that matches no row
-//! because the token has moved on fails with [`StoreError::Fenced`].
+//! Implements the investigator's port.
+//!
+//! Every write after the claim is guarded by the claim's fencing token; a statement that matches no row
+//! because the token has advanced fails with [`StoreError::Fenced`].
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};
@@ -30,8 +32,8 @@ impl InvestigatorStore for Store {
             return Ok(None);
         };
         let loaded = claim::load_claim(&mut transaction, &claimed).await;
-        // Commit the claim of a damaged investigation too. Otherwise every worker would pick it first and
-        // never reach the others.
+        // Commit the claim even if its data is damaged. Otherwise every worker would pick the damaged
+        // investigation first and never reach the others.
         if !matches!(loaded, Ok(_) | Err(StoreError::Damaged { .. })) {
             return loaded.map(Some);
         }
@@ -57,7 +59,7 @@ impl InvestigatorStore for Store {
     }
 
     async fn append_journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()> {
-        // The row stays locked until the entry is written, so the claim cannot be taken over in between.
+        // Lock the row until the entry is written, so the claim cannot be taken over in between.
         const HELD: &str = concat!(
             "SELECT number FROM investigations
              WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL",
@@ -82,9 +84,9 @@ impl InvestigatorStore for Store {
     }
 
     async fn schedule_retry(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()> {
-        // The token moves on here too, so that a worker that released its claim can no longer write under it.
+        // Advance the token, so a late write under the released claim is fenced.
         const GIVE_BACK: &str = concat!(
-            "UPDATE investigations SET lease_ms = NULL, token = token + 1, problem = $6, not_before_ms = ",
+            "UPDATE investigations SET lease_ms = NULL, token = token + 1, last_error = $6, not_before_ms = ",
             now_ms!(),
             " + CAST($5 AS BIGINT) * 1000
              WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL"
@@ -101,6 +103,7 @@ impl InvestigatorStore for Store {
     }
 
     async fn release_claim(&self, claim: &Claim) -> Result<()> {
+        // The attempt is returned but the token still advances, so a late write of the old holder is fenced.
         const RELEASE: &str = concat!(
             "UPDATE investigations SET lease_ms = NULL, token = token + 1, attempts = ",
             greatest!(),
@@ -122,12 +125,13 @@ impl InvestigatorStore for Store {
     ) -> Result<()> {
         let (tenant, id) = (&claim.retrospective.key.tenant, claim.retrospective.id);
         let mut transaction = self.begin_write().await?;
+        // Lock the workflow before the investigation: the opposite order could deadlock with a cancellation.
         lock::lock_workflow(&mut transaction, &claim.retrospective.key).await?;
         end_investigation(&mut transaction, claim, result, timing).await?;
         let stored = retrospective::find_retrospective(&mut transaction, tenant, id).await?;
         let (retrospective, sample) =
             stored.ok_or_else(|| at("retrospectives", id).damaged_error("the row is missing"))?;
-        // Cancelled meanwhile: a worker that finishes late must not move the retrospective on.
+        // The retrospective was cancelled in the meantime: a late worker must not advance it.
         if retrospective.state != RetrospectiveState::Investigating {
             return Err(fenced_error(claim));
         }
@@ -159,7 +163,7 @@ impl InvestigatorStore for Store {
 
 type Statement = sqlx::query::Query<'static, Database, <Database as sqlx::Database>::Arguments>;
 
-/// Builds a statement whose first four parameters identify the claim.
+/// Builds a statement with the claim's key and token bound to its first four parameters.
 fn bind_claim(sql: &'static str, claim: &Claim) -> Statement {
     let Claim { retrospective, number, token, .. } = claim;
     sqlx::query(sql)
@@ -169,7 +173,7 @@ fn bind_claim(sql: &'static str, claim: &Claim) -> Statement {
         .bind(to_i64(*token))
 }
 
-/// Fences every unfinished investigation of a retrospective: later writes under the current claims fail.
+/// Fences every unfinished investigation of a retrospective, so later writes under the current claims fail.
 pub(crate) async fn fence_investigations(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -207,7 +211,7 @@ async fn end_investigation(
     check_not_fenced(claim, done.rows_affected())
 }
 
-/// Stores an investigation of the run at position `at` (from 0) of the shuffled order; it is due immediately.
+/// Stores an investigation, due immediately, of the run at the 0-based position `at` of the shuffled order.
 pub(crate) async fn add_investigation(
     connection: &mut Connection,
     retrospective: &Retrospective,
@@ -239,7 +243,7 @@ pub(crate) async fn add_investigation(
         .check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores the mutations that the investigations request.
+/// Stores the batch of mutations with which a retrospective starts settling.
 pub(crate) async fn store_batch(
     connection: &mut Connection,
     retrospective: &Retrospective,
@@ -260,7 +264,7 @@ pub(crate) async fn store_batch(
     at("mutation_batches", retrospective.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Lists the investigations of a retrospective in sequence, ended or not, each with its timing so far.
+/// Lists the investigations of a retrospective, ended or not, in order, each with its timing so far.
 pub(crate) async fn list_investigations(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -279,7 +283,7 @@ pub(crate) async fn list_investigations(
     rows.iter().map(InvestigationRecord::to_investigation).collect()
 }
 
-/// Lists the investigations of a retrospective that have ended, in sequence.
+/// Lists the ended investigations of a retrospective in order.
 pub(crate) async fn list_ended(
     connection: &mut Connection,
     tenant: &Tenant,

@@ -1,4 +1,4 @@
-//! Read-only queries of operators.
+//! Implements the read-only queries for operators.
 
 use async_trait::async_trait;
 use retro_core::id::{
@@ -22,7 +22,7 @@ use crate::{audit, delivery, investigate, memory, retrospective};
 #[async_trait]
 impl OperatorStore for Store {
     async fn list_tenants(&self) -> Result<Vec<Tenant>> {
-        // A dead letter without a tenant belongs to the default tenant.
+        // A dead letter without a tenant belongs to the default tenant, which may have no other rows.
         const TENANTS: &str = "
             SELECT tenant FROM workflows WHERE recorded > 0
             UNION SELECT tenant FROM memories
@@ -90,7 +90,7 @@ impl OperatorStore for Store {
         &self,
         key: &WorkflowKey,
         memory: MemoryId,
-        behind: Option<Ordinal>,
+        after: Option<Ordinal>,
         limit: u32,
     ) -> Result<Vec<RunExposure>> {
         const LOAD: &str = "
@@ -104,7 +104,7 @@ impl OperatorStore for Store {
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
             .bind(memory.to_string())
-            .bind(behind.map_or(i64::MAX, to_i64))
+            .bind(after.map_or(i64::MAX, to_i64))
             .bind(i64::from(limit))
             .fetch_all(self.reader())
             .await
@@ -167,7 +167,7 @@ impl OperatorStore for Store {
     ) -> Result<Vec<RetrospectiveRow>> {
         const LOAD: &str = "
             SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
-                asked,
+                request,
                 (SELECT count(*) FROM investigations AS one
                  WHERE one.tenant = whole.tenant AND one.retrospective = whole.id AND one.result IS NOT NULL)
                     AS investigated,
@@ -233,6 +233,7 @@ impl OperatorStore for Store {
             arrival!(),
             " DESC LIMIT $11"
         );
+        // An empty list matches any id, so it is bound as NULL: an empty array would match nothing.
         let ids = (!filter.ids.is_empty()).then(|| list_parameter(&filter.ids));
         let rows: Vec<dead_letter::DeadLetterRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
@@ -261,7 +262,7 @@ impl OperatorStore for Store {
     }
 
     async fn find_review_report(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Option<ReviewReport>> {
-        const LOAD: &str = "SELECT report FROM review_reports WHERE tenant = $1 AND review = $2";
+        const LOAD: &str = "SELECT report FROM review_reports WHERE tenant = $1 AND batch = $2";
         let report: Option<String> = sqlx::query_scalar(LOAD)
             .bind(tenant.as_str())
             .bind(id.to_string())
@@ -278,8 +279,8 @@ impl OperatorStore for Store {
         limit: u32,
     ) -> Result<Vec<ReviewReport>> {
         const LOAD: &str = "
-            SELECT review, report FROM review_reports WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2)
-            ORDER BY written_ms DESC, review LIMIT $3";
+            SELECT batch, report FROM review_reports WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2)
+            ORDER BY written_ms DESC, batch LIMIT $3";
         let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(keeper.map(Workflow::as_str))

@@ -1,5 +1,5 @@
-//! Replays of dead letters. The dead letter's row is locked, so that two operators cannot replay it
-//! concurrently.
+//! Replays and discards dead letters. Each action locks the dead letter's row, so two operators cannot act on
+//! it concurrently.
 
 use crate::dialect::{Connection, OnTable, Store, greatest, least, now_ms, storable_text};
 use crate::open::commit;
@@ -68,15 +68,17 @@ impl ReplayStore for Store {
     }
 
     async fn list_due_replays(&self, limit: u32, lost_after_s: u64) -> Result<Vec<OutgoingReplay>> {
+        // The exponent is capped, because unbounded doubling would overflow the shift and postpone a replay
+        // forever.
         const DUE: &str = concat!(
-            "SELECT id, tenant, letter, version FROM (
-                 SELECT id, tenant, letter, version, due_ms FROM replays WHERE state = 'waiting' AND due_ms <= ",
+            "SELECT id, tenant, dead_letter, version FROM (
+                 SELECT id, tenant, dead_letter, version, due_ms FROM replays WHERE state = 'waiting' AND due_ms <= ",
             now_ms!(),
             " UNION ALL
-                 SELECT id, tenant, letter, version, due_ms FROM replays
+                 SELECT id, tenant, dead_letter, version, due_ms FROM replays
                  WHERE state = 'sent' AND sent_ms + $2 * 1000 * (1 << CAST(",
             least!(),
-            "(sendings - 1, 10) AS INTEGER)) <= ",
+            "(publications - 1, 10) AS INTEGER)) <= ",
             now_ms!(),
             ") AS due ORDER BY due_ms, id LIMIT $1"
         );
@@ -103,10 +105,10 @@ impl ReplayStore for Store {
     }
 
     async fn mark_replay_sent(&self, id: ReplayId) -> Result<()> {
-        // The replay may have been handled already; then only the sending is counted.
+        // The replay may already be handled; then only the publication is counted.
         const MARK: &str = concat!(
-            "UPDATE replays SET state = CASE state WHEN 'waiting' THEN 'sent' ELSE state END, sendings = sendings + 1,
-                 sent_ms = ",
+            "UPDATE replays SET state = CASE state WHEN 'waiting' THEN 'sent' ELSE state END,
+                 publications = publications + 1, sent_ms = ",
             now_ms!(),
             " WHERE id = $1"
         );
@@ -117,9 +119,9 @@ impl ReplayStore for Store {
         commit(transaction, Label::ReplayMarkCommit).await
     }
 
-    async fn refuse_replay(&self, id: ReplayId, problem: &str) -> Result<()> {
+    async fn refuse_replay(&self, id: ReplayId, error: &str) -> Result<()> {
         let mut transaction = self.begin_write().await?;
-        replayed::end_replay(&mut transaction, id, &ReplayOutcome::Refused { problem: problem.to_owned() })
+        replayed::end_replay(&mut transaction, id, &ReplayOutcome::Refused { error: error.to_owned() })
             .await?;
         commit(transaction, Label::ReplayRefuseCommit).await
     }
@@ -180,8 +182,9 @@ pub(crate) async fn list_replays(
     dead_letter: DeadLetterId,
 ) -> Result<Vec<ReplayRow>> {
     const LOAD: &str = "
-        SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
-        FROM replays WHERE tenant = $1 AND letter = $2 ORDER BY number";
+        SELECT id, dead_letter, number, version, batch, requested_by, reason, requested_at, state, due_ms,
+            publications, ended_ms, outcome
+        FROM replays WHERE tenant = $1 AND dead_letter = $2 ORDER BY number";
     let mut snapshot = store.begin_snapshot().await?;
     let rows: Vec<ReplayRecord> = sqlx::query_as(LOAD)
         .bind(tenant.as_str())
@@ -192,17 +195,17 @@ pub(crate) async fn list_replays(
     rows.iter().map(ReplayRecord::to_replay_row).collect()
 }
 
-/// Options of one replay.
+/// Parameters of a replay request.
 pub(crate) struct ReplayOptions<'a> {
     pub(crate) tenant: &'a Tenant,
-    /// Version of the content to send; `None` means the newest.
+    /// Version of the content to send; `None` selects the newest.
     pub(crate) version: Option<u32>,
     pub(crate) act: &'a Attribution,
     pub(crate) batch: Option<ReplayBatchId>,
     pub(crate) pace: &'a ReplayPace,
 }
 
-/// Schedules the replay of a dead letter that is open or discarded, for the relay to send.
+/// Schedules the replay of an open or discarded dead letter for the relay.
 pub(crate) async fn schedule_replay(
     connection: &mut Connection,
     dead_letter: &DeadLetter,
@@ -238,9 +241,9 @@ pub(crate) async fn schedule_replay(
     Ok(RequestReplayResult::Scheduled(load_last_replay(connection, dead_letter.id).await?))
 }
 
-/// Inserts a replay that is due after all scheduled ones, which keeps the overall pace. A batch slower than
-/// the default pace waits between its own dead letters instead: adding its longer interval here would delay
-/// all other replays.
+/// Inserts a replay that is due after all scheduled ones, which limits the overall pace. A batch slower than
+/// the default pace waits between its own dead letters instead, because adding its longer interval here would
+/// delay all other replays.
 async fn insert_replay(
     connection: &mut Connection,
     dead_letter: DeadLetterId,
@@ -249,7 +252,8 @@ async fn insert_replay(
     how: &ReplayOptions<'_>,
 ) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO replays (id, tenant, letter, number, version, batch, asked_by, reason, at, state, due_ms)
+        "INSERT INTO replays (id, tenant, dead_letter, number, version, batch, requested_by, reason, requested_at, state,
+             due_ms)
          SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, 'waiting',
              ",
         greatest!(),
@@ -288,14 +292,15 @@ async fn mark_replaying(connection: &mut Connection, dead_letter: &DeadLetter, n
     at("dead_letters.status", dead_letter.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Loads the last replay of a dead letter. Fails when it has none.
+/// Loads the last replay of a dead letter. Fails if there is none.
 pub(crate) async fn load_last_replay(
     connection: &mut Connection,
     dead_letter: DeadLetterId,
 ) -> Result<ReplayRow> {
     const LOAD: &str = "
-        SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
-        FROM replays WHERE letter = $1 ORDER BY number DESC LIMIT 1";
+        SELECT id, dead_letter, number, version, batch, requested_by, reason, requested_at, state, due_ms,
+            publications, ended_ms, outcome
+        FROM replays WHERE dead_letter = $1 ORDER BY number DESC LIMIT 1";
     let row: Option<ReplayRecord> = sqlx::query_as(LOAD)
         .bind(dead_letter.to_string())
         .fetch_optional(connection)
@@ -307,24 +312,25 @@ pub(crate) async fn load_last_replay(
     .to_replay_row()
 }
 
-/// Loads the content to send for a dead letter: the given version (0 is the original), or the newest. Returns `None`
-/// when the version does not exist.
+/// Loads the number and content of a dead letter's version: `version` (0 is the original), or the newest if
+/// `None`. Returns `None` if the version does not exist.
 pub(crate) async fn load_content(
     connection: &mut Connection,
     dead_letter: &DeadLetter,
     version: Option<u32>,
 ) -> Result<Option<(u32, MessageContent)>> {
-    const NEWEST: &str = "SELECT max(version) FROM letter_versions WHERE letter = $1";
-    const LOAD: &str = "SELECT headers, payload FROM letter_versions WHERE letter = $1 AND version = $2";
-    let place = at("letter_versions", dead_letter.id);
+    const NEWEST: &str = "SELECT max(version) FROM dead_letter_versions WHERE dead_letter = $1";
+    const LOAD: &str =
+        "SELECT headers, payload FROM dead_letter_versions WHERE dead_letter = $1 AND version = $2";
+    let place = at("dead_letter_versions", dead_letter.id);
     let version = match version {
-        Some(asked) => asked,
+        Some(requested) => requested,
         None => {
             let newest: Option<i64> = sqlx::query_scalar(NEWEST)
                 .bind(dead_letter.id.to_string())
                 .fetch_one(&mut *connection)
                 .await
-                .on_table("letter_versions")?;
+                .on_table("dead_letter_versions")?;
             newest.map_or(Ok(0), |newest| place.parse_unsigned(newest))?
         }
     };
@@ -336,7 +342,7 @@ pub(crate) async fn load_content(
         .bind(i64::from(version))
         .fetch_optional(connection)
         .await
-        .on_table("letter_versions")?;
+        .on_table("dead_letter_versions")?;
     let read = |(headers, payload): (String, Vec<u8>)| {
         Ok((version, MessageContent { headers: place.parse_json(&headers)?, payload }))
     };
@@ -381,16 +387,16 @@ async fn discard_dead_letter(
     Ok(DiscardResult::Discarded)
 }
 
-/// Finds who discarded a dead letter.
+/// Finds who discarded a dead letter, for the result of a repeated request.
 async fn find_earlier_discard(
     connection: &mut Connection,
     tenant: &Tenant,
     dead_letter: DeadLetterId,
 ) -> Result<DiscardResult> {
-    let acts = audit::list_actions(connection, tenant, dead_letter.0).await?;
-    let act = acts.into_iter().rev().find(|row| row.deed == AuditAction::Discarded);
+    let rows = audit::list_actions(connection, tenant, dead_letter.0).await?;
+    let act = rows.into_iter().rev().find(|row| row.action == AuditAction::Discarded);
     let act = act.ok_or_else(|| {
-        at("letter_acts", dead_letter).damaged_error("the dead letter is discarded but has no audit entry")
+        at("audit_log", dead_letter).damaged_error("the dead letter is discarded but has no audit entry")
     })?;
     Ok(DiscardResult::AlreadyDiscarded(act.act))
 }

@@ -1,4 +1,4 @@
-//! Outcomes of replayed messages.
+//! Ends replays when their messages are handled or rejected.
 
 use retro_core::id::{DeadLetterId, ReplayId};
 use retro_core::replay::ReplayOutcome;
@@ -11,14 +11,15 @@ use crate::dialect::{Connection, OnTable, now_ms};
 use crate::replay::load_content;
 use crate::{batch, dead_letter, delivery};
 
-/// Finds the replay that a message belongs to. Returns `None` unless the message equals the sent one byte for
-/// byte.
+/// Finds the replay of which a message is the publication. Returns `None` unless the message is identical to
+/// the one sent.
 async fn find_matching_replay(
     connection: &mut Connection,
     resent: &IncomingReplay,
 ) -> Result<Option<ReplayRow>> {
     const LOAD: &str = "
-        SELECT id, letter, number, version, batch, asked_by, reason, at, state, due_ms, sendings, ended_ms, outcome
+        SELECT id, dead_letter, number, version, batch, requested_by, reason, requested_at, state, due_ms,
+            publications, ended_ms, outcome
         FROM replays WHERE id = $1";
     const TENANT: &str = "SELECT tenant FROM replays WHERE id = $1";
     let id = resent.id.to_string();
@@ -28,15 +29,15 @@ async fn find_matching_replay(
     let tenant: String =
         sqlx::query_scalar(TENANT).bind(&id).fetch_one(&mut *connection).await.on_table("replays")?;
     let tenant = at("replays.tenant", &id).parse(&tenant)?;
-    let Some(dead_letter) = delivery::find_dead_letter(connection, &tenant, replay.letter).await? else {
+    let Some(dead_letter) = delivery::find_dead_letter(connection, &tenant, replay.dead_letter).await? else {
         return Ok(None);
     };
-    // The header alone proves nothing: any sender could name a replay that is not its own.
+    // The header alone proves nothing: any publisher can copy a replay id into it.
     let sent = load_content(connection, &dead_letter, Some(replay.version)).await?;
     Ok(sent.is_some_and(|(_, sent)| resent.matches_sent(&dead_letter.message, &sent)).then_some(replay))
 }
 
-/// Ends the replay that a handled message belongs to. Returns whether such a replay was under way.
+/// Ends the replay of a handled message. Returns `true` if it was in progress.
 pub(crate) async fn end_matching_replay(
     connection: &mut Connection,
     resent: &IncomingReplay,
@@ -48,9 +49,8 @@ pub(crate) async fn end_matching_replay(
     }
 }
 
-/// Reopens the dead letter of a replay that failed again, instead of storing a second dead letter. Returns
-/// its id, also when the replay had ended before and the message was only redelivered; `None` when the
-/// message is not a replay.
+/// Reopens the original dead letter of a replay that failed again. Returns its id, even if the replay had
+/// already ended and the message was only redelivered; `None` if the message is not a replay.
 pub(crate) async fn reopen_if_replay(
     connection: &mut Connection,
     letter: &NewDeadLetter,
@@ -61,7 +61,7 @@ pub(crate) async fn reopen_if_replay(
     if end_replay(connection, replay.id, &ReplayOutcome::Failed { rejection, attempts }).await? {
         dead_letter::attach_attempts(
             connection,
-            replay.letter,
+            replay.dead_letter,
             &letter.position,
             attempts,
             &letter.rejection,
@@ -70,21 +70,22 @@ pub(crate) async fn reopen_if_replay(
     } else {
         dead_letter::clear_attempts(connection, &letter.position).await?;
     }
-    Ok(Some(replay.letter))
+    Ok(Some(replay.dead_letter))
 }
 
-/// Ends a replay that is under way, and updates its dead letter and its batch. Returns whether it was under way.
+/// Ends a replay and updates its dead letter and batch. Returns `false` if the replay had already ended.
 pub(crate) async fn end_replay(
     connection: &mut Connection,
     id: ReplayId,
     outcome: &ReplayOutcome,
 ) -> Result<bool> {
+    // A replay may end while it is still `waiting`: the relay can crash between publishing it and marking it.
     const END: &str = concat!(
         "UPDATE replays SET state = $2, outcome = $3, ended_ms = ",
         now_ms!(),
-        " WHERE id = $1 AND state IN ('waiting', 'sent') RETURNING letter, batch"
+        " WHERE id = $1 AND state IN ('waiting', 'sent') RETURNING dead_letter, batch"
     );
-    const LETTER: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status = $3";
+    const DEAD_LETTER: &str = "UPDATE dead_letters SET status = $2 WHERE id = $1 AND status = $3";
     let (state, status) = match outcome.is_success() {
         true => ("handled", DeadLetterStatus::Handled),
         false => ("failed", DeadLetterStatus::Open),
@@ -97,7 +98,7 @@ pub(crate) async fn end_replay(
         .await
         .on_table("replays")?;
     let Some((dead_letter, batch)) = row else { return Ok(false) };
-    let done = sqlx::query(LETTER)
+    let done = sqlx::query(DEAD_LETTER)
         .bind(&dead_letter)
         .bind(status.as_str())
         .bind(DeadLetterStatus::Replaying.as_str())

@@ -1,4 +1,4 @@
-//! Sampling: the sample is stored before any run is investigated.
+//! Draws samples. A sample is stored before any of its runs is investigated.
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};
@@ -39,6 +39,8 @@ impl SamplerStore for Store {
                 Notice::InvestigationDue { retrospective: id, investigation: number }
             }
             NextStage::Settle => {
+                // The writer reads a batch for every settling retrospective and would report a missing one as
+                // damage.
                 store_batch(&mut transaction, &due, &[]).await?;
                 retrospective::set_state(&mut transaction, &due, RetrospectiveState::Settling).await?;
                 Notice::MutationsDue { retrospective: id }

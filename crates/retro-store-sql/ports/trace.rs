@@ -1,4 +1,4 @@
-//! Trace contexts stored with retrospectives, runs and investigations.
+//! Loads the trace contexts stored with retrospectives, runs and investigations.
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};

@@ -1,7 +1,8 @@
-//! Reads the whole store page by page, for `retro verify`.
+//! Reads the whole database page by page for `retro verify`.
 //!
-//! Each page is one transaction with a consistent snapshot. Pages follow a primary key or an index, so the last page
-//! costs no more than the first. The database decides where a page ends, because only it knows its collation.
+//! Each page is one transaction with a consistent snapshot. Pages follow a primary key or an index, so the
+//! last page costs no more than the first. The database determines the last key of a page, because its
+//! collation may differ from Rust's string order.
 
 use std::collections::HashMap;
 
@@ -21,21 +22,21 @@ use retro_store_sql::{at, parse_workflow_key};
 
 use crate::dialect::{Connection, OnTable, Store, any_of, by_index, list_parameter};
 
-/// Cursor before the first row: no tenant, workflow or id is empty.
+/// Cursor before the first row, because no tenant, workflow or id is empty.
 const START: &str = "";
 
 #[async_trait]
 impl VerifyStore for Store {
     async fn list_workflow_records(
         &self,
-        behind: Option<&WorkflowKey>,
+        after: Option<&WorkflowKey>,
         limit: u32,
     ) -> Result<Vec<WorkflowRecords>> {
         const LOAD: &str = "
             SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until
             FROM workflows WHERE (tenant, workflow) > ($1, $2) ORDER BY tenant, workflow LIMIT $3";
         let (tenant, workflow) =
-            behind.map_or((START, START), |key| (key.tenant.as_str(), key.workflow.as_str()));
+            after.map_or((START, START), |key| (key.tenant.as_str(), key.workflow.as_str()));
         let mut snapshot = self.begin_snapshot().await?;
         let records: Vec<WorkflowRecord> = sqlx::query_as(LOAD)
             .bind(tenant)
@@ -60,16 +61,16 @@ impl VerifyStore for Store {
 
     async fn list_retrospective_records(
         &self,
-        behind: Option<&RetrospectiveCursor>,
+        after: Option<&RetrospectiveCursor>,
         limit: u32,
     ) -> Result<RetrospectivePage> {
         const LOAD: &str = "
-            SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample, asked,
+            SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample, request,
                 (SELECT report FROM reports
                  WHERE reports.tenant = whole.tenant AND reports.retrospective = whole.id) AS report
             FROM retrospectives AS whole WHERE (tenant, workflow, epoch) > ($1, $2, $3)
             ORDER BY tenant, workflow, epoch LIMIT $4";
-        let (tenant, workflow, epoch) = behind.map_or((START, START, 0), |place| {
+        let (tenant, workflow, epoch) = after.map_or((START, START, 0), |place| {
             (place.key.tenant.as_str(), place.key.workflow.as_str(), place.epoch)
         });
         let mut snapshot = self.begin_snapshot().await?;
@@ -96,10 +97,10 @@ impl VerifyStore for Store {
 
     async fn list_memory_records(
         &self,
-        behind: Option<(&Tenant, MemoryId)>,
+        after: Option<(&Tenant, MemoryId)>,
         limit: u32,
     ) -> Result<Vec<MemoryRecords>> {
-        // Each table yields its next ids along an index; the smallest of them make up the page.
+        // Each table yields its next ids from an index; the smallest of them make up the page.
         const NAMES: &str = "
             SELECT tenant, id FROM (
                 SELECT * FROM (SELECT tenant, id FROM memories
@@ -109,10 +110,10 @@ impl VerifyStore for Store {
                     WHERE (tenant, memory) > ($1, $2) ORDER BY tenant, memory LIMIT $3) AS changed
                 UNION
                 SELECT * FROM (SELECT tenant, memory FROM tombstones
-                    WHERE (tenant, memory) > ($1, $2) ORDER BY tenant, memory LIMIT $3) AS buried
+                    WHERE (tenant, memory) > ($1, $2) ORDER BY tenant, memory LIMIT $3) AS tombstoned
             ) AS named ORDER BY tenant, id LIMIT $3";
         let (tenant, id) =
-            behind.map_or((START, String::new()), |(tenant, id)| (tenant.as_str(), id.to_string()));
+            after.map_or((START, String::new()), |(tenant, id)| (tenant.as_str(), id.to_string()));
         let mut snapshot = self.begin_snapshot().await?;
         let names: Vec<(String, String)> = sqlx::query_as(NAMES)
             .bind(tenant)
@@ -153,7 +154,7 @@ impl VerifyStore for Store {
     }
 }
 
-/// A row of `retrospectives` with its report.
+/// Row of `retrospectives` with its report.
 #[derive(sqlx::FromRow)]
 struct ReportedRecord {
     #[sqlx(flatten)]
@@ -171,15 +172,16 @@ impl ReportedRecord {
     }
 }
 
-/// Tenant, workflow, number of ordinals, and the expected and the found ordinal at the first gap.
+/// Tenant, workflow, number of ordinals, and the expected and found ordinal at the first gap.
 type OrdinalRow = (String, String, i64, Option<i64>, Option<i64>);
 
-/// Adds a summary of its ordinals to each workflow, counted in index order.
+/// Adds the ordinal summary to each workflow of the page, computed in index order.
 async fn add_ordinals(
     snapshot: &mut Connection,
     [tenant, workflow, last_tenant, last_workflow]: [&str; 4],
     books: &mut HashMap<WorkflowKey, &mut WorkflowRecords>,
 ) -> Result<()> {
+    // Both minima belong to the first gap, because after it every ordinal is greater than its position.
     const SUM: &str = concat!(
         "SELECT tenant, workflow, count(*), min(CASE WHEN ordinal <> place THEN place END),
              min(CASE WHEN ordinal <> place THEN ordinal END)
@@ -206,14 +208,14 @@ async fn add_ordinals(
             Some((expected, found)) => Some((place.parse_unsigned(expected)?, place.parse_unsigned(found)?)),
             None => None,
         };
-        // Every run has a row in `workflows`, written by the transaction that stored the run.
+        // The transaction that stores a run also stores its workflow, so a missing workflow is damage.
         let book = books.get_mut(&key).ok_or_else(|| place.damaged_error("there is no such workflow"))?;
         book.ordinals = OrdinalSummary { assigned: place.parse_unsigned(given)?, first_gap };
     }
     Ok(())
 }
 
-/// Adds the windows of its automatic retrospectives to each workflow.
+/// Adds the windows of automatic retrospectives to each workflow of the page.
 async fn add_windows(
     snapshot: &mut Connection,
     [tenant, workflow, last_tenant, last_workflow]: [&str; 4],
@@ -221,7 +223,7 @@ async fn add_windows(
 ) -> Result<()> {
     const LOAD: &str = "
         SELECT tenant, workflow, epoch, first_ordinal, last_ordinal, state FROM retrospectives
-        WHERE (tenant, workflow) > ($1, $2) AND (tenant, workflow) <= ($3, $4) AND asked IS NULL
+        WHERE (tenant, workflow) > ($1, $2) AND (tenant, workflow) <= ($3, $4) AND request IS NULL
         ORDER BY tenant, workflow, epoch";
     let rows: Vec<(String, String, i64, i64, i64, String)> = sqlx::query_as(LOAD)
         .bind(tenant)
@@ -246,14 +248,14 @@ async fn add_windows(
     Ok(())
 }
 
-/// Maps the retrospectives of a page by tenant and id.
+/// Indexes the retrospectives of a page by tenant and id.
 fn by_id(
     items: &mut [RetrospectiveRecords],
 ) -> HashMap<(Tenant, RetrospectiveId), &mut RetrospectiveRecords> {
     items.iter_mut().map(|one| ((one.retrospective.key.tenant.clone(), one.retrospective.id), one)).collect()
 }
 
-/// Groups the ids of a page's retrospectives by tenant, because each query is limited to one tenant.
+/// Groups the ids of a page's retrospectives by tenant, because each query is scoped to one tenant.
 fn by_tenant<'a>(
     items: impl Iterator<Item = &'a RetrospectiveRecords>,
 ) -> HashMap<Tenant, Vec<RetrospectiveId>> {
@@ -292,14 +294,14 @@ async fn add_changes(snapshot: &mut Connection, items: &mut [RetrospectiveRecord
     Ok(())
 }
 
-/// Adds the proposals of manual retrospectives; automatic ones do not make proposals.
+/// Adds the proposals of manual retrospectives. Automatic ones have none.
 async fn add_proposals(snapshot: &mut Connection, items: &mut [RetrospectiveRecords]) -> Result<()> {
     const LOAD: &str = concat!(
         "SELECT id, workflow, proposal, decision FROM proposals WHERE tenant = $1 AND retrospective",
         any_of!("$2"),
-        " ORDER BY retrospective, place"
+        " ORDER BY retrospective, position"
     );
-    let tenants = by_tenant(items.iter().filter(|one| one.retrospective.asked.is_some()));
+    let tenants = by_tenant(items.iter().filter(|one| one.retrospective.manual_request.is_some()));
     let mut places = by_id(items);
     for (tenant, ids) in tenants {
         let rows: Vec<ProposalRecord> = sqlx::query_as(LOAD)
@@ -318,7 +320,7 @@ async fn add_proposals(snapshot: &mut Connection, items: &mut [RetrospectiveReco
     Ok(())
 }
 
-/// Memories of a page by tenant and id, as stored.
+/// Memories of a page, indexed by their stored tenant and id.
 type ByName<'a> = HashMap<(String, String), &'a mut MemoryRecords>;
 
 async fn add_stored(snapshot: &mut Connection, ends: [&str; 4], places: &mut ByName<'_>) -> Result<()> {

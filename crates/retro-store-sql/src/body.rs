@@ -1,25 +1,26 @@
-//! Compresses the bodies of a batch of runs into one byte buffer, and decompresses bodies.
+//! Compresses and decompresses the bodies of runs.
 
 use retro_core::run::BodyRef;
 use retro_store::{IncomingBody, IncomingRun, Result, StoreError, StoredBody};
 
-/// Compression level of zstd: its default, which is the best trade-off between size and time for a few KiB of JSON.
+/// zstd compression level: the default, a good trade-off between size and time for a few KiB of JSON.
 const ZSTD_LEVEL: i32 = 3;
-/// Maximum size of a decompressed body in bytes. It is far above the 64 KiB of an inline body and protects against a
+/// Maximum size of a decompressed body, in bytes. Far above the 64 KiB of an inline body; protects against a
 /// damaged size field.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Compressed bodies of a batch of runs in one buffer.
+/// Compressed inline bodies of a batch of runs, in one buffer.
 #[derive(Debug)]
 pub struct CompressedBodies {
-    /// Buffer with all compressed bodies, one after another.
+    /// Concatenated compressed bodies.
     pub bytes: Vec<u8>,
-    /// Offset and length of each run's body, in the order of the batch; `None` for a run without an inline body.
+    /// Offset and length of each run's body in `bytes`, in batch order; `None` for a run without an inline
+    /// body.
     pub spans: Vec<Option<(usize, usize)>>,
 }
 
-/// Compresses the inline bodies of a batch, before the transaction begins, so that no lock is held meanwhile. Fails
-/// with [`StoreError::Unavailable`] when there is not enough memory.
+/// Compresses the inline bodies of a batch. Call this before the transaction begins, so no lock is held
+/// during compression. Fails with [`StoreError::Unavailable`] if the compressor runs out of memory.
 pub fn compress_bodies(batch: &[IncomingRun]) -> Result<CompressedBodies> {
     let failed = |error: std::io::Error| StoreError::Unavailable(format!("compressing a body: {error}"));
     let mut compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?;
@@ -29,6 +30,8 @@ pub fn compress_bodies(batch: &[IncomingRun]) -> Result<CompressedBodies> {
             packed.spans.push(None);
             continue;
         };
+        // The bulk API writes the content size into the frame, without which `decompress_body` rejects the
+        // body.
         let compressed = compressor.compress(body).map_err(failed)?;
         packed.spans.push(Some((packed.bytes.len(), compressed.len())));
         packed.bytes.extend_from_slice(&compressed);
@@ -36,7 +39,7 @@ pub fn compress_bodies(batch: &[IncomingRun]) -> Result<CompressedBodies> {
     Ok(packed)
 }
 
-/// Returns the reference to the body of an incoming run that will be stored with the run.
+/// Returns the body reference to store with an incoming run.
 pub fn body_ref(body: &IncomingBody) -> BodyRef {
     match body {
         IncomingBody::None => BodyRef::None,
@@ -46,8 +49,8 @@ pub fn body_ref(body: &IncomingBody) -> BodyRef {
     }
 }
 
-/// Builds the body of a run from `run_facts.body` and `run_bodies.trajectory`. An unreadable body is reported as
-/// [`StoredBody::Gone`], which the investigator handles by replacing the run.
+/// Builds the body of a run from `run_facts.body` and `run_bodies.trajectory`. Maps an unreadable body to
+/// [`StoredBody::Gone`], for which the investigator samples a replacement run.
 pub fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
     match (serde_json::from_str(body), stored) {
         (Ok(BodyRef::None), _) => StoredBody::None,
@@ -63,9 +66,10 @@ pub fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
     }
 }
 
-/// Decompresses a stored body. Fails with a description of the problem.
+/// Decompresses a stored body. The error is a human-readable description.
 fn decompress_body(stored: &[u8]) -> std::result::Result<Vec<u8>, String> {
-    // The size comes from the stored frame: unchecked, a damaged size could allocate any amount of memory.
+    // The size comes from the stored frame: if unchecked, a damaged frame could allocate any amount of
+    // memory.
     let size = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
     let size = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= BODY_BYTES_MAX);
     let size = size.ok_or("what is stored is not a compressed body")?;

@@ -1,4 +1,4 @@
-//! Converts the rows of a claimed investigation and builds the claim from them.
+//! Converts the rows of a claimed investigation and builds its claim.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use retro_store::{Claim, JournalEntry, JournalStage, Result, StoredBody};
 
 use crate::at;
 
-/// A row of `investigations` that has just been claimed.
+/// Newly claimed row of `investigations`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct ClaimRecord {
     tenant: String,
@@ -26,29 +26,29 @@ pub struct ClaimRecord {
     taken_over: bool,
 }
 
-/// Investigation that a worker has just claimed.
+/// Newly claimed investigation, before its data is loaded.
 #[derive(Debug, Clone)]
 pub struct ClaimedInvestigation {
     /// Tenant that owns the retrospective.
     pub tenant: Tenant,
-    /// Retrospective that the investigation belongs to.
+    /// Retrospective of the investigation.
     pub retrospective: RetrospectiveId,
-    /// Number of the investigation in the sequence of its retrospective, from 1.
+    /// 1-based position of the investigation in its retrospective.
     pub number: u32,
     /// Ordinal of the run to investigate.
     pub ordinal: Ordinal,
     /// Id of the run to investigate.
     pub run: RunId,
-    /// Fencing token of this claim. A write with an older token is rejected.
+    /// Fencing token of the claim. Writes with an older token are rejected.
     pub token: u64,
-    /// Number of attempts that were begun, including this one.
+    /// 1-based attempt number.
     pub attempt: u32,
-    /// True when the investigation was taken over because the lease of another worker had expired.
+    /// `true` if the investigation was taken over from a worker whose lease had expired.
     pub taken_over: bool,
 }
 
 impl ClaimRecord {
-    /// Converts the row. Fails on a damaged value.
+    /// Converts the row to a [`ClaimedInvestigation`]. Fails if a value is damaged.
     pub fn to_claimed_investigation(&self) -> Result<ClaimedInvestigation> {
         let place = at("investigations", format!("{}, number {}", self.retrospective, self.number));
         Ok(ClaimedInvestigation {
@@ -64,35 +64,35 @@ impl ClaimRecord {
     }
 }
 
-/// Amount by which a claim advances the token, so that the previous holder is fenced. It is 0 when fault injection
-/// breaks fencing.
+/// Returns the increment of the token on each claim, which fences the previous holder: 1, or 0 if fault
+/// injection breaks fencing.
 pub fn token_step() -> i64 {
     i64::from(!is_broken(Guard::Fencing))
 }
 
-/// Data that is loaded for a claimed investigation.
+/// Loaded data of a claimed investigation.
 #[derive(Debug)]
 pub struct ClaimParts {
-    /// Retrospective that the investigation belongs to.
+    /// Retrospective of the investigation.
     pub retrospective: Retrospective,
     /// Facts and body of the run.
     pub run: (RunFacts, StoredBody),
-    /// Memories that were presented to the run, and for each whether the run read its content.
+    /// Memories presented to the run, mapped to `true` if the run also opened them.
     pub met: BTreeMap<MemoryId, bool>,
-    /// Living memories of the workflow and all memories presented to the run, sorted by id.
+    /// Living memories of the workflow, and its memories presented to the run in any status, sorted by id.
     pub memories: Vec<Memory>,
-    /// Rules of repositories that were presented to the run.
+    /// Repository rules presented to the run.
     pub rules: Vec<Memory>,
     /// Known outcomes of the run's pull requests.
     pub outcomes: Vec<PullRequestOutcome>,
-    /// Investigations of the retrospective that come earlier in the sequence and have ended.
+    /// Ended earlier investigations of the same retrospective.
     pub earlier: Vec<Investigation>,
-    /// Journal entries that earlier attempts at this investigation wrote.
+    /// Journal entries of earlier attempts at this investigation.
     pub journal: Vec<JournalEntry>,
 }
 
-/// Builds a claim. Leaves out presented memories that neither belong to this workflow nor are rules of its tenant,
-/// because an event may name any id.
+/// Builds a claim. Drops presented memories that are neither memories of this workflow nor rules of its
+/// tenant, because an event may name any id.
 pub fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
     let ClaimParts { retrospective, run: (run, body), met, mut memories, rules, outcomes, earlier, journal } =
         parts;
@@ -101,6 +101,7 @@ pub fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
         _ => None,
     };
     let repos: BTreeMap<MemoryId, Repository> = rules.iter().filter_map(kept).collect();
+    // `memories` is loaded sorted by id, which the binary search needs.
     let own = |id: &MemoryId| memories.binary_search_by_key(id, |memory| memory.id).is_ok();
     let shown = |(memory, read)| {
         let repo = repos.get(&memory).cloned();
@@ -126,8 +127,8 @@ pub fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
     }
 }
 
-/// Collects the memories that were presented to a run: those that the gateway recorded in `presentations`, and those
-/// that the event names. A memory counts as read when one of the two sources says so.
+/// Merges the memories presented to a run from the gateway's rows in `presentations` and from the run's
+/// event. A memory counts as read if either source says so.
 pub fn collect_met_memories(
     key: &WorkflowKey,
     run: &RunId,
@@ -138,16 +139,17 @@ pub fn collect_met_memories(
     let recorded = recorded.iter().map(|(memory, read)| Ok((place.parse(memory)?, *read)));
     let mut met: BTreeMap<MemoryId, bool> = recorded.collect::<Result<_>>()?;
     for memory in &event_memories.presented {
-        // Keeps `true` where the gateway recorded that the memory was read.
+        // Does not overwrite `true` from the gateway's records: the memory stays read.
         met.entry(*memory).or_default();
     }
+    // An opened memory counts as presented even if the event lists it only as read.
     for memory in &event_memories.read {
         met.insert(*memory, true);
     }
     Ok(met)
 }
 
-/// Parses a row of `journal`. Fails on an unknown stage.
+/// Converts a row of `journal`. Fails if the stage is unknown.
 pub fn journal_entry_from_row(
     claimed: &ClaimedInvestigation,
     stage: &str,

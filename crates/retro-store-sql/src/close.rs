@@ -1,4 +1,4 @@
-//! Provides lookups for closing a retrospective, and builds the dead letter of a failed one.
+//! Collects lookup keys for closing a retrospective, and builds the dead letter of a failed one.
 
 use jiff::Timestamp;
 use retro_core::dead_letter::Rejection;
@@ -12,17 +12,17 @@ use serde::Serialize;
 use crate::memory::cause_columns;
 use crate::to_json;
 
-/// Returns the memories that the mutations of a batch contradict or credit.
+/// Returns the memories that a batch of mutations contradicts or credits.
 pub fn named_memories(batch: &[Mutation]) -> Vec<MemoryId> {
-    let named = batch.iter().filter_map(|mutation| match &mutation.ask {
+    let named = batch.iter().filter_map(|mutation| match &mutation.request {
         MutationKind::Contradict { memory, .. } | MutationKind::Credit { memory, .. } => Some(*memory),
         MutationKind::Observe { .. } | MutationKind::Sweep => None,
     });
     named.collect()
 }
 
-/// Returns the columns `cause` and `cause_id` of all changes that this retrospective or one of its runs may have
-/// caused already.
+/// Returns the `cause` and `cause_id` columns of the changes that this retrospective or its runs may already
+/// have caused.
 pub fn possible_causes(
     retrospective: &Retrospective,
     investigations: &[Investigation],
@@ -33,19 +33,18 @@ pub fn possible_causes(
     causes.map(|one| cause_columns(&one)).collect()
 }
 
-/// Payload of a failed retrospective's dead letter. It contains what is needed to open the next retrospective of the
-/// workflow.
+/// Payload of the dead letter of a failed retrospective, from which the retrospective can be reopened.
 #[derive(Serialize)]
 struct FailedRetrospective<'a> {
-    // The fields are in alphabetical order: dead letters are identified by the hash of their payload.
+    // The order of the fields is fixed: the id of the dead letter is derived from the hash of this payload.
     epoch: Epoch,
     retrospective: RetrospectiveId,
     tenant: &'a Tenant,
     workflow: &'a Workflow,
 }
 
-/// Builds the dead letter of a failed retrospective. It does not come from a broker message, so its position
-/// is the epoch in a stream named `retrospectives`.
+/// Builds the dead letter of a failed retrospective. It has no broker message, so its position is the epoch
+/// in a pseudo stream named `retrospectives`.
 pub fn failure_dead_letter(
     retrospective: &Retrospective,
     rejection: &Rejection,

@@ -1,9 +1,9 @@
-//! Selects the fault label of a commit whose label depends on a stage.
+//! Maps journal and retention stages to the fault labels of their commits.
 
 use retro_fault::Label;
 use retro_store::{JournalStage, retention};
 
-/// Returns the label of the commit that writes a journal entry.
+/// Returns the fault label of the commit that writes a journal entry.
 pub const fn journal_commit_label(stage: JournalStage) -> Label {
     match stage {
         JournalStage::Briefed => Label::JournalBriefedCommit,
@@ -11,7 +11,7 @@ pub const fn journal_commit_label(stage: JournalStage) -> Label {
     }
 }
 
-/// Returns the label of the commit that purges rows of a retention stage.
+/// Returns the fault label of the commit that purges rows of a retention stage.
 pub const fn purge_commit_label(stage: retention::RetentionStage) -> Label {
     match stage {
         retention::RetentionStage::Bodies => Label::PurgeBodiesCommit,

@@ -1,4 +1,4 @@
-//! Represents the stored state before a batch is counted, and the rows that counting the batch writes.
+//! Plans the rows to write for a counted batch, from the state stored before it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,39 +12,37 @@ use retro_store::{IncomingRun, Result};
 use crate::body::CompressedBodies;
 use crate::{at, parse_workflow_key};
 
-/// Name of the counter in the `consumer` column of the inbox.
+/// Consumer name of the counter in the inbox.
 pub const CONSUMER: &str = "counter";
 
-/// Stored state before a batch is counted: the facts for the decision, and the arrival numbers, which only the store
-/// needs.
+/// Stored state before a batch is counted: the facts for the decision, and the arrival numbers, which only
+/// the store uses.
 #[derive(Debug, Default)]
 pub struct CountSnapshot {
-    /// Facts that the decision about the batch is based on.
+    /// Facts for the counting decision.
     pub facts: CountingFacts,
-    /// Arrival numbers of the runs of the batch that are already stored.
+    /// Arrival numbers of the already stored runs of the batch.
     pub numbers: HashMap<(WorkflowKey, RunId), u64>,
-    /// Highest arrival number assigned in each known workflow.
+    /// Highest assigned arrival number of each known workflow.
     pub recorded: BTreeMap<WorkflowKey, u64>,
 }
 
 impl CountSnapshot {
-    /// Adds an event that was seen before to the snapshot. `index` is its position in the batch. Fails on an index
-    /// out of range.
+    /// Adds the stored content of the event at `index` in the batch. Fails if `index` is out of range.
     pub fn add_event(&mut self, arrivals: &[Arrival], index: i64, seen: SeenContent) -> Result<()> {
         let event: EventKey = find_arrival(arrivals, "inbox", index)?.event.clone();
         self.facts.events.insert(event, seen);
         Ok(())
     }
 
-    /// Adds a loaded row of `runs` to the snapshot: the run's index in the batch, its arrival number, ordinal and
-    /// attempt.
+    /// Adds a row of `runs`: the run's index in the batch, arrival number, ordinal and attempt.
     pub fn add_run(&mut self, arrivals: &[Arrival], row: (i64, i64, Option<i64>, i64)) -> Result<()> {
         let (index, number, ordinal, attempt) = row;
         let arrival = find_arrival(arrivals, "runs", index)?;
         let place = at("runs", format!("{}/{}", arrival.key, arrival.run.run_id));
         let ordinal = ordinal.map(|ordinal| place.parse_unsigned(ordinal)).transpose()?;
         let run = KnownRun { attempt: place.parse_unsigned(attempt)?, ordinal };
-        // Fault injection: every run then looks new, and the tests of law 1 must fail.
+        // Fault injection: without this guard every run looks new, and the tests of law 1 must fail.
         if is_broken(Guard::Inbox) {
             return Ok(());
         }
@@ -54,7 +52,7 @@ impl CountSnapshot {
         Ok(())
     }
 
-    /// Adds a loaded row of `workflows` to the snapshot.
+    /// Adds a row of `workflows`.
     pub fn add_workflow(&mut self, row: WorkflowRecord) -> Result<()> {
         let (key, state, recorded) = row.into_workflow_state()?;
         self.facts.workflows.insert(key.clone(), state);
@@ -63,14 +61,14 @@ impl CountSnapshot {
     }
 }
 
-/// Returns the stored content of each requested event, in the order of the request; `None` for an event that was not
-/// found. An event may be found twice when it is purged at this moment; both rows are the same event. Fails on an
-/// index out of range.
+/// Arranges the found event contents in request order, with `None` for events that were not found. An event
+/// that is being purged may be found twice; both rows describe the same event. Fails if an index is out of
+/// range.
 pub fn seen_in_request_order(
-    asked: usize,
+    requested: usize,
     found: Vec<(i64, SeenContent)>,
 ) -> Result<Vec<Option<SeenContent>>> {
-    let mut seen = vec![None; asked];
+    let mut seen = vec![None; requested];
     for (index, one) in found {
         let place = at("inbox", index);
         let slot = seen.get_mut(place.parse_unsigned::<usize>(index)?);
@@ -86,34 +84,34 @@ fn find_arrival<'a>(arrivals: &'a [Arrival], table: &'static str, index: i64) ->
         .ok_or_else(|| place.damaged_error("it was not requested"))
 }
 
-/// Rows that counting a batch writes.
+/// Rows to write for a counted batch.
 #[derive(Debug)]
 pub struct WritePlan<'a> {
-    /// Events of the batch that were not seen before.
+    /// New events of the batch, in order.
     pub events: Vec<&'a Arrival>,
-    /// Number of new events of each workflow.
+    /// Number of new events per workflow.
     pub events_of: BTreeMap<WorkflowKey, u64>,
-    /// Runs to write, with one entry per run.
+    /// Runs to write, at most one entry per run.
     pub runs: Vec<RunWrite<'a>>,
-    /// New states of the workflows that the batch changes.
+    /// New states of the workflows changed by the batch.
     pub states: BTreeMap<WorkflowKey, WorkflowState>,
-    /// Highest arrival number assigned in each workflow after the batch.
+    /// Highest assigned arrival number of each workflow after the batch.
     pub recorded: BTreeMap<WorkflowKey, u64>,
 }
 
-/// Run to be written, which is either new or already stored.
+/// New or already stored run to write.
 #[derive(Debug)]
 pub struct RunWrite<'a> {
-    /// Run as it was received.
+    /// Run as received.
     pub incoming: &'a IncomingRun,
-    /// Arrival number of the run, which is the key of its facts and body.
+    /// Arrival number of the run, under which its facts and body are stored.
     pub number: u64,
-    /// True when the run was stored before this batch.
+    /// `true` if the run was stored before this batch.
     pub known: bool,
-    /// Ordinal of the run; `None` when the run is not counted.
+    /// Ordinal of the run; `None` if it is not counted.
     pub ordinal: Option<Ordinal>,
-    /// Offset and length of the run's compressed body in the buffer of the batch; `None` when the run has no inline
-    /// body.
+    /// Offset and length of the compressed body in [`CompressedBodies::bytes`]; `None` if the run has no
+    /// inline body.
     pub body: Option<(usize, usize)>,
 }
 
@@ -123,7 +121,7 @@ impl RunWrite<'_> {
         self.incoming.arrival.key.tenant.as_str()
     }
 
-    /// Returns the trace context of the run as text for a column; `None` when it has none.
+    /// Formats the trace context of the run for a text column; `None` if the run was not traced.
     pub fn trace_text(&self) -> Option<String> {
         self.incoming.trace.as_ref().map(ToString::to_string)
     }
@@ -134,8 +132,12 @@ impl RunWrite<'_> {
     }
 }
 
-/// Plans the writes of a batch and assigns arrival numbers to new runs. When a batch contains several events of one
-/// run, the last one that changes the stored run is written. Panics unless `effects` has one entry per run.
+/// Plans the writes of a batch and assigns arrival numbers to new runs. If a batch contains several events of
+/// one run, only the last one that changes the stored run is written.
+///
+/// # Panics
+///
+/// Panics unless `effects` has one decision per run.
 pub fn plan_writes<'a>(
     batch: &'a [IncomingRun],
     bodies: &CompressedBodies,
@@ -149,7 +151,7 @@ pub fn plan_writes<'a>(
     for arrival in &events {
         *events_of.entry(arrival.key.clone()).or_default() += 1;
     }
-    // A workflow's event count may grow while its state is unchanged; it must be written in this case too.
+    // A workflow whose state is unchanged is written too, because its event count may have grown.
     let mut states = effects.workflows.clone();
     for key in events_of.keys() {
         let state = || facts.workflows.get(key).cloned().unwrap_or_default();
@@ -165,6 +167,8 @@ pub fn plan_writes<'a>(
         let run = (key.clone(), incoming.arrival.run.run_id.clone());
         let write =
             |number, known| RunWrite { incoming, number, known, ordinal: counted.ordinal, body: *body };
+        // Replace the planned write of an earlier event: Postgres rejects an upsert that affects one row
+        // twice.
         if let Some(earlier) = planned.get(&run) {
             let earlier = &mut plan.runs[*earlier];
             *earlier = write(earlier.number, earlier.known);
@@ -194,12 +198,13 @@ const fn writes_run(disposition: &Disposition) -> bool {
 }
 
 fn next_number(recorded: &mut BTreeMap<WorkflowKey, u64>, key: &WorkflowKey) -> u64 {
+    // Numbers start at 1, because tracking uses 0 for "nothing tracked yet".
     let last = recorded.entry(key.clone()).or_default();
     *last += 1;
     *last
 }
 
-/// A row of `workflows`.
+/// Row of `workflows`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct WorkflowRecord {
     tenant: String,
@@ -214,8 +219,8 @@ pub struct WorkflowRecord {
 }
 
 impl WorkflowRecord {
-    /// Converts the row to the key of the workflow, its state, and the number of its recorded runs. Fails on a
-    /// damaged value.
+    /// Converts the row to the workflow's key, its state and the number of its recorded runs. Fails if a
+    /// value is damaged.
     pub fn into_workflow_state(self) -> Result<(WorkflowKey, WorkflowState, u64)> {
         let key = parse_workflow_key(&self.tenant, &self.workflow)?;
         let place = at("workflows", &key);

@@ -1,4 +1,4 @@
-//! Converts the rows of `dead_letters` and of the tables that belong to a dead letter.
+//! Converts rows of dead letters, their attempts and their edited versions.
 
 use retro_core::cancel::Attribution;
 use retro_store::{
@@ -8,7 +8,7 @@ use retro_store::{
 
 use crate::at;
 
-/// A row of `dead_letters`.
+/// Row of `dead_letters`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct DeadLetterRecord {
     id: String,
@@ -17,7 +17,7 @@ pub struct DeadLetterRecord {
     consumer: String,
     stream: String,
     sequence: i64,
-    /// Subject of the message, as bytes because it may contain a NUL, which a text column of Postgres cannot store.
+    /// Stored as bytes because a subject may contain NUL, which a Postgres text column cannot store.
     subject: Vec<u8>,
     headers: String,
     payload: Vec<u8>,
@@ -32,7 +32,7 @@ pub struct DeadLetterRecord {
 }
 
 impl DeadLetterRecord {
-    /// Converts the row. Fails on a damaged value.
+    /// Converts the row to a [`DeadLetter`]. Fails if a value is damaged.
     pub fn into_dead_letter(self) -> Result<DeadLetter> {
         let place = at("dead_letters", &self.id);
         let position = DeliveryPosition {
@@ -63,14 +63,14 @@ impl DeadLetterRecord {
     }
 }
 
-/// A row of `attempt_history`.
+/// Row of `attempt_history`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct AttemptRecord {
     consumer: String,
     stream: String,
     sequence: i64,
     attempt: i64,
-    begun_ms: Option<i64>,
+    started_ms: Option<i64>,
     failed_ms: Option<i64>,
     code: Option<String>,
     path: Option<String>,
@@ -79,13 +79,13 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// Converts the row. Fails on a damaged value.
+    /// Converts the row to an [`Attempt`]. Fails if a value is damaged.
     pub fn into_attempt(self) -> Result<Attempt> {
         let place = at("attempt_history", format!("{}/{}/{}", self.consumer, self.stream, self.sequence));
         let sequence = place.parse_unsigned(self.sequence)?;
         Ok(Attempt {
             attempt: place.parse_unsigned(self.attempt)?,
-            begun_at: self.begun_ms.map(|ms| place.parse_millis(ms)).transpose()?,
+            started_at: self.started_ms.map(|ms| place.parse_millis(ms)).transpose()?,
             failed_at: self.failed_ms.map(|ms| place.parse_millis(ms)).transpose()?,
             code: self.code.map(|code| place.parse_enum(&code)).transpose()?,
             path: self.path,
@@ -96,34 +96,34 @@ impl AttemptRecord {
     }
 }
 
-/// A row of `letter_versions` without its content.
+/// Row of `dead_letter_versions` without its content.
 #[derive(Debug, sqlx::FromRow)]
 pub struct VersionRecord {
-    letter: String,
+    dead_letter: String,
     version: i64,
     based_on: i64,
     payload_bytes: i64,
     payload_sha256: String,
     edited_by: String,
     reason: String,
-    at: String,
+    edited_at: String,
 }
 
 impl VersionRecord {
-    /// Converts the row to the version's metadata. Fails on a damaged value.
+    /// Converts the row to the version's metadata. Fails if a value is damaged.
     pub fn into_version_row(self) -> Result<DeadLetterVersionRow> {
-        let place = at("letter_versions", format!("{}/{}", self.letter, self.version));
+        let place = at("dead_letter_versions", format!("{}/{}", self.dead_letter, self.version));
         Ok(DeadLetterVersionRow {
             version: place.parse_unsigned(self.version)?,
             based_on: place.parse_unsigned(self.based_on)?,
             payload_bytes: place.parse_unsigned(self.payload_bytes)?,
-            act: Attribution { by: self.edited_by, reason: self.reason, at: place.parse(&self.at)? },
+            act: Attribution { by: self.edited_by, reason: self.reason, at: place.parse(&self.edited_at)? },
             payload_sha256: self.payload_sha256,
         })
     }
 }
 
-/// A complete row of `letter_versions`.
+/// Complete row of `dead_letter_versions`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct FullVersionRecord {
     #[sqlx(flatten)]
@@ -133,9 +133,10 @@ pub struct FullVersionRecord {
 }
 
 impl FullVersionRecord {
-    /// Converts the row to the version with its content. Fails on a damaged value.
+    /// Converts the row to the version with its content. Fails if a value is damaged.
     pub fn into_version(self) -> Result<DeadLetterVersion> {
-        let place = at("letter_versions.headers", format!("{}/{}", self.row.letter, self.row.version));
+        let place =
+            at("dead_letter_versions.headers", format!("{}/{}", self.row.dead_letter, self.row.version));
         let headers = place.parse_json(&self.headers)?;
         let DeadLetterVersionRow { version, based_on, payload_sha256, act, .. } =
             self.row.into_version_row()?;
@@ -144,13 +145,13 @@ impl FullVersionRecord {
     }
 }
 
-/// Number of dead letters with the same rejection, consumer and workflow.
+/// Row of a group of dead letters with the same rejection, consumer and workflow.
 #[derive(Debug, sqlx::FromRow)]
 pub struct DeadLetterCountRecord {
     rejection: String,
     consumer: String,
     workflow: Option<String>,
-    letters: i64,
+    total: i64,
     open: i64,
     first_ms: i64,
     last_ms: i64,
@@ -158,13 +159,13 @@ pub struct DeadLetterCountRecord {
 }
 
 impl DeadLetterCountRecord {
-    /// Converts the row. Fails on a damaged value.
+    /// Converts the row to a [`DeadLetterCount`]. Fails if a value is damaged.
     pub fn into_count(self) -> Result<DeadLetterCount> {
         let place = at("dead_letters", &self.example);
         Ok(DeadLetterCount {
             rejection: at("dead_letters.rejection", &self.example).parse_json(&self.rejection)?,
             workflow: self.workflow.as_deref().map(|workflow| place.parse(workflow)).transpose()?,
-            total: place.parse_unsigned(self.letters)?,
+            total: place.parse_unsigned(self.total)?,
             open: place.parse_unsigned(self.open)?,
             first_seen: place.parse_millis(self.first_ms)?,
             last_seen: place.parse_millis(self.last_ms)?,

@@ -1,4 +1,4 @@
-//! Converts the rows of `investigations`, and checks the writes that are made under a lease.
+//! Converts rows of `investigations` and detects writes under an outdated lease.
 
 use retro_core::id::Ordinal;
 use retro_core::learn::InvestigationTiming;
@@ -8,25 +8,26 @@ use retro_store::{Claim, Result, StoreError};
 
 use crate::{at, to_i64};
 
-/// Maximum duration of a lease or a pause in seconds: a year. The bound keeps calculations within 64 bits.
+/// Maximum duration of a lease or pause, in seconds: one year. Prevents overflow in 64-bit arithmetic.
 const SECONDS_MAX: u64 = 366 * 24 * 3600;
 
-/// Limits the duration of a lease or a pause, in seconds, to a year.
+/// Caps the duration of a lease or pause, in seconds, at one year.
 pub fn bounded_seconds(seconds: u64) -> i64 {
     to_i64(seconds.min(SECONDS_MAX))
 }
 
-/// Fails with [`StoreError::Fenced`] unless a statement that requires the token of a claim matched one row.
+/// Checks that a statement guarded by a claim's fencing token affected one row. Fails with
+/// [`StoreError::Fenced`] otherwise.
 pub fn check_not_fenced(claim: &Claim, rows: u64) -> Result<()> {
     if rows == 1 { Ok(()) } else { Err(fenced_error(claim)) }
 }
 
-/// Returns the error for a write under a claim that another worker has taken over.
+/// Creates the error for a write under a claim that is no longer valid.
 pub const fn fenced_error(claim: &Claim) -> StoreError {
     StoreError::Fenced { retrospective: claim.retrospective.id, number: claim.number }
 }
 
-/// Returns the ordinal of the run at a position of the shuffled order, counted from 0.
+/// Returns the ordinal at a 0-based position of the sample's shuffled order.
 pub fn ordinal_at(retrospective: &Retrospective, sample: &Sample, place: u32) -> Result<Ordinal> {
     let ordinal = sample.order.get(place as usize).copied();
     ordinal.ok_or_else(|| {
@@ -34,7 +35,7 @@ pub fn ordinal_at(retrospective: &Retrospective, sample: &Sample, place: u32) ->
     })
 }
 
-/// A row of `investigations`.
+/// Row of `investigations`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct InvestigationRecord {
     retrospective: String,
@@ -50,8 +51,8 @@ pub struct InvestigationRecord {
 }
 
 impl InvestigationRecord {
-    /// Converts the row to the investigation, whether it has ended or not, and its timing so far. Fails on a damaged
-    /// value.
+    /// Converts the row to an investigation, ended or not, and its timing so far. Fails if a value is
+    /// damaged.
     pub fn to_investigation(&self) -> Result<(Investigation, InvestigationTiming)> {
         let key = format!("{}, number {}", self.retrospective, self.number);
         let place = at("investigations", &key);
@@ -66,7 +67,7 @@ impl InvestigationRecord {
         let lasted = self.ended_ms.zip(self.claimed_ms).map_or(0, |(ended, claimed)| ended - claimed);
         let timing = InvestigationTiming {
             attempts: place.parse_unsigned(self.attempts)?,
-            // A clock that was set back must not make a report invalid.
+            // A clock that was set back yields a negative duration, which must not make the report invalid.
             duration_ms: u64::try_from(lasted).unwrap_or(0),
             cost_usd: self.cost_usd.unwrap_or(0.0),
         };

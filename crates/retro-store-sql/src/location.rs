@@ -1,4 +1,4 @@
-//! Locates stored values for error messages, converts between columns and Rust types, and translates errors.
+//! Converts between columns and Rust types, and reports errors with the location of the value.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use retro_store::{Result, StoreError};
 use serde::de::DeserializeOwned;
 use sqlx::error::DatabaseError;
 
-/// Translates an error of the database into an error of the port. `table` names the table in the message; `passes`
-/// returns true for a database error that describes a temporary condition rather than damaged data.
+/// Converts a sqlx error to a [`StoreError`]. `table` is named in the message; `passes` returns true for
+/// database errors that are transient rather than a sign of damaged data.
 pub fn translate_error(
     table: &str,
     error: &sqlx::Error,
@@ -31,24 +31,26 @@ pub fn translate_error(
         | sqlx::Error::TypeNotFound { .. } => {
             StoreError::Damaged { place: table.to_owned(), problem: error.to_string() }
         }
+        // All other errors concern the connection or the pool. Reporting them as damage would stop the
+        // retries.
         _ => StoreError::Unavailable(format!("{table}: {error}")),
     }
 }
 
-/// Location of a stored value for error messages: `table.column` and the key of the row.
+/// Location of a stored value for error messages: table, column and row key.
 #[derive(Debug, Clone, Copy)]
 pub struct Location<K> {
     column: &'static str,
     key: K,
 }
 
-/// Returns the location `table.column` of the row with this key.
+/// Creates the location of a column (`table.column`, or only `table`) in the row with a key.
 pub const fn at<K: Display>(column: &'static str, key: K) -> Location<K> {
     Location { column, key }
 }
 
 impl<K: Display> Location<K> {
-    /// Builds the error for a problem with the value at this location.
+    /// Creates a [`StoreError::Damaged`] for the value at this location.
     pub fn damaged_error(&self, problem: impl Display) -> StoreError {
         StoreError::Damaged {
             place: format!("{} of {}", self.column, self.key),
@@ -56,32 +58,32 @@ impl<K: Display> Location<K> {
         }
     }
 
-    /// Parses a JSON value. Fails on a damaged value.
+    /// Parses a JSON value.
     pub fn parse_json<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
         serde_json::from_str(text).map_err(|error| self.damaged_error(error))
     }
 
-    /// Parses the stored name of an enum variant.
+    /// Parses the serde name of an enum variant.
     pub fn parse_enum<T: DeserializeOwned>(&self, word: &str) -> Result<T> {
         serde_json::from_value(word.into()).map_err(|error| self.damaged_error(error))
     }
 
-    /// Parses a name, an id or a policy timestamp.
+    /// Parses a value with [`FromStr`], such as a name, an id or a policy timestamp.
     pub fn parse<T: FromStr<Err: Display>>(&self, text: &str) -> Result<T> {
         text.parse().map_err(|error| self.damaged_error(error))
     }
 
-    /// Converts an integer to an unsigned type. Fails when it is negative or too large.
+    /// Converts an integer to an unsigned type. Fails if the integer is negative or too large.
     pub fn parse_unsigned<T: TryFrom<i64, Error: Display>>(&self, number: i64) -> Result<T> {
         T::try_from(number).map_err(|error| self.damaged_error(format!("{number}: {error}")))
     }
 
-    /// Converts a time by the database's clock from Unix milliseconds.
+    /// Converts Unix milliseconds of the database clock to a timestamp.
     pub fn parse_millis(&self, millis: i64) -> Result<Timestamp> {
         Timestamp::from_millisecond(millis).map_err(|error| self.damaged_error(error))
     }
 
-    /// Fails unless a statement wrote exactly as many rows as expected.
+    /// Fails unless a statement affected exactly `expected` rows.
     pub fn check_rows_affected(&self, rows: u64, expected: usize) -> Result<()> {
         if rows == expected as u64 {
             Ok(())
@@ -91,23 +93,23 @@ impl<K: Display> Location<K> {
     }
 }
 
-/// Serializes plain data for a JSON column.
+/// Serializes a value for a JSON column.
 pub fn to_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("stored values serialize to JSON")
 }
 
-/// Converts a number to a database integer. A number above the maximum becomes the maximum, but ordinals, epochs and
-/// seconds stay far below 2^63.
+/// Converts a number to a database integer, saturating at `i64::MAX`. Ordinals, epochs and seconds stay far
+/// below it.
 pub fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Formats a policy timestamp with nine decimals, because texts of a fixed width sort in the order of time.
+/// Formats a policy timestamp with nine decimals, so the strings sort chronologically.
 pub fn format_policy_time(moment: Timestamp) -> String {
     format!("{moment:.9}")
 }
 
-/// Parses the key of a workflow.
+/// Parses a workflow key from its two columns.
 pub fn parse_workflow_key(tenant: &str, workflow: &str) -> Result<WorkflowKey> {
     let place = at("workflows", format!("{tenant}/{workflow}"));
     Ok(WorkflowKey { tenant: place.parse(tenant)?, workflow: place.parse(workflow)? })

@@ -1,4 +1,4 @@
-//! Converts the rows of `proposals` and of the runs that a manual retrospective names.
+//! Converts rows of `proposals` and of the runs named by a manual retrospective.
 
 use retro_core::id::WorkflowKey;
 use retro_core::manual::{NamedRun, Proposal};
@@ -8,7 +8,7 @@ use retro_store::{ProposalRow, Result};
 use crate::at;
 use crate::memory::cause_columns;
 
-/// A row of `proposals`.
+/// Row of `proposals`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct ProposalRecord {
     id: String,
@@ -18,12 +18,12 @@ pub struct ProposalRecord {
 }
 
 impl ProposalRecord {
-    /// Returns the name of the workflow that the proposal is for.
+    /// Returns the workflow of the proposal.
     pub fn workflow(&self) -> &str {
         &self.workflow
     }
 
-    /// Converts the row to the proposal and the decision about it. Fails on a damaged value.
+    /// Converts the row to the proposal and its decision. Fails if a value is damaged.
     pub fn to_proposal_row(&self) -> Result<ProposalRow> {
         let decision =
             self.decision.as_deref().map(|text| at("proposals.decision", &self.id).parse_json(text));
@@ -32,7 +32,8 @@ impl ProposalRecord {
     }
 }
 
-/// Parses a run that a manual retrospective names: its id, its ordinal, and whether its facts are still stored.
+/// Converts a run named by a manual retrospective. The row has its id, its ordinal, and `true` if its facts
+/// are still stored.
 pub fn named_run_from_row(key: &WorkflowKey, row: &(String, Option<i64>, bool)) -> Result<NamedRun> {
     let (run, ordinal, has_facts) = row;
     let place = at("runs", format!("{key}/{run}"));
@@ -40,7 +41,8 @@ pub fn named_run_from_row(key: &WorkflowKey, row: &(String, Option<i64>, bool)) 
     Ok(NamedRun { run: place.parse(run)?, ordinal, has_facts: *has_facts })
 }
 
-/// Returns the columns `cause` and `cause_id` of all changes that the runs of a proposal may have caused already.
+/// Returns the `cause` and `cause_id` columns of the changes that the runs of a proposal may already have
+/// caused.
 pub fn possible_causes(key: &WorkflowKey, proposal: &Proposal) -> Vec<(&'static str, String)> {
     let run = |run| ChangeCause::Run { workflow: key.workflow.clone(), run };
     proposal.evidence.iter().map(|shown| cause_columns(&run(shown.run.clone()))).collect()

@@ -1,4 +1,4 @@
-//! Converts the rows of `memories`, `changes` and `tombstones`.
+//! Converts rows of `memories`, `changes` and `tombstones`.
 
 use std::borrow::Cow;
 
@@ -9,22 +9,22 @@ use retro_store::Result;
 
 use crate::at;
 
-/// Parses the column `memory` of the row of `memories` with this id.
+/// Parses the column `memories.memory` of the row with this id.
 pub fn parse_memory(id: &str, memory: &str) -> Result<Memory> {
     at("memories.memory", id).parse_json(memory)
 }
 
-/// Parses the column `change` of the row of `changes` with this id.
+/// Parses the column `changes.change` of the row with this id.
 pub fn parse_change(id: &str, change: &str) -> Result<Change> {
     at("changes.change", id).parse_json(change)
 }
 
-/// Parses the column `tombstone` of the row of `tombstones` for this memory.
+/// Parses the column `tombstones.tombstone` of the row for this memory.
 pub fn parse_tombstone(memory: &str, tombstone: &str) -> Result<Tombstone> {
     at("tombstones.tombstone", memory).parse_json(tombstone)
 }
 
-/// Returns the values of the columns `cause` and `cause_id` for a cause.
+/// Returns the `cause` and `cause_id` columns of a change cause.
 pub fn cause_columns(cause: &ChangeCause) -> (&'static str, String) {
     match cause {
         ChangeCause::Run { run, .. } => ("run", run.to_string()),
@@ -36,8 +36,8 @@ pub fn cause_columns(cause: &ChangeCause) -> (&'static str, String) {
     }
 }
 
-/// Returns the changes to append to the change log. Their ids are their effect keys, which both databases keep
-/// unique; when the fault injection breaks that guard, each change is appended twice under different ids.
+/// Returns the changes to append to the change log. Their ids are effect keys, which both databases keep
+/// unique. If fault injection breaks that guard, each change is duplicated under a different id.
 pub fn changes_to_append(changes: &[Change]) -> Cow<'_, [Change]> {
     if !is_broken(Guard::EffectKey) {
         return Cow::Borrowed(changes);

@@ -1,4 +1,4 @@
-//! Converts the rows from which the metrics of the database are computed.
+//! Converts rows to the metrics of the database.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use retro_store::{DatabaseMetrics, Result};
 
 use crate::at;
 
-/// Number of open dead letters with one code.
+/// Number and age of the open dead letters with the same code.
 #[derive(Debug, sqlx::FromRow)]
 pub struct OpenDeadLettersRecord {
     code: String,
-    letters: i64,
+    total: i64,
     age_ms: i64,
 }
 
-/// Row with all values from which the other metrics are computed.
+/// Row with all metrics except those of dead letters.
 #[derive(Debug, sqlx::FromRow)]
 pub struct MetricsRecord {
     outbox_unsent: i64,
@@ -25,16 +25,19 @@ pub struct MetricsRecord {
     claimable: i64,
 }
 
-/// Converts the rows to the metrics of the database. Fails on a damaged value.
-pub fn metrics_from_rows(rest: &MetricsRecord, letters: &[OpenDeadLettersRecord]) -> Result<DatabaseMetrics> {
-    let place = at("levels", "this database");
-    let open = letters.iter().map(|one| Ok((one.code.clone(), place.parse_unsigned(one.letters)?)));
+/// Converts the rows to the metrics of the database. Fails if a value is damaged.
+pub fn metrics_from_rows(
+    rest: &MetricsRecord,
+    open_dead_letters: &[OpenDeadLettersRecord],
+) -> Result<DatabaseMetrics> {
+    let place = at("metrics", "this database");
+    let open = open_dead_letters.iter().map(|one| Ok((one.code.clone(), place.parse_unsigned(one.total)?)));
     let oldest_tentative = rest.oldest_tentative.as_deref();
     Ok(DatabaseMetrics {
         outbox_unsent: place.parse_unsigned(rest.outbox_unsent)?,
         outbox_age_ms: rest.outbox_age_ms.map(non_negative_millis),
         dead_letters_open: open.collect::<Result<BTreeMap<_, _>>>()?,
-        dead_letters_age_ms: letters.iter().map(|one| non_negative_millis(one.age_ms)).max(),
+        dead_letters_age_ms: open_dead_letters.iter().map(|one| non_negative_millis(one.age_ms)).max(),
         retrospectives_open: place.parse_unsigned(rest.retrospectives_open)?,
         retrospectives_age_ms: rest.retrospectives_age_ms.map(non_negative_millis),
         oldest_tentative: oldest_tentative
@@ -44,8 +47,8 @@ pub fn metrics_from_rows(rest: &MetricsRecord, letters: &[OpenDeadLettersRecord]
     })
 }
 
-/// Converts the difference between two readings of a clock, in milliseconds. Returns 0 for a negative difference,
-/// which means that the clock was set back in between.
+/// Converts a clock difference in milliseconds to an unsigned number. Returns 0 for a negative difference,
+/// which occurs if the clock was set back.
 pub fn non_negative_millis(span: i64) -> u64 {
     u64::try_from(span).unwrap_or(0)
 }

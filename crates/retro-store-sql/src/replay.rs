@@ -1,4 +1,4 @@
-//! Converts the rows of `replays`, `replay_batches` and `replay_batch_letters`.
+//! Converts rows of `replays`, `replay_batches` and `replay_batch_items`.
 
 use retro_core::cancel::Attribution;
 use retro_core::replay::{BatchProgress, ReplayPace};
@@ -7,38 +7,38 @@ use retro_store::replay::{ReplayBatchItem, ReplayBatchRow, ReplayRow};
 
 use crate::{Location, at};
 
-/// A row of `replays`.
+/// Row of `replays`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct ReplayRecord {
     id: String,
-    letter: String,
+    dead_letter: String,
     number: i64,
     version: i64,
     batch: Option<String>,
-    asked_by: String,
+    requested_by: String,
     reason: String,
-    at: String,
+    requested_at: String,
     state: String,
     due_ms: i64,
-    sendings: i64,
+    publications: i64,
     ended_ms: Option<i64>,
     outcome: Option<String>,
 }
 
 impl ReplayRecord {
-    /// Converts the row. Fails on a damaged value.
+    /// Converts the row to a [`ReplayRow`]. Fails if a value is damaged.
     pub fn to_replay_row(&self) -> Result<ReplayRow> {
         let place = at("replays", &self.id);
         Ok(ReplayRow {
             id: place.parse(&self.id)?,
-            letter: place.parse(&self.letter)?,
+            dead_letter: place.parse(&self.dead_letter)?,
             number: place.parse_unsigned(self.number)?,
             version: place.parse_unsigned(self.version)?,
             batch: self.batch.as_deref().map(|batch| place.parse(batch)).transpose()?,
-            act: parse_act(&place, &self.asked_by, &self.reason, &self.at)?,
+            act: parse_act(&place, &self.requested_by, &self.reason, &self.requested_at)?,
             state: at("replays.state", &self.id).parse_enum(&self.state)?,
             due_at: place.parse_millis(self.due_ms)?,
-            sendings: place.parse_unsigned(self.sendings)?,
+            publications: place.parse_unsigned(self.publications)?,
             ended_at: self.ended_ms.map(|millis| place.parse_millis(millis)).transpose()?,
             outcome: self
                 .outcome
@@ -49,21 +49,21 @@ impl ReplayRecord {
     }
 }
 
-/// A row of `replay_batches`, with its dead letters counted by state.
+/// Row of `replay_batches` with its dead letters counted by state.
 #[derive(Debug, sqlx::FromRow)]
 pub struct BatchRecord {
     id: String,
-    asked: String,
-    asked_by: String,
+    filter_text: String,
+    requested_by: String,
     reason: String,
-    at: String,
+    requested_at: String,
     canary: i64,
     rate_milli: i64,
     failed_permille_max: i64,
     state: String,
     created_ms: i64,
     ended_ms: Option<i64>,
-    ended: Option<String>,
+    end_reason: Option<String>,
     waiting: i64,
     under_way: i64,
     handled: i64,
@@ -72,13 +72,13 @@ pub struct BatchRecord {
 }
 
 impl BatchRecord {
-    /// Converts the row. Fails on a damaged value.
+    /// Converts the row to a [`ReplayBatchRow`]. Fails if a value is damaged.
     pub fn to_batch_row(&self) -> Result<ReplayBatchRow> {
         let place = at("replay_batches", &self.id);
         Ok(ReplayBatchRow {
             id: place.parse(&self.id)?,
-            asked: self.asked.clone(),
-            act: parse_act(&place, &self.asked_by, &self.reason, &self.at)?,
+            filter_text: self.filter_text.clone(),
+            act: parse_act(&place, &self.requested_by, &self.reason, &self.requested_at)?,
             pace: ReplayPace {
                 canary: place.parse_unsigned(self.canary)?,
                 rate_milli: place.parse_unsigned(self.rate_milli)?,
@@ -94,29 +94,29 @@ impl BatchRecord {
             },
             created_at: place.parse_millis(self.created_ms)?,
             ended_at: self.ended_ms.map(|millis| place.parse_millis(millis)).transpose()?,
-            ended: self.ended.clone(),
+            end_reason: self.end_reason.clone(),
         })
     }
 }
 
-/// A row of `replay_batch_letters`.
+/// Row of `replay_batch_items`.
 #[derive(Debug, sqlx::FromRow)]
-pub struct BatchLetterRecord {
-    place: i64,
-    letter: String,
+pub struct BatchItemRecord {
+    position: i64,
+    dead_letter: String,
     state: String,
-    told: Option<String>,
+    result: Option<String>,
 }
 
-impl BatchLetterRecord {
-    /// Converts the row. Fails on a damaged value.
-    pub fn into_batch_letter(self) -> Result<ReplayBatchItem> {
-        let place = at("replay_batch_letters", &self.letter);
+impl BatchItemRecord {
+    /// Converts the row to a [`ReplayBatchItem`]. Fails if a value is damaged.
+    pub fn into_batch_item(self) -> Result<ReplayBatchItem> {
+        let place = at("replay_batch_items", &self.dead_letter);
         Ok(ReplayBatchItem {
-            place: place.parse_unsigned(self.place)?,
-            letter: place.parse(&self.letter)?,
+            position: place.parse_unsigned(self.position)?,
+            dead_letter: place.parse(&self.dead_letter)?,
             state: self.state,
-            told: self.told,
+            result: self.result,
         })
     }
 }

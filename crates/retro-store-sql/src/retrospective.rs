@@ -1,4 +1,4 @@
-//! Converts the rows of `retrospectives`.
+//! Converts rows of `retrospectives`.
 
 use retro_core::manual::ManualRequest;
 use retro_core::retrospective::Retrospective;
@@ -7,7 +7,7 @@ use retro_store::{Result, RetrospectiveRow};
 
 use crate::{at, parse_workflow_key};
 
-/// A row of `retrospectives`.
+/// Row of `retrospectives`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct RetrospectiveRecord {
     tenant: String,
@@ -20,31 +20,33 @@ pub struct RetrospectiveRecord {
     policy: String,
     state: String,
     sample: Option<String>,
-    asked: Option<String>,
+    request: Option<String>,
 }
 
 impl RetrospectiveRecord {
-    /// Returns the epoch as it is stored, which is negative for a manual retrospective.
+    /// Returns the stored epoch, which is negative for a manual retrospective.
     pub const fn stored_epoch(&self) -> i64 {
         self.epoch
     }
 
-    /// Converts the row to the retrospective and its sample, which is `None` until it is drawn. Fails on a damaged
-    /// value.
+    /// Converts the row to the retrospective and its sample, which is `None` until drawn. Fails if a value is
+    /// damaged.
     pub fn to_retrospective(&self) -> Result<(Retrospective, Option<Sample>)> {
         let place = at("retrospectives", &self.id);
-        let asked = self.asked.as_deref().map(|text| at("retrospectives.asked", &self.id).parse_json(text));
+        let asked =
+            self.request.as_deref().map(|text| at("retrospectives.request", &self.id).parse_json(text));
         let asked: Option<ManualRequest> = asked.transpose()?;
         let retrospective = Retrospective {
             id: place.parse(&self.id)?,
             key: parse_workflow_key(&self.tenant, &self.workflow)?,
+            // The stored epoch of a manual retrospective only makes its row unique.
             epoch: if asked.is_some() { 0 } else { place.parse_unsigned(self.epoch)? },
             first: place.parse_unsigned(self.first_ordinal)?,
             last: place.parse_unsigned(self.last_ordinal)?,
             as_of: at("retrospectives.as_of", &self.id).parse(&self.as_of)?,
             policy: at("retrospectives.policy", &self.id).parse_json(&self.policy)?,
             state: at("retrospectives.state", &self.id).parse_enum(&self.state)?,
-            asked,
+            manual_request: asked,
         };
         let sample =
             self.sample.as_deref().map(|text| at("retrospectives.sample", &self.id).parse_json(text));
@@ -52,7 +54,7 @@ impl RetrospectiveRecord {
     }
 }
 
-/// A row of `retrospectives` with the progress of the retrospective, for a list.
+/// Row of `retrospectives` with the progress of the retrospective.
 #[derive(Debug, sqlx::FromRow)]
 pub struct RetrospectiveListRecord {
     #[sqlx(flatten)]
@@ -62,7 +64,7 @@ pub struct RetrospectiveListRecord {
 }
 
 impl RetrospectiveListRecord {
-    /// Converts the row. Fails on a damaged value.
+    /// Converts the row to a [`RetrospectiveRow`]. Fails if a value is damaged.
     pub fn to_retrospective_row(&self) -> Result<RetrospectiveRow> {
         let (retrospective, _) = self.whole.to_retrospective()?;
         let place = at("retrospectives", retrospective.id);
@@ -72,7 +74,7 @@ impl RetrospectiveListRecord {
     }
 }
 
-/// Returns the sample, or an error when it has not been drawn.
+/// Unwraps the sample of a retrospective. Fails if it has not been drawn.
 pub fn require_sample(retrospective: &Retrospective, sample: Option<Sample>) -> Result<Sample> {
     sample.ok_or_else(|| {
         at("retrospectives.sample", retrospective.id)

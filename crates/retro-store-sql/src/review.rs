@@ -1,4 +1,4 @@
-//! Converts the rows of review events and of the remarks that are collected from them.
+//! Converts rows of review events and remarks.
 
 use retro_core::retention::SeenContent;
 use retro_core::review::{OtherRequest, Remark, Repository, ReviewedPullRequest};
@@ -7,10 +7,11 @@ use retro_store::review::{PullRequestKey, PullRequestReviews, ReviewEvent, Revie
 
 use crate::at;
 
-/// Name of the reviewer in the `consumer` column of the inbox.
+/// Consumer name of the reviewer in the inbox.
 pub const CONSUMER: &str = "reviewer";
 
-/// Classifies an event that was seen before: with the same content it is a duplicate, with other content a conflict.
+/// Classifies an event whose identity was seen before: the same content is a duplicate, different content a
+/// conflict.
 pub fn classify_repeated_event(review_event: &ReviewEvent, seen: SeenContent) -> ReviewEventResult {
     if seen.matches_hash(&review_event.content_hash) {
         ReviewEventResult::Duplicate
@@ -19,7 +20,7 @@ pub fn classify_repeated_event(review_event: &ReviewEvent, seen: SeenContent) ->
     }
 }
 
-/// Parses the key of a pull request from a row of `reviews`.
+/// Converts a row of `reviews` to the key of the pull request.
 pub fn pull_request_key_from_row((tenant, repo, number): &(String, String, i64)) -> Result<PullRequestKey> {
     let place = at("reviews", format!("{tenant}/{repo}#{number}"));
     let pull_request = ReviewedPullRequest {
@@ -29,8 +30,8 @@ pub fn pull_request_key_from_row((tenant, repo, number): &(String, String, i64))
     Ok(PullRequestKey { tenant: place.parse(tenant)?, pull_request })
 }
 
-/// Builds the collected reviews of a pull request from its row of `reviews` (revision, rounds, author), the remarks,
-/// the resolved threads, and the requests that were made on other pull requests.
+/// Builds the reviews of a pull request from its row of `reviews` (revision, rounds, author), its remarks,
+/// its resolved threads, and the requests on other pull requests.
 pub fn collected_from_rows(
     key: &PullRequestKey,
     (revision, rounds, author): (i64, i64, Option<String>),

@@ -1,4 +1,4 @@
-//! Converts the batches of mutations that change the rules of a repository.
+//! Converts rows of `rule_batches` and evaluations of rules.
 
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, ReviewBatchId, RunId, Tenant, Workflow, WorkflowKey};
@@ -12,7 +12,7 @@ use retro_store::review::DecidedReview;
 use crate::memory::cause_columns;
 use crate::{at, parse_workflow_key};
 
-/// A row of `rule_batches`.
+/// Row of `rule_batches`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct RuleBatchRecord {
     workflow: String,
@@ -24,40 +24,40 @@ pub struct RuleBatchRecord {
     state: String,
 }
 
-/// Batch of rule mutations, either pending or applied.
+/// Pending or applied batch of rule mutations.
 #[derive(Debug)]
 pub struct RuleBatch {
-    /// Repository that the rules belong to.
+    /// Repository of the rules.
     pub repo: Repository,
-    /// Key of the workflow whose lock serialises writes to these rules.
+    /// Key of the rule scope, whose lock serialises writes to the rules.
     pub rule_scope: WorkflowKey,
-    /// Policy timestamp of the batch: the time as of which its mutations are applied.
+    /// Policy time as of which the mutations are applied.
     pub as_of: Timestamp,
-    /// Policy that applies to the mutations.
+    /// Policy under which the mutations are applied.
     pub policy: Policy,
-    /// Decision about a review that the batch results from; `None` for a batch that results from verdicts.
+    /// Decided review that caused the batch; `None` for a batch caused by verdicts.
     pub review: Option<DecidedReview>,
-    /// Mutations that the writer applies.
+    /// Mutations for the writer to apply.
     pub mutations: Vec<RuleMutation>,
-    /// True while the writer has not applied the batch.
+    /// `true` until the writer has applied the batch.
     pub pending: bool,
 }
 
-/// A row of `rule_looks`: the evaluation of a rule that was presented to an investigated run.
+/// Row of `rule_evaluations`: the verdict on a rule that was presented to an investigated run.
 #[derive(Debug)]
 pub struct RuleEvaluation {
-    /// Id of the rule.
+    /// Memory id of the rule.
     pub memory: MemoryId,
-    /// Workflow of the run in which the rule was evaluated.
+    /// Workflow of the evaluated run.
     pub workflow: Workflow,
-    /// Id of the run in which the rule was evaluated.
+    /// Id of the evaluated run.
     pub run: RunId,
-    /// Verdict on the rule in this run.
+    /// Name of the verdict on the rule in this run.
     pub verdict: &'static str,
 }
 
 impl RuleBatchRecord {
-    /// Converts the row. Fails on a damaged value.
+    /// Converts the row to a [`RuleBatch`]. Fails if a value is damaged.
     pub fn to_rule_batch(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<RuleBatch> {
         let review = self.review.as_ref().map(|review| at("rule_batches.review", id).parse_json(review));
         let repo =
@@ -75,7 +75,7 @@ impl RuleBatchRecord {
 }
 
 impl RuleBatch {
-    /// Returns the columns `cause` and `cause_id` of all changes that this batch may have caused already.
+    /// Returns the `cause` and `cause_id` columns of the changes that this batch may already have caused.
     pub fn possible_causes(&self) -> Vec<(&'static str, String)> {
         let mut causes: Vec<_> = self.mutations.iter().filter_map(mutation_cause).collect();
         causes.sort();
@@ -83,9 +83,9 @@ impl RuleBatch {
         causes
     }
 
-    /// Returns the rule evaluations that the mutations of this batch contain.
+    /// Extracts the rule evaluations from the mutations of the batch.
     pub fn rule_evaluations(&self) -> Vec<RuleEvaluation> {
-        let looks = self.mutations.iter().filter_map(|mutation| match &mutation.ask {
+        let looks = self.mutations.iter().filter_map(|mutation| match &mutation.request {
             RuleMutationKind::Credit { memory, workflow, run, verdict, .. } => Some(RuleEvaluation {
                 memory: *memory,
                 workflow: workflow.clone(),
@@ -97,32 +97,33 @@ impl RuleBatch {
         looks.collect()
     }
 
-    /// Returns the rules that the mutations of the batch credit.
+    /// Returns the ids of the rules credited by the batch.
     pub fn named_memories(&self) -> Vec<MemoryId> {
-        let named = self.mutations.iter().filter_map(|mutation| match &mutation.ask {
+        let named = self.mutations.iter().filter_map(|mutation| match &mutation.request {
             RuleMutationKind::Credit { memory, .. } => Some(*memory),
             _ => None,
         });
         named.collect()
     }
 
-    /// Returns true when the batch expires unused rules, for which the usage of the rules must be loaded.
+    /// Returns `true` if the batch expires unused rules, which requires their usage to be loaded.
     pub fn needs_rule_use(&self) -> bool {
-        self.mutations.iter().any(|mutation| matches!(mutation.ask, RuleMutationKind::Expire))
+        self.mutations.iter().any(|mutation| matches!(mutation.request, RuleMutationKind::Expire))
     }
 }
 
-/// Parses the usage of a rule: the number of all its evaluations, and the number of those since its last change in
-/// which the run ignored the rule.
+/// Converts the usage of a rule: the number of all its evaluations, and the number of evaluations since its
+/// last change in which the run ignored the rule.
 pub fn rule_use_from_row(memory: &str, presented: i64, unused: i64) -> Result<(MemoryId, RuleUse)> {
-    let place = at("rule_looks", memory);
+    let place = at("rule_evaluations", memory);
     let (presented, unused) = (place.parse_unsigned(presented)?, place.parse_unsigned(unused)?);
     Ok((place.parse(memory)?, RuleUse { presented, unused }))
 }
 
 fn mutation_cause(mutation: &RuleMutation) -> Option<(&'static str, String)> {
+    // `cause_columns` ignores the edition, so an empty one finds the changes of all editions.
     let remark = |remark| ChangeCause::Review { remark, edition: String::new() };
-    let of = match &mutation.ask {
+    let of = match &mutation.request {
         RuleMutationKind::Observe { evidence, .. } => remark(evidence.remark.as_ref()?.remark.clone()),
         RuleMutationKind::Withdraw { remark: of, .. } => remark(of.clone()),
         RuleMutationKind::Credit { workflow, run, .. } => {

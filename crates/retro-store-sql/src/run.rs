@@ -1,4 +1,4 @@
-//! Converts the rows of `runs` with their facts.
+//! Converts rows of `runs` and `run_facts`.
 
 use jiff::Timestamp;
 use retro_core::effect::Trial;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::{at, parse_workflow_key};
 
-/// A row of `runs` with the facts of the run.
+/// Row of `runs` joined with `run_facts`.
 #[derive(Debug, sqlx::FromRow)]
 pub struct RunRecord {
     workflow: String,
@@ -23,7 +23,7 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Converts the row, which belongs to this tenant. Fails on a damaged value.
+    /// Converts the row of a run of this tenant. Fails if a value is damaged.
     pub fn into_run_row(self, tenant: &Tenant) -> Result<RunRow> {
         let key = format!("{tenant}/{}/{}", self.workflow, self.run_id);
         let place = at("runs", &key);
@@ -37,7 +37,7 @@ impl RunRecord {
     }
 }
 
-/// Facts of a run that are needed to estimate the effect of a memory.
+/// Subset of a run's facts from which the effect of a memory is estimated.
 #[derive(Deserialize)]
 struct TrialFacts {
     outcome: RunOutcome,
@@ -47,8 +47,8 @@ struct TrialFacts {
     memories: RunMemories,
 }
 
-/// Parses a counted run for the estimate of a memory's effect. The row has the ordinal, the facts, the time of
-/// storing in Unix milliseconds, and whether the gateway recorded that the memory was presented.
+/// Converts a counted run for estimating the effect of a memory. The row has the ordinal, the facts, the
+/// storage time in Unix milliseconds, and `true` if the gateway recorded a presentation of the memory.
 pub fn run_exposure_from_row(
     key: &WorkflowKey,
     memory: MemoryId,
@@ -61,19 +61,20 @@ pub fn run_exposure_from_row(
     let trial = Trial {
         began_at: tried.started_at.map_or_else(|| place.parse_millis(*received_ms), Ok)?,
         task: tried.task,
+        // An opened memory counts as exposure even if the event does not list it as presented.
         exposed: *recorded || [tried.memories.presented, tried.memories.read].concat().contains(&memory),
         succeeded: tried.outcome.succeeded(),
     };
     Ok(RunExposure { ordinal: place.parse_unsigned(*ordinal)?, trial })
 }
 
-/// Facts of a run that are needed for the report of a window.
+/// Subset of a run's facts for the report of a window.
 #[derive(Deserialize)]
 struct OutcomeFacts {
     outcome: RunOutcome,
 }
 
-/// Parses a run of a retrospective's window from its ordinal, id and facts.
+/// Converts a run of a retrospective's window from its ordinal, id and facts.
 pub fn window_run_from_row(retrospective: &Retrospective, row: &(i64, String, String)) -> Result<WindowRun> {
     let (ordinal, run, facts) = row;
     let key = format!("{}/{run}", retrospective.key);
@@ -83,16 +84,16 @@ pub fn window_run_from_row(retrospective: &Retrospective, row: &(i64, String, St
     Ok(WindowRun { ordinal, run, outcome, pull_requests: Vec::new() })
 }
 
-/// Parses the spending of a counted run from its ordinal and facts.
+/// Converts the spending of a counted run from its ordinal and facts.
 pub fn spending_from_row(key: &WorkflowKey, (ordinal, facts): &(i64, String)) -> Result<RunSpending> {
     let name = format!("{key}, ordinal {ordinal}");
     let facts: RunFacts = at("run_facts.facts", &name).parse_json(facts)?;
     Ok(RunSpending::from_facts(at("runs.ordinal", &name).parse_unsigned(*ordinal)?, &facts))
 }
 
-/// Parses an investigated run from the number of the investigation, the ordinal and id of the run, whether it
-/// replaced another run, the result, and the facts. Returns `None` when the investigation has no answer or the run's
-/// outcome is unknown.
+/// Converts an investigated run. The row has the investigation's number, the run's ordinal and id, `true` if
+/// the run replaced another one, the result, and the facts. Returns `None` if the investigation has no answer
+/// or the run's outcome is neither success nor failure.
 pub fn investigated_run_from_row(
     key: &WorkflowKey,
     (number, ordinal, run, replacement, result, facts): &(i64, i64, String, bool, String, String),
@@ -110,15 +111,15 @@ pub fn investigated_run_from_row(
     Ok(outcome.succeeded().and_then(|succeeded| InvestigatedRun::from_investigation(&one, succeeded)))
 }
 
-/// Fails unless the number of runs that were found equals the size of the retrospective's window.
+/// Fails unless the number of found runs equals the size of the retrospective's window.
 pub fn check_window_complete(retrospective: &Retrospective, found: usize) -> Result<()> {
-    let Retrospective { key, first, last, asked, .. } = retrospective;
+    let Retrospective { key, first, last, manual_request, .. } = retrospective;
     if found as u64 == retrospective.window_runs() {
         return Ok(());
     }
-    let what = match asked {
+    let what = match manual_request {
         None => format!("window {first} to {last}"),
-        Some(asked) => format!("what request {} asked for", asked.request),
+        Some(manual) => format!("request {}", manual.request),
     };
     Err(at("runs.ordinal", key).damaged_error(format!("{what} holds {found} runs")))
 }

@@ -1,11 +1,11 @@
-//! Encodes vectors for a column, with four bytes per component in little-endian order.
+//! Encodes embedding vectors as blobs of little-endian 32-bit components.
 
-/// Encodes a vector as the bytes of a column.
+/// Encodes a vector for a blob column.
 pub fn encode_vector(vector: &[i32]) -> Vec<u8> {
     vector.iter().flat_map(|component| component.to_le_bytes()).collect()
 }
 
-/// Decodes a vector from the bytes of a column. Returns `None` when the bytes end within a component.
+/// Decodes a vector from a blob column. Returns `None` if the length is not a multiple of 4 bytes.
 pub fn decode_vector(bytes: &[u8]) -> Option<Vec<i32>> {
     let (components, rest) = bytes.as_chunks::<4>();
     rest.is_empty().then(|| components.iter().map(|component| i32::from_le_bytes(*component)).collect())

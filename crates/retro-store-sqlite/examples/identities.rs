@@ -1,5 +1,7 @@
-//! Measures the bytes that an event occupies permanently: counts runs, purges their details, and prints the size of
-//! each table and index. `cargo run -p retro-store-sqlite --example identities -- 100000`
+//! Measures the bytes that an event occupies permanently: counts runs, purges their inbox rows, and prints
+//! the size of the file and of each table with its indexes.
+//!
+//! Usage: `cargo run -p retro-store-sqlite --example identities -- 100000`
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "the example is run by hand at a terminal")]
 
 use retro_core::count::{Arrival, count_arrivals};
@@ -16,7 +18,7 @@ async fn main() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("retro.db");
     let store = SqliteStore::open_and_migrate(&path).await.unwrap();
-    // No retrospective opens, so that only the rows of counting are measured.
+    // A threshold that is never reached opens no retrospective, so only the rows of counting are measured.
     let policy = Policy { threshold_runs: u32::MAX, ..Policy::default() };
     let as_of = "2026-11-20T10:00:00Z".parse().unwrap();
     let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, as_of);
@@ -33,7 +35,8 @@ async fn main() {
     print_sizes(&path, events, "inbox purged").await;
 }
 
-/// Builds a run with random-looking ids, as emitters draw them.
+/// Builds a run with random-looking ids, because ids in sorted order would make the indexes smaller than in
+/// practice.
 fn incoming_run(number: usize) -> IncomingRun {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("airline-support").unwrap() };
@@ -71,7 +74,7 @@ async fn print_sizes(path: &std::path::Path, events: usize, when: &str) {
     connection.close().await.unwrap();
 }
 
-/// Copies the database file beside it, unless the copy exists.
+/// Copies the database file into its own folder unless the copy exists, and returns the path of the copy.
 fn copy_database(path: &std::path::Path) -> std::path::PathBuf {
     let copy = path.with_extension("copy");
     if !copy.exists() {

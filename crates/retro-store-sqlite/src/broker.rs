@@ -1,4 +1,4 @@
-//! Stores the state of the broker's streams.
+//! Implements the port of the stream checks.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
@@ -43,16 +43,16 @@ impl BrokerStore for SqliteStore {
     ) -> Result<()> {
         let mut transaction = self.begin_write().await?;
         store_pending(&mut transaction, stream, number, waiting).await?;
-        commit(transaction, Label::NameWaitingCommit).await
+        commit(transaction, Label::StreamPendingCommit).await
     }
 
     async fn begin_reconciliation(&self, stream: &str, number: u64, pause_ms: u64) -> Result<Option<u64>> {
         const BEGIN: &str = concat!(
-            "UPDATE streams SET compared_ms = ",
+            "UPDATE streams SET reconciled_ms = ",
             now_ms!(),
-            " WHERE stream = ?1 AND number = ?2 AND compared_ms <= ",
+            " WHERE stream = ?1 AND incarnation = ?2 AND reconciled_ms <= ",
             now_ms!(),
-            " - ?3 RETURNING checked_to"
+            " - ?3 RETURNING reconciled_to"
         );
         let mut transaction = self.begin_write().await?;
         let checked: Option<i64> = sqlx::query_scalar(BEGIN)
@@ -62,13 +62,13 @@ impl BrokerStore for SqliteStore {
             .fetch_optional(&mut *transaction)
             .await
             .on_table("streams")?;
-        commit(transaction, Label::CompareCommit).await?;
+        commit(transaction, Label::ReconcileBeginCommit).await?;
         checked.map(|checked| at("streams", stream).parse_unsigned(checked)).transpose()
     }
 
     async fn record_reconciled(&self, stream: &str, number: u64, to: u64) -> Result<()> {
         const CHECKED: &str = "
-            UPDATE streams SET checked_to = max(checked_to, ?3) WHERE stream = ?1 AND number = ?2";
+            UPDATE streams SET reconciled_to = max(reconciled_to, ?3) WHERE stream = ?1 AND incarnation = ?2";
         let mut transaction = self.begin_write().await?;
         sqlx::query(CHECKED)
             .bind(stream)
@@ -77,24 +77,24 @@ impl BrokerStore for SqliteStore {
             .execute(&mut *transaction)
             .await
             .on_table("streams")?;
-        commit(transaction, Label::CheckedCommit).await
+        commit(transaction, Label::ReconcileCommit).await
     }
 
     async fn find_dead_lettered(
         &self,
         consumer: &str,
         stream: &str,
-        asked: &[(u64, String)],
+        requested: &[(u64, String)],
     ) -> Result<Vec<u64>> {
         const FIND: &str = "
-            SELECT DISTINCT letters.sequence FROM json_each(?3) AS asked
-            CROSS JOIN dead_letters AS letters ON letters.stream = ?2 AND letters.sequence = asked.value ->> 0
-                AND letters.consumer = ?1 AND letters.payload_sha256 = asked.value ->> 1";
-        let asked: Value = asked.iter().map(|(position, sha256)| json!([position, sha256])).collect();
+            SELECT DISTINCT stored.sequence FROM json_each(?3) AS requested
+            CROSS JOIN dead_letters AS stored ON stored.stream = ?2 AND stored.sequence = requested.value ->> 0
+                AND stored.consumer = ?1 AND stored.payload_sha256 = requested.value ->> 1";
+        let requested: Value = requested.iter().map(|(position, sha256)| json!([position, sha256])).collect();
         let rows: Vec<i64> = sqlx::query_scalar(FIND)
             .bind(consumer)
             .bind(stream)
-            .bind(asked.to_string())
+            .bind(requested.to_string())
             .fetch_all(self.reader())
             .await
             .on_table("dead_letters")?;
@@ -103,11 +103,11 @@ impl BrokerStore for SqliteStore {
             .collect()
     }
 
-    async fn find_ended_replays(&self, asked: &[ReplayId]) -> Result<Vec<ReplayId>> {
+    async fn find_ended_replays(&self, requested: &[ReplayId]) -> Result<Vec<ReplayId>> {
         const ENDED: &str = "
             SELECT id FROM replays WHERE outcome IS NOT NULL AND id IN (SELECT value FROM json_each(?1))";
         let ids: Vec<String> = sqlx::query_scalar(ENDED)
-            .bind(convert::to_json(&asked))
+            .bind(convert::to_json(&requested))
             .fetch_all(self.reader())
             .await
             .on_table("replays")?;
@@ -115,12 +115,12 @@ impl BrokerStore for SqliteStore {
     }
 
     async fn list_losses(&self) -> Result<Vec<Loss>> {
-        let mut reader = self.reader().acquire().await.on_table("losses")?;
+        let mut reader = self.reader().acquire().await.on_table("stream_losses")?;
         losses::load_open_losses(&mut reader).await
     }
 
     async fn list_closed_losses(&self) -> Result<Vec<ClosedLoss>> {
-        let mut reader = self.reader().acquire().await.on_table("losses")?;
+        let mut reader = self.reader().acquire().await.on_table("stream_losses")?;
         losses::load_closed_losses(&mut reader).await
     }
 
@@ -129,7 +129,7 @@ impl BrokerStore for SqliteStore {
     }
 }
 
-/// Stores the pending messages of a stream, unless the stream has ended or may have been replaced.
+/// Stores pending messages of a stream unless the stream has ended or is suspected to have been replaced.
 pub(crate) async fn store_pending(
     connection: &mut SqliteConnection,
     stream: &str,
@@ -137,10 +137,10 @@ pub(crate) async fn store_pending(
     waiting: &[(u64, WaitingMessage)],
 ) -> Result<()> {
     const NAME: &str = "
-        INSERT INTO waiting (stream, number, sequence, message)
+        INSERT INTO stream_pending (stream, incarnation, sequence, message)
         SELECT ?1, ?2, value ->> 0, value ->> 1 FROM json_each(?3) WHERE EXISTS (
-            SELECT 1 FROM streams WHERE stream = ?1 AND number = ?2 AND ended_ms IS NULL AND suspected_ms IS NULL)
-        ON CONFLICT (stream, number, sequence) DO NOTHING";
+            SELECT 1 FROM streams WHERE stream = ?1 AND incarnation = ?2 AND ended_ms IS NULL AND suspected_ms IS NULL)
+        ON CONFLICT (stream, incarnation, sequence) DO NOTHING";
     let rows: Value =
         waiting.iter().map(|(position, message)| json!([position, convert::to_json(message)])).collect();
     sqlx::query(NAME)
@@ -149,11 +149,11 @@ pub(crate) async fn store_pending(
         .bind(rows.to_string())
         .execute(connection)
         .await
-        .on_table("waiting")?;
+        .on_table("stream_pending")?;
     Ok(())
 }
 
-/// Returns for each message whether all of its consumers have handled its event.
+/// Returns `true` for each message whose event was handled by all of its consumers, in input order.
 pub(crate) async fn handled_events<'a>(
     connection: &mut SqliteConnection,
     messages: impl Iterator<Item = &'a WaitingMessage>,
@@ -166,21 +166,21 @@ pub(crate) async fn handled_events<'a>(
     Ok(inbox_check.into_handled())
 }
 
-/// Stores losses. Losses that were recorded before stay unchanged.
+/// Stores losses. Does not change losses that are already stored.
 pub(crate) async fn store_losses(connection: &mut SqliteConnection, lost: &[Loss]) -> Result<()> {
     const STORE: &str = "
-        INSERT INTO losses (stream, number, first_sequence, last_sequence, message)
+        INSERT INTO stream_losses (stream, incarnation, first_sequence, last_sequence, message)
         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?1) WHERE true
-        ON CONFLICT (stream, number, first_sequence) DO NOTHING";
+        ON CONFLICT (stream, incarnation, first_sequence) DO NOTHING";
     if lost.is_empty() {
         return Ok(());
     }
     let row = |loss: &Loss| {
         let message = loss.message.as_ref().map(convert::to_json);
-        json!([loss.stream, loss.number, loss.positions.start(), loss.positions.end(), message])
+        json!([loss.stream, loss.incarnation, loss.positions.start(), loss.positions.end(), message])
     };
     let rows: Value = lost.iter().map(row).collect();
-    sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on_table("losses")?;
+    sqlx::query(STORE).bind(rows.to_string()).execute(connection).await.on_table("stream_losses")?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Claims investigations with a lease and a token, and loads everything that the worker needs.
+//! Claims investigations under fenced leases, and loads the data of a claim.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use sqlx::SqliteConnection;
 use crate::convert::{OnTable, at};
 use crate::{investigate, memory, now_ms, outcome, retrospective, run};
 
-/// SQL clause that selects free investigations, which are due, not paused, not leased and not cancelled.
+/// SQL clause that selects claimable investigations: due, and neither paused, leased nor cancelled.
 macro_rules! free {
     () => {
         concat!(
@@ -31,17 +31,16 @@ macro_rules! free {
 
 pub(crate) use free;
 
-/// Query that counts the investigations that can be claimed.
+/// SQL query for the number of claimable investigations.
 pub(crate) const CLAIMABLE: &str = concat!("SELECT count(*) ", free!());
 
-/// Claims the oldest free investigation for `lease_s` seconds. Returns `None` when there is none.
+/// Claims the oldest claimable investigation for `lease_s` seconds. Returns `None` if there is none.
 pub(crate) async fn claim_next(
     connection: &mut SqliteConnection,
     worker: &str,
     lease_s: i64,
 ) -> Result<Option<ClaimRecord>> {
-    // Read first whether the lease had expired, because RETURNING sees only the new row. No other writer can
-    // interfere.
+    // Read the old lease first, because RETURNING sees only the new row. No other writer can interfere.
     const FIND: &str = concat!(
         "SELECT one.rowid, one.lease_ms IS NOT NULL ",
         free!(),
@@ -63,7 +62,7 @@ pub(crate) async fn claim_next(
     take.fetch_optional(connection).await.on_table("investigations")
 }
 
-/// Loads the data that a worker needs for an investigation that it has claimed.
+/// Loads the data of a claimed investigation.
 pub(crate) async fn load_claim(connection: &mut SqliteConnection, record: &ClaimRecord) -> Result<Claim> {
     let claimed = record.to_claimed_investigation()?;
     let stored =

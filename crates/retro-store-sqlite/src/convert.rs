@@ -1,13 +1,13 @@
-//! Translates errors of the database into errors of the port, and provides the conversions of `retro-store-sql`.
+//! Converts sqlx errors to [`StoreError`], and re-exports the conversions of `retro-store-sql`.
 
 use retro_store::{Result, StoreError};
 use sqlx::error::DatabaseError;
 
 pub(crate) use retro_store_sql::{at, format_policy_time, to_i64, to_json};
 
-/// Translates errors of the database into errors of the port.
+/// Converts the error of a sqlx result to a [`StoreError`].
 pub(crate) trait OnTable<T> {
-    /// Translates an error. `table` is the name of the table that the error message states.
+    /// Converts the error and names `table` in its message.
     fn on_table(self, table: &'static str) -> Result<T>;
 }
 
@@ -28,13 +28,14 @@ fn is_full(error: &sqlx::Error) -> bool {
 
 const FULL: u32 = 13;
 
-/// Returns SQLite's primary result code, without the extended part.
+/// Returns the primary result code, the low byte of SQLite's extended code.
 fn primary_code(answer: &dyn DatabaseError) -> Option<u32> {
     let extended = answer.code().and_then(|code| code.parse::<u32>().ok());
     extended.map(|code| code & 0xff)
 }
 
-/// Returns true when a result code describes a temporary condition (busy, disk, memory) rather than damaged data.
+/// Returns `true` if a result code describes a transient condition (locks, disk, memory) rather than damaged
+/// data.
 fn is_transient(answer: &dyn DatabaseError) -> bool {
     const PERM: u32 = 3;
     const BUSY: u32 = 5;

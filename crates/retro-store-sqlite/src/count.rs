@@ -1,5 +1,4 @@
-//! Counts a batch: loads the known state, decides, and stores the effects, in a dozen statements whatever the size of
-//! the batch.
+//! Counts batches of runs, each in about a dozen statements regardless of its size.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -49,9 +48,9 @@ impl CounterStore for SqliteStore {
     }
 
     async fn find_seen_events(&self, events: &[EventKey]) -> Result<Vec<Option<SeenContent>>> {
-        let asked: Vec<&EventKey> = events.iter().collect();
+        let requested: Vec<&EventKey> = events.iter().collect();
         let mut reader = self.reader().acquire().await.on_table("inbox")?;
-        seen_in_request_order(events.len(), seen_events(&mut reader, CONSUMER, &asked).await?)
+        seen_in_request_order(events.len(), seen_events(&mut reader, CONSUMER, &requested).await?)
     }
 
     async fn load_counting_facts(&self, arrivals: &[Arrival]) -> Result<CountingFacts> {
@@ -59,8 +58,8 @@ impl CounterStore for SqliteStore {
     }
 
     async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
-        // The fullest window comes first, because a window below its threshold may wait forever and must not
-        // block the others.
+        // The fullest window comes first: a window below its threshold may wait forever and must not starve
+        // the others at the limit.
         const WAITING: &str = "
             SELECT tenant, workflow FROM workflows
             WHERE open = 0 AND counted > claimed AND (paused_until IS NULL OR paused_until <= ?1)
@@ -98,20 +97,21 @@ async fn known_events(
     seen.into_iter().try_for_each(|(index, seen)| known.add_event(arrivals, index, seen))
 }
 
-/// Returns the events that a consumer has seen, each with its index in `events` and its stored content.
+/// Returns the stored content of the events that a consumer has handled, each with its index in `events`.
 pub(crate) async fn seen_events(
     connection: &mut SqliteConnection,
     consumer: &str,
     events: &[&EventKey],
 ) -> Result<Vec<(i64, SeenContent)>> {
+    // CROSS JOIN fixes the join order: one index lookup per event instead of a scan of the inbox.
     const SEEN: &str = "
-        SELECT asked.key, inbox.content_hash FROM json_each(?2) AS asked
-        CROSS JOIN inbox ON inbox.consumer = ?1 AND inbox.tenant = asked.value ->> 0
-            AND inbox.source = asked.value ->> 1 AND inbox.event_id = asked.value ->> 2";
-    let asked: Value = events.iter().map(|event| event_row(event)).collect();
+        SELECT requested.key, inbox.content_hash FROM json_each(?2) AS requested
+        CROSS JOIN inbox ON inbox.consumer = ?1 AND inbox.tenant = requested.value ->> 0
+            AND inbox.source = requested.value ->> 1 AND inbox.event_id = requested.value ->> 2";
+    let requested: Value = events.iter().map(|event| event_row(event)).collect();
     let rows: Vec<(i64, String)> = sqlx::query_as(SEEN)
         .bind(consumer)
-        .bind(asked.to_string())
+        .bind(requested.to_string())
         .fetch_all(&mut *connection)
         .await
         .on_table("inbox")?;
@@ -128,15 +128,15 @@ async fn known_runs(
     known: &mut CountSnapshot,
 ) -> Result<()> {
     const KNOWN: &str = "
-        SELECT asked.key, runs.number, runs.ordinal, runs.attempt FROM json_each(?1) AS asked
-        CROSS JOIN runs ON runs.tenant = asked.value ->> 0 AND runs.workflow = asked.value ->> 1
-            AND runs.run_id = asked.value ->> 2";
+        SELECT requested.key, runs.number, runs.ordinal, runs.attempt FROM json_each(?1) AS requested
+        CROSS JOIN runs ON runs.tenant = requested.value ->> 0 AND runs.workflow = requested.value ->> 1
+            AND runs.run_id = requested.value ->> 2";
     let row = |arrival: &Arrival| {
         json!([arrival.key.tenant.as_str(), arrival.key.workflow.as_str(), arrival.run.run_id.as_str()])
     };
-    let asked: Value = arrivals.iter().map(row).collect();
+    let requested: Value = arrivals.iter().map(row).collect();
     let rows: Vec<(i64, i64, Option<i64>, i64)> =
-        sqlx::query_as(KNOWN).bind(asked.to_string()).fetch_all(connection).await.on_table("runs")?;
+        sqlx::query_as(KNOWN).bind(requested.to_string()).fetch_all(connection).await.on_table("runs")?;
     rows.into_iter().try_for_each(|row| known.add_run(arrivals, row))
 }
 
@@ -151,10 +151,13 @@ async fn known_workflows(
     let mut keys: Vec<_> = keys.collect();
     keys.sort_unstable();
     keys.dedup();
-    let asked: Value =
+    let requested: Value =
         keys.into_iter().map(|key| json!([key.tenant.as_str(), key.workflow.as_str()])).collect();
-    let rows: Vec<WorkflowRecord> =
-        sqlx::query_as(KNOWN).bind(asked.to_string()).fetch_all(connection).await.on_table("workflows")?;
+    let rows: Vec<WorkflowRecord> = sqlx::query_as(KNOWN)
+        .bind(requested.to_string())
+        .fetch_all(connection)
+        .await
+        .on_table("workflows")?;
     rows.into_iter().try_for_each(|row| known.add_workflow(row))
 }
 
@@ -174,7 +177,7 @@ async fn store_events(connection: &mut SqliteConnection, events: &[&Arrival]) ->
     if rows.is_empty() {
         return Ok(());
     }
-    // A duplicate fails the insert: the lookup before it is part of the same transaction.
+    // No `ON CONFLICT`: the lookup was part of this transaction, so a duplicate here is a bug and must fail.
     let expected = rows.len();
     let done = sqlx::query(STORE)
         .bind(CONSUMER)
@@ -185,8 +188,8 @@ async fn store_events(connection: &mut SqliteConnection, events: &[&Arrival]) ->
     at("inbox", "a batch").check_rows_affected(done.rows_affected(), expected)
 }
 
-/// Stores the states of workflows, each with the highest arrival number assigned in it and the number of its new
-/// events.
+/// Stores the states of workflows with their highest arrival numbers, and adds their new events to the event
+/// counts.
 async fn store_workflows(connection: &mut SqliteConnection, plan: &WritePlan<'_>) -> Result<()> {
     let WritePlan { states, recorded, events_of, .. } = plan;
     const STORE: &str = "
@@ -221,7 +224,7 @@ async fn store_workflows(connection: &mut SqliteConnection, plan: &WritePlan<'_>
     at("workflows", "a batch").check_rows_affected(done.rows_affected(), states.len())
 }
 
-/// Finds the state of a workflow. Returns `None` when the workflow is not known.
+/// Finds the state of a workflow. Returns `None` if the workflow is unknown.
 pub(crate) async fn find_workflow_state(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -231,7 +234,7 @@ pub(crate) async fn find_workflow_state(
     Ok(known.facts.workflows.remove(key))
 }
 
-/// Updates the state of an existing workflow. The number of its recorded runs does not change.
+/// Updates the state of an existing workflow without changing the number of its recorded runs.
 pub(crate) async fn set_workflow_state(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -255,7 +258,7 @@ pub(crate) async fn set_workflow_state(
     at("workflows", key).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Returns the key of an inbox row as a JSON array: tenant, source and id of the event.
+/// Returns the key of an event as a JSON array of tenant, source and id.
 fn event_row(event: &EventKey) -> Value {
     json!([event.tenant.as_str(), event.source, event.id])
 }

@@ -1,4 +1,4 @@
-//! Stores the history of the attempts at a message, and the edited versions of a dead letter.
+//! Stores the attempt history of messages and the edited versions of dead letters.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
@@ -25,9 +25,10 @@ use crate::{SqliteStore, audit, delivery, now_ms, replay};
 impl DeadLetterStore for SqliteStore {
     async fn list_attempts(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<Attempt>> {
         const LOAD: &str = "
-            SELECT consumer, stream, sequence, attempt, begun_ms, failed_ms, code, path, detail, program_version
+            SELECT consumer, stream, sequence, attempt, started_ms, failed_ms, code, path, detail, program_version
             FROM attempt_history
-            WHERE letter = ?3 AND EXISTS (SELECT 1 FROM dead_letters WHERE id = letter AND (tenant = ?1 OR (tenant IS NULL AND ?1 = ?2)))
+            WHERE dead_letter = ?3 AND EXISTS (
+                SELECT 1 FROM dead_letters WHERE id = dead_letter AND (tenant = ?1 OR (tenant IS NULL AND ?1 = ?2)))
             ORDER BY number";
         let rows: Vec<AttemptRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
@@ -45,9 +46,11 @@ impl DeadLetterStore for SqliteStore {
         dead_letter: DeadLetterId,
     ) -> Result<Vec<DeadLetterVersionRow>> {
         const LOAD: &str = "
-            SELECT letter, version, based_on, length(payload) AS payload_bytes, payload_sha256, edited_by, reason, at
-            FROM letter_versions
-            WHERE letter = ?3 AND EXISTS (SELECT 1 FROM dead_letters WHERE id = letter AND (tenant = ?1 OR (tenant IS NULL AND ?1 = ?2)))
+            SELECT dead_letter, version, based_on, length(payload) AS payload_bytes, payload_sha256,
+                edited_by, reason, edited_at
+            FROM dead_letter_versions
+            WHERE dead_letter = ?3 AND EXISTS (
+                SELECT 1 FROM dead_letters WHERE id = dead_letter AND (tenant = ?1 OR (tenant IS NULL AND ?1 = ?2)))
             ORDER BY version";
         let rows: Vec<VersionRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
@@ -55,7 +58,7 @@ impl DeadLetterStore for SqliteStore {
             .bind(dead_letter.to_string())
             .fetch_all(self.reader())
             .await
-            .on_table("letter_versions")?;
+            .on_table("dead_letter_versions")?;
         rows.into_iter().map(VersionRecord::into_version_row).collect()
     }
 
@@ -66,10 +69,12 @@ impl DeadLetterStore for SqliteStore {
         version: u32,
     ) -> Result<Option<DeadLetterVersion>> {
         const LOAD: &str = "
-            SELECT letter, version, based_on, length(payload) AS payload_bytes, payload_sha256, edited_by, reason, at,
+            SELECT dead_letter, version, based_on, length(payload) AS payload_bytes, payload_sha256,
+                edited_by, reason, edited_at,
                 headers, payload
-            FROM letter_versions
-            WHERE letter = ?3 AND version = ?4 AND EXISTS (SELECT 1 FROM dead_letters WHERE id = letter AND (tenant = ?1 OR (tenant IS NULL AND ?1 = ?2)))";
+            FROM dead_letter_versions
+            WHERE dead_letter = ?3 AND version = ?4 AND EXISTS (
+                SELECT 1 FROM dead_letters WHERE id = dead_letter AND (tenant = ?1 OR (tenant IS NULL AND ?1 = ?2)))";
         let row: Option<FullVersionRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(Tenant::default_tenant().as_str())
@@ -77,7 +82,7 @@ impl DeadLetterStore for SqliteStore {
             .bind(version)
             .fetch_optional(self.reader())
             .await
-            .on_table("letter_versions")?;
+            .on_table("dead_letter_versions")?;
         row.map(FullVersionRecord::into_version).transpose()
     }
 
@@ -91,10 +96,10 @@ impl DeadLetterStore for SqliteStore {
         filter: &DeadLetterFilter,
     ) -> Result<Vec<DeadLetterCount>> {
         const COUNT: &str = "
-            SELECT counted.rejection, counted.consumer, counted.workflow, letters, open, first_ms, last_ms,
+            SELECT counted.rejection, counted.consumer, counted.workflow, total, open, first_ms, last_ms,
                 one.id AS example
             FROM (
-                SELECT rejection, consumer, workflow, count(*) AS letters,
+                SELECT rejection, consumer, workflow, count(*) AS total,
                     count(*) FILTER (WHERE status = 'open') AS open, min(created_ms) AS first_ms,
                     max(created_ms) AS last_ms, max(rowid) AS newest
                 FROM dead_letters
@@ -106,6 +111,7 @@ impl DeadLetterStore for SqliteStore {
             ) AS counted
             JOIN dead_letters AS one ON one.rowid = counted.newest
             ORDER BY newest DESC LIMIT ?10";
+        // An empty list matches any id, so it is bound as NULL: an empty array would match nothing.
         let ids = (!filter.ids.is_empty()).then(|| to_json(&filter.ids));
         let rows: Vec<DeadLetterCountRecord> = sqlx::query_as(COUNT)
             .bind(tenant.as_str())
@@ -150,12 +156,12 @@ impl DeadLetterEditStore for SqliteStore {
             Some(&detail),
         )
         .await?;
-        commit(transaction, Label::MendCommit).await?;
+        commit(transaction, Label::EditCommit).await?;
         Ok(Some(version))
     }
 }
 
-/// Stores the next version of a dead letter and returns its number.
+/// Stores `content` as the next version of a dead letter and returns its number.
 async fn append_version(
     connection: &mut SqliteConnection,
     dead_letter: DeadLetterId,
@@ -164,11 +170,11 @@ async fn append_version(
     act: &Attribution,
 ) -> Result<u32> {
     const APPEND: &str = concat!(
-        "INSERT INTO letter_versions (letter, version, based_on, headers, payload, payload_sha256, edited_by, reason, at,
-             edited_ms)
+        "INSERT INTO dead_letter_versions (dead_letter, version, based_on, headers, payload, payload_sha256, edited_by, reason,
+             edited_at, edited_ms)
          SELECT ?1, coalesce(max(version), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ",
         now_ms!(),
-        " FROM letter_versions WHERE letter = ?1 RETURNING version"
+        " FROM dead_letter_versions WHERE dead_letter = ?1 RETURNING version"
     );
     let version: i64 = sqlx::query_scalar(APPEND)
         .bind(dead_letter.to_string())
@@ -181,22 +187,22 @@ async fn append_version(
         .bind(format_policy_time(act.at))
         .fetch_one(connection)
         .await
-        .on_table("letter_versions")?;
-    at("letter_versions", dead_letter).parse_unsigned(version)
+        .on_table("dead_letter_versions")?;
+    at("dead_letter_versions", dead_letter).parse_unsigned(version)
 }
 
-/// Records that an attempt began. When the same attempt begins again, its record is overwritten.
+/// Records the start of an attempt. If the attempt starts again, overwrites its record.
 pub(crate) async fn record_attempt_start(
     connection: &mut SqliteConnection,
     position: &DeliveryPosition,
     attempt: u32,
 ) -> Result<()> {
     const BEGIN: &str = concat!(
-        "INSERT INTO attempt_history (consumer, stream, sequence, attempt, program_version, begun_ms)
+        "INSERT INTO attempt_history (consumer, stream, sequence, attempt, program_version, started_ms)
          VALUES (?1, ?2, ?3, ?4, ?5, ",
         now_ms!(),
-        ") ON CONFLICT (consumer, stream, sequence, attempt) WHERE letter IS NULL DO UPDATE
-             SET begun_ms = excluded.begun_ms, program_version = excluded.program_version, failed_ms = NULL,
+        ") ON CONFLICT (consumer, stream, sequence, attempt) WHERE dead_letter IS NULL DO UPDATE
+             SET started_ms = excluded.started_ms, program_version = excluded.program_version, failed_ms = NULL,
                  code = NULL, path = NULL, detail = NULL"
     );
     sqlx::query(BEGIN)
@@ -211,7 +217,7 @@ pub(crate) async fn record_attempt_start(
     Ok(())
 }
 
-/// Records that an attempt failed, even when its start was not recorded.
+/// Records the failure of an attempt, whether or not its start was recorded.
 pub(crate) async fn record_attempt_failure(
     connection: &mut SqliteConnection,
     position: &DeliveryPosition,
@@ -221,7 +227,7 @@ pub(crate) async fn record_attempt_failure(
         "INSERT INTO attempt_history (consumer, stream, sequence, attempt, code, path, detail, program_version, failed_ms)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ",
         now_ms!(),
-        ") ON CONFLICT (consumer, stream, sequence, attempt) WHERE letter IS NULL DO UPDATE
+        ") ON CONFLICT (consumer, stream, sequence, attempt) WHERE dead_letter IS NULL DO UPDATE
              SET failed_ms = excluded.failed_ms, code = excluded.code, path = excluded.path, detail = excluded.detail,
                  program_version = excluded.program_version"
     );
@@ -240,9 +246,8 @@ pub(crate) async fn record_attempt_failure(
     Ok(())
 }
 
-/// Attaches the recorded attempts at a message, including the final failure, to its dead letter. `attempts` is the
-/// number of attempts that were used up; a recorded attempt beyond this number was the dead-lettering itself and is
-/// deleted.
+/// Records the final failure, and moves the attempts at a message to its dead letter. `attempts` is the
+/// number of used attempts; a recorded attempt beyond it only stored the dead letter and is deleted.
 pub(crate) async fn attach_attempts(
     connection: &mut SqliteConnection,
     dead_letter: DeadLetterId,
@@ -252,10 +257,10 @@ pub(crate) async fn attach_attempts(
 ) -> Result<()> {
     const GIVING_UP: &str = "
         DELETE FROM attempt_history
-        WHERE consumer = ?1 AND stream = ?2 AND sequence = ?3 AND letter IS NULL AND attempt > ?4";
+        WHERE consumer = ?1 AND stream = ?2 AND sequence = ?3 AND dead_letter IS NULL AND attempt > ?4";
     const SETTLE: &str = "
-        UPDATE attempt_history SET letter = ?4
-        WHERE consumer = ?1 AND stream = ?2 AND sequence = ?3 AND letter IS NULL";
+        UPDATE attempt_history SET dead_letter = ?4
+        WHERE consumer = ?1 AND stream = ?2 AND sequence = ?3 AND dead_letter IS NULL";
     record_attempt_failure(connection, position, &AttemptFailure::from_rejection(attempts, rejection))
         .await?;
     sqlx::query(GIVING_UP)
@@ -277,17 +282,17 @@ pub(crate) async fn attach_attempts(
     trim_attempts(connection, dead_letter).await
 }
 
-/// Bounds the history of a dead letter that was replayed many times. Only the first attempt and the newest ones are
-/// kept.
+/// Trims the history of a dead letter to [`ATTEMPTS_KEPT`]: the first attempt and the newest ones.
 async fn trim_attempts(connection: &mut SqliteConnection, dead_letter: DeadLetterId) -> Result<()> {
     const BOUND: &str = "
         DELETE FROM attempt_history
-        WHERE letter = ?1
-            AND number > (SELECT min(number) FROM attempt_history WHERE letter = ?1)
+        WHERE dead_letter = ?1
+            AND number > (SELECT min(number) FROM attempt_history WHERE dead_letter = ?1)
             AND number NOT IN (
-                SELECT number FROM attempt_history WHERE letter = ?1 ORDER BY number DESC LIMIT ?2)";
+                SELECT number FROM attempt_history WHERE dead_letter = ?1 ORDER BY number DESC LIMIT ?2)";
     sqlx::query(BOUND)
         .bind(dead_letter.to_string())
+        // The first attempt is kept in addition to these.
         .bind(ATTEMPTS_KEPT - 1)
         .execute(connection)
         .await
@@ -295,14 +300,14 @@ async fn trim_attempts(connection: &mut SqliteConnection, dead_letter: DeadLette
     Ok(())
 }
 
-/// Deletes the recorded attempts at a message whose dead letter already has its attempts.
+/// Deletes the recorded attempts at a message that are not attached to a dead letter.
 pub(crate) async fn clear_attempts(
     connection: &mut SqliteConnection,
     position: &DeliveryPosition,
 ) -> Result<()> {
     const FORGET: &str = "
         DELETE FROM attempt_history
-        WHERE consumer = ?1 AND stream = ?2 AND sequence = ?3 AND letter IS NULL";
+        WHERE consumer = ?1 AND stream = ?2 AND sequence = ?3 AND dead_letter IS NULL";
     sqlx::query(FORGET)
         .bind(&position.consumer)
         .bind(&position.stream)
@@ -313,7 +318,7 @@ pub(crate) async fn clear_attempts(
     Ok(())
 }
 
-/// Stores which of the tenant's dead letters a batch sends, and in which order.
+/// Stores the tenant's dead letters of a replay batch in replay order. Skips dead letters of other tenants.
 pub(crate) async fn store_batch_dead_letters(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -321,9 +326,9 @@ pub(crate) async fn store_batch_dead_letters(
     dead_letters: &[(DeadLetterId, DeadLetterStatus)],
 ) -> Result<()> {
     const CHOOSE: &str = "
-        INSERT INTO replay_batch_letters (batch, place, letter, chosen, state)
-        SELECT ?1, row_number() OVER (ORDER BY asked.key), asked.value ->> 0, asked.value ->> 1, 'waiting'
-        FROM json_each(?2) AS asked JOIN dead_letters ON dead_letters.id = asked.value ->> 0
+        INSERT INTO replay_batch_items (batch, position, dead_letter, selected_status, state)
+        SELECT ?1, row_number() OVER (ORDER BY requested.key), requested.value ->> 0, requested.value ->> 1, 'waiting'
+        FROM json_each(?2) AS requested JOIN dead_letters ON dead_letters.id = requested.value ->> 0
         WHERE dead_letters.tenant = ?3 OR (dead_letters.tenant IS NULL AND ?3 = ?4)";
     let rows: Value =
         dead_letters.iter().map(|(dead_letter, status)| array!([dead_letter, status])).collect();
@@ -334,6 +339,6 @@ pub(crate) async fn store_batch_dead_letters(
         .bind(Tenant::default_tenant().as_str())
         .execute(connection)
         .await
-        .on_table("replay_batch_letters")?;
+        .on_table("replay_batch_items")?;
     Ok(())
 }

@@ -21,20 +21,20 @@ impl ManualStore for SqliteStore {
     async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,
-        asked: &ManualRequest,
+        request: &ManualRequest,
         decide: DecideTrigger<'_>,
     ) -> Result<std::result::Result<CommitResult, TriggerError>> {
-        let id = RetrospectiveId::of_request(key, &asked.request);
+        let id = RetrospectiveId::of_request(key, &request.request);
         let mut transaction = self.begin_write().await?;
         if let Some((earlier, _)) =
             retrospective::find_retrospective(&mut transaction, &key.tenant, id).await?
         {
-            // The same request may be repeated; the same id with other content is refused.
-            let same = earlier.asked.is_some_and(|earlier| earlier.is_same_request(asked));
-            let other = || TriggerError::RequestConflict(asked.request.clone());
+            // A repeated request is accepted, but the same request id with different content is refused.
+            let same = earlier.manual_request.is_some_and(|earlier| earlier.is_same_request(request));
+            let other = || TriggerError::RequestConflict(request.request.clone());
             return Ok(if same { Ok(CommitResult::AlreadyDone) } else { Err(other()) });
         }
-        let triggered = match decide(&load_named_runs(&mut transaction, key, asked).await?) {
+        let triggered = match decide(&load_named_runs(&mut transaction, key, request).await?) {
             Ok(triggered) => triggered,
             Err(untriggered) => return Ok(Err(untriggered)),
         };
@@ -51,7 +51,7 @@ impl ManualStore for SqliteStore {
 async fn load_named_runs(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
-    asked: &ManualRequest,
+    request: &ManualRequest,
 ) -> Result<Vec<NamedRun>> {
     const LOAD: &str = "
         SELECT runs.run_id, runs.ordinal, run_facts.number IS NOT NULL FROM runs
@@ -60,7 +60,7 @@ async fn load_named_runs(
     let rows: Vec<(String, Option<i64>, bool)> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(convert::to_json(&asked.runs))
+        .bind(convert::to_json(&request.runs))
         .fetch_all(connection)
         .await
         .on_table("runs")?;
@@ -74,7 +74,7 @@ impl ProposalStore for SqliteStore {
             SELECT id, workflow, proposal, decision FROM proposals
             WHERE tenant = ?1 AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR retrospective = ?3)
                 AND (?4 IS NULL OR status = ?4)
-            ORDER BY made_ms DESC, retrospective, place LIMIT ?5";
+            ORDER BY created_ms DESC, retrospective, position LIMIT ?5";
         let rows: Vec<ProposalRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
@@ -107,7 +107,7 @@ async fn find_proposal(
         .on_table("proposals")
 }
 
-/// Loads the facts for a person's decision about a proposal. Returns `None` when the tenant has no such proposal.
+/// Loads the facts for deciding a proposal. Returns `None` if the tenant has no such proposal.
 pub(crate) async fn load_proposal_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -128,14 +128,14 @@ pub(crate) async fn load_proposal_facts(
     }))
 }
 
-/// Stores the proposals of a manual retrospective in the order of its report.
+/// Stores the proposals of a manual retrospective in report order.
 pub(crate) async fn store_proposals(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     proposals: &[Proposal],
 ) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO proposals (tenant, id, workflow, retrospective, place, status, proposal, made_ms)
+        "INSERT INTO proposals (tenant, id, workflow, retrospective, position, status, proposal, created_ms)
          SELECT ?1, value ->> 0, ?2, value ->> 1, value ->> 2, 'open', value ->> 3, ",
         now_ms!(),
         " FROM json_each(?3)"
@@ -156,7 +156,7 @@ pub(crate) async fn store_proposals(
     at("proposals", key).check_rows_affected(done.rows_affected(), proposals.len())
 }
 
-/// Stores the decision about an open proposal.
+/// Stores the decision on a proposal. Fails if the proposal is no longer open.
 pub(crate) async fn set_decision(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -168,7 +168,7 @@ pub(crate) async fn set_decision(
     let done = sqlx::query(SET)
         .bind(tenant.as_str())
         .bind(id.to_string())
-        .bind(decision.verdict.as_str())
+        .bind(decision.decision.as_str())
         .bind(convert::to_json(decision))
         .execute(connection)
         .await

@@ -1,4 +1,4 @@
-//! Reads and writes the rows of `memories`, `changes` and `tombstones`.
+//! Reads and writes memories, changes and tombstones.
 
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::memory::{Change, Memory, Tombstone};
@@ -9,13 +9,13 @@ use sqlx::SqliteConnection;
 
 use crate::convert::{self, OnTable, at, format_policy_time};
 
-/// Lists the living memories of a workflow, and its memories in `named` whatever their status, sorted by id.
+/// Lists the living memories of a workflow, and its memories in `named` in any status, sorted by id.
 pub(crate) async fn list_living_and_named(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     named: &[MemoryId],
 ) -> Result<Vec<Memory>> {
-    // Name the index: without statistics the planner would walk all memories of the tenant by id instead.
+    // Force the index: without statistics the planner would scan all memories of the tenant by id instead.
     const LOAD: &str = "
         SELECT id, memory FROM memories INDEXED BY memories_by_workflow
         WHERE tenant = ?1 AND workflow = ?2 AND status IN ('tentative', 'active', 'archived')
@@ -34,7 +34,7 @@ pub(crate) async fn list_living_and_named(
     rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Lists the memories in `named` that are repository rules, whatever their status, sorted by id.
+/// Lists the repository rules among `named`, in any status, sorted by id.
 pub(crate) async fn list_named_rules(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -52,7 +52,8 @@ pub(crate) async fn list_named_rules(
     rows.iter().map(|(id, memory)| parse_memory(id, memory)).collect()
 }
 
-/// Appends changes to the change log. Fails on a duplicate, which would change its memory twice.
+/// Appends changes to the change log in order. Fails on a duplicate id, because the change would apply to its
+/// memory twice.
 pub(crate) async fn append_changes(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -82,8 +83,7 @@ pub(crate) async fn append_changes(
     at("changes", key).check_rows_affected(done.rows_affected(), changes.len())
 }
 
-/// Inserts or updates memories. Fails when a memory with the same id belongs to another workflow, and does not change
-/// that memory.
+/// Inserts or updates memories. Fails if a memory with the same id belongs to another workflow.
 pub(crate) async fn store_memories(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -117,10 +117,11 @@ pub(crate) async fn store_memories(
         .execute(connection)
         .await
         .on_table("memories")?;
+    // The upsert skips a memory of another workflow. Without this check its changes would be lost silently.
     at("memories", key).check_rows_affected(done.rows_affected(), memories.len())
 }
 
-/// Stores new tombstones.
+/// Inserts tombstones. Fails if a memory already has one.
 pub(crate) async fn store_tombstones(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -145,7 +146,7 @@ pub(crate) async fn store_tombstones(
     at("tombstones", key).check_rows_affected(done.rows_affected(), tombstones.len())
 }
 
-/// Purges the tombstones of these memories.
+/// Deletes the tombstones of expired memories.
 pub(crate) async fn purge_tombstones(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -167,7 +168,7 @@ pub(crate) async fn purge_tombstones(
     at("tombstones", key).check_rows_affected(done.rows_affected(), expired.len())
 }
 
-/// Lists the tombstones of a workflow, including expired ones, sorted by the id of the memory.
+/// Lists the tombstones of a workflow, including expired ones, sorted by memory id.
 pub(crate) async fn list_tombstones(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,

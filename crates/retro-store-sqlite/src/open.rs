@@ -1,4 +1,4 @@
-//! Opens and migrates the database file.
+//! Opens and migrates the SQLite file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,18 +13,19 @@ use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool, Tra
 
 use crate::convert::OnTable;
 
-/// Maximum time that a statement waits for another writing process. Transactions take milliseconds, so this time
-/// passes only when another process keeps the file locked.
+/// Maximum time that a statement waits for another writing process. Transactions take milliseconds, so this
+/// timeout is reached only if another process keeps the file locked.
 pub const BUSY_WAIT: Duration = Duration::from_secs(5);
-/// Maximum time that a call waits for a connection of its pool. It is longer than a few writers take one after
-/// another when each waits [`BUSY_WAIT`].
+/// Maximum time that a call waits for a pooled connection. Longer than a few queued writers take if each
+/// waits [`BUSY_WAIT`].
 const POOL_WAIT: Duration = Duration::from_secs(15);
-/// Maximum number of reading connections. More connections would only compete for the same cores.
+/// Maximum number of reading connections. More would only compete for the same CPU cores.
 pub const READERS_MAX: u32 = 4;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/sqlite");
 
-/// Implements the ports of `retro-store` over one SQLite file. Clones share the connections.
+/// SQLite implementation of the ports of `retro-store`, backed by one file. Clones share the connection
+/// pools.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     path: Arc<Path>,
@@ -34,8 +35,8 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens a file that has every migration of this program. Fails with a message that names `retro migrate` when
-    /// migrations or the file are missing. Accepts newer migrations than this program knows.
+    /// Opens a fully migrated file. Fails with a hint to `retro migrate` if the file or one of this program's
+    /// migrations is missing. Accepts migrations newer than this program.
     pub async fn open(path: &Path) -> Result<Self> {
         check_exists(path)?;
         let store = Self::connect(path).await?;
@@ -47,23 +48,23 @@ impl SqliteStore {
         }
     }
 
-    /// Creates the file if needed, applies missing migrations, and opens it. Safe to call from several
-    /// processes concurrently.
+    /// Creates the file if it does not exist, applies missing migrations and opens it. Safe to call from
+    /// several processes concurrently.
     pub async fn open_and_migrate(path: &Path) -> Result<Self> {
         migrate(path).await?;
         Self::connect(path).await
     }
 
-    /// Returns a store that opens the file on first use, and retries on each call until it succeeds, for a process
-    /// that waits for its database. Does not create the file.
+    /// Returns a store that opens the file on first use and retries on each call, for a process that starts
+    /// before its database exists. Does not create the file.
     pub fn open_lazily(path: &Path) -> Self {
         let writer = pool_options(1).connect_lazy_with(connect_options(path));
         let reader = pool_options(READERS_MAX).connect_lazy_with(connect_options(path).read_only(true));
         Self { path: path.into(), writer, reader, agents: agent_pool(path) }
     }
 
-    /// Returns a store over the same file whose reads use connections reserved for agents, so that lists and exports
-    /// never delay them. Writes share the one writing connection and its queue.
+    /// Returns a store over the same file with separate reading connections for agents, so operators' lists
+    /// and exports never delay agents. Writes still share the single writing connection and its queue.
     #[must_use]
     pub fn for_agents(&self) -> Self {
         Self { reader: self.agents.clone(), ..self.clone() }
@@ -77,8 +78,10 @@ impl SqliteStore {
         Ok(Self { path: path.into(), writer, reader, agents: agent_pool(path) })
     }
 
-    /// Begins a transaction that holds the write lock from its start.
+    /// Begins a write transaction, which holds SQLite's write lock from its start.
     pub(crate) async fn begin_write(&self) -> Result<Transaction<'static, Sqlite>> {
+        // A deferred transaction that upgrades to writing fails at once if another writer came first, without
+        // waiting.
         self.writer.begin_with("BEGIN IMMEDIATE").await.on_table("beginning a transaction")
     }
 
@@ -87,16 +90,17 @@ impl SqliteStore {
         self.reader.begin().await.on_table("beginning to read")
     }
 
-    /// Returns the connections for reads that consist of a single statement.
+    /// Returns the connection pool for single-statement reads.
     pub(crate) const fn reader(&self) -> &SqlitePool {
         &self.reader
     }
 
-    /// Closes every connection once its current work is done. Closing the last connection of a file checkpoints its
+    /// Closes all connections after their current work. Closing the last connection to a file checkpoints its
     /// write-ahead log.
     pub async fn disconnect(&self) {
         self.agents.close().await;
         self.reader.close().await;
+        // The writer closes last, because a read-only connection cannot checkpoint the log.
         self.writer.close().await;
     }
 }
@@ -114,10 +118,12 @@ impl SchemaStore for SqliteStore {
     }
 }
 
-/// Builds the pool options. Connections are kept open, because closing the last one would checkpoint the log, and a
-/// connection to a local file never goes stale. A connection whose driver state is "in a transaction" is replaced: on
-/// a full disk SQLite rolls back by itself, the driver's own rollback then finds nothing to undo, and the connection
-/// would refuse every later transaction.
+/// Builds the pool options. Connections are kept open, because closing the last one would checkpoint the log
+/// and a connection to a local file never goes stale.
+///
+/// A connection that the driver believes to be in a transaction is replaced: on a full disk SQLite rolls back
+/// by itself, the driver's own rollback then finds no transaction, and the connection would refuse every
+/// later one.
 fn pool_options(connections: u32) -> SqlitePoolOptions {
     let pool = SqlitePoolOptions::new().max_connections(connections).acquire_timeout(POOL_WAIT);
     let pool =
@@ -125,26 +131,26 @@ fn pool_options(connections: u32) -> SqlitePoolOptions {
     pool.min_connections(1).idle_timeout(None).max_lifetime(None)
 }
 
-/// Builds the pool for agents' reads. It connects at the first request of an agent.
+/// Builds the pool for agents' reads, which connects on first use.
 fn agent_pool(path: &Path) -> SqlitePool {
     pool_options(AGENT_CONNECTIONS_MAX)
         .min_connections(0)
         .connect_lazy_with(connect_options(path).read_only(true))
 }
 
-/// Commits a transaction. Every commit uses this function, so that faults can be injected. After an error it is
-/// unknown whether the transaction was committed; it is safe to repeat the whole call.
+/// Commits a transaction. Every commit goes through this function, so tests can inject faults. After an error
+/// the outcome of the commit is unknown, but repeating the whole port call is safe.
 pub(crate) async fn commit(transaction: Transaction<'_, Sqlite>, label: Label) -> Result<()> {
     run_step(label, transaction.commit()).await.on_table("committing")
 }
 
 fn connect_options(path: &Path) -> SqliteConnectOptions {
+    // FULL, because with NORMAL a power failure could lose confirmed commits of a write-ahead log.
     SqliteConnectOptions::new().filename(path).busy_timeout(BUSY_WAIT).synchronous(SqliteSynchronous::Full)
 }
 
-/// Creates the file if it does not exist and applies the missing migrations, all or none. Returns their names
-/// in order. Fails when a migration was changed after it had been applied. Safe to call from several
-/// processes concurrently.
+/// Creates the file if it does not exist, and applies all missing migrations atomically. Returns their names
+/// in order. Fails if an applied migration was edited. Safe to call from several processes concurrently.
 pub async fn migrate(path: &Path) -> Result<Vec<String>> {
     let new_file = connect_options(path).create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
     let mut connection =
@@ -154,23 +160,25 @@ pub async fn migrate(path: &Path) -> Result<Vec<String>> {
     applied
 }
 
-/// Applies the migrations within one transaction, which excludes every other writer. The transactions of the single
-/// migrations become savepoints.
+/// Applies the migrations in one transaction that excludes all other writers. The transactions of the
+/// individual migrations become savepoints.
 async fn migrate_locked(connection: &mut SqliteConnection) -> Result<Vec<String>> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.on_table("_sqlx_migrations")?;
     transaction.ensure_migrations_table(&MIGRATOR.table_name).await.map_err(migration_failed)?;
     let missing = missing_migrations(&mut *transaction).await?;
     let mut lenient = Migrator::with_migrations(MIGRATOR.iter().cloned().collect());
+    // A newer program may have applied migrations that this one lacks; an old process must still start.
     lenient.set_ignore_missing(true);
     lenient.run_direct(None, &mut *transaction, false).await.map_err(migration_failed)?;
     commit(transaction, Label::MigrateCommit).await?;
     Ok(missing)
 }
 
-/// Lists the migrations of this program that were not applied to the file.
+/// Lists this program's migrations that are not applied, in order.
 async fn missing_migrations<'c>(reader: impl sqlx::SqliteExecutor<'c>) -> Result<Vec<String>> {
     const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success";
     let applied: Vec<i64> = match sqlx::query_scalar(APPLIED).fetch_all(reader).await {
+        // A new file has no table of migrations yet.
         Err(sqlx::Error::Database(answer)) if answer.message().contains("no such table") => Vec::new(),
         answer => answer.on_table("_sqlx_migrations")?,
     };
@@ -202,8 +210,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_transaction_on_a_full_disk_does_not_block_the_next_one() {
-        const FILL: &str =
-            "INSERT INTO purges (stage, purged, last_ms) VALUES (hex(zeroblob(1000000)), 0, 0)";
+        const FILL: &str = "INSERT INTO retention_totals (stage, deleted_rows, last_deleted_ms) VALUES (hex(zeroblob(1000000)), 0, 0)";
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
         let mut full = store.begin_write().await.unwrap();
@@ -211,7 +218,7 @@ mod tests {
         let refused = sqlx::query(FILL).execute(&mut *full).await.unwrap_err();
         assert!(refused.to_string().contains("full"), "{refused}");
         drop(full);
-        // The page limit belonged to the failed connection, which has been replaced.
+        // The page limit applied to the failed connection only, which has been replaced.
         let mut next = store.begin_write().await.unwrap();
         sqlx::query(FILL).execute(&mut *next).await.unwrap();
         next.commit().await.unwrap();

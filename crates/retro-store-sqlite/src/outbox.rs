@@ -1,4 +1,4 @@
-//! Reads and writes the outbox, which contains the messages to be sent.
+//! Stores the outbox of messages to publish.
 
 use async_trait::async_trait;
 use retro_core::id::MessageId;
@@ -24,7 +24,7 @@ impl OutboxStore for SqliteStore {
     }
 
     async fn mark_sent(&self, ids: &[MessageId]) -> Result<()> {
-        // Fewer rows than ids are not an error: another relay may have marked them.
+        // Do not check the number of rows: another relay may have marked some of the messages.
         const MARK: &str = concat!(
             "UPDATE outbox SET sent_ms = ",
             now_ms!(),
@@ -39,7 +39,7 @@ impl OutboxStore for SqliteStore {
     }
 }
 
-/// Row of `outbox`: message id, tenant, workflow, notice and trace context.
+/// Row of `outbox`: id, tenant, workflow, notice and trace context.
 type Row = (String, String, String, String, Option<String>);
 
 fn message_from_row((id, tenant, workflow, notice, trace): &Row) -> Result<Message> {
@@ -53,11 +53,13 @@ fn message_from_row((id, tenant, workflow, notice, trace): &Row) -> Result<Messa
     })
 }
 
-/// Appends messages to the outbox. Skips a message whose id is already there, because it is the same message.
+/// Appends messages to the outbox. Skips messages whose ids are already stored, because equal ids mean equal
+/// messages.
 pub(crate) async fn enqueue_messages<'a>(
     connection: &mut SqliteConnection,
     messages: impl Iterator<Item = &'a Message>,
 ) -> Result<()> {
+    // WHERE true, because SQLite would otherwise parse ON CONFLICT as the condition of a join.
     const PUT: &str = concat!(
         "INSERT INTO outbox (id, tenant, workflow, kind, notice, trace, created_ms)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,

@@ -1,4 +1,4 @@
-//! Queries the pull requests behind runs, and their outcomes.
+//! Reads the links from runs to pull requests, and the outcomes of these pull requests.
 
 use async_trait::async_trait;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
@@ -21,7 +21,7 @@ impl OutcomeStore for SqliteStore {
         after: Option<&RunLinkKey>,
         limit: u32,
     ) -> Result<Vec<RunLink>> {
-        // The first comparison is the one that uses the index.
+        // `run_id >= …` is redundant, but only this comparison uses the index.
         const LINKS: &str = "
             SELECT link.workflow, link.run_id, link.repo, link.number, pull_requests.facts
             FROM run_links AS link LEFT JOIN pull_requests USING (tenant, repo, number)
@@ -66,15 +66,15 @@ pub(crate) async fn list_outcomes_of(
     rows.into_iter().map(outcome_from_row).collect()
 }
 
-/// Attaches the known outcomes of pull requests to the runs of a window.
+/// Attaches the known pull request outcomes to the runs of a window.
 pub(crate) async fn attach_window_outcomes(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
     window: &mut [WindowRun],
 ) -> Result<()> {
     const OF: &str = "
-        SELECT link.run_id, link.repo, link.number, one.facts FROM json_each(?3) AS asked
-        CROSS JOIN run_links AS link ON link.tenant = ?1 AND link.run_id = asked.value
+        SELECT link.run_id, link.repo, link.number, one.facts FROM json_each(?3) AS requested
+        CROSS JOIN run_links AS link ON link.tenant = ?1 AND link.run_id = requested.value
         JOIN pull_requests AS one ON one.tenant = link.tenant AND one.repo = link.repo AND one.number = link.number
         WHERE link.workflow = ?2 ORDER BY link.run_id, link.repo, link.number";
     let runs: Vec<&str> = window.iter().map(|one| one.run.as_str()).collect();

@@ -1,5 +1,4 @@
-//! Reads memories for agents: candidates of a step, and lookups by id. Also records which memories were presented to
-//! runs and read by them.
+//! Loads memories for agents, and records presentations and reads.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
@@ -24,8 +23,9 @@ impl RecallStore for SqliteStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
         const LOAD: &str = "
-            SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
-            LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
+            SELECT memories.id, memories.memory, coalesce(counts.presentations, 0) FROM memories
+            LEFT JOIN memory_presentation_counts AS counts
+                ON counts.tenant = memories.tenant AND counts.memory = memories.id
             WHERE memories.tenant = ?1 AND memories.workflow = ?2 AND memories.step = ?3
                 AND memories.status = 'active' AND memories.weight >= ?4
             ORDER BY memories.weight DESC, memories.id";
@@ -38,7 +38,7 @@ impl RecallStore for SqliteStore {
             .await
             .on_table("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_use.presentations", id).parse_unsigned(*count)?;
+            let presentations = at("memory_presentation_counts.presentations", id).parse_unsigned(*count)?;
             Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
         };
         rows.iter().map(candidate).collect()
@@ -51,8 +51,9 @@ impl RecallStore for SqliteStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
         const LOAD: &str = "
-            SELECT memories.id, memories.memory, coalesce(memory_use.presentations, 0) FROM memories
-            LEFT JOIN memory_use ON memory_use.tenant = memories.tenant AND memory_use.memory = memories.id
+            SELECT memories.id, memories.memory, coalesce(counts.presentations, 0) FROM memories
+            LEFT JOIN memory_presentation_counts AS counts
+                ON counts.tenant = memories.tenant AND counts.memory = memories.id
             WHERE memories.tenant = ?1 AND memories.workflow = ?2 AND memories.scope_kind = 'repository'
                 AND memories.status = 'active' AND memories.weight >= ?3
             ORDER BY memories.weight DESC, memories.id";
@@ -64,7 +65,7 @@ impl RecallStore for SqliteStore {
             .await
             .on_table("memories")?;
         let candidate = |(id, memory, count): &(String, String, i64)| {
-            let presentations = at("memory_use.presentations", id).parse_unsigned(*count)?;
+            let presentations = at("memory_presentation_counts.presentations", id).parse_unsigned(*count)?;
             Ok(RecallCandidate { memory: parse_memory(id, memory)?, presentations })
         };
         rows.iter().map(candidate).collect()
@@ -75,7 +76,7 @@ impl RecallStore for SqliteStore {
             return Ok(());
         }
         let mut transaction = self.begin_write().await?;
-        // Presenting a memory to one run again must not count twice.
+        // Presenting a memory to the same run again must not count twice.
         let first_time = record_presentations(&mut transaction, key, run, memories).await?;
         count_presentations(&mut transaction, key, &first_time).await?;
         commit(transaction, Label::PresentedCommit).await
@@ -117,7 +118,7 @@ impl RecallStore for SqliteStore {
 #[async_trait]
 impl MemoryRefStore for SqliteStore {
     async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
-        // A range of the primary key: ids are stored in lower case, so their text order is the order of their digits.
+        // Scans a range of the primary key: ids are stored in lower case, so they sort like their digits.
         const NAMED: &str =
             "SELECT id FROM memories WHERE tenant = ?1 AND id BETWEEN ?2 AND ?3 ORDER BY id LIMIT 2";
         let (first, last) = name.id_range();
@@ -132,8 +133,8 @@ impl MemoryRefStore for SqliteStore {
     }
 }
 
-/// Records that these memories were presented to the run. Returns those that had not been presented to it before. Skips
-/// ids that are neither memories of the workflow nor rules of a repository.
+/// Records presentations and returns the ids of the memories presented to the run for the first time. Skips
+/// ids that are neither memories of the workflow nor repository rules.
 async fn record_presentations(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -166,7 +167,7 @@ async fn count_presentations(
     memories: &[String],
 ) -> Result<()> {
     const COUNT: &str = "
-        INSERT INTO memory_use (tenant, memory, presentations)
+        INSERT INTO memory_presentation_counts (tenant, memory, presentations)
         SELECT ?1, value, 1 FROM json_each(?2) WHERE true
         ON CONFLICT (tenant, memory) DO UPDATE SET presentations = presentations + 1";
     let done = sqlx::query(COUNT)
@@ -174,6 +175,6 @@ async fn count_presentations(
         .bind(convert::to_json(&memories))
         .execute(connection)
         .await
-        .on_table("memory_use")?;
-    at("memory_use", key).check_rows_affected(done.rows_affected(), memories.len())
+        .on_table("memory_presentation_counts")?;
+    at("memory_presentation_counts", key).check_rows_affected(done.rows_affected(), memories.len())
 }

@@ -1,5 +1,5 @@
-//! Purges old rows. Each call is one transaction over the oldest rows of a stage. The rows to purge are selected first,
-//! by an index on their age, and later statements select them by key, so that rows arriving meanwhile are never purged.
+//! Purges old rows. Each call is one transaction over the oldest rows of a retention stage: it selects them
+//! by an index on their age, and deletes their details by key.
 
 use async_trait::async_trait;
 use retro_core::id::EventKey;
@@ -15,14 +15,13 @@ use crate::convert::{self, OnTable, at, to_i64};
 use crate::open::commit;
 use crate::{SqliteStore, now_ms};
 
-/// Maximum age in seconds: a thousand years. It keeps the age in milliseconds within 64 bits.
+/// Maximum age, in seconds: a thousand years. Keeps the age in milliseconds within 64 bits.
 const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
-/// Maximum number of retrospectives whose windows one call processes; a window usually contains a few dozen
-/// runs.
+/// Maximum number of windows processed per call; a window usually has a few dozen runs.
 const WINDOWS_PER_CALL: u32 = 100;
 
-/// SQL expression for the cutoff time in milliseconds: rows that are not newer are old enough. Parameter 1 is the age
-/// in seconds.
+/// SQL expression for the latest time, in Unix milliseconds, at which a row is old enough to purge. Parameter
+/// 1 is the age in seconds.
 macro_rules! cutoff {
     () => {
         concat!(now_ms!(), " - ?1 * 1000")
@@ -42,7 +41,7 @@ impl RetentionStore for SqliteStore {
             RetentionStage::Messages => purge_messages(&mut transaction, age_s, limit).await?,
             RetentionStage::Attempts => purge_attempts(&mut transaction, age_s, limit).await?,
         };
-        // Nothing was purged: dropping the transaction leaves the totals untouched.
+        // Nothing was purged. Rolling back leaves the totals and the time of the last purge unchanged.
         if purged == PurgeResult::default() {
             return Ok(purged);
         }
@@ -52,11 +51,12 @@ impl RetentionStore for SqliteStore {
     }
 
     async fn list_retention_totals(&self) -> Result<Vec<RetentionTotal>> {
-        const LOAD: &str = "SELECT stage, purged, last_ms FROM purges WHERE purged > 0 ORDER BY stage";
+        const LOAD: &str = "
+            SELECT stage, deleted_rows, last_deleted_ms FROM retention_totals WHERE deleted_rows > 0 ORDER BY stage";
         let rows: Vec<(String, i64, i64)> =
-            sqlx::query_as(LOAD).fetch_all(self.reader()).await.on_table("purges")?;
+            sqlx::query_as(LOAD).fetch_all(self.reader()).await.on_table("retention_totals")?;
         let row = |(stage, purged, last): (String, i64, i64)| {
-            let place = at("purges", &stage);
+            let place = at("retention_totals", &stage);
             let (stage, purged, last) =
                 (place.parse_enum(&stage)?, place.parse_unsigned(purged)?, place.parse_millis(last)?);
             Ok(RetentionTotal { stage, purged, last })
@@ -67,21 +67,28 @@ impl RetentionStore for SqliteStore {
 
 async fn record_purged(connection: &mut SqliteConnection, stage: RetentionStage, rows: u64) -> Result<()> {
     const ADD: &str = concat!(
-        "INSERT INTO purges (stage, purged, last_ms) VALUES (?1, ?2, ",
+        "INSERT INTO retention_totals (stage, deleted_rows, last_deleted_ms) VALUES (?1, ?2, ",
         now_ms!(),
-        ") ON CONFLICT (stage) DO UPDATE SET purged = purged + excluded.purged, last_ms = excluded.last_ms"
+        ") ON CONFLICT (stage) DO UPDATE
+             SET deleted_rows = deleted_rows + excluded.deleted_rows,
+                 last_deleted_ms = excluded.last_deleted_ms"
     );
-    sqlx::query(ADD).bind(stage.as_str()).bind(to_i64(rows)).execute(connection).await.on_table("purges")?;
+    sqlx::query(ADD)
+        .bind(stage.as_str())
+        .bind(to_i64(rows))
+        .execute(connection)
+        .await
+        .on_table("retention_totals")?;
     Ok(())
 }
 
-/// Returns the result of a call that purged this many rows. More rows may be left when the limit was reached.
+/// Builds the result of a call that purged `rows` rows; more rows may be due if the limit was reached.
 fn purged_rows(rows: u64, limit: u32) -> PurgeResult {
     PurgeResult { rows, has_more: rows >= u64::from(limit) }
 }
 
-/// Lists closed retrospectives of at least this age whose windows still have rows of a stage, at most
-/// [`WINDOWS_PER_CALL`].
+/// Lists at most [`WINDOWS_PER_CALL`] closed retrospectives that are old enough and whose windows still have
+/// rows of a stage.
 async fn list_windows(
     connection: &mut SqliteConnection,
     sql: &'static str,
@@ -95,8 +102,8 @@ async fn list_windows(
         .on_table("retrospectives")
 }
 
-/// Query for runs to purge: runs in the windows of parameter 1 that no open manual retrospective has sampled. An open
-/// manual retrospective always has a pending investigation. There are few of those, and an index finds them.
+/// SQL query for the runs to purge: runs in the windows of parameter 1 that no open manual retrospective has
+/// sampled. Open manual retrospectives are found by their pending investigations, which are few and indexed.
 macro_rules! of_windows {
     ($details:literal) => {
         concat!(
@@ -107,21 +114,22 @@ macro_rules! of_windows {
              CROSS JOIN ", $details, " AS details ON details.tenant = runs.tenant
                  AND details.workflow = runs.workflow AND details.number = runs.number
              WHERE (runs.tenant, runs.workflow, runs.ordinal) NOT IN (
-                 SELECT asked.tenant, asked.workflow, sampled.value FROM investigations AS one
-                 JOIN retrospectives AS asked ON asked.tenant = one.tenant AND asked.id = one.retrospective
-                     AND asked.state = 'investigating' AND asked.epoch < 0,
-                     json_each(asked.sample, '$.order') AS sampled
+                 SELECT requested.tenant, requested.workflow, sampled.value FROM investigations AS one
+                 JOIN retrospectives AS requested ON requested.tenant = one.tenant AND requested.id = one.retrospective
+                     AND requested.state = 'investigating' AND requested.epoch < 0,
+                     json_each(requested.sample, '$.order') AS sampled
                  WHERE one.result IS NULL)
              LIMIT ?2"
         )
     };
 }
 
-/// Statement that advances the purge stage of those windows of parameter 1 that have no rows left in the details table.
+/// SQL statement that advances the purge stage of the windows in parameter 1 that have no rows left in the
+/// details table.
 macro_rules! mark_windows {
     ($details:literal, $from:literal, $to:literal) => {
         concat!(
-            "UPDATE retrospectives SET purged = ", $to, " WHERE purged = ", $from, "
+            "UPDATE retrospectives SET deleted_details = ", $to, " WHERE deleted_details = ", $from, "
              AND (tenant, id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
              AND NOT EXISTS (
                  SELECT 1 FROM runs JOIN ", $details, " AS details USING (tenant, workflow, number)
@@ -131,14 +139,14 @@ macro_rules! mark_windows {
     };
 }
 
-/// Keys of runs. Each consists of tenant, workflow and arrival number.
+/// Keys of runs: tenant, workflow and arrival number.
 type RunKeys = Vec<(String, String, i64)>;
 
 async fn purge_bodies(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Result<PurgeResult> {
-    // Automatic ones only: a manual retrospective claims nothing, so its runs may still wait in a window.
+    // Only automatic retrospectives: a manual one claims no runs, so its runs may still wait in a window.
     const WINDOWS: &str = concat!(
         "SELECT tenant, id FROM retrospectives
-         WHERE state = 'closed' AND purged = 0 AND epoch > 0 AND state_ms <= ",
+         WHERE state = 'closed' AND deleted_details = 0 AND epoch > 0 AND state_ms <= ",
         cutoff!(),
         " ORDER BY state_ms LIMIT ?2"
     );
@@ -158,10 +166,11 @@ async fn purge_bodies(connection: &mut SqliteConnection, age_s: i64, limit: u32)
     let rows = picked.len() as u64;
     let left = u32::try_from(u64::from(limit).saturating_sub(rows)).unwrap_or(limit);
     let uncounted = purge_uncounted(connection, age_s, left).await?;
+    // Marked windows make room for further ones, so more may be due even below the limit.
     Ok(PurgeResult { rows: rows + uncounted, has_more: marked > 0 || rows + uncounted >= u64::from(limit) })
 }
 
-/// Purges facts and bodies of runs that were not counted, and keeps their identities. Returns the number of purged
+/// Purges the facts and bodies of uncounted runs, and keeps their identities. Returns the number of purged
 /// runs.
 async fn purge_uncounted(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Result<u64> {
     const PICK: &str = concat!(
@@ -182,7 +191,7 @@ async fn purge_uncounted(connection: &mut SqliteConnection, age_s: i64, limit: u
 async fn purge_runs(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Result<PurgeResult> {
     const WINDOWS: &str = concat!(
         "SELECT tenant, id FROM retrospectives
-         WHERE state = 'closed' AND purged = 1 AND epoch > 0 AND state_ms <= ",
+         WHERE state = 'closed' AND deleted_details = 1 AND epoch > 0 AND state_ms <= ",
         cutoff!(),
         " ORDER BY state_ms LIMIT ?2"
     );
@@ -287,13 +296,13 @@ async fn purge_messages(connection: &mut SqliteConnection, age_s: i64, limit: u3
 async fn purge_attempts(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Result<PurgeResult> {
     const DELETE: &str = concat!(
         "DELETE FROM attempts WHERE (consumer, stream, sequence) IN (
-            SELECT consumer, stream, sequence FROM attempts WHERE last_ms <= ",
+            SELECT consumer, stream, sequence FROM attempts WHERE last_attempt_ms <= ",
         cutoff!(),
         " LIMIT ?2)"
     );
     const DELETE_HISTORY: &str = concat!(
         "DELETE FROM attempt_history WHERE number IN (
-            SELECT number FROM attempt_history WHERE letter IS NULL AND coalesce(failed_ms, begun_ms) <= ",
+            SELECT number FROM attempt_history WHERE dead_letter IS NULL AND coalesce(failed_ms, started_ms) <= ",
         cutoff!(),
         " LIMIT ?2)"
     );
@@ -314,7 +323,7 @@ async fn delete_rows(
     Ok(done.rows_affected())
 }
 
-/// Replaces inbox rows by digests. The digests are inserted in sorted order, so that neighbouring rows share pages.
+/// Replaces inbox rows with digests, inserted in sorted order so that neighbouring rows share pages.
 async fn purge_events(connection: &mut SqliteConnection, age_s: i64, limit: u32) -> Result<PurgeResult> {
     const PICK: &str = concat!(
         "SELECT consumer, tenant, source, event_id, content_hash FROM inbox WHERE received_ms <= ",
@@ -322,7 +331,7 @@ async fn purge_events(connection: &mut SqliteConnection, age_s: i64, limit: u32)
         " ORDER BY received_ms LIMIT ?2"
     );
     const KEEP: &str = "
-        INSERT INTO seen_events (digest, content)
+        INSERT INTO seen_events (digest, content_digest)
         SELECT substr(?1, key * 24 + 1, 16), substr(?1, key * 24 + 17, 8) FROM json_each(?2) WHERE true
         ON CONFLICT (digest) DO NOTHING";
     const FORGET: &str = "
@@ -355,21 +364,20 @@ async fn purge_events(connection: &mut SqliteConnection, age_s: i64, limit: u32)
     Ok(purged_rows(rows.len() as u64, limit))
 }
 
-/// Returns those of the given events whose inbox row was purged, each as its index in `events` and the digest of its
-/// content.
+/// Returns the content digests of the events whose inbox rows were purged, each with its index in `events`.
 pub(crate) async fn purged_events(
     connection: &mut SqliteConnection,
     consumer: &str,
     events: &[&EventKey],
 ) -> Result<Vec<(i64, ContentDigest)>> {
     const SEEN: &str = "
-        SELECT asked.key, seen_events.content FROM json_each(?2) AS asked
-        CROSS JOIN seen_events ON seen_events.digest = substr(?1, asked.key * 16 + 1, 16)";
+        SELECT requested.key, seen_events.content_digest FROM json_each(?2) AS requested
+        CROSS JOIN seen_events ON seen_events.digest = substr(?1, requested.key * 16 + 1, 16)";
     let digest = |event: &&EventKey| EventDigest::of_event(consumer, event).0.into_bytes();
-    let asked: Vec<u8> = events.iter().flat_map(digest).collect();
+    let requested: Vec<u8> = events.iter().flat_map(digest).collect();
     let places: Value = (0..events.len()).collect();
     let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(SEEN)
-        .bind(asked)
+        .bind(requested)
         .bind(places.to_string())
         .fetch_all(connection)
         .await
@@ -378,7 +386,7 @@ pub(crate) async fn purged_events(
         let content: [u8; 8] = bytes
             .as_slice()
             .try_into()
-            .map_err(|error| at("seen_events.content", place).damaged_error(error))?;
+            .map_err(|error| at("seen_events.content_digest", place).damaged_error(error))?;
         Ok((place, ContentDigest(content)))
     };
     rows.into_iter().map(content).collect()

@@ -1,4 +1,4 @@
-//! Records review events and stores the decisions about them.
+//! Records review events and stores the decisions on their remarks.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -42,7 +42,7 @@ impl ReviewerStore for SqliteStore {
                 None => record_event(&mut transaction, one, wait_s).await?,
             });
         }
-        commit(transaction, Label::HearCommit).await?;
+        commit(transaction, Label::RecordEventsCommit).await?;
         Ok(results)
     }
 
@@ -67,8 +67,8 @@ impl ReviewerStore for SqliteStore {
             SELECT first_id FROM review_threads WHERE tenant = ?1 AND repo = ?2 AND number = ?3 AND resolved
             ORDER BY length(first_id), first_id";
         const OTHERS: &str = "
-            SELECT remark, request FROM remarks
-            WHERE tenant = ?1 AND repo = ?2 AND request IS NOT NULL AND number <> ?3 AND NOT deleted
+            SELECT remark, rule_title FROM remarks
+            WHERE tenant = ?1 AND repo = ?2 AND rule_title IS NOT NULL AND number <> ?3 AND NOT deleted
             ORDER BY changed_at DESC, number, kind, remark_id LIMIT ?4";
         let (tenant, repo) = (key.tenant.as_str(), key.pull_request.repo.as_str());
         let number = to_i64(key.pull_request.number);
@@ -112,6 +112,7 @@ impl ReviewerStore for SqliteStore {
         revision: u64,
         settled: Option<&NewReviewBatch>,
     ) -> Result<CommitResult> {
+        // Matches only the decided revision: a newer event must leave the pull request due.
         const SETTLE: &str = "
             UPDATE reviews SET due_ms = NULL, rounds = rounds + ?5
             WHERE tenant = ?1 AND repo = ?2 AND number = ?3 AND revision = ?4 AND due_ms IS NOT NULL";
@@ -138,7 +139,7 @@ impl ReviewerStore for SqliteStore {
     }
 }
 
-/// Records one review event that was not in the inbox before this batch.
+/// Records a review event that was not in the inbox when the batch began.
 async fn record_event(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -162,7 +163,7 @@ async fn record_event(
         .await
         .on_table("inbox")?;
     if inserted.rows_affected() == 0 {
-        // The same event occurs earlier in this batch.
+        // The same event occurs twice in this batch.
         let hash: String = sqlx::query_scalar(KEPT)
             .bind(CONSUMER)
             .bind(event.tenant.as_str())
@@ -193,8 +194,9 @@ async fn record_event(
     })
 }
 
-/// Ensures that the pull request has a row, and stores its author. If the pull request already has remarks, its review
-/// also becomes due after `wait_s` seconds. Returns true when the author was unknown before and the event names one.
+/// Inserts the row of the pull request if it is missing, and stores the author named by the event unless one
+/// is already stored. If the pull request has remarks, its decision then becomes due in `wait_s` seconds.
+/// Returns `true` if the author was stored.
 async fn record_author(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -231,7 +233,8 @@ async fn record_author(
     Ok(updated.rows_affected() > 0)
 }
 
-/// Stores a remark, unless a newer version of it is already stored.
+/// Stores a remark unless a newer state of it is stored or the pull request has [`REMARKS_MAX`] other
+/// remarks.
 async fn store_remark(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -239,6 +242,7 @@ async fn store_remark(
     thumbs_up: u64,
     changed_at: Timestamp,
 ) -> Result<ReviewEventResult> {
+    // Equal times are ordered by content, so the stored remark does not depend on the order of arrival.
     const SAY: &str = concat!(
         "INSERT INTO remarks (tenant, repo, number, kind, remark_id, changed_at, remark, deleted, thumbs_up, stored_ms)
          SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?9, ?10, ",
@@ -286,8 +290,8 @@ async fn store_remark(
     Ok(if known > 0 { ReviewEventResult::Unchanged } else { ReviewEventResult::LimitReached })
 }
 
-/// Stores whether a thread is resolved. Ignores the event when a newer state is already stored, or when the pull
-/// request already has [`REMARKS_MAX`] other threads.
+/// Stores the state of a thread unless a newer state is stored or the pull request has [`REMARKS_MAX`] other
+/// threads.
 async fn store_thread(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -295,6 +299,7 @@ async fn store_thread(
     resolved: bool,
     at: Timestamp,
 ) -> Result<ReviewEventResult> {
+    // At equal times `resolved` wins, so the stored state does not depend on the order of arrival.
     const STAND: &str = "
         INSERT INTO review_threads (tenant, repo, number, first_id, resolved, changed_at)
         SELECT ?1, ?2, ?3, ?4, ?5, ?6
@@ -317,8 +322,8 @@ async fn store_thread(
     Ok(if done.rows_affected() > 0 { ReviewEventResult::Recorded } else { ReviewEventResult::Unchanged })
 }
 
-/// Increments the revision of a pull request's reviews, and makes their decision due `wait_s` seconds from now, unless
-/// it is due already.
+/// Increments the revision of a pull request, and makes its decision due in `wait_s` seconds unless it is
+/// already due.
 async fn schedule_review(
     connection: &mut SqliteConnection,
     review_event: &ReviewEvent,
@@ -369,15 +374,15 @@ async fn store_batch(
     at("rule_batches", settled.id).check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Marks the remarks from which a rule was requested, each with the title of the rule, and clears the mark of all other
-/// remarks.
+/// Stores the requested rule's title with each remark that requests one, and clears it on all other remarks
+/// of the pull request.
 async fn set_requests(
     connection: &mut SqliteConnection,
     key: &PullRequestKey,
     requests: &[(RemarkKey, String)],
 ) -> Result<()> {
     const SET: &str = "
-        UPDATE remarks SET request = (SELECT value ->> 2 FROM json_each(?4)
+        UPDATE remarks SET rule_title = (SELECT value ->> 2 FROM json_each(?4)
             WHERE value ->> 0 = remarks.kind AND value ->> 1 = remarks.remark_id)
         WHERE tenant = ?1 AND repo = ?2 AND number = ?3";
     let rows: Value = requests

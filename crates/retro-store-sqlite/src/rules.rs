@@ -1,4 +1,4 @@
-//! Stores and applies batches of rule mutations, and promotes rules at a person's request.
+//! Stores and applies batches of rule mutations, and stores promotions of rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::memory::{
 };
 use crate::{SqliteStore, now_ms, outbox};
 
-/// Finds a rule batch of the tenant by its id.
+/// Finds a batch of rule mutations. Returns `None` if the tenant has no such batch.
 pub(crate) async fn find_batch(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -38,7 +38,7 @@ pub(crate) async fn find_batch(
     row.map(|row| row.to_rule_batch(tenant, id)).transpose()
 }
 
-/// Loads the facts that the writer needs to apply a batch.
+/// Loads the facts for applying a batch of rule mutations.
 pub(crate) async fn load_batch_facts(
     connection: &mut SqliteConnection,
     id: ReviewBatchId,
@@ -59,7 +59,7 @@ pub(crate) async fn load_batch_facts(
     Ok(RuleBatchFacts { id, review, mutations, rules })
 }
 
-/// Stores the effects of applying a rule batch.
+/// Stores the effects of applying a batch of rule mutations.
 pub(crate) async fn store_applied_batch(
     connection: &mut SqliteConnection,
     key: &WorkflowKey,
@@ -69,7 +69,7 @@ pub(crate) async fn store_applied_batch(
     const CLOSE: &str = "
         UPDATE rule_batches SET state = 'closed' WHERE tenant = ?1 AND id = ?2 AND state = 'settling'";
     const REPORT: &str = concat!(
-        "INSERT INTO review_reports (tenant, review, workflow, report, written_ms) VALUES (?1, ?2, ?3, ?4, ",
+        "INSERT INTO review_reports (tenant, batch, workflow, report, written_ms) VALUES (?1, ?2, ?3, ?4, ",
         now_ms!(),
         ")"
     );
@@ -99,7 +99,7 @@ pub(crate) async fn store_applied_batch(
     outbox::enqueue_messages(connection, closed.messages.iter()).await
 }
 
-/// Stores the batches of rule mutations that follow from a retrospective's verdicts. The writer applies them later.
+/// Stores the batches of rule mutations caused by a retrospective's verdicts, for the writer to apply later.
 pub(crate) async fn insert_batches(connection: &mut SqliteConnection, all: &[RuleUseBatch]) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO rule_batches (tenant, id, workflow, repo, as_of, policy, mutations, state, settled_ms)
@@ -107,7 +107,7 @@ pub(crate) async fn insert_batches(connection: &mut SqliteConnection, all: &[Rul
         now_ms!(),
         ")"
     );
-    // One batch for each repository that the sampled runs worked on.
+    // One batch per repository that the sampled runs worked on.
     for used in all {
         let done = sqlx::query(STORE)
             .bind(used.rule_scope.tenant.as_str())
@@ -125,11 +125,10 @@ pub(crate) async fn insert_batches(connection: &mut SqliteConnection, all: &[Rul
     Ok(())
 }
 
-/// Records the rule evaluations of a batch before the batch is decided, because the decision counts them. Several
-/// evaluations of one rule in one run count once.
+/// Records the rule evaluations of a batch. Several evaluations of a rule in one run count once.
 pub(crate) async fn record_evaluations(connection: &mut SqliteConnection, batch: &RuleBatch) -> Result<()> {
     const LOOK: &str = "
-        INSERT INTO rule_looks (tenant, memory, workflow, run_id, verdict, as_of)
+        INSERT INTO rule_evaluations (tenant, memory, workflow, run_id, verdict, as_of)
         SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?3 FROM json_each(?2) WHERE true
         ON CONFLICT (tenant, memory, workflow, run_id) DO NOTHING";
     let evaluations = batch.rule_evaluations();
@@ -146,7 +145,7 @@ pub(crate) async fn record_evaluations(connection: &mut SqliteConnection, batch:
         .bind(format_policy_time(batch.as_of))
         .execute(connection)
         .await
-        .on_table("rule_looks")?;
+        .on_table("rule_evaluations")?;
     Ok(())
 }
 
@@ -156,24 +155,26 @@ async fn load_rule_uses(
     memories: &[Memory],
 ) -> Result<BTreeMap<MemoryId, RuleUse>> {
     const USES: &str = "
-        SELECT look.memory, count(*), count(*) FILTER (WHERE look.verdict = 'ignored' AND look.as_of > asked.value ->> 1)
-        FROM json_each(?2) AS asked
-        CROSS JOIN rule_looks AS look ON look.tenant = ?1 AND look.memory = asked.value ->> 0
-        GROUP BY look.memory";
+        SELECT evaluation.memory, count(*),
+            count(*) FILTER (WHERE evaluation.verdict = 'ignored' AND evaluation.as_of > requested.value ->> 1)
+        FROM json_each(?2) AS requested
+        CROSS JOIN rule_evaluations AS evaluation
+            ON evaluation.tenant = ?1 AND evaluation.memory = requested.value ->> 0
+        GROUP BY evaluation.memory";
     let named: BTreeSet<MemoryId> = batch.named_memories().into_iter().collect();
-    let asked = memories.iter().filter(|memory| named.contains(&memory.id));
-    let asked: Value =
-        asked.map(|memory| json!([memory.id, format_policy_time(memory.changed_at)])).collect();
+    let requested = memories.iter().filter(|memory| named.contains(&memory.id));
+    let requested: Value =
+        requested.map(|memory| json!([memory.id, format_policy_time(memory.changed_at)])).collect();
     let rows: Vec<(String, i64, i64)> = sqlx::query_as(USES)
         .bind(batch.rule_scope.tenant.as_str())
-        .bind(asked.to_string())
+        .bind(requested.to_string())
         .fetch_all(connection)
         .await
-        .on_table("rule_looks")?;
+        .on_table("rule_evaluations")?;
     rows.iter().map(|row| rule_use_from_row(&row.0, row.1, row.2)).collect()
 }
 
-/// Loads the facts for the decision about promoting a rule.
+/// Loads the facts for promoting a rule.
 pub(crate) async fn load_promote_facts(
     connection: &mut SqliteConnection,
     keeper: WorkflowKey,
@@ -195,7 +196,8 @@ pub(crate) async fn store_promotion(
 }
 
 impl SqliteStore {
-    /// Lists the rule batches that have been pending for at least `older_than_s` seconds, the oldest first.
+    /// Lists the batches of rule mutations that have been pending for at least `older_than_s` seconds, oldest
+    /// first.
     pub(crate) async fn list_waiting_batches(
         &self,
         older_than_s: u64,
@@ -206,7 +208,7 @@ impl SqliteStore {
             now_ms!(),
             " - ?1 * 1000 ORDER BY settled_ms, tenant, id LIMIT ?2"
         );
-        /// Maximum age in seconds: a thousand years. It keeps the age in milliseconds within 64 bits.
+        /// Maximum age, in seconds: a thousand years. Keeps the age in milliseconds within 64 bits.
         const AGE_MAX_S: u64 = 1_000 * 366 * 24 * 3600;
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(to_i64(older_than_s.min(AGE_MAX_S)))

@@ -1,4 +1,4 @@
-//! Stores and loads runs. A narrow table holds their identities, and separate tables hold their facts and bodies.
+//! Stores and loads runs: identities in a narrow table, facts and bodies in tables of their own.
 
 use retro_core::id::Ordinal;
 use retro_core::report::WindowRun;
@@ -16,8 +16,8 @@ use crate::convert::{self, OnTable, at, to_i64};
 use crate::now_ms;
 use crate::tracked_runs::rewind_tracking;
 
-/// Stores runs with their facts and bodies. The facts and bodies of runs that are already stored are replaced. No run
-/// may occur twice in `writes`.
+/// Stores runs with their facts and bodies, replacing those of known runs. No run may occur twice in
+/// `writes`.
 pub(crate) async fn store_runs(
     connection: &mut SqliteConnection,
     writes: &[RunWrite<'_>],
@@ -34,7 +34,7 @@ pub(crate) async fn store_runs(
 
 async fn store_identities(connection: &mut SqliteConnection, writes: &[RunWrite<'_>]) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, position, received_ms)
+        "INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, intake_sequence, received_ms)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, ",
         now_ms!(),
         " FROM json_each(?1) WHERE true
@@ -75,7 +75,7 @@ async fn store_facts(connection: &mut SqliteConnection, writes: &[RunWrite<'_>])
     at("run_facts", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
-/// Stores the bodies of runs. All bodies are passed as one concatenated parameter, and each row takes its slice of it.
+/// Stores the bodies of runs, passed as one concatenated parameter from which each row takes its slice.
 async fn store_bodies(
     connection: &mut SqliteConnection,
     writes: &[RunWrite<'_>],
@@ -111,7 +111,8 @@ async fn store_bodies(
     at("run_bodies", "a batch").check_rows_affected(done.rows_affected(), expected)
 }
 
-/// Loads the facts and the body of the run with this ordinal in the workflow. Fails when the run has no facts.
+/// Loads the facts and body of the run with the given ordinal in the retrospective's workflow. Fails if the
+/// facts are missing.
 pub(crate) async fn load_run_at(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
@@ -135,7 +136,7 @@ pub(crate) async fn load_run_at(
     Ok((place.parse_json(&facts)?, stored_body(&body, stored.as_deref())))
 }
 
-/// Lists the ordinals of the runs in a retrospective's window, in ascending order. Fails when one is missing.
+/// Lists the ordinals of a retrospective's window in ascending order. Fails if an ordinal is missing.
 pub(crate) async fn list_window_ordinals(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
@@ -155,8 +156,8 @@ pub(crate) async fn list_window_ordinals(
     found.into_iter().map(|ordinal| at("runs.ordinal", &retrospective.key).parse_unsigned(ordinal)).collect()
 }
 
-/// Lists the runs of a retrospective, sorted by ordinal: those of its window or, for a manual one, those that were
-/// named. Fails when one is missing.
+/// Lists the runs of a retrospective's window or, for a manual retrospective, the named runs, sorted by
+/// ordinal. Fails if a run is missing.
 pub(crate) async fn list_window_runs(
     connection: &mut SqliteConnection,
     retrospective: &Retrospective,
@@ -172,9 +173,9 @@ pub(crate) async fn list_window_runs(
         JOIN run_facts USING (tenant, workflow, number)
         WHERE runs.tenant = ?1 AND runs.workflow = ?2 AND runs.ordinal IN (SELECT value FROM json_each(?3))
         ORDER BY runs.ordinal";
-    let Retrospective { key, first, last, asked, .. } = retrospective;
+    let Retrospective { key, first, last, manual_request, .. } = retrospective;
     let of = |sql: &'static str| sqlx::query_as(sql).bind(key.tenant.as_str()).bind(key.workflow.as_str());
-    let query = match asked {
+    let query = match manual_request {
         None => of(WINDOW).bind(to_i64(*first)).bind(to_i64(*last)),
         Some(_) => of(NAMED).bind(convert::to_json(&sample.order)),
     };

@@ -1,4 +1,4 @@
-//! Tracks pull requests. Other databases lock the tenant for this; SQLite needs no lock, because it has a single
+//! Tracks pull requests. The tenant lock of other databases is unnecessary, because SQLite has a single
 //! writer.
 
 use async_trait::async_trait;
@@ -43,6 +43,7 @@ impl TrackerStore for SqliteStore {
         new |= store_trailers(&mut transaction, tenant, &pull_request_event.trailers).await?;
         touched
             .extend(pull_requests_of_commits(&mut transaction, tenant, &pull_request_event.trailers).await?);
+        // Without new facts nothing can fall due, and scheduling would restart a partly processed credit.
         if new {
             let because =
                 format!("event {} of {}", pull_request_event.event.id, pull_request_event.event.source);
@@ -55,10 +56,13 @@ impl TrackerStore for SqliteStore {
     async fn list_untracked_workflows(&self, limit: u32) -> Result<Vec<WorkflowKey>> {
         const UNFOLLOWED: &str = "
             SELECT one.tenant, one.workflow FROM tracked_tenants JOIN workflows AS one USING (tenant)
-            LEFT JOIN following AS reached ON reached.tenant = one.tenant AND reached.workflow = one.workflow
+            LEFT JOIN tracking_cursor AS reached ON reached.tenant = one.tenant AND reached.workflow = one.workflow
             WHERE one.recorded > coalesce(reached.number, 0) ORDER BY one.tenant, one.workflow LIMIT ?1";
-        let rows: Vec<(String, String)> =
-            sqlx::query_as(UNFOLLOWED).bind(limit).fetch_all(self.reader()).await.on_table("following")?;
+        let rows: Vec<(String, String)> = sqlx::query_as(UNFOLLOWED)
+            .bind(limit)
+            .fetch_all(self.reader())
+            .await
+            .on_table("tracking_cursor")?;
         rows.iter().map(|(tenant, workflow)| parse_workflow_key(tenant, workflow)).collect()
     }
 
@@ -69,31 +73,34 @@ impl TrackerStore for SqliteStore {
         let page_full = runs.len() == limit as usize;
         let last = runs.last().map_or(reached, |(number, _, _)| *number);
         tracked_runs::store_runs(&mut transaction, key, &runs).await?;
-        // Runs whose details were purged are not in the list; still move past everything recorded.
+        // The list lacks runs whose facts were purged. Advance past everything recorded, or tracking would
+        // never get past them.
         tracked_runs::store_position(
             &mut transaction,
             key,
             if page_full { last } else { recorded.max(last) },
         )
         .await?;
+        // Only after the runs are stored: the view `run_links` finds their pull requests through the stored
+        // references.
         let touched = tracked_runs::ended_pull_requests(&mut transaction, key, &runs).await?;
         if let Some((_, run, _)) = runs.last() {
             let because = format!("runs up to {run} of {key}");
             schedule_credits(&mut transaction, &key.tenant, Some(&key.workflow), &touched, &because).await?;
         }
-        commit(transaction, Label::FollowCommit).await?;
+        commit(transaction, Label::TrackRunsCommit).await?;
         Ok(runs.len())
     }
 }
 
-/// Finds the stored content of a tracked event. Returns `None` when the event has not been handled.
+/// Finds the stored content of an event. Returns `None` if the tracker has not handled the event.
 async fn find_seen_content(
     connection: &mut SqliteConnection,
     event: &EventKey,
 ) -> Result<Option<SeenContent>> {
     const WHOLE: &str = "
         SELECT content_hash FROM inbox WHERE consumer = ?1 AND tenant = ?2 AND source = ?3 AND event_id = ?4";
-    const PURGED: &str = "SELECT content FROM seen_events WHERE digest = ?1";
+    const PURGED: &str = "SELECT content_digest FROM seen_events WHERE digest = ?1";
     let full_hash: Option<String> = sqlx::query_scalar(WHOLE)
         .bind(TRACKER_CONSUMER)
         .bind(event.tenant.as_str())
@@ -109,7 +116,7 @@ async fn find_seen_content(
     let purged: Option<Vec<u8>> =
         sqlx::query_scalar(PURGED).bind(digest).fetch_optional(connection).await.on_table("seen_events")?;
     let content = |bytes: Vec<u8>| {
-        let place = at("seen_events.content", &event.id);
+        let place = at("seen_events.content_digest", &event.id);
         let content: [u8; 8] = bytes.as_slice().try_into().map_err(|error| place.damaged_error(error))?;
         Ok(SeenContent::Purged(ContentDigest(content)))
     };
@@ -141,8 +148,8 @@ async fn track_tenant(connection: &mut SqliteConnection, tenant: &Tenant) -> Res
     Ok(())
 }
 
-/// Merges new facts into the stored facts of a pull request. Returns true when this changes whether or how the pull
-/// request ended.
+/// Merges new facts into the stored facts of a pull request. Returns `true` if the end of the pull request
+/// changed.
 async fn merge_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -167,7 +174,7 @@ async fn merge_facts(
     Ok(known.credited_ends() != before)
 }
 
-/// Finds the facts of a pull request. Returns `None` when no event about it has arrived.
+/// Finds the facts of a pull request. Returns `None` if no event about it has arrived.
 pub(crate) async fn find_pull_request_facts(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -184,7 +191,7 @@ pub(crate) async fn find_pull_request_facts(
     stored.map(|stored| parse_pull_request_facts(pull_request, &stored)).transpose()
 }
 
-/// Stores the commits of a pull request. Returns true when at least one commit is new.
+/// Stores the commits of a pull request. Returns `true` if at least one commit is new.
 async fn store_commits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -205,14 +212,14 @@ async fn store_commits(
     Ok(done.rows_affected() > 0)
 }
 
-/// Stores commit trailers that name runs. Returns true when at least one trailer is new.
+/// Stores commit trailers that name runs. Returns `true` if at least one trailer is new.
 async fn store_trailers(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
     trailers: &[Trailer],
 ) -> Result<bool> {
     const STORE: &str = "
-        INSERT INTO commit_trailers (tenant, commit_id, named, workflow, run_id)
+        INSERT INTO commit_trailers (tenant, commit_id, trailer, workflow, run_id)
         SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2) WHERE true
         ON CONFLICT DO NOTHING";
     let rows = |trailer: &Trailer| {
@@ -225,7 +232,7 @@ async fn store_trailers(
     Ok(stored.on_table("commit_trailers")?.rows_affected() > 0)
 }
 
-/// Returns the pull requests that contain the commits of these trailers.
+/// Returns the pull requests that contain the commits of the trailers.
 async fn pull_requests_of_commits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -244,9 +251,9 @@ async fn pull_requests_of_commits(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Schedules credit for every memory that was applied in a run linked to one of these pull requests, if that pull
-/// request has ended. Considers one workflow, or all when `workflow` is `None`. A partly processed credit starts over,
-/// because the pull request may have ended differently.
+/// Schedules credit for the memories applied in runs of those pull requests that have ended, in one workflow
+/// or, if `workflow` is `None`, in all. A partly processed credit starts over, because the pull request may
+/// now have ended differently.
 async fn schedule_credits(
     connection: &mut SqliteConnection,
     tenant: &Tenant,
@@ -255,17 +262,17 @@ async fn schedule_credits(
     because: &str,
 ) -> Result<()> {
     const DUE: &str = concat!(
-        "INSERT INTO credits_due (tenant, workflow, repo, number, due_ms)
+        "INSERT INTO due_credits (tenant, workflow, repo, number, due_ms)
          SELECT DISTINCT link.tenant, link.workflow, link.repo, link.number, ",
         now_ms!(),
         " FROM pull_requests AS one
          JOIN run_links AS link ON link.tenant = one.tenant AND link.repo = one.repo AND link.number = one.number
-         JOIN memory_uses AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
+         JOIN run_memory_applications AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
              AND used.run_id = link.run_id
          WHERE one.tenant = ?1 AND one.repo = ?2 AND one.number = ?3 AND one.ended
              AND (?4 IS NULL OR link.workflow = ?4)
          ON CONFLICT (tenant, workflow, repo, number) DO UPDATE SET after_run = '', after_memory = ''
-             WHERE credits_due.after_run <> '' RETURNING workflow"
+             WHERE due_credits.after_run <> '' RETURNING workflow"
     );
     for pull_request in pull_requests {
         let workflows: Vec<String> = sqlx::query_scalar(DUE)
@@ -275,7 +282,7 @@ async fn schedule_credits(
             .bind(workflow.map(Workflow::as_str))
             .fetch_all(&mut *connection)
             .await
-            .on_table("credits_due")?;
+            .on_table("due_credits")?;
         let messages = workflows.iter().map(|one| message(tenant, one, pull_request.clone(), because));
         let messages = messages.collect::<Result<Vec<_>>>()?;
         outbox::enqueue_messages(connection, messages.iter()).await?;

@@ -1,5 +1,5 @@
-//! Implements the writer's port, the only port that changes memories. Other databases lock the workflow for this;
-//! SQLite needs no lock, because it has a single writer.
+//! Implements the writer's port, the only port that changes memories. The workflow lock of other databases is
+//! unnecessary, because SQLite has a single writer.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -69,7 +69,7 @@ impl WriterStore for SqliteStore {
             return Ok(CommitResult::AlreadyDone);
         }
         let rule_scope = batch.rule_scope.clone();
-        // Recorded before the facts are loaded, because the facts count these evaluations.
+        // Record the evaluations before loading the facts, because the facts count them.
         rules::record_evaluations(&mut transaction, &batch).await?;
         let closed = decide(rules::load_batch_facts(&mut transaction, id, batch).await?)?;
         rules::store_applied_batch(&mut transaction, &rule_scope, id, &closed).await?;
@@ -97,7 +97,7 @@ impl WriterStore for SqliteStore {
             return Ok(Ok(CommitResult::NotFound));
         };
         let cause = ChangeCause::Operator { request: request.to_owned() };
-        // A repeated request: this promotion has been stored before.
+        // A repeated request finds its promotion already stored.
         if has_happened(&mut transaction, tenant, change_id(&rule_scope, id, &cause, "accepted")).await? {
             return Ok(Ok(CommitResult::AlreadyDone));
         }
@@ -151,7 +151,7 @@ impl WriterStore for SqliteStore {
         };
         let deletion = match decide(&key, &memory) {
             Ok(deletion) => deletion,
-            // A repeated request finds its memory deleted already, which is not an error.
+            // A repeated request finds its memory already deleted, which is not an error.
             Err(error) if has_happened(&mut transaction, tenant, error.change).await? => {
                 return Ok(Ok(CommitResult::AlreadyDone));
             }
@@ -188,7 +188,7 @@ impl WriterStore for SqliteStore {
         }
         manual::set_decision(&mut transaction, tenant, id, &decided.decision).await?;
         outbox::enqueue_messages(&mut transaction, decided.messages.iter()).await?;
-        commit(transaction, Label::DecideCommit).await?;
+        commit(transaction, Label::ProposalCommit).await?;
         Ok(Some(Ok(decided)))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use retro_store::conformance::Database;
 use retro_store_sqlite::SqliteStore;
 
-/// Opens two stores that share nothing but the file, as two processes would.
+/// Opens two stores that share only the file, as two processes would.
 async fn open() -> (Database, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder for the file");
     let path = folder.path().join("retro.db");

@@ -1,4 +1,4 @@
-//! Damaged rows are reported by name and do not block the others.
+//! Tests that damaged rows are reported with their location and do not block other rows.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
 
-/// A file with the rows of a live system, and a raw connection to damage them.
+/// Database with sample rows, and a raw connection that damages them.
 struct SampledDatabase {
     _folder: TempDir,
     path: PathBuf,
@@ -26,7 +26,7 @@ async fn open_sampled() -> SampledDatabase {
     let path = folder.path().join("retro.db");
     migrate(&path).await.expect("a fresh file");
     let mut raw = SqliteConnectOptions::new().filename(&path).connect().await.expect("the file");
-    let rows = include_str!("../../../migrations/samples/0001_one_road.sql");
+    let rows = include_str!("../../../migrations/samples/0001_baseline.sql");
     sqlx::raw_sql(rows).execute(&mut raw).await.expect("the samples");
     let store = SqliteStore::open(&path).await.expect("a migrated file");
     SampledDatabase { _folder: folder, path, raw, store }
@@ -64,16 +64,17 @@ async fn a_damaged_row_is_reported_with_table_column_and_key() {
 #[tokio::test]
 async fn a_damaged_investigation_does_not_block_the_next_ones() {
     let mut world = open_sampled().await;
-    // Another workflow with an investigation that is due later.
+    // Only one investigation of the samples is due, and one of another workflow that is due later.
     world
         .damage_rows(
-            "INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
+            "UPDATE retrospectives SET state = 'cancelled' WHERE tenant = 'default' AND state = 'investigating';
+             INSERT INTO retrospectives (tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy,
                  state, sample, opened_ms, state_ms)
              SELECT tenant, '00000000-0000-8000-8000-000000000001', 'second', epoch, first_ordinal,
                  last_ordinal, as_of, policy, 'due', NULL, opened_ms, state_ms
              FROM retrospectives WHERE state = 'investigating';
-             INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, received_ms)
-             SELECT tenant, 'second', run_id, number, ordinal, attempt, received_ms FROM runs;
+             INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, received_ms, intake_sequence)
+             SELECT tenant, 'second', run_id, number, ordinal, attempt, received_ms, intake_sequence FROM runs;
              INSERT INTO run_facts (tenant, workflow, number, facts, body)
              SELECT tenant, 'second', number, facts, body FROM run_facts",
         )
@@ -110,13 +111,13 @@ async fn an_unreadable_body_is_reported_as_gone_with_the_reason() {
         ("UPDATE run_bodies SET trajectory = X'0011223344'", "is not a compressed body"),
         ("UPDATE run_bodies SET trajectory = substr(trajectory, 1, 20)", "cannot be decompressed"),
         ("DELETE FROM run_bodies", "its row in run_bodies is missing"),
-        ("UPDATE run_facts SET body = '{\"in\":\"dropped\"}'", "dropped on purpose"),
+        ("UPDATE run_facts SET body = '{\"location\":\"dropped\"}'", "dropped on purpose"),
         ("UPDATE run_facts SET body = 'nonsense'", "run_facts.body cannot be read"),
     ] {
         let mut world = open_sampled().await;
         world.damage_rows(sql).await;
         let claim = world.store.claim_investigation("tests", 60).await.unwrap().expect("one is due");
-        assert!(matches!(&claim.body, StoredBody::Gone(told) if told.contains(reason)), "{:?}", claim.body);
+        assert!(matches!(&claim.body, StoredBody::Gone(text) if text.contains(reason)), "{:?}", claim.body);
     }
 }
 
@@ -138,16 +139,17 @@ async fn a_worker_on_a_cancelled_retrospective_is_fenced() {
 async fn readers_do_not_wait_for_a_writer_and_see_what_is_committed() {
     let mut world = open_sampled().await;
     let before = world.store.load_health().await.unwrap();
+    assert!(before.events_seen > 0);
     let mut writing = world.raw.begin_with("BEGIN IMMEDIATE").await.unwrap();
-    sqlx::query("DELETE FROM inbox").execute(&mut *writing).await.unwrap();
+    sqlx::query("UPDATE workflows SET events = 0").execute(&mut *writing).await.unwrap();
     assert_eq!(world.store.load_health().await.unwrap(), before);
     writing.commit().await.unwrap();
     assert_eq!(world.store.load_health().await.unwrap().events_seen, 0);
-    // A migration of a newer program is accepted.
+    // A migration of a newer program must not lock out this one.
     world.damage_rows("INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time FROM _sqlx_migrations WHERE version = 1").await;
     assert_eq!(migrate(&world.path).await.unwrap(), Vec::<String>::new());
     SqliteStore::open(&world.path).await.unwrap();
-    // An applied migration that was edited is an error.
+    // An edited migration that was already applied is an error.
     world.damage_rows("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1").await;
     assert!(matches!(migrate(&world.path).await, Err(StoreError::Damaged { .. })));
 }

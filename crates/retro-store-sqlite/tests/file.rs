@@ -1,4 +1,4 @@
-//! The database file: creating, migrating, opening and sharing it.
+//! Tests creating, migrating, opening and sharing the database file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn new_file() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Lists the migrations of this program, in order.
+/// Lists this program's migrations in order.
 fn known_migrations() -> Vec<String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../migrations/sqlite");
     let files =
@@ -32,7 +32,7 @@ async fn a_missing_or_unmigrated_file_is_refused_with_a_hint() {
     assert!(!path.exists(), "opening creates nothing");
     std::fs::write(&path, "").unwrap();
     let error = SqliteStore::open(&path).await.unwrap_err().to_string();
-    assert!(error.contains("lacks 0001_one_road"), "{error}");
+    assert!(error.contains("lacks 0001_baseline"), "{error}");
     assert!(error.ends_with("; run `retro migrate`"), "{error}");
 }
 
@@ -72,7 +72,7 @@ async fn a_process_can_wait_for_a_file_that_is_created_later() {
     let error = store.list_missing_migrations().await.unwrap_err().to_string();
     assert!(error.contains("does not exist; run `retro migrate`"), "{error}");
     std::fs::write(&path, "").unwrap();
-    assert!(store.list_missing_migrations().await.unwrap().contains(&"0001_one_road".to_owned()));
+    assert!(store.list_missing_migrations().await.unwrap().contains(&"0001_baseline".to_owned()));
     migrate(&path).await.unwrap();
     assert_eq!(store.list_missing_migrations().await.unwrap(), Vec::<String>::new());
     assert_eq!(store.load_health().await.unwrap().events_seen, 0);

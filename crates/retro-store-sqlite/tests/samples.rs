@@ -1,4 +1,4 @@
-//! Applies every migration over sample rows of a live system, and reads every row afterwards.
+//! Applies every migration over sample rows of a live system, and then reads every row.
 
 use std::path::Path;
 
@@ -25,13 +25,13 @@ async fn every_migration_applies_over_live_rows_and_every_row_can_be_read() {
     read_everything(&store).await;
 }
 
-/// Creates the file as [`retro_store_sqlite::migrate`] does.
+/// Creates the database file as [`retro_store_sqlite::migrate`] does.
 async fn create_database(path: &Path) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
     options.journal_mode(SqliteJournalMode::Wal).connect().await.expect("a fresh file")
 }
 
-/// Asserts that there is no dangling reference, no broken page and no table without a sample.
+/// Asserts that there are no dangling references, broken pages or tables without sample rows.
 async fn check_database(connection: &mut SqliteConnection) {
     let dangling =
         sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut *connection).await.expect("checking");

@@ -1,4 +1,4 @@
-//! Port of the audit log, which records what people did and why. Rows are never changed and never removed.
+//! Storage port of the append-only audit log, which records who did what, when and why.
 
 use async_trait::async_trait;
 use retro_core::cancel::Attribution;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::Result;
 
-/// An action that a person took on a retrospective, a dead letter or a replay batch.
+/// Audited action on a retrospective, dead letter or replay batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditAction {
@@ -20,14 +20,14 @@ pub enum AuditAction {
     Discarded,
     /// A new version of a dead letter was created.
     Edited,
-    /// The unredacted bytes of a dead letter were shown.
+    /// The unredacted content of a dead letter was shown.
     ReadRaw,
-    /// A dead letter was exported with its unredacted bytes.
+    /// A dead letter was exported with its unredacted content.
     Exported,
 }
 
 impl AuditAction {
-    /// Returns the name of the action, as stored and shown.
+    /// Returns the snake-case name of the action, used in the database and in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled",
@@ -40,34 +40,34 @@ impl AuditAction {
     }
 }
 
-/// A row of the audit log.
+/// Row of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// Action that the person took.
-    pub deed: AuditAction,
-    /// Person who took the action, with reason and time.
+    /// Action that was taken.
+    pub action: AuditAction,
+    /// Who took the action, when and why.
     #[serde(flatten)]
     pub act: Attribution,
-    /// Retrospective that the action opened; `None` when it opened none.
+    /// Retrospective opened by the action; `None` if the action opened none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub opened: Option<RetrospectiveId>,
-    /// Details of the action in one sentence; `None` when there are none.
+    pub opened_retrospective: Option<RetrospectiveId>,
+    /// Details of the action in one sentence; `None` if there are no details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// Records actions that change nothing else, such as an export. An action that changes stored data is recorded in the
-/// same transaction as the change.
+/// Records read-only actions, such as exports, in the audit log. An action that changes data is recorded by
+/// the port method that makes the change, in the same transaction.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// Records one row for each of `subjects`, which are ids of dead letters or replay batches. Records all rows or
-    /// none. `detail` describes the action and is the same for each row. This method does not check that the subjects
-    /// belong to the tenant, so the caller must have loaded them.
+    /// Appends one row per dead letter in `subjects`, each with `detail`, in one transaction. Does not check
+    /// that the dead letters belong to the tenant: callers must load them through a tenant-scoped query
+    /// first.
     async fn record_audit_rows(
         &self,
         tenant: &Tenant,
         subjects: &[Uuid],
-        deed: AuditAction,
+        action: AuditAction,
         act: &Attribution,
         detail: Option<&str>,
     ) -> Result<()>;

@@ -1,6 +1,7 @@
-//! Port of the stream checks, which detect lost messages. The broker may lose messages that it acknowledged, and its
-//! operator may acknowledge or delete messages that were not handled. This port stores the state that is needed to
-//! detect both.
+//! Storage port of the stream checks, which detect lost messages.
+//!
+//! The broker may lose messages that it acknowledged, and a broker operator may acknowledge or delete
+//! messages that were not handled. This port stores the state from which both are detected.
 
 use std::ops::RangeInclusive;
 
@@ -13,109 +14,109 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// Selects the messages that the outbox sends again after a stream was replaced.
+/// Selects the outbox messages to republish after a stream was replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepublishScope {
-    /// No messages, because the stream's messages do not come from the outbox.
+    /// Republishes nothing, because the stream is not fed from the outbox.
     Nothing,
-    /// The wake-up messages of retrospectives that are still open.
+    /// Republishes the wake-up messages of open retrospectives.
     WakeUps,
-    /// All announcements that are still stored.
+    /// Republishes every announcement still in the outbox table.
     Announcements,
 }
 
 /// Result of checking a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamCheck {
-    /// The stream is the one that was seen before.
+    /// The stream is the same as in the previous check.
     Recognized {
-        /// Number of the stream among those that have had this name, from 1.
+        /// 1-based incarnation of the stream; increases each time a stream of this name is replaced.
         number: u64,
-        /// Sequence number of the last message that [`BrokerStore::record_waiting_messages`] recorded; 0 when there is
-        /// none.
+        /// Highest sequence number recorded by [`BrokerStore::record_waiting_messages`]; 0 if none was
+        /// recorded.
         named_up_to: u64,
-        /// Messages that were recorded as waiting, but that two checks found neither in the stream nor handled. They
+        /// Messages recorded as waiting that two checks found neither in the stream nor handled, because they
         /// were purged or expired.
         lost: Vec<Loss>,
     },
-    /// The stream looks like a different one. The next check confirms or refutes this.
+    /// The stream appears to have been replaced. The next check confirms or refutes this.
     Suspected,
-    /// The stream was replaced by a different one, as two checks have shown.
+    /// Two checks have confirmed that the stream was replaced.
     Replaced {
-        /// Number of the new stream among those that have had this name, from 1.
+        /// 1-based incarnation of the new stream.
         number: u64,
         /// Consequences of the replacement, such as lost messages.
         replacement: StreamReplacement,
     },
-    /// Another process stored a newer observation in the meantime, so this one was ignored.
+    /// Another process has stored a newer observation, so this observation was ignored.
     Stale,
 }
 
-/// Consequences of the replacement of a stream.
+/// Consequences of a stream replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamReplacement {
-    /// Time at which the broker created the previous stream, as the broker reported it.
+    /// Creation time of the previous stream, as reported by the broker.
     pub previous_created_at: String,
-    /// Time of the last check that saw the previous stream, by the database's clock. Messages that arrived after it and
-    /// were not handled are unknown.
+    /// Last time a check saw the previous stream, by the database clock. Messages that arrived later and were
+    /// not handled cannot be identified.
     pub last_seen: Timestamp,
-    /// Number of outbox messages that will be sent again.
+    /// Number of outbox messages to be republished.
     pub republished: u64,
-    /// Messages that were lost with the previous stream, being neither handled nor stored as dead letters.
+    /// Messages lost with the previous stream: neither handled nor stored as dead letters.
     pub lost: Vec<Loss>,
 }
 
-/// A message waiting in a stream, reduced to the facts that identify it when it is lost.
+/// Identity of a message waiting in a stream, from which the message is reported if it is lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingMessage {
     /// Subject of the message.
     pub subject: String,
-    /// Identity of the message's event; `None` when the event could not be parsed.
+    /// Key of the message's event; `None` if the event could not be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventKey>,
-    /// Consumers that must all have handled the event before it counts as handled. Old rows have no list, because the
-    /// counter was the only such consumer then.
+    /// Consumers that must all handle the event before it counts as handled. Defaults to the counter for rows
+    /// without a list.
     #[serde(default = "counter", skip_serializing_if = "is_counter")]
-    pub readers: Vec<String>,
+    pub consumers: Vec<String>,
 }
 
-// Rows stored before there was a second consumer name no readers.
+// A stored row without consumers means the counter, which was once the only consumer.
 fn counter() -> Vec<String> {
     vec!["counter".to_owned()]
 }
 
-fn is_counter(readers: &[String]) -> bool {
-    readers == ["counter"]
+fn is_counter(consumers: &[String]) -> bool {
+    consumers == ["counter"]
 }
 
-/// A range of positions whose messages were lost with a stream.
+/// Range of stream positions whose messages were lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
-    /// Name of the stream that contained the positions.
+    /// Stream name, such as `RETRO_INTAKE`.
     pub stream: String,
-    /// Number of the stream among those that have had this name, from 1.
-    pub number: u64,
-    /// Sequence numbers of the lost messages in the stream.
+    /// 1-based incarnation of the stream; increases each time a stream of this name is replaced.
+    pub incarnation: u64,
+    /// Stream sequence numbers of the lost messages.
     pub positions: RangeInclusive<u64>,
-    /// Identity of the message when the range is a single known message; `None` when nothing is known about the
-    /// positions, not even whether they were handled.
+    /// Identity of the message if the range is a single known message; `None` if nothing is known about the
+    /// positions, not even whether their messages were handled.
     pub message: Option<WaitingMessage>,
 }
 
-/// Identifies a loss by stream, number of the stream and first position, such as `RETRO_INTAKE/1/118`.
+/// Id of a loss, written as stream name, stream incarnation and first position: `RETRO_INTAKE/1/118`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LossKey {
-    /// Name of the stream that contained the positions.
+    /// Stream name, such as `RETRO_INTAKE`.
     pub stream: String,
-    /// Number of the stream among those that have had this name, from 1.
-    pub number: u64,
-    /// First sequence number of the lost range.
+    /// 1-based incarnation of the stream; increases each time a stream of this name is replaced.
+    pub incarnation: u64,
+    /// First stream sequence number of the lost range.
     pub first: u64,
 }
 
 impl std::fmt::Display for LossKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}/{}", self.stream, self.number, self.first)
+        write!(f, "{}/{}/{}", self.stream, self.incarnation, self.first)
     }
 }
 
@@ -124,10 +125,10 @@ impl std::str::FromStr for LossKey {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let parts: Vec<&str> = text.split('/').collect();
-        if let [stream, number, first] = parts[..]
-            && let (Ok(number), Ok(first)) = (number.parse(), first.parse())
+        if let [stream, incarnation, first] = parts[..]
+            && let (Ok(incarnation), Ok(first)) = (incarnation.parse(), first.parse())
         {
-            return Ok(Self { stream: stream.to_owned(), number, first });
+            return Ok(Self { stream: stream.to_owned(), incarnation, first });
         }
         Err(format!(
             "{text:?} is not the id of a loss, such as RETRO_INTAKE/1/118; `retro losses list` has them"
@@ -135,20 +136,20 @@ impl std::str::FromStr for LossKey {
     }
 }
 
-/// A loss that a person closed because it was reported by mistake or is acceptable.
+/// Loss that an operator closed as a false report or as acceptable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClosedLoss {
-    /// The loss that was closed.
+    /// Closed loss.
     #[serde(flatten)]
     pub loss: Loss,
-    /// Person who closed the loss, with reason and time.
+    /// Who closed the loss, when and why.
     pub act: Attribution,
 }
 
 impl Loss {
-    /// Returns the id of the loss.
+    /// Returns the id under which the loss is listed and closed.
     pub fn key(&self) -> LossKey {
-        LossKey { stream: self.stream.clone(), number: self.number, first: *self.positions.start() }
+        LossKey { stream: self.stream.clone(), incarnation: self.incarnation, first: *self.positions.start() }
     }
 }
 
@@ -175,19 +176,22 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// Stores the observed state of the broker's streams.
+/// Stores observations of the broker's streams and the losses that they reveal.
 #[async_trait]
 pub trait BrokerStore: Send + Sync {
-    /// Returns the stored state of the current stream of this name; `None` when no check has seen one. Call it before
-    /// asking the broker. Otherwise another process may store a newer state first, and the stream's positions would
-    /// seem to decrease.
+    /// Returns the stored state of the current stream of this name; `None` if no check has seen one.
+    ///
+    /// Call this before querying the broker. Otherwise another process may store a newer state in between,
+    /// and the stream's positions would appear to go backwards.
     async fn load_stream(&self, stream: &str) -> Result<Option<KnownStream>>;
 
-    /// Compares an observation of a stream with its stored state and stores it, in one transaction. When two checks
-    /// have shown that the stream was replaced, the losses of the previous stream are stored, the attempts at its
-    /// positions are deleted, and the outbox sends again what `feed` selects. Only one of several concurrent processes
-    /// does this. `held_messages` are the messages waiting in the observed stream, by position. They are not lost and
-    /// are recorded as waiting in the new stream.
+    /// Compares an observation of a stream with its stored state and stores the observation, in one
+    /// transaction.
+    ///
+    /// If two checks have confirmed that the stream was replaced, stores the losses of the previous stream,
+    /// deletes the attempts at its positions and marks the outbox messages selected by `feed` as unsent. Only
+    /// one of several concurrent processes does this. `held_messages` are the messages that wait in the
+    /// observed stream, by position; they are not lost and are recorded as waiting in the new stream.
     async fn record_observation(
         &self,
         observation: &StreamObservation,
@@ -195,8 +199,8 @@ pub trait BrokerStore: Send + Sync {
         feed: RepublishScope,
     ) -> Result<StreamCheck>;
 
-    /// Records the identities of messages waiting in a stream, by position. Does nothing when that stream was replaced
-    /// or is suspected to have been replaced. Recording a message again is harmless.
+    /// Records the identities of the messages waiting in a stream, by position. Does nothing if the stream
+    /// was replaced or is suspected to have been. Recording a message again has no effect.
     async fn record_waiting_messages(
         &self,
         stream: &str,
@@ -204,35 +208,35 @@ pub trait BrokerStore: Send + Sync {
         waiting: &[(u64, WaitingMessage)],
     ) -> Result<()>;
 
-    /// Begins to compare a stream with the handled messages. Returns the position up to which this has been done.
-    /// Returns `None` when another process began within the last `pause_ms` milliseconds.
+    /// Starts reconciling a stream with the handled messages and returns the position up to which it is
+    /// reconciled. Returns `None` if another process started within the last `pause_ms` milliseconds.
     async fn begin_reconciliation(&self, stream: &str, number: u64, pause_ms: u64) -> Result<Option<u64>>;
 
-    /// Records that the stream has been compared with the handled messages up to a position. The stored position never
-    /// decreases.
+    /// Records that the stream is reconciled with the handled messages up to position `to`. The stored
+    /// position never decreases.
     async fn record_reconciled(&self, stream: &str, number: u64, to: u64) -> Result<()>;
 
-    /// Returns those of the given positions whose message became a dead letter of the consumer. Each position comes
-    /// with the SHA-256 of its payload, which must match too.
+    /// Returns the given positions whose messages became dead letters of the consumer. Each position is
+    /// paired with the SHA-256 of its payload, which must match.
     async fn find_dead_lettered(
         &self,
         consumer: &str,
         stream: &str,
-        asked: &[(u64, String)],
+        requested: &[(u64, String)],
     ) -> Result<Vec<u64>>;
 
-    /// Returns those of the given replays that have ended. This is the only way to find a replay that failed again,
-    /// because its dead letter has another position.
-    async fn find_ended_replays(&self, asked: &[ReplayId]) -> Result<Vec<ReplayId>>;
+    /// Returns the ended ones among the given replays. Only this method finds a replay that failed again,
+    /// because its dead letter keeps the original stream position.
+    async fn find_ended_replays(&self, requested: &[ReplayId]) -> Result<Vec<ReplayId>>;
 
-    /// Returns the open losses in the order in which they occurred. A loss is open until its messages have arrived
-    /// again or a person closes it.
+    /// Returns the open losses, sorted by stream, incarnation and position. A loss of a known message stays
+    /// open until the message is handled after all; an operator can close any loss.
     async fn list_losses(&self) -> Result<Vec<Loss>>;
 
-    /// Returns the closed losses in the order in which they occurred.
+    /// Returns the closed losses, sorted by stream, incarnation and position.
     async fn list_closed_losses(&self) -> Result<Vec<ClosedLoss>>;
 
-    /// Closes those of the given losses that are open, in one transaction, and records the person, reason and time.
-    /// Returns the losses that this call closed. A loss that was closed before keeps its original reason.
+    /// Closes the open losses among `losses` in one transaction and returns them. A loss that was already
+    /// closed keeps its original attribution.
     async fn close_losses(&self, losses: &[LossKey], act: &Attribution) -> Result<Vec<LossKey>>;
 }

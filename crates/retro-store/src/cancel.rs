@@ -1,20 +1,20 @@
-//! Port for cancelling a retrospective, and for reopening a failed one without waiting for its pause.
+//! Storage port that cancels retrospectives, and reopens failed ones without waiting for their pause.
 //!
-//! Neither changes memories. Each is one transaction that also records the person and the reason.
+//! Neither operation changes memories. Each is one transaction that also writes the audit log.
 
 use async_trait::async_trait;
 use retro_core::cancel::{Attribution, ReopenError};
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{DeadLetterId, RetrospectiveId, Tenant};
 use retro_core::retrospective::{OpenedRetrospective, Retrospective, WorkflowState};
 use serde::Deserialize;
 
 use crate::{NewDeadLetter, Result};
 
-/// Decides the state of the workflow after a retrospective was cancelled.
+/// Callback that returns the workflow's state after the retrospective is cancelled.
 pub type DecideCancel<'a> = &'a (dyn Fn(&Retrospective, WorkflowState) -> WorkflowState + Send + Sync);
 
-/// Decides which retrospective to open after a failed one.
+/// Callback that decides which retrospective to open after a failed one, and the workflow's new state.
 pub type DecideReopen<'a> = &'a (
         dyn Fn(
     &Retrospective,
@@ -31,14 +31,14 @@ pub enum CancelResult {
     Cancelled {
         /// The cancelled retrospective.
         retrospective: Retrospective,
-        /// State of the workflow after the cancellation, with the runs released.
+        /// State of the workflow after the cancellation. The window's runs are waiting again.
         state: WorkflowState,
     },
     /// The retrospective had already ended. Nothing changed.
     AlreadyEnded {
         /// The retrospective that had already ended, unchanged.
         retrospective: Retrospective,
-        /// Person who cancelled it, with reason and time; `None` when it ended in another way.
+        /// Who cancelled the retrospective, when and why; `None` if it ended in another way.
         act: Option<Attribution>,
     },
     /// The tenant has no such retrospective.
@@ -48,20 +48,19 @@ pub enum CancelResult {
 /// Outcome of reopening a failed retrospective by replaying its dead letter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReopenResult {
-    /// The next retrospective was opened. Holds that retrospective.
+    /// The next retrospective was opened.
     Opened(Retrospective),
     /// The dead letter had already been replayed. Nothing changed.
     AlreadyReopened {
-        /// Person who replayed it earlier, with reason and time.
+        /// Who replayed the dead letter earlier, when and why.
         act: Attribution,
-        /// The retrospective that the earlier replay opened, in its current state.
+        /// Retrospective opened by the earlier replay, in its current state.
         opened: Retrospective,
     },
-    /// No retrospective can be opened, for the reason that this variant holds. Nothing changed, and the dead letter
-    /// stays open.
+    /// No retrospective can be opened. Nothing changed, and the dead letter stays open.
     Refused(ReopenError),
-    /// The dead letter has a different code, so it does not record a failed retrospective.
-    OtherCode(Code),
+    /// The dead letter has another code, so it records no failed retrospective.
+    OtherCode(DeadLetterCode),
     /// The tenant has no such dead letter.
     NotFound,
 }
@@ -69,9 +68,9 @@ pub enum ReopenResult {
 /// Cancels and reopens retrospectives.
 #[async_trait]
 pub trait CancelStore: Send + Sync {
-    /// Cancels an open retrospective in one transaction under the lock of the workflow. Fences its investigators,
-    /// stores the workflow state that `decide` returns, and records the audit row. When a writer closes the
-    /// retrospective at the same moment, one of the two succeeds, and the other finds it ended.
+    /// Cancels an open retrospective in one transaction under the workflow lock: fences its investigators,
+    /// stores the workflow state returned by `decide`, and appends the audit row. If a writer closes the
+    /// retrospective concurrently, whichever commits first wins and the other finds the retrospective ended.
     async fn cancel_retrospective(
         &self,
         tenant: &Tenant,
@@ -80,10 +79,12 @@ pub trait CancelStore: Send + Sync {
         decide: DecideCancel<'_>,
     ) -> Result<CancelResult>;
 
-    /// Reopens a failed retrospective in one transaction under the lock of the workflow. If the dead letter records a
-    /// failed retrospective and was not replayed before, stores the retrospective that `decide` opens and its message,
-    /// marks the dead letter as replayed, and records the audit row. Of two concurrent calls, one opens the
-    /// retrospective; the other returns it with the person who opened it.
+    /// Reopens a failed retrospective in one transaction under the workflow lock.
+    ///
+    /// If the dead letter records a failed retrospective and was not replayed before, stores the
+    /// retrospective opened by `decide` and its message, marks the dead letter as replayed, and appends the
+    /// audit row. Of two concurrent calls, one opens the retrospective and the other returns
+    /// [`ReopenResult::AlreadyReopened`].
     async fn reopen_retrospective(
         &self,
         tenant: &Tenant,
@@ -93,7 +94,8 @@ pub trait CancelStore: Send + Sync {
     ) -> Result<ReopenResult>;
 }
 
-/// Returns the id of the failed retrospective that a dead letter records; `None` when its payload contains no such id.
+/// Returns the id of the failed retrospective in a dead letter's payload; `None` if the payload contains
+/// none.
 pub fn failed_retrospective(dead_letter: &NewDeadLetter) -> Option<RetrospectiveId> {
     #[derive(Deserialize)]
     struct Failed {

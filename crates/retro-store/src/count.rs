@@ -1,4 +1,4 @@
-//! Port of the counter, which stores and counts finished runs.
+//! Storage port of the counter, which stores finished runs and counts them into windows.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,44 +10,47 @@ use retro_core::trace::TraceContext;
 
 use crate::Result;
 
-/// A finished run and its body, to be stored by the counter.
+/// A finished run with its body, as the counter passes it to the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IncomingRun {
-    /// Event of the run and the facts that it states.
+    /// Run event with the facts it reports.
     pub arrival: Arrival,
-    /// Sequence number of the event in the intake stream. When a window is claimed, its runs get their ordinals in this
-    /// order, so the result does not depend on which of several counters was faster.
+    /// Sequence number of the event in the intake stream. Ordinals are assigned in this order when a window
+    /// is claimed, so the result does not depend on how concurrent counters interleave.
     pub position: u64,
-    /// Trajectory of the run, or where it is stored.
+    /// Trajectory of the run, inline or by reference.
     pub body: IncomingBody,
-    /// Trace context of the run, which counting continues; `None` when the run was not traced. It is stored with the
-    /// run, so that the retrospective can continue it too.
+    /// Trace context of the run; `None` if the run was not traced. Stored with the run so that counting and
+    /// the retrospective continue the trace.
     pub trace: Option<TraceContext>,
 }
 
-/// The trajectory of an incoming run, or where it is stored.
+/// Trajectory of an incoming run, inline or by reference.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IncomingBody {
-    /// The event contained no trajectory.
+    /// The event has no trajectory.
     None,
-    /// A redacted trajectory, as JSON of [`retro_core::trajectory::Trajectory`]. It is stored compressed.
+    /// Redacted trajectory: uncompressed JSON of [`retro_core::trajectory::Trajectory`]. The store compresses
+    /// it.
     Inline(Vec<u8>),
-    /// A trajectory in the broker's object store.
+    /// Trajectory in the broker's object store.
     Object(ObjectRef),
-    /// A trajectory at an HTTPS address, on a host that the configuration allows.
+    /// Trajectory at an HTTPS URL whose host is on the configured allowlist.
     Https(HttpsRef),
 }
 
-/// Decides how to count a batch of arrivals: takes the stored facts and the arrivals, and returns the effects to store.
+/// Callback that decides how to count a batch, from the stored facts and the arrivals. Must be pure, because
+/// a store may call it more than once.
 pub type DecideCount<'a> = &'a (dyn Fn(CountingFacts, &[Arrival]) -> CountingEffects + Send + Sync);
 
 /// Stores runs and counts them into the windows of their workflows.
 #[async_trait]
 pub trait CounterStore: Send + Sync {
-    /// Counts a batch of runs in one transaction. Loads the stored state of their events, runs and workflows, and of
-    /// the workflows in `look_at`. Then calls `decide`, and stores inbox rows, runs with bodies, workflow states,
-    /// opened retrospectives and their messages. Returns one decision per run, in order. Two concurrent calls have the
-    /// same result as two consecutive calls.
+    /// Counts a batch of runs in one transaction and returns one decision per run, in order.
+    ///
+    /// Loads the stored state of the batch's events, runs and workflows and of the workflows in `look_at`,
+    /// calls `decide`, and stores inbox rows, runs with bodies, workflow states, opened retrospectives and
+    /// their messages. Concurrent calls are serialisable.
     async fn count_runs(
         &self,
         batch: &[IncomingRun],
@@ -55,16 +58,15 @@ pub trait CounterStore: Send + Sync {
         decide: DecideCount<'_>,
     ) -> Result<Vec<ArrivalDecision>>;
 
-    /// Returns the inbox entry of each event, in order; `None` for an event that was never handled.
+    /// Returns the inbox entry of each event, in input order; `None` for an event that was never handled.
     async fn find_seen_events(&self, events: &[EventKey]) -> Result<Vec<Option<SeenContent>>>;
 
-    /// Returns the stored facts about the events, runs and workflows of these arrivals, as
-    /// [`count_runs`](Self::count_runs) would load them. It takes no lock, so the facts may be outdated when the
-    /// call returns.
+    /// Returns the stored facts that [`count_runs`](Self::count_runs) would load for these arrivals. Takes no
+    /// locks, so the facts may be outdated by the time the call returns.
     async fn load_counting_facts(&self, arrivals: &[Arrival]) -> Result<CountingFacts>;
 
-    /// Returns workflows whose windows may be full: those with counted runs waiting, no open retrospective, and no
-    /// pause that lasts beyond `now`. Returns at most `limit`. The counter polls for them, because no further event may
-    /// arrive to trigger the check.
+    /// Returns at most `limit` workflows whose windows may be full, fullest first: workflows with waiting
+    /// counted runs, no open retrospective, and no pause that ends after `now`. The counter polls this method
+    /// because a full window may receive no further event that would trigger the check.
     async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>>;
 }

@@ -1,6 +1,7 @@
-//! Port for storing embeddings, and the trait of the source that computes them. A model on disk or at an address is
-//! called outside of every transaction. The embeddings of memories are stored under the name of their embedder, so that
-//! a later decision finds them in the database.
+//! Storage port for embeddings and the trait of embedding models.
+//!
+//! Models are called outside of transactions. Embeddings of memories are stored per embedder, so later
+//! decisions load them from the database.
 
 use std::collections::BTreeMap;
 
@@ -11,39 +12,41 @@ use tracing::{debug, warn};
 
 use crate::Result;
 
-/// Maximum number of texts embedded in one pass of a decision: several times as many as one retrospective finds.
-/// Further texts are compared by the built-in embedder until a background sweep, where one runs, has embedded them.
+/// Maximum number of texts embedded in one pass of a decision: several times the number that one
+/// retrospective finds. Texts beyond it are compared by the built-in embedder until a background sweep, if
+/// one runs, has embedded them.
 pub const TEXTS_PER_PASS_MAX: usize = 256;
 
-/// Computes embeddings with a model other than the built-in embedder.
+/// Embedding model other than the built-in embedder.
 #[async_trait]
 pub trait EmbeddingSource: Send + Sync {
-    /// Returns the name of the embedder including its version, at most 200 bytes. An embedder with different weights
-    /// must have a different name.
+    /// Returns the name and version of the embedder, at most 200 bytes. Models with different weights must
+    /// have different names.
     fn name(&self) -> &str;
 
-    /// Returns the scale that maps the cosines of this embedder to the common similarity scale.
+    /// Returns the scale that maps this embedder's cosines to the common similarity scale.
     fn scale(&self) -> SimilarityScale;
 
-    /// Returns the vector of each text, in order, within the bounds of [`retro_core::similarity::Embedder::embed`].
-    /// Accepts any number of texts and enforces its own timeout. When one text fails, the whole call fails; it may be
-    /// repeated.
+    /// Returns one vector per text, in order, within the bounds of
+    /// [`retro_core::similarity::Embedder::embed`]. Accepts any number of texts and enforces its own timeout.
+    /// If one text fails, the whole call fails and may be retried.
     async fn embed(&self, texts: &[String]) -> std::result::Result<Vec<Vec<i32>>, EmbeddingSourceError>;
 }
 
-/// Reason why texts were not embedded, worded for people. It contains neither texts nor keys.
+/// Error of an embedding model. Messages are human-readable and contain neither the texts nor API keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EmbeddingSourceError {
-    /// The embedder was called and failed.
+    /// The model was called and failed.
     #[error("{0}")]
     Failed(String),
-    /// The embedder was not called, because its circuit breaker is open. The breaker has already logged that.
+    /// The model was not called because its circuit breaker is open. The breaker has already logged the
+    /// failure.
     #[error("{0}")]
     CircuitOpen(String),
 }
 
-/// Returns a map from each text to its embedding, and counts the result in the metrics. On failure, logs it and returns
-/// `None`; the caller then compares with the built-in embedder.
+/// Embeds texts and records the result in the metrics. Returns a map from text to embedding. If the model
+/// fails, logs the failure and returns `None`; the caller then falls back to the built-in embedder.
 pub async fn embed_texts(
     source: &dyn EmbeddingSource,
     texts: Vec<String>,
@@ -54,12 +57,13 @@ pub async fn embed_texts(
     let (embedder, count) = (source.name(), texts.len());
     match source.embed(&texts).await {
         Ok(vectors) => {
-            retro_meter::TEXTS_EMBEDDED.add(count as u64, ["made"]);
+            retro_meter::TEXTS_EMBEDDED.add(count as u64, ["embedded"]);
             Some(texts.into_iter().zip(vectors).collect())
         }
         Err(EmbeddingSourceError::CircuitOpen(problem)) => {
-            retro_meter::TEXTS_EMBEDDED.add(count as u64, ["left_alone"]);
-            // The circuit breaker has logged the failure already, so this is not logged as a warning.
+            retro_meter::TEXTS_EMBEDDED.add(count as u64, ["circuit_open"]);
+            // Not a warning, because the circuit breaker has already logged one and would otherwise be
+            // drowned out.
             debug!(embedder, "{count} texts are compared by the built-in embedder: {problem}");
             None
         }
@@ -71,32 +75,31 @@ pub async fn embed_texts(
     }
 }
 
-/// The text by which a memory is compared.
+/// Text of a memory, by which its similarity to others is computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryText {
     /// Tenant that owns the memory.
     pub tenant: Tenant,
     /// Id of the memory.
     pub memory: MemoryId,
-    /// Text of the memory, to be embedded.
+    /// Text to embed.
     pub text: String,
 }
 
-/// A page of memories without an embedding, in key order.
+/// Page of memories without an embedding, in key order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MissingEmbeddingsPage {
-    /// Those memories of the page that have no embedding by the embedder although they can be compared, because they
-    /// are living or have a tombstone.
+    /// Memories of the page that are living or have a tombstone and lack an embedding by the embedder.
     pub missing: Vec<MemoryText>,
-    /// Last memory of the page, after which the next page starts; `None` on the last page.
+    /// Cursor of the next page: the last memory of this one; `None` on the last page.
     pub after: Option<(Tenant, MemoryId)>,
 }
 
 /// Stores the embeddings of memories.
 #[async_trait]
 pub trait EmbeddingStore: Send + Sync {
-    /// Returns the stored embeddings of those of these texts that belong to this tenant's memories, as computed by the
-    /// named embedder.
+    /// Returns the embeddings of texts that are stored for the tenant's memories and the named embedder.
+    /// Other texts are absent from the map.
     async fn load_embeddings(
         &self,
         tenant: &Tenant,
@@ -104,7 +107,7 @@ pub trait EmbeddingStore: Send + Sync {
         texts: &[String],
     ) -> Result<BTreeMap<String, Vec<i32>>>;
 
-    /// Looks at the next `limit` memories of all tenants after the given one, and returns those that have no embedding
+    /// Scans the next `limit` memories of all tenants after `after`, and returns those without an embedding
     /// by the embedder.
     async fn list_missing_embeddings(
         &self,
@@ -113,14 +116,14 @@ pub trait EmbeddingStore: Send + Sync {
         limit: u32,
     ) -> Result<MissingEmbeddingsPage>;
 
-    /// Returns the number of memories that have no embedding by the embedder, counted up to
+    /// Returns the number of memories without an embedding by the embedder, capped at
     /// [`COUNTED_MAX`](crate::metrics::COUNTED_MAX).
     async fn count_missing_embeddings(&self, embedder: &str) -> Result<u64>;
 
-    /// Stores embeddings of memories in one transaction, replacing earlier ones by the same embedder.
+    /// Stores embeddings of memories in one transaction, replacing earlier embeddings by the same embedder.
     async fn store_embeddings(&self, embedder: &str, embeddings: &[(MemoryText, Vec<i32>)]) -> Result<()>;
 
-    /// Deletes embeddings that other embedders computed and that were stored more than `older_than_s` seconds ago, at
-    /// most `limit`. Returns the number of deleted embeddings.
+    /// Deletes at most `limit` embeddings by other embedders that were stored at least `older_than_s` seconds
+    /// ago. Returns the number of deleted embeddings.
     async fn purge_embeddings(&self, embedder: &str, older_than_s: u64, limit: u32) -> Result<u64>;
 }

@@ -1,60 +1,61 @@
-//! Port of idempotent requests. It stores the response to each request that carries an idempotency key.
+//! Storage port of idempotent HTTP requests, which stores the response of each request that carries an
+//! idempotency key.
 
 use async_trait::async_trait;
 use retro_core::id::Tenant;
 
 use crate::Result;
 
-/// Identity of a request that carries an idempotency key.
+/// Identity of an HTTP request that carries an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestKey {
     /// Tenant of the caller.
     pub tenant: Tenant,
-    /// Method and path of the request. The same key on another route identifies another request.
+    /// Method and path template of the request. The same key on another route identifies another request.
     pub route: &'static str,
-    /// Idempotency key that the caller chose.
+    /// Idempotency key chosen by the caller.
     pub key: String,
 }
 
-/// Timeouts for idempotent requests, measured by the database's clock.
+/// Timeouts of idempotent requests, measured by the database clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdempotencyTimeouts {
-    /// Time in seconds that a caller has to finish the request. After that, another caller may take it over.
+    /// Seconds after which another caller may take over an unfinished request.
     pub lock_timeout_s: u64,
-    /// Time in seconds for which a response is kept.
+    /// Seconds, from the start of the request, for which its response is kept.
     pub retention_s: u64,
 }
 
 /// Outcome of beginning a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BeginRequestResult {
-    /// The caller may process the request. Holds a fencing token, which only increases and must be passed when the
-    /// request ends.
+    /// The caller may process the request and must pass the contained fencing token to
+    /// [`IdempotencyStore::end_request`].
     Started(u64),
     /// Another caller is processing the request.
     InProgress,
     /// The key was used before for a request with different content.
     ContentMismatch,
-    /// The request was processed before. Holds the stored response.
+    /// The request was processed before; contains the stored response.
     Answered(StoredResponse),
 }
 
-/// The stored response to an idempotent request.
+/// Stored response to an idempotent request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredResponse {
     /// HTTP status code of the response.
     pub status: u16,
-    /// Media type of the body.
+    /// `Content-Type` of the body.
     pub content_type: String,
-    /// Body of the response, as sent.
+    /// Body of the response as sent.
     pub body: Vec<u8>,
 }
 
-/// Stores the responses to requests by idempotency key.
+/// Serialises requests by idempotency key and stores their responses.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Begins a request. Of two concurrent calls with the same key, only one may process the request. `fingerprint` is
-    /// the SHA-256 of the request's content, in hexadecimal.
+    /// Begins a request. Of several concurrent calls with the same key, only one gets
+    /// [`BeginRequestResult::Started`]. `fingerprint` is the hexadecimal SHA-256 of the request content.
     async fn begin_request(
         &self,
         name: &RequestKey,
@@ -62,12 +63,12 @@ pub trait IdempotencyStore: Send + Sync {
         times: IdempotencyTimeouts,
     ) -> Result<BeginRequestResult>;
 
-    /// Ends a request by storing its response. Without a response, deletes the key instead, so that the request can be
-    /// repeated. Does nothing when another caller has taken the request over.
+    /// Ends a request by storing its response. If `answer` is `None`, deletes the key instead, so the request
+    /// can be retried. Does nothing if another caller has taken over the request.
     async fn end_request(&self, name: &RequestKey, token: u64, answer: Option<&StoredResponse>)
     -> Result<()>;
 
-    /// Deletes requests that began more than `older_than_s` seconds ago, the oldest first, at most `limit`.
-    /// Returns the number of deleted requests.
+    /// Deletes at most `limit` requests that began at least `older_than_s` seconds ago, oldest first. Returns
+    /// the number of deleted requests.
     async fn purge_requests(&self, older_than_s: u64, limit: u32) -> Result<u64>;
 }

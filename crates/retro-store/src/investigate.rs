@@ -1,8 +1,7 @@
-//! Port of the investigator, which claims investigations under a lease with a fencing token, and keeps a journal of
-//! each.
+//! Storage port of the investigator: claims investigations under fenced leases and journals their stages.
 //!
-//! Leases are measured by the database's clock alone. Every write after the claim passes the token. A write with an
-//! outdated token fails with [`crate::StoreError::Fenced`] and stores nothing.
+//! Leases are measured by the database clock alone. Every write after the claim passes the fencing token; a
+//! write with an outdated token fails with [`crate::StoreError::Fenced`] and stores nothing.
 
 use async_trait::async_trait;
 use retro_core::investigate::NextStage;
@@ -16,64 +15,63 @@ use retro_core::sample::Sample;
 
 use crate::{Result, TraceStore};
 
-/// An investigation that only this worker may process until its lease ends.
+/// An investigation leased to one worker, with everything the worker needs to process it.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// Retrospective to which the investigation belongs.
+    /// Retrospective of the investigation.
     pub retrospective: Retrospective,
-    /// Number of the investigation within its retrospective, from 1.
+    /// 1-based position of the investigation in its retrospective.
     pub number: u32,
-    /// Fencing token, which grows with each claim of this investigation.
+    /// Fencing token, which increases with each claim of this investigation.
     pub token: u64,
-    /// Number of attempts begun, including this one. The claim itself counts as an attempt, so that a run that kills
-    /// the process runs out of attempts too.
+    /// 1-based attempt number. Claiming counts as an attempt, so a run that crashes the worker also exhausts
+    /// its attempts.
     pub attempt: u32,
-    /// `true` when another worker had claimed the investigation and let its lease expire.
+    /// `true` if an earlier worker claimed the investigation and let its lease expire.
     pub taken_over: bool,
-    /// Facts of the run, as its event stated them.
+    /// Facts of the run as reported by its event.
     pub run: RunFacts,
-    /// Trajectory of the run, or where it is stored.
+    /// Trajectory of the run, inline or by reference.
     pub body: StoredBody,
-    /// Memories that were presented to the run. Combines those that the gateway recorded with those that the event
-    /// names.
+    /// Memories presented to the run, combined from the gateway's records and the run's event.
     pub presented: Vec<PresentedMemory>,
-    /// Living memories of the workflow, and every memory in `presented`.
+    /// All living memories of the workflow, and the memories in `presented` even if no longer living.
     pub memories: Vec<Memory>,
-    /// Pull requests of the run and how they ended, as far as this is known at the time of the claim.
+    /// Outcomes of the run's pull requests that are known at the time of the claim.
     pub outcomes: Vec<PullRequestOutcome>,
-    /// Ended investigations of the same retrospective, all of them earlier than this one.
+    /// Earlier investigations of the same retrospective, all ended.
     pub earlier: Vec<Investigation>,
-    /// Journal entries that earlier attempts at this investigation stored.
+    /// Journal entries stored by earlier attempts at this investigation.
     pub journal: Vec<JournalEntry>,
 }
 
-/// The trajectory of a claimed run, or where it is stored.
+/// Trajectory of a claimed run, inline or by reference.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StoredBody {
-    /// The event of the run contained no trajectory.
+    /// The run's event has no trajectory.
     None,
-    /// A stored trajectory, as decompressed JSON of [`retro_core::trajectory::Trajectory`].
+    /// Stored trajectory: decompressed JSON of [`retro_core::trajectory::Trajectory`].
     Inline(Vec<u8>),
-    /// A trajectory in the broker's object store.
+    /// Trajectory in the broker's object store.
     Object(ObjectRef),
-    /// A trajectory at an HTTPS address, on a host that the configuration allows.
+    /// Trajectory at an HTTPS URL whose host is on the configured allowlist.
     Https(HttpsRef),
-    /// The body was purged or cannot be read. Holds the reason.
+    /// The body was purged or cannot be decoded; contains the reason.
     Gone(String),
 }
 
-/// A stage of an investigation whose result is stored in the journal.
+/// Journaled stage of an investigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JournalStage {
-    /// The stage in which the brief for the investigator was written.
+    /// The brief for the engine was prepared.
     Briefed,
-    /// The stage in which the investigator answered. A worker that takes over reads the answer from the journal, so it
-    /// neither asks nor pays again.
+    /// The engine returned its answer. A worker that takes over reuses the journaled answer instead of paying
+    /// for a second model call.
     Answered,
 }
 
 impl JournalStage {
-    /// Returns the name of the stage, as stored.
+    /// Returns the name of the stage in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Briefed => "briefed",
@@ -82,64 +80,65 @@ impl JournalStage {
     }
 }
 
-/// An entry in the journal of an investigation.
+/// Journal entry of an investigation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalEntry {
-    /// Stage whose result the entry contains.
+    /// Stage that produced the result.
     pub stage: JournalStage,
-    /// Result of the stage as JSON.
+    /// JSON result of the stage.
     pub body: serde_json::Value,
 }
 
-/// The investigations of a retrospective at the moment when one of them ends.
+/// State of a retrospective at the end of one of its investigations.
 #[derive(Debug, Clone)]
 pub struct InvestigationSequence {
-    /// Retrospective to which the investigations belong.
+    /// Retrospective that is being investigated.
     pub retrospective: Retrospective,
-    /// Sample that the retrospective investigates.
+    /// Sample of runs to investigate.
     pub sample: Sample,
-    /// Ended investigations in the order in which they ran, including the one that is ending now.
+    /// Ended investigations in order of execution, including the one that is ending now.
     pub ended: Vec<Investigation>,
 }
 
-/// The work that follows the end of an investigation.
+/// Work to store when an investigation ends.
 #[derive(Debug, Clone)]
 pub struct FollowUp {
-    /// Next step of the retrospective: another investigation, or settling.
+    /// Next stage of the retrospective: another investigation, or settling.
     pub next: NextStage,
-    /// Mutations that the writer applies; empty unless the retrospective settles.
+    /// Mutations for the writer to apply; empty unless the retrospective settles.
     pub batch: Vec<Mutation>,
-    /// Message that wakes the next worker or the writer.
+    /// Message that wakes the next worker, or the writer if the retrospective settles.
     pub message: Message,
 }
 
-/// Decides what follows the end of an investigation: takes the ended investigations, and returns the next work.
+/// Callback that decides what follows the end of an investigation.
 pub type DecideFollowUp<'a> = &'a (dyn Fn(&InvestigationSequence) -> FollowUp + Send + Sync);
 
 /// Claims investigations, journals their stages and ends them.
 #[async_trait]
 pub trait InvestigatorStore: TraceStore {
-    /// Claims, for `lease_s` seconds, the oldest investigation that is due, whose pause has passed and that no worker
-    /// has claimed. Returns `None` when there is none. `worker` names the worker for people.
+    /// Claims the oldest due investigation that is neither paused nor claimed, for `lease_s` seconds. Returns
+    /// `None` if there is none. `worker` is the display name of the worker.
     async fn claim_investigation(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>>;
 
-    /// Extends the lease of a claim to `lease_s` seconds from now.
+    /// Renews the lease of a claim to `lease_s` seconds from now.
     async fn extend_lease(&self, claim: &Claim, lease_s: u64) -> Result<()>;
 
-    /// Stores a journal entry. A second entry for the same stage is ignored.
+    /// Appends a journal entry. Ignores a second entry for the same stage.
     async fn append_journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()>;
 
-    /// Releases the claim after a failed attempt and makes the investigation due again after `pause_s`
-    /// seconds.
+    /// Releases the claim after a failed attempt and makes the investigation due again in `pause_s` seconds.
     async fn schedule_retry(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()>;
 
-    /// Releases the claim because its worker stops. The investigation is due again immediately, and the attempt does
-    /// not count. The journal is kept, and the fencing token increases.
+    /// Releases the claim of a worker that is shutting down. The investigation is due again immediately and
+    /// the attempt does not count. Keeps the journal and increases the fencing token.
     async fn release_claim(&self, claim: &Claim) -> Result<()>;
 
-    /// Ends the investigation in one transaction. Stores its result and timing, and calls `decide`. Then either makes
-    /// the next investigation due, or moves the retrospective to settling with its batch of mutations. Stores the
-    /// message too. `timing.attempts` and `timing.duration_ms` are overwritten with the database's own values.
+    /// Ends the investigation in one transaction.
+    ///
+    /// Stores its result and timing, calls `decide`, and stores the follow-up: either the next investigation
+    /// becomes due, or the retrospective starts settling with its batch of mutations. `timing.attempts` and
+    /// `timing.duration_ms` are replaced with the values known to the database.
     async fn finish_investigation(
         &self,
         claim: &Claim,
@@ -148,6 +147,6 @@ pub trait InvestigatorStore: TraceStore {
         decide: DecideFollowUp<'_>,
     ) -> Result<()>;
 
-    /// Returns the number of investigations that a worker may claim now.
+    /// Returns the number of investigations that can be claimed now.
     async fn count_claimable(&self) -> Result<u64>;
 }

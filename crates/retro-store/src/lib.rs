@@ -131,52 +131,52 @@ impl<T> Store for T where
 {
 }
 
-/// The ports that a replay needs: reading dead letters, replaying them, reopening a failed retrospective, and the
-/// counter's facts, from which a dry run predicts the result. The writer's port is intentionally not included, because
-/// a replay must not be able to change memories.
+/// Ports for replaying dead letters, reopening failed retrospectives and predicting the result of a replay
+/// (dry run). Excludes [`WriterStore`] because a replay must not change memories.
 pub trait ReplayPorts: CounterStore + OperatorStore + CancelStore + ReplayStore {}
 
 impl<T: CounterStore + OperatorStore + CancelStore + ReplayStore + ?Sized> ReplayPorts for T {}
 
-/// Reason why a call to a port failed.
+/// Error returned by a storage port.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database is unreachable, busy or full, and the same call may succeed later. Nothing was committed, or it is
-    /// unknown whether anything was. Calling again is safe in both cases.
+    /// The database is unreachable, busy or full. The call may or may not have committed; retrying it is safe
+    /// either way.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// The caller no longer holds the claim on the investigation, for example because another worker took it over. The
+    /// The caller lost its claim on the investigation, for example because another worker took it over. The
     /// caller must stop and must not publish anything.
     #[error("fenced: the lease of investigation {number} of retrospective {retrospective} was taken over")]
     Fenced {
-        /// Retrospective to which the investigation belongs.
+        /// Retrospective of the investigation.
         retrospective: retro_core::id::RetrospectiveId,
-        /// Number of the investigation within its retrospective, from 1.
+        /// 1-based position of the investigation in its retrospective.
         number: u32,
     },
-    /// The decision needs embeddings that were not loaded. Nothing was committed. The same call succeeds once they are
-    /// loaded.
+    /// The decision needs embeddings that were not loaded. Nothing was committed; retry the call with these
+    /// embeddings loaded.
     #[error(transparent)]
     MissingEmbeddings(#[from] retro_core::similarity::MissingEmbeddings),
-    /// Stored data cannot be read or is inconsistent. Retrying does not help; a person has to inspect it.
+    /// Stored data cannot be decoded or is inconsistent. Retrying does not help; the data needs manual
+    /// repair.
     #[error("{place} is damaged: {problem}")]
     Damaged {
         /// Table, column and key of the damaged data.
         place: String,
-        /// Description of the damage, for people.
+        /// Human-readable description of the damage.
         problem: String,
     },
 }
 
-/// Result of a port method, which fails with a [`StoreError`].
+/// [`Result`](std::result::Result) whose error is a [`StoreError`].
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Outcome of a transaction that may safely be repeated.
+/// Outcome of an idempotent transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitResult {
-    /// The transaction was performed by this call.
+    /// This call committed the transaction.
     Done,
-    /// The transaction had already been performed. Nothing changed.
+    /// An earlier call committed the transaction. Nothing changed.
     AlreadyDone,
     /// The tenant has no such object. Nothing changed.
     NotFound,

@@ -1,4 +1,4 @@
-//! Ports for triggering manual retrospectives and for reading their proposals.
+//! Storage ports that trigger manual retrospectives and read their proposals.
 
 use async_trait::async_trait;
 use retro_core::id::{ProposalId, RetrospectiveId, Tenant, Workflow, WorkflowKey};
@@ -14,9 +14,9 @@ use crate::{CommitResult, Result};
 /// A proposal and the decision about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProposalRow {
-    /// Proposal as the manual retrospective reported it.
+    /// Proposal as reported by the manual retrospective.
     pub proposal: Proposal,
-    /// Decision about the proposal; `None` while the proposal is open.
+    /// Decision on the proposal; `None` while the proposal is open.
     pub decision: Option<DecisionRecord>,
 }
 
@@ -24,19 +24,19 @@ pub struct ProposalRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProposalStatus {
-    /// No person has decided on the proposal yet.
+    /// The proposal is awaiting a decision.
     Open,
-    /// A person accepted the proposal, which became a memory or was merged into one.
+    /// The proposal was accepted and became a memory or was merged into one.
     Accepted,
-    /// A person refused the proposal.
+    /// The proposal was refused.
     Refused,
 }
 
 impl ProposalStatus {
-    /// All statuses, in the order in which they are shown.
+    /// All statuses, in display order.
     pub const ALL: [Self; 3] = [Self::Open, Self::Accepted, Self::Refused];
 
-    /// Returns the name of the status, as stored and shown.
+    /// Returns the name of the status, used in the database and in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -49,32 +49,31 @@ impl ProposalStatus {
 /// Filter for a list of proposals.
 #[derive(Debug, Clone, Default)]
 pub struct ProposalFilter {
-    /// Only proposals of this workflow; `None` matches every workflow.
+    /// Workflow of the proposals; `None` matches any.
     pub workflow: Option<Workflow>,
-    /// Only proposals of this retrospective; `None` matches every retrospective.
+    /// Retrospective of the proposals; `None` matches any.
     pub retrospective: Option<RetrospectiveId>,
-    /// Only proposals with this status; `None` matches every status.
+    /// Status of the proposals; `None` matches any.
     pub status: Option<ProposalStatus>,
-    /// Maximum number of results. The newest retrospective comes first. Proposals of one retrospective have the order
-    /// of its report.
+    /// Maximum number of results, sorted by retrospective (newest first) and then in report order.
     pub limit: u32,
 }
 
-/// Reads proposals. A proposal of another tenant is treated as missing.
+/// Reads proposals. A proposal of another tenant is reported as missing.
 #[async_trait]
 pub trait ProposalStore: Send + Sync {
     /// Returns the tenant's proposals that match the filter.
     async fn list_proposals(&self, tenant: &Tenant, filter: &ProposalFilter) -> Result<Vec<ProposalRow>>;
 
-    /// Returns a proposal by its id; `None` when the tenant has no such proposal.
+    /// Returns a proposal by its id; `None` if the tenant has no such proposal.
     async fn find_proposal(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalRow>>;
 }
 
-/// Decides about a trigger: takes the stored facts about the named runs, and returns the retrospective with its sample.
+/// Callback that decides a manual trigger, from the stored facts about the named runs.
 pub type DecideTrigger<'a> =
     &'a (dyn Fn(&[NamedRun]) -> std::result::Result<TriggeredRetrospective, TriggerError> + Send + Sync);
 
-/// Decides the effects of a person's decision about a proposal.
+/// Callback that decides the effects of accepting or refusing a proposal.
 pub type DecideProposal<'a> = &'a (
         dyn Fn(
     &ProposalFacts,
@@ -83,12 +82,12 @@ pub type DecideProposal<'a> = &'a (
             + Sync
     );
 
-/// Triggers manual retrospectives at a person's request.
+/// Triggers manual retrospectives.
 #[async_trait]
 pub trait ManualStore: Send + Sync {
-    /// Stores the retrospective that `decide` opens, with its sample, its first investigation and its message, in one
-    /// transaction. Returns `AlreadyDone` when the same request was made before. The inner error says why `decide`
-    /// opened nothing. Windows, ordinals and the state of the workflow do not change.
+    /// Stores the retrospective opened by `decide` with its sample, first investigation and message, in one
+    /// transaction. Does not change windows, ordinals or the workflow state. Returns `AlreadyDone` if the
+    /// same request was stored before. The inner error is that of `decide`.
     async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,

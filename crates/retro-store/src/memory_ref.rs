@@ -1,22 +1,22 @@
-//! Resolves the shortened memory ids that people and agents type.
+//! Resolves full and abbreviated memory ids.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, Tenant};
 
 use crate::Result;
 
-/// Finds memories by their full id or by its first digits.
+/// Finds memories by full id or id prefix.
 #[async_trait]
 pub trait MemoryRefStore: Send + Sync {
-    /// Returns the ids of the tenant's memories, of every status, that match the reference, in ascending order. Returns
-    /// at most two, because two already make a reference ambiguous.
+    /// Returns the ids of the tenant's memories, in any status, that match the reference, in ascending order.
+    /// Returns at most two, because two already make the reference ambiguous.
     async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>>;
 }
 
-/// Reason why a reference does not identify one memory.
+/// Error for a reference that does not identify exactly one memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnresolvedRef {
-    /// The tenant has no memory with such an id. Memories of other tenants do not count.
+    /// No memory of the tenant matches the reference.
     #[error("there is no memory {0} in this tenant")]
     Missing(MemoryRef),
     /// Several memories of the tenant match the reference.
@@ -24,9 +24,8 @@ pub enum UnresolvedRef {
     Ambiguous(MemoryRef),
 }
 
-/// Returns the id of the memory that a reference identifies. A full id is returned unchecked, because a
-/// suppressed lesson has an id and a history but never was a memory; the caller detects this when it loads
-/// the memory.
+/// Resolves a reference to the id of one memory. Returns a full id without a lookup, because a suppressed
+/// lesson has an id and a history but no memory row; the caller finds out when it loads the memory.
 pub async fn resolve_memory_ref<S: MemoryRefStore + ?Sized>(
     store: &S,
     tenant: &Tenant,

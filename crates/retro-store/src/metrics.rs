@@ -1,5 +1,4 @@
-//! Port of the database metrics, which are totals over all tenants for the operator of the instance. No value
-//! identifies a tenant.
+//! Storage port of the database metrics: totals across all tenants that identify none of them.
 
 use std::collections::BTreeMap;
 
@@ -9,39 +8,40 @@ use retro_core::id::{RetrospectiveId, Tenant};
 
 use crate::Result;
 
-/// Maximum up to which rows of one kind are counted. A larger number would not be more informative, and counting
-/// further would take too long for reading the metrics.
+/// Cap on counts of rows. A larger count is not more informative, and counting further would slow down each
+/// metrics collection.
 pub const COUNTED_MAX: u32 = 100_000;
 
-/// Metrics of the database, over all tenants. Ages are measured by the database's clock.
+/// Metrics of the database across all tenants. Ages are measured by the database clock.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DatabaseMetrics {
-    /// Number of unsent messages in the outbox, counted up to [`COUNTED_MAX`].
+    /// Number of unsent outbox messages, capped at [`COUNTED_MAX`].
     pub outbox_unsent: u64,
-    /// Age of the oldest unsent message in milliseconds; `None` when there is none.
+    /// Age of the oldest unsent outbox message, in milliseconds; `None` if there is none.
     pub outbox_age_ms: Option<u64>,
-    /// Number of open dead letters for each dead-letter code, counted up to [`COUNTED_MAX`] in total.
+    /// Number of open dead letters per code, capped at [`COUNTED_MAX`] in total.
     pub dead_letters_open: BTreeMap<String, u64>,
-    /// Age of the oldest open dead letter in milliseconds; `None` when there is none.
+    /// Age of the oldest open dead letter, in milliseconds; `None` if there is none.
     pub dead_letters_age_ms: Option<u64>,
-    /// Number of automatic retrospectives that have not ended.
+    /// Number of open automatic retrospectives.
     pub retrospectives_open: u64,
-    /// Age of the oldest open automatic retrospective in milliseconds; `None` when there is none.
+    /// Age of the oldest open automatic retrospective, in milliseconds; `None` if there is none.
     pub retrospectives_age_ms: Option<u64>,
-    /// Earliest time of the last change among tentative memories, in policy time; `None` when no memory is tentative.
-    /// Policy time differs from the time of the database, so the two must not be subtracted.
+    /// Policy time of the last change of the least recently changed tentative memory; `None` if no memory is
+    /// tentative. Do not subtract it from the database time: policy time is a different clock.
     pub oldest_tentative: Option<Timestamp>,
-    /// Number of investigations that a worker may claim now.
+    /// Number of investigations that can be claimed now.
     pub claimable: u64,
 }
 
-/// Reads metrics from the database.
+/// Reads the metrics of the database.
 #[async_trait]
 pub trait MetricsStore: Send + Sync {
-    /// Returns the metrics over all tenants. Runs a few bounded queries, each of which uses an index.
+    /// Returns the metrics across all tenants, from a few bounded queries that each use an index.
     async fn load_metrics(&self) -> Result<DatabaseMetrics>;
 
-    /// Returns one delay in milliseconds for each memory that the closed retrospective confirmed and so made available
-    /// to agents: the time from the storing of the confirming run to the closing. Returns at most [`COUNTED_MAX`].
+    /// Returns the confirmation delay, in milliseconds, of each memory that a closed retrospective confirmed
+    /// and thus made available to agents: the time between the storing of the confirming run and the closing.
+    /// Returns at most [`COUNTED_MAX`] delays.
     async fn load_confirmation_delays_ms(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Vec<u64>>;
 }

@@ -1,4 +1,4 @@
-//! Port of the gateway, which loads memories for agents and records what was presented and read.
+//! Storage port of the gateway, which loads memories for agents and records presentations and reads.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, RunId, Step, Tenant, WorkflowKey};
@@ -8,15 +8,15 @@ use retro_core::review::Repository;
 
 use crate::{MemoryRefStore, Result};
 
-/// Number of database connections reserved for agents' reads, in each kind of database. It is enough to answer several
-/// agents concurrently, and small enough for a server that many processes share.
+/// Maximum number of database connections for agents' reads, on both databases. Enough to serve several
+/// agents concurrently, but small enough for a Postgres server shared by many processes.
 pub const AGENT_CONNECTIONS_MAX: u32 = 6;
 
-/// Loads memories for agents, and records their presentation and use.
+/// Loads memories for agents, and records presentations and reads.
 #[async_trait]
 pub trait RecallStore: MemoryRefStore {
-    /// Returns the active memories of the step with a weight of at least `weight_min`, each with the number of runs to
-    /// which it was presented.
+    /// Returns the active memories of a step whose weight is at least `weight_min`, each with the number of
+    /// runs to which it was presented.
     async fn load_candidates(
         &self,
         key: &WorkflowKey,
@@ -24,8 +24,8 @@ pub trait RecallStore: MemoryRefStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>>;
 
-    /// Returns the active rules of the repository with a weight of at least `weight_min`, each with the number of runs
-    /// to which it was presented. Includes rules that are limited to certain paths; the caller matches the paths.
+    /// Returns the active rules of a repository whose weight is at least `weight_min`, each with the number
+    /// of runs to which it was presented. Includes path-scoped rules; the caller filters them by path.
     async fn load_rule_candidates(
         &self,
         tenant: &Tenant,
@@ -33,13 +33,14 @@ pub trait RecallStore: MemoryRefStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>>;
 
-    /// Records that a run's prompt contained these memories of its workflow or rules of repositories. Each memory is
-    /// recorded once per run, even if the call is repeated.
+    /// Records that memories were presented in a run's prompt. Idempotent per run and memory. Ignores ids
+    /// that are neither memories of the workflow nor repository rules of the tenant.
     async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()>;
 
-    /// Records that a run opened a memory, once per run and memory. Does nothing when the tenant has no such memory.
+    /// Records that a run opened a memory. Idempotent per run and memory. Ignores an id that is neither a
+    /// memory of the workflow nor a repository rule of the tenant.
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()>;
 
-    /// Returns a memory of the tenant by its id; `None` when the tenant has no such memory.
+    /// Returns a memory of the tenant by its id; `None` if the tenant has no such memory.
     async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>>;
 }

@@ -1,14 +1,14 @@
-//! Port of replays, which send dead letters again, singly or in batches, and of discarding dead letters.
+//! Storage port that replays dead letters, singly or in batches, and discards them.
 //!
-//! A dead letter has one status at a time. So if two people act on it concurrently, one succeeds, and the other learns
-//! who succeeded and with which result. A replay is kept until it has a result. A crash or a lost broker only causes it
-//! to be sent again, and the inbox recognises duplicates.
+//! A dead letter has one status at a time: if two operators act on it concurrently, one succeeds, and the
+//! other gets the result of the first. A replay is kept until it has a result, so a crash or a broker failure
+//! only causes the message to be sent again, and the inbox recognises duplicates.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::cancel::Attribution;
 use retro_core::canonical::sha256_hex;
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{DeadLetterId, ReplayBatchId, ReplayId, Tenant};
 use retro_core::replay::{
     BatchAction, BatchProgress, ORIGINAL_ID_HEADER, REPLAY_HEADER, ReplayOutcome, ReplayPace,
@@ -21,30 +21,30 @@ use crate::{DeadLetterStatus, MessageContent, NewDeadLetter, Result};
 /// A stored replay of a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayRow {
-    /// Id of the replay, which the broker also gets as the message id.
+    /// Id of the replay, also used as the broker's message id.
     pub id: ReplayId,
-    /// Id of the dead letter that is replayed.
-    pub letter: DeadLetterId,
-    /// Number of the replay among those of the dead letter, from 1.
+    /// Id of the replayed dead letter.
+    pub dead_letter: DeadLetterId,
+    /// 1-based replay number of this dead letter.
     pub number: u32,
-    /// Version of the dead letter that is sent; 0 is the dead letter as received.
+    /// Replayed version of the dead letter; 0 is the dead letter as received.
     pub version: u32,
-    /// Batch to which the replay belongs; `None` when it was requested singly.
+    /// Batch that requested the replay; `None` if it was requested singly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<ReplayBatchId>,
-    /// Person who requested the replay, with reason and time.
+    /// Who requested the replay, when and why.
     #[serde(flatten)]
     pub act: Attribution,
-    /// State of the replay, such as waiting or sent.
+    /// State of the replay: waiting, sent, handled or failed.
     pub state: ReplayState,
-    /// Time before which the replay is not sent, by the database's clock.
+    /// Earliest time at which the replay is sent, by the database clock.
     pub due_at: Timestamp,
-    /// Number of times that the replay was sent to the broker.
-    pub sendings: u32,
-    /// Time at which the replay ended, by the database's clock; `None` until then.
+    /// Number of times the replay was published to the broker.
+    pub publications: u32,
+    /// Time at which the replay ended, by the database clock; `None` until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Outcome of the replay; `None` until it has ended.
+    /// Outcome of the replay; `None` until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<ReplayOutcome>,
 }
@@ -55,9 +55,9 @@ pub struct ReplayRow {
 pub enum ReplayState {
     /// The message has not been sent yet.
     Waiting,
-    /// The message was sent, and the replay has no result yet.
+    /// The message was sent and has no result yet.
     Sent,
-    /// The message was handled, either by this replay or before it.
+    /// The message was handled, by this replay or earlier.
     Handled,
     /// The message was rejected again, or the broker did not accept it.
     Failed,
@@ -66,11 +66,11 @@ pub enum ReplayState {
 /// Outcome of requesting a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RequestReplayResult {
-    /// The replay was scheduled and waits for the relay to send it. Holds the replay.
+    /// The replay was scheduled and waits for the relay.
     Scheduled(ReplayRow),
-    /// An earlier replay is under way or was handled. Nothing changed.
+    /// An earlier replay is in progress or was handled. Nothing changed.
     AlreadyRequested(ReplayRow),
-    /// The dead letter records a failed retrospective, which must be reopened instead: see
+    /// The dead letter records a failed retrospective, which must be reopened instead with
     /// [`crate::CancelStore::reopen_retrospective`].
     ReopenInstead,
     /// The dead letter has no such version.
@@ -82,79 +82,79 @@ pub enum RequestReplayResult {
 /// Outcome of discarding a dead letter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DiscardResult {
-    /// The dead letter is now discarded.
+    /// The dead letter was open and is now discarded.
     Discarded,
     /// The dead letter had already been discarded. Nothing changed.
     AlreadyDiscarded(Attribution),
-    /// A replay of the dead letter is under way or was handled. Nothing changed.
+    /// A replay of the dead letter is in progress or was handled. Nothing changed.
     Replayed(ReplayRow),
-    /// The dead letter records a failed retrospective, and an earlier replay opened the next one. Nothing changed.
+    /// The dead letter records a failed retrospective, and an earlier replay opened the next one. Nothing
+    /// changed.
     Reopened,
     /// The tenant has no such dead letter.
     NotFound,
 }
 
-/// A replayed message in the form in which it is sent to the broker.
+/// Replayed message, ready to be published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingReplay {
-    /// Id of the replay, which is used as the message id at the broker.
+    /// Id of the replay, also used as the broker's message id.
     pub id: ReplayId,
     /// Subject of the original message.
     pub subject: String,
-    /// Headers of the original message without those that the broker added, and two headers that mark the replay.
+    /// Headers of the original message without broker headers, plus the two headers that mark a replay.
     pub headers: Vec<(String, String)>,
     /// Payload of the replayed version.
     pub payload: Vec<u8>,
 }
 
 impl OutgoingReplay {
-    /// Creates the message that replays a dead letter with the given headers and payload.
-    pub fn from_dead_letter(id: ReplayId, letter: &NewDeadLetter, content: MessageContent) -> Self {
+    /// Creates the message that replays `content` to the subject of the dead letter.
+    pub fn from_dead_letter(id: ReplayId, dead_letter: &NewDeadLetter, content: MessageContent) -> Self {
         let MessageContent { headers, payload } = content;
-        let original = letter.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("Nats-Msg-Id"));
+        let original = dead_letter.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("Nats-Msg-Id"));
         let mut headers = sender_headers(&headers);
         headers.push((REPLAY_HEADER.to_owned(), id.to_string()));
-        // The original message id moves to another header, because `Nats-Msg-Id` carries the id of the replay.
+        // The original message id moves to another header, because `Nats-Msg-Id` must be the replay id: with
+        // the original one the broker would drop the replay as a duplicate.
         headers.extend(original.map(|(_, value)| (ORIGINAL_ID_HEADER.to_owned(), value.clone())));
-        Self { id, subject: letter.subject.clone(), headers, payload }
+        Self { id, subject: dead_letter.subject.clone(), headers, payload }
     }
 }
 
 impl From<&NewDeadLetter> for MessageContent {
-    /// Returns the content of the dead letter as received, which is its version 0.
-    fn from(letter: &NewDeadLetter) -> Self {
-        Self { headers: letter.headers.clone(), payload: letter.payload.clone() }
+    /// Copies the content of the dead letter as received (version 0).
+    fn from(dead_letter: &NewDeadLetter) -> Self {
+        Self { headers: dead_letter.headers.clone(), payload: dead_letter.payload.clone() }
     }
 }
 
-/// Returns the headers that the original sender set, without those of the broker and those that mark a replay.
+/// Returns the headers set by the original sender, without broker headers and replay marks.
 fn sender_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
     let foreign = |name: &str| {
-        // `get` returns `None` for a shorter name and within a multi-byte character, where slicing would
-        // panic.
+        // `get` returns `None` for a short name and inside a multi-byte character, where slicing would panic.
         let broker = name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"));
         !broker && ![REPLAY_HEADER, ORIGINAL_ID_HEADER].iter().any(|ours| name.eq_ignore_ascii_case(ours))
     };
     headers.iter().filter(|(name, _)| foreign(name)).cloned().collect()
 }
 
-/// A received message that claims to be a replay. Anyone who may publish can make this claim. It is accepted only if
-/// the replay is under way and the message equals the sent one byte for byte. Then it does not matter who sent the
-/// message.
+/// Received message that claims to be a replay. Any publisher can make this claim, so it is accepted only if
+/// the replay is in progress and the message is identical to the one sent; then the sender does not matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncomingReplay {
-    /// Id of the replay that the message claims to be.
+    /// Claimed replay id.
     pub id: ReplayId,
     /// Name of the consumer that received the message.
     consumer: String,
     subject: String,
-    /// Headers that the original sender set, in lower case and sorted.
+    /// Headers set by the original sender, sorted, with names in lower case.
     headers: Vec<(String, String)>,
     payload_sha256: String,
 }
 
 impl IncomingReplay {
-    /// Reads the replay headers of a delivered message. Returns `None` when they name no replay.
+    /// Parses the replay header of a delivered message. Returns `None` if the header is missing or invalid.
     pub fn from_message(
         consumer: &str,
         subject: &str,
@@ -171,48 +171,57 @@ impl IncomingReplay {
         })
     }
 
-    /// Reads the replay headers of a message that is about to become a dead letter. Returns `None` when they name no
-    /// replay.
-    pub fn from_dead_letter(letter: &NewDeadLetter) -> Option<Self> {
-        Self::from_message(&letter.position.consumer, &letter.subject, &letter.headers, &letter.payload)
+    /// Parses the replay header of a message that is about to become a dead letter. Returns `None` if the
+    /// header is missing or invalid.
+    pub fn from_dead_letter(dead_letter: &NewDeadLetter) -> Option<Self> {
+        Self::from_message(
+            &dead_letter.position.consumer,
+            &dead_letter.subject,
+            &dead_letter.headers,
+            &dead_letter.payload,
+        )
     }
 
-    /// Returns `true` when the message equals the replay of this dead letter as it was sent, and was received by the
-    /// consumer that had rejected the dead letter.
-    pub fn matches_sent(&self, letter: &NewDeadLetter, sent: &MessageContent) -> bool {
-        self.consumer == letter.position.consumer
-            && self.subject == letter.subject
+    /// Returns `true` if the message is identical to the replay of `dead_letter` as sent, and was received by
+    /// the consumer that rejected the dead letter.
+    pub fn matches_sent(&self, dead_letter: &NewDeadLetter, sent: &MessageContent) -> bool {
+        self.consumer == dead_letter.position.consumer
+            && self.subject == dead_letter.subject
             && self.payload_sha256 == sha256_hex(&sent.payload)
             && self.headers == sort_headers(sender_headers(&sent.headers))
     }
 }
 
-/// Converts header names to lower case and sorts the headers, because the broker's client preserves neither their order
-/// nor their case.
+/// Lower-cases the header names and sorts the headers, because the broker's client preserves neither order
+/// nor case.
 fn sort_headers(mut headers: Vec<(String, String)>) -> Vec<(String, String)> {
     headers.iter_mut().for_each(|(name, _)| name.make_ascii_lowercase());
     headers.sort();
     headers
 }
 
-/// A batch of replays to be stored, as a person requested it.
+/// Requested batch of replays, before it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewReplayBatch {
-    /// Filter that selected the dead letters, as text for people.
+    /// Human-readable filter that selected the dead letters.
     pub filter_text: String,
-    /// Dead letters in the order in which they are replayed, each with its status at the time of the request.
+    /// Dead letters in replay order, each with its status at the time of the request.
     pub dead_letters: Vec<(DeadLetterId, DeadLetterStatus)>,
-    /// Speed of the batch, the number of replays to try first, and the tolerated share of failures.
+    /// Replay rate, canary size and tolerated share of failures.
     pub pace: ReplayPace,
-    /// Person who requested the batch, with reason and time.
+    /// Who requested the batch, when and why.
     pub act: Attribution,
 }
 
 impl NewReplayBatch {
-    /// Returns the id of the batch, derived from person, reason, time and dead letters, so that the same request is
-    /// stored as one batch.
+    /// Derives the id of the batch from attribution and dead letters, so a repeated request refers to the
+    /// same batch.
     pub fn id(&self, tenant: &Tenant) -> ReplayBatchId {
-        ReplayBatchId::of_dead_letters(tenant, &self.act, self.dead_letters.iter().map(|(letter, _)| letter))
+        ReplayBatchId::of_dead_letters(
+            tenant,
+            &self.act,
+            self.dead_letters.iter().map(|(dead_letter, _)| dead_letter),
+        )
     }
 }
 
@@ -221,43 +230,43 @@ impl NewReplayBatch {
 pub struct ReplayBatchRow {
     /// Id of the batch.
     pub id: ReplayBatchId,
-    /// Filter that selected the dead letters, as text for people.
-    pub asked: String,
-    /// Person who requested the batch, with reason and time.
+    /// Human-readable filter that selected the dead letters.
+    pub filter_text: String,
+    /// Who requested the batch, when and why.
     #[serde(flatten)]
     pub act: Attribution,
-    /// Speed of the batch, the number of replays to try first, and the tolerated share of failures.
+    /// Replay rate, canary size and tolerated share of failures.
     pub pace: ReplayPace,
-    /// State of the batch, such as running or done.
+    /// State of the batch: canary, running, stopped or done.
     pub state: ReplayBatchState,
     /// Number of dead letters of the batch in each state.
     pub progress: BatchProgress,
-    /// Time at which the batch was stored, by the database's clock.
+    /// Time at which the batch was stored, by the database clock.
     pub created_at: Timestamp,
-    /// Time at which the batch ended, by the database's clock; `None` while it is open.
+    /// Time at which the batch ended, by the database clock; `None` while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Reason why the batch ended, in one sentence; `None` while it is open.
+    /// Human-readable reason why the batch ended; `None` while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<String>,
+    pub end_reason: Option<String>,
 }
 
 /// State of a batch of replays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayBatchState {
-    /// The first few dead letters are being replayed. The rest is replayed only if they succeed.
+    /// The first few dead letters are being replayed. The rest follow only if these succeed.
     Canary,
     /// The remaining dead letters are being replayed.
     Running,
-    /// The batch starts no more replays, because it was cancelled or too many replays failed.
+    /// The batch starts no more replays because it was cancelled or too many replays failed.
     Stopped,
     /// Every dead letter of the batch has a final result.
     Done,
 }
 
 impl ReplayBatchState {
-    /// Returns the name of the state, as stored and shown.
+    /// Returns the name of the state, used in the database and in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Canary => "canary",
@@ -273,24 +282,24 @@ impl ReplayBatchState {
     }
 }
 
-/// A dead letter as part of a batch of replays.
+/// A dead letter in a replay batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayBatchItem {
-    /// Place of the dead letter in the batch, from 1.
-    pub place: u32,
-    /// Id of the dead letter that is replayed.
-    pub letter: DeadLetterId,
-    /// State of the dead letter within the batch: `waiting`, `under_way`, `handled`, `failed` or `skipped`.
+    /// 1-based position of the dead letter in the batch.
+    pub position: u32,
+    /// Id of the replayed dead letter.
+    pub dead_letter: DeadLetterId,
+    /// State within the batch: `waiting`, `under_way`, `handled`, `failed` or `skipped`.
     pub state: String,
-    /// Result of the replay as text for people; `None` when there is none yet.
+    /// Human-readable progress or result; `None` while the dead letter is waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<String>,
+    pub result: Option<String>,
 }
 
-/// Outcome of cancelling a batch.
+/// Outcome of cancelling a replay batch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CancelBatchResult {
-    /// The batch was cancelled. Replays that are under way continue.
+    /// The batch was cancelled. Replays in progress continue.
     Cancelled(ReplayBatchRow),
     /// The batch had already ended. Nothing changed.
     AlreadyEnded(ReplayBatchRow),
@@ -298,67 +307,68 @@ pub enum CancelBatchResult {
     NotFound,
 }
 
-/// Decides the next action of a batch from its pace, its progress, the time at which its next replay is due, and the
-/// current time.
+/// Callback that decides the next action of a batch, from its pace, its progress, the due time of its next
+/// replay and the current time.
 pub type DecideBatchStep<'a> =
     &'a (dyn Fn(&ReplayPace, &BatchProgress, Timestamp, Timestamp) -> BatchAction + Send + Sync);
 
 /// Replays and discards dead letters, singly and in batches.
 #[async_trait]
 pub trait ReplayStore: Send + Sync {
-    /// Requests a replay in one transaction. If the dead letter is open or discarded, marks it as replaying, stores the
-    /// message for the relay, and records the audit row. The message becomes due after all replays that already wait.
-    /// `version` selects the content; `None` selects the newest version.
+    /// Requests a replay in one transaction. If the dead letter is open or discarded, marks it as replaying,
+    /// schedules the replay after all scheduled ones, and appends the audit row. `version` selects the
+    /// content; `None` selects the newest version.
     async fn replay_dead_letter(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         version: Option<u32>,
         act: &Attribution,
     ) -> Result<RequestReplayResult>;
 
-    /// Returns the number and content of the version that a replay would send, without the headers that mark a replay.
-    /// `version` selects it: 0 is the dead letter as received, and `None` selects the newest. Returns `None` when there
-    /// is no such dead letter or version.
+    /// Returns the number and content of the version that a replay would send, without the replay headers.
+    /// `version` 0 is the dead letter as received; `None` selects the newest version. Returns `None` if the
+    /// tenant has no such dead letter or version.
     async fn find_replay_content(
         &self,
         tenant: &Tenant,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         version: Option<u32>,
     ) -> Result<Option<(u32, MessageContent)>>;
 
-    /// Discards those of the given dead letters that are open, and records an audit row for each, in one transaction.
-    /// Returns one result per dead letter, in order.
+    /// Discards the open ones among the given dead letters and appends an audit row for each, in one
+    /// transaction. Returns one result per dead letter, in order.
     async fn discard_dead_letters(
         &self,
         tenant: &Tenant,
-        letters: &[DeadLetterId],
+        dead_letters: &[DeadLetterId],
         act: &Attribution,
     ) -> Result<Vec<DiscardResult>>;
 
-    /// Returns due replays, those that have been due longest first. A replay is due if it was never sent, or was sent
-    /// so long ago without a result that the broker must have lost it. This time is `lost_after_s` seconds at first and
-    /// doubles each time the replay is sent.
+    /// Returns at most `limit` due replays, earliest due time first. A replay that was sent `lost_after_s`
+    /// seconds ago and has no result is presumed lost by the broker and due again; this time doubles with
+    /// each publication.
     async fn list_due_replays(&self, limit: u32, lost_after_s: u64) -> Result<Vec<OutgoingReplay>>;
 
-    /// Records that a replay was sent once more, unless it has ended in the meantime.
+    /// Counts a publication of a replay. Also marks the replay as sent unless it has already ended.
     async fn mark_replay_sent(&self, id: ReplayId) -> Result<()>;
 
-    /// Ends a replay that the broker did not accept, so that the dead letter is open again. Does nothing when the
-    /// replay has already ended.
+    /// Ends a replay that the broker refused, with the reason, and reopens the dead letter. Does nothing if
+    /// the replay has already ended.
     async fn refuse_replay(&self, id: ReplayId, problem: &str) -> Result<()>;
 
-    /// Stores a batch with its dead letters, or returns the stored batch if the request was made before. Ids of other
-    /// tenants' dead letters are ignored.
+    /// Stores a batch with its dead letters and returns its id. A repeated request changes nothing. Ignores
+    /// dead letters of other tenants.
     async fn start_replay_batch(&self, tenant: &Tenant, batch: &NewReplayBatch) -> Result<ReplayBatchId>;
 
-    /// Returns the open batches of all tenants. The oldest batch comes first.
+    /// Returns the open batches of all tenants, oldest first.
     async fn list_open_batches(&self) -> Result<Vec<ReplayBatchId>>;
 
-    /// Advances a batch in one transaction under the lock of the batch: calls `next` and performs the action that it
-    /// returns. A dead letter whose status has changed since it was selected is skipped. A dead letter that records a
-    /// failed retrospective is reopened as `reopen` decides. Returns the action; `None` when the batch has ended or
-    /// does not exist.
+    /// Advances a batch by one step in one transaction under the batch lock: calls `next`, performs the
+    /// returned action and returns it. Returns `None` if the batch has ended or does not exist.
+    ///
+    /// Skips a dead letter whose status has changed since it was selected. A dead letter that records a
+    /// failed retrospective is reopened as `reopen` decides.
     async fn step_replay_batch(
         &self,
         id: ReplayBatchId,
@@ -366,7 +376,7 @@ pub trait ReplayStore: Send + Sync {
         reopen: DecideReopen<'_>,
     ) -> Result<Option<BatchAction>>;
 
-    /// Cancels a batch, so that it starts no more replays. Records the person, reason and time.
+    /// Cancels a batch, which then starts no more replays, and appends the audit row.
     async fn cancel_replay_batch(
         &self,
         tenant: &Tenant,
@@ -374,11 +384,11 @@ pub trait ReplayStore: Send + Sync {
         act: &Attribution,
     ) -> Result<CancelBatchResult>;
 
-    /// Returns the tenant's batches of replays. The newest batch comes first.
+    /// Returns at most `limit` of the tenant's replay batches, newest first.
     async fn list_replay_batches(&self, tenant: &Tenant, limit: u32) -> Result<Vec<ReplayBatchRow>>;
 
-    /// Returns a batch and at most `limit` of its dead letters, of which those with a result come first. Returns `None`
-    /// when the tenant has no such batch.
+    /// Returns a batch and at most `limit` of its dead letters, those no longer waiting first; `None` if the
+    /// tenant has no such batch.
     async fn find_replay_batch(
         &self,
         tenant: &Tenant,
@@ -387,8 +397,8 @@ pub trait ReplayStore: Send + Sync {
     ) -> Result<Option<(ReplayBatchRow, Vec<ReplayBatchItem>)>>;
 }
 
-/// Returns `true` when a dead letter with this code records a failed retrospective, so that replaying it reopens the
-/// retrospective instead of sending a message.
-pub const fn is_reopenable(code: Code) -> bool {
-    matches!(code, Code::RetrospectiveFailed)
+/// Returns `true` if dead letters with this code record failed retrospectives, which are reopened rather than
+/// replayed.
+pub const fn is_reopenable(code: DeadLetterCode) -> bool {
+    matches!(code, DeadLetterCode::RetrospectiveFailed)
 }

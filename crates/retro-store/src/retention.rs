@@ -1,8 +1,8 @@
-//! Port of retention, which purges details by age, in stages of bounded size. Identities are never purged.
+//! Storage port of retention, which purges details by age in bounded batches. Identities are never purged.
 //!
-//! A stage may run in any number of processes concurrently and may be interrupted at any point. Each call is one
-//! transaction, skips rows that another process is purging, and leaves the remaining rows to the next call. Ages are
-//! measured by the database's clock.
+//! A stage may run in several processes concurrently and may be interrupted at any point: each call is one
+//! transaction, skips rows that another process is purging, and leaves the remaining rows to later calls.
+//! Ages are measured by the database clock.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,34 +10,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// A kind of data whose old rows are purged together.
+/// Kind of data with a common retention period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetentionStage {
-    /// Bodies of runs whose retrospective closed long enough ago, and all details of uncounted runs that arrived long
-    /// enough ago. Bodies that a window or an open retrospective may still need are never purged. A later reader finds
-    /// the body marked as purged. Bodies in the broker's object store expire there and are not purged here.
+    /// Bodies of runs whose retrospective has closed, and all details of uncounted runs. Bodies that a window
+    /// or an open retrospective may still need are never purged. A purged body is marked as such for later
+    /// readers. Bodies in the broker's object store expire there and are not purged by this stage.
     Bodies,
-    /// Journals and mutation batches of retrospectives that ended long enough ago.
+    /// Journals and mutation batches of ended retrospectives.
     Journals,
-    /// Facts of runs whose retrospective closed long enough ago and whose bodies have already been purged. Identities
-    /// and ordinals are kept.
+    /// Facts of runs whose retrospective has closed and whose bodies have been purged. Identities and
+    /// ordinals are kept.
     Runs,
-    /// Inbox rows of events that arrived long enough ago. A digest of each row is kept forever, so that a late
-    /// duplicate is still recognised.
+    /// Inbox rows of events. A digest of each row is kept forever, so a late duplicate is still recognised.
     Events,
-    /// Outbox messages that were sent long enough ago.
+    /// Sent outbox messages.
     Messages,
-    /// Counted attempts at messages whose last delivery is long enough ago.
+    /// Attempts at messages without a dead letter.
     Attempts,
 }
 
 impl RetentionStage {
-    /// All stages, in the order in which they are purged.
+    /// All stages in purge order: bodies before the run facts that refer to them.
     pub const ALL: [Self; 6] =
         [Self::Bodies, Self::Journals, Self::Runs, Self::Events, Self::Messages, Self::Attempts];
 
-    /// Returns the name of the stage, as stored and shown.
+    /// Returns the name of the stage, used in the database and in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Bodies => "bodies",
@@ -50,33 +49,33 @@ impl RetentionStage {
     }
 }
 
-/// Result of one call that purges a stage.
+/// Result of one purge call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PurgeResult {
     /// Number of purged rows.
     pub rows: u64,
-    /// `true` when more rows may be left to purge, so that the caller should call again.
+    /// `true` if more rows may be due, so the caller should call again.
     pub has_more: bool,
 }
 
-/// The number of rows that a stage has purged in total.
+/// Total number of rows purged by a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetentionTotal {
     /// Stage that purged the rows.
     pub stage: RetentionStage,
-    /// Number of rows purged since the database was created.
+    /// Number of rows purged over the lifetime of the database.
     pub purged: u64,
-    /// Time of the last purge, by the database's clock.
+    /// Time of the last purge, by the database clock.
     pub last: Timestamp,
 }
 
-/// Purges details that are old enough.
+/// Purges details that have outlived their retention period.
 #[async_trait]
 pub trait RetentionStore: Send + Sync {
-    /// Purges rows of a stage that are older than `older_than_s` seconds, in one transaction. The oldest rows are
-    /// purged first, at most `limit`.
+    /// Purges at most `limit` rows per table of a stage that are at least `older_than_s` seconds old, in one
+    /// transaction.
     async fn purge_stage(&self, stage: RetentionStage, older_than_s: u64, limit: u32) -> Result<PurgeResult>;
 
-    /// Returns the total of each stage that has ever purged anything.
+    /// Returns the totals of all stages that have ever purged a row.
     async fn list_retention_totals(&self) -> Result<Vec<RetentionTotal>>;
 }

@@ -1,4 +1,4 @@
-//! Port of the sampler, which draws the sample of a retrospective.
+//! Storage port of the sampler, which draws the sample of each retrospective.
 
 use async_trait::async_trait;
 use retro_core::id::{Ordinal, RetrospectiveId, Tenant};
@@ -8,25 +8,26 @@ use retro_core::sample::Sample;
 
 use crate::{CommitResult, Result, TraceStore};
 
-/// What the sampler decides for a retrospective: the sample and the first investigation.
+/// Sample and first investigation of a retrospective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnSample {
-    /// Sample that was drawn. It is stored before any run is investigated.
+    /// Drawn sample, which is stored before any run is investigated.
     pub sample: Sample,
-    /// First investigation, which becomes due when the sample is stored.
+    /// First stage, which becomes due when the sample is stored.
     pub first: NextStage,
 }
 
-/// Decides the sample: takes the retrospective and the ordinals of its window, and returns the sample with the first
-/// investigation.
+/// Callback that draws the sample of a retrospective from the ordinals of its window.
 pub type DecideSample<'a> = &'a (dyn Fn(&Retrospective, Vec<Ordinal>) -> DrawnSample + Send + Sync);
 
-/// Draws the samples of retrospectives.
+/// Draws and stores the samples of retrospectives.
 #[async_trait]
 pub trait SamplerStore: TraceStore {
-    /// Draws the sample of a retrospective in one transaction. If the retrospective is still due, calls `decide`,
-    /// stores the sample, makes the first investigation due, stores its message
-    /// ([`retro_core::message::Notice::InvestigationDue`]), and moves the retrospective to investigating.
+    /// Draws the sample of a retrospective in one transaction.
+    ///
+    /// If the retrospective is still due, calls `decide`, stores the sample, makes the first investigation
+    /// due, stores its message ([`retro_core::message::Notice::InvestigationDue`]), and moves the
+    /// retrospective to investigating.
     async fn draw_sample(
         &self,
         tenant: &Tenant,
@@ -34,8 +35,8 @@ pub trait SamplerStore: TraceStore {
         decide: DecideSample<'_>,
     ) -> Result<CommitResult>;
 
-    /// Returns retrospectives that have been due for at least `older_than_s` seconds, because their wake-up message was
-    /// lost. Returns at most `limit`.
+    /// Returns at most `limit` retrospectives that have been due for at least `older_than_s` seconds, so
+    /// their wake-up messages are presumed lost.
     async fn list_overdue_samples(
         &self,
         older_than_s: u64,

@@ -1,5 +1,5 @@
-//! Port for the trace contexts stored with runs, retrospectives and investigations. No decision depends on them, and an
-//! unreadable one is treated as absent.
+//! Reads the trace contexts stored with runs, retrospectives and investigations. No decision depends on a
+//! trace context, so an invalid one is treated as absent.
 
 use async_trait::async_trait;
 use retro_core::id::{RetrospectiveId, Tenant};
@@ -7,29 +7,29 @@ use retro_core::trace::TraceContext;
 
 use crate::Result;
 
-/// The two trace contexts that an investigation refers to.
+/// Trace contexts of an investigation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InvestigationTraces {
-    /// Context of the work that made the investigation due; `None` when it was not traced.
+    /// Context of the transaction that made the investigation due; `None` if it was not traced.
     pub due: Option<TraceContext>,
-    /// Context in which the investigated run was counted; `None` when that was not traced.
+    /// Context in which the investigated run was counted; `None` if the run was not traced.
     pub run: Option<TraceContext>,
 }
 
 /// Reads stored trace contexts, so that a later stage can continue the trace.
 #[async_trait]
 pub trait TraceStore: Send + Sync {
-    /// Returns the context in which a retrospective was opened: that of the run that filled its window, or that of a
-    /// person's request. Returns `None` when it was not traced, or when the tenant has no such retrospective.
+    /// Returns the context in which a retrospective was opened: the context of the run that filled its window
+    /// or of the request that triggered it. Returns `None` if the retrospective was not traced or does not
+    /// exist in this tenant.
     async fn find_retrospective_trace(
         &self,
         tenant: &Tenant,
         id: RetrospectiveId,
     ) -> Result<Option<TraceContext>>;
 
-    /// Returns the trace contexts of the runs in the retrospective's window, except the one that
-    /// [`find_retrospective_trace`](Self::find_retrospective_trace) returns. Each context is returned once, and the
-    /// latest comes first. Returns at most `limit`.
+    /// Returns at most `limit` distinct trace contexts of the runs in the retrospective's window, newest
+    /// first. Omits the context that [`find_retrospective_trace`](Self::find_retrospective_trace) returns.
     async fn list_window_traces(
         &self,
         tenant: &Tenant,
@@ -37,7 +37,7 @@ pub trait TraceStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<TraceContext>>;
 
-    /// Returns the trace contexts of an investigation: that of the work that made it due, and that of its run.
+    /// Returns the trace contexts of investigation `number`, each `None` if absent.
     async fn load_investigation_traces(
         &self,
         tenant: &Tenant,

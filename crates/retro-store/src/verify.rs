@@ -1,7 +1,7 @@
-//! Port that reads the whole database page by page, for `retro verify`.
+//! Storage port of `retro verify`, which reads the whole database page by page.
 //!
-//! A page is read in one transaction, so it is consistent despite concurrent writes. Each page starts after a key
-//! rather than at a row number, so rows that are added or removed between two pages do not shift other rows.
+//! Each page is read in one transaction, so it is consistent despite concurrent writes. Pagination is by key
+//! rather than by offset, so rows added or removed between two pages neither hide nor repeat other rows.
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, Ordinal, RunId, Tenant, WorkflowKey};
@@ -11,16 +11,16 @@ use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState
 
 use crate::{ProposalRow, Result};
 
-/// A workflow with its ordinals and windows, all read at the same moment.
+/// Consistent snapshot of a workflow's state, ordinals and windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowRecords {
     /// Key of the workflow, or of the rule scope of a repository.
     pub key: WorkflowKey,
-    /// State of the workflow.
+    /// Stored state of the workflow.
     pub state: WorkflowState,
-    /// Number of recorded runs, including counted ones; 0 for a rule scope.
+    /// Number of stored runs, counted or not; 0 for a rule scope.
     pub recorded: u64,
-    /// Summary of the ordinals that the workflow's runs have.
+    /// Summary of the ordinals assigned to the workflow's runs.
     pub ordinals: OrdinalSummary,
     /// Windows of the automatic retrospectives, sorted by epoch.
     pub windows: Vec<WindowRow>,
@@ -31,11 +31,11 @@ pub struct WorkflowRecords {
 pub struct OrdinalSummary {
     /// Number of runs that have an ordinal.
     pub assigned: u64,
-    /// First gap, as the expected ordinal and the one found instead; `None` when there is no gap.
+    /// First gap, as (expected, found) ordinals; `None` if there is no gap.
     pub first_gap: Option<(Ordinal, Ordinal)>,
 }
 
-/// The window and state of an automatic retrospective.
+/// Window and state of an automatic retrospective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowRow {
     /// Epoch of the retrospective within the workflow.
@@ -51,26 +51,26 @@ pub struct WindowRow {
 /// A retrospective with everything that `retro verify` compares with it.
 #[derive(Debug, Clone)]
 pub struct RetrospectiveRecords {
-    /// Retrospective as it is stored.
+    /// Stored retrospective.
     pub retrospective: Retrospective,
-    /// Report of the retrospective; `None` when none is stored.
+    /// Report of the retrospective; `None` if none is stored.
     pub report: Option<Report>,
-    /// Changes that name the retrospective as their origin, in the order in which they were made.
+    /// Changes whose origin is this retrospective, oldest first.
     pub changes: Vec<Change>,
-    /// Proposals sorted by their place in the report. Only a manual retrospective has any.
+    /// Proposals in report order; empty for an automatic retrospective.
     pub proposals: Vec<ProposalRow>,
 }
 
-/// A page of retrospectives, ordered by workflow and epoch.
+/// Page of retrospectives, sorted by workflow and epoch.
 #[derive(Debug, Clone)]
 pub struct RetrospectivePage {
     /// Retrospectives of the page.
     pub items: Vec<RetrospectiveRecords>,
-    /// Position after which the next page starts; `None` on the last page.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<RetrospectiveCursor>,
 }
 
-/// Identifies the retrospective after which a page starts.
+/// Pagination cursor: the next page starts after this retrospective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetrospectiveCursor {
     /// Workflow of the retrospective.
@@ -79,43 +79,43 @@ pub struct RetrospectiveCursor {
     pub epoch: i64,
 }
 
-/// A memory with its rows from the tables of memories, changes and tombstones.
+/// Rows of one memory in the memory, change and tombstone tables.
 #[derive(Debug, Clone)]
 pub struct MemoryRecords {
-    /// Tenant to which the memory belongs.
+    /// Tenant that owns the memory.
     pub tenant: Tenant,
     /// Id of the memory.
     pub id: MemoryId,
-    /// Row of the memory table, with the workflow that owns it; `None` when there is none.
+    /// Row of the memory table with its owning workflow; `None` if the table has no such row.
     pub stored: Option<(WorkflowKey, Memory)>,
-    /// Changes in the order in which they were made, each with the workflow under which it is stored.
+    /// Changes with the workflow under which each is stored, oldest first.
     pub changes: Vec<(WorkflowKey, Change)>,
-    /// Tombstone, with the workflow under which it is stored; `None` when there is none.
+    /// Tombstone with the workflow under which it is stored; `None` if there is none.
     pub tombstone: Option<(WorkflowKey, Tombstone)>,
 }
 
-/// Reads the data of all tenants page by page, for the operator of the database.
+/// Reads the data of all tenants page by page, so `retro verify` can check it.
 #[async_trait]
 pub trait VerifyStore: Send + Sync {
-    /// Returns the next `limit` workflows after the given one, in sorted order. A page with fewer is the last one.
+    /// Returns at most `limit` workflows after `after`, sorted by key. A shorter page is the last one.
     async fn list_workflow_records(
         &self,
         after: Option<&WorkflowKey>,
         limit: u32,
     ) -> Result<Vec<WorkflowRecords>>;
-    /// Returns the next `limit` retrospectives after the given position, including manual ones.
+    /// Returns the page of at most `limit` retrospectives after `after`, including manual ones.
     async fn list_retrospective_records(
         &self,
         after: Option<&RetrospectiveCursor>,
         limit: u32,
     ) -> Result<RetrospectivePage>;
-    /// Returns the next `limit` memories after the given one, in sorted order. Includes every memory that occurs in at
-    /// least one of the tables of memories, changes and tombstones. A page with fewer is the last one.
+    /// Returns at most `limit` memories after `after`, sorted by tenant and id. Includes every memory with a
+    /// row in at least one of the memory, change and tombstone tables. A shorter page is the last one.
     async fn list_memory_records(
         &self,
         after: Option<(&Tenant, MemoryId)>,
         limit: u32,
     ) -> Result<Vec<MemoryRecords>>;
-    /// Returns those of the given runs that are not counted in the workflow.
+    /// Returns the subset of `runs` that are not counted in the workflow.
     async fn find_uncounted_runs(&self, key: &WorkflowKey, runs: &[RunId]) -> Result<Vec<RunId>>;
 }

@@ -1,4 +1,4 @@
-//! Port through which the writer changes memories. No other port changes them.
+//! Storage port of the writer, the only port that changes memories.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -17,36 +17,35 @@ use crate::manual::DecideProposal;
 use crate::review::DecidedReview;
 use crate::{CommitResult, EmbeddingStore, MetricsStore, Result, TraceStore};
 
-/// Decides how to close a retrospective: takes all facts about it while it is settling, and returns the effects. A
-/// decision that compares by similarity may fail with [`MissingEmbeddings`]. Then nothing is stored, and the caller
-/// repeats the call once the embeddings are loaded.
+/// Callback that decides the effects of closing a settling retrospective. Fails with [`MissingEmbeddings`] if
+/// it compares lessons whose embeddings are not loaded; then nothing is stored, and the caller loads the
+/// embeddings and retries.
 pub type DecideClose<'a> =
     &'a (dyn Fn(ClosingFacts) -> std::result::Result<ClosedRetrospective, MissingEmbeddings> + Send + Sync);
 
-/// Effects of deleting a memory at a person's request.
+/// Effects of an operator's deletion of a memory.
 #[derive(Debug, Clone)]
 pub struct Deletion {
-    /// Change to store. A change with the same id is not stored twice.
+    /// Change to append. A change whose id is already stored is ignored.
     pub change: Change,
-    /// Memory after the change, with the status deleted.
+    /// Memory after the change, in status deleted.
     pub memory: Memory,
-    /// Tombstone that prevents a similar memory from being created.
+    /// Tombstone that blocks similar memories.
     pub tombstone: Tombstone,
     /// Message that announces the deletion.
     pub message: Message,
 }
 
-/// The facts needed to decide about a batch of rule mutations.
+/// Stored facts from which a batch of rule mutations is decided.
 #[derive(Debug, Clone)]
 pub struct RuleBatchFacts {
     /// Id of the batch.
     pub id: ReviewBatchId,
-    /// Decisions about the remarks of a pull request, from which the batch follows; `None` for a batch that was caused
-    /// by a run or a timer.
+    /// Decisions about the remarks that caused the batch; `None` for a batch caused by a run or a timer.
     pub review: Option<DecidedReview>,
-    /// Mutations that the batch consists of.
+    /// Mutations of the batch.
     pub mutations: Vec<RuleMutation>,
-    /// Stored rules and tombstones that the mutations may affect.
+    /// Rules and tombstones that the mutations may affect.
     pub rules: RuleFacts,
 }
 
@@ -55,17 +54,17 @@ pub struct RuleBatchFacts {
 pub struct ClosedRuleBatch {
     /// Changes, rules and tombstones to store.
     pub applied: AppliedBatch,
-    /// Report about the reviews; `None` for a batch that does not come from a review.
+    /// Report about the review; `None` for a batch that was not caused by a review.
     pub report: Option<ReviewReport>,
     /// Messages that announce the changes.
     pub messages: Vec<Message>,
 }
 
-/// Decides the effects of a batch of rule mutations.
+/// Callback that decides the effects of a batch of rule mutations.
 pub type DecideRules<'a> =
     &'a (dyn Fn(RuleBatchFacts) -> std::result::Result<ClosedRuleBatch, MissingEmbeddings> + Send + Sync);
 
-/// Decides the effects of a person's promotion of a rule.
+/// Callback that decides the effects of promoting a rule. The inner error is the reason for a refusal.
 pub type DecidePromotion<'a> = &'a (
         dyn Fn(
     &PromoteFacts,
@@ -74,21 +73,22 @@ pub type DecidePromotion<'a> = &'a (
             + Sync
     );
 
-/// Decides the effects of a person's deletion of a memory.
+/// Callback that decides the effects of deleting a memory.
 pub type DecideDeletion<'a> =
     &'a (dyn Fn(&WorkflowKey, &Memory) -> std::result::Result<Deletion, FoldError> + Send + Sync);
 
-/// Decides the effects of crediting memories for the end of a pull request.
+/// Callback that decides the effects of crediting memories for the outcome of a pull request.
 pub type DecideCredit<'a> =
     &'a (dyn Fn(&CreditFacts) -> std::result::Result<OutcomeCredit, FoldError> + Send + Sync);
 
-/// Changes memories; the only port that does.
+/// Applies decided changes to memories and rules.
 #[async_trait]
 pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
-    /// Closes a retrospective in one transaction under the lock of the workflow. If it is still settling, loads all
-    /// facts, calls `decide`, and stores changes, memories, tombstones, report, workflow state, proposals and messages.
-    /// Also stores the next retrospective if one opens, and the dead letter if this one failed. Stores all of this or
-    /// nothing.
+    /// Closes a retrospective in one transaction under the workflow lock.
+    ///
+    /// If the retrospective is still settling, loads all facts, calls `decide`, and stores changes, memories,
+    /// tombstones, report, workflow state, proposals and messages, the next retrospective if one opens, and
+    /// the dead letter if this retrospective failed.
     async fn close_retrospective(
         &self,
         tenant: &Tenant,
@@ -97,17 +97,17 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         decide: DecideClose<'_>,
     ) -> Result<CommitResult>;
 
-    /// Returns retrospectives that have been settling for at least `older_than_s` seconds, because their wake-up
-    /// message was lost. Returns at most `limit`.
+    /// Returns at most `limit` retrospectives that have been settling for at least `older_than_s` seconds, so
+    /// their wake-up messages are presumed lost.
     async fn list_overdue_closings(
         &self,
         older_than_s: u64,
         limit: u32,
     ) -> Result<Vec<(Tenant, RetrospectiveId)>>;
 
-    /// Applies a batch of rule mutations in one transaction under the lock of the repository's rule scope. If the batch
-    /// is still pending, loads all facts, calls `decide`, and stores changes, memories, tombstones, report and
-    /// messages. Stores all of this or nothing.
+    /// Applies a batch of rule mutations in one transaction under the lock of the repository's rule scope. If
+    /// the batch is still pending, loads all facts, calls `decide`, and stores changes, memories, tombstones,
+    /// report and messages.
     async fn close_rule_batch(
         &self,
         tenant: &Tenant,
@@ -115,17 +115,18 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         decide: DecideRules<'_>,
     ) -> Result<CommitResult>;
 
-    /// Returns rule batches that have been pending for at least `older_than_s` seconds, because their wake-up message
-    /// was lost. Returns at most `limit`.
+    /// Returns at most `limit` rule batches that have been pending for at least `older_than_s` seconds, so
+    /// their wake-up messages are presumed lost.
     async fn list_overdue_rule_batches(
         &self,
         older_than_s: u64,
         limit: u32,
     ) -> Result<Vec<(Tenant, ReviewBatchId)>>;
 
-    /// Promotes a rule in one transaction under the lock of the repository's rule scope. The inner error says why the
-    /// rule cannot be promoted. Returns `NotFound` when the tenant has no such memory, and `AlreadyDone` when the same
-    /// request promoted it before.
+    /// Promotes a rule in one transaction under the lock of the repository's rule scope.
+    ///
+    /// Returns `NotFound` if the tenant has no such memory and `AlreadyDone` if `request` has already
+    /// promoted it. The inner error is the reason why the rule cannot be promoted.
     async fn promote_rule(
         &self,
         tenant: &Tenant,
@@ -134,10 +135,11 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         decide: DecidePromotion<'_>,
     ) -> Result<std::result::Result<CommitResult, PromoteError>>;
 
-    /// Credits memories for the end of a pull request, in one transaction under the lock of the workflow. Loads at most
-    /// `limit` applications of memories that wait for credit, sorted by run and memory, calls `decide`, and stores
-    /// changes, memories and messages. If more applications remain, one of the messages requests the next batch.
-    /// Returns `AlreadyDone` when none waits.
+    /// Credits memories for the outcome of a pull request, in one transaction under the workflow lock.
+    ///
+    /// Loads at most `limit` uncredited memory applications, sorted by run and memory, calls `decide`, and
+    /// stores changes, memories and messages. If more applications remain, one of the messages requests the
+    /// next batch. Returns `AlreadyDone` if no credit is due. The inner error is that of `decide`.
     async fn credit_memories(
         &self,
         key: &WorkflowKey,
@@ -146,16 +148,16 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         decide: DecideCredit<'_>,
     ) -> Result<std::result::Result<CommitResult, FoldError>>;
 
-    /// Returns pull requests whose credit has been due for at least `older_than_s` seconds, because the wake-up message
-    /// was lost. Returns at most `limit`.
+    /// Returns at most `limit` pull requests whose credit has been due for at least `older_than_s` seconds,
+    /// so their wake-up messages are presumed lost.
     async fn list_overdue_credits(
         &self,
         older_than_s: u64,
         limit: u32,
     ) -> Result<Vec<(WorkflowKey, PullRequestRef)>>;
 
-    /// Deletes a memory in one transaction under the lock of the workflow. The inner error says why the memory cannot
-    /// be deleted. Returns `NotFound` when the tenant has no such memory.
+    /// Deletes a memory in one transaction under the workflow lock. Returns `NotFound` if the tenant has no
+    /// such memory. The inner error is the reason why the memory cannot be deleted.
     async fn delete_memory(
         &self,
         tenant: &Tenant,
@@ -163,9 +165,9 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         decide: DecideDeletion<'_>,
     ) -> Result<std::result::Result<CommitResult, FoldError>>;
 
-    /// Decides on a proposal at a person's request, in one transaction under the lock of the workflow, and stores
-    /// changes, memory, decision and messages. Of two concurrent decisions, one is stored, and the other call returns
-    /// it as the inner error. Returns `None` when the tenant has no such proposal.
+    /// Accepts or refuses a proposal in one transaction under the workflow lock, and stores changes, memory,
+    /// decision and messages. The first of two concurrent decisions wins; the second call returns it in the
+    /// inner error. Returns `None` if the tenant has no such proposal.
     async fn decide_proposal(
         &self,
         tenant: &Tenant,

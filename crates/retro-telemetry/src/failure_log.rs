@@ -13,12 +13,12 @@ pub(crate) struct ExportFailureLog {
 }
 
 impl ExportFailureLog {
-    /// Creates the log for one signal, `spans` or `metrics`. No export has failed at first.
+    /// Creates the log for one signal, `spans` or `metrics`. Starts as if exports had succeeded so far.
     pub(crate) const fn new(what: &'static str) -> Self {
         Self { signal: what, failing: AtomicBool::new(false) }
     }
 
-    /// Logs a line when exports begin to fail or succeed again. Returns the result unchanged.
+    /// Logs a line if exports begin to fail or to succeed again. Returns the result unchanged.
     pub(crate) fn log_result(&self, sent: OTelSdkResult) -> OTelSdkResult {
         let was_failing = self.failing.swap(sent.is_err(), Ordering::Relaxed);
         let what = self.signal;

@@ -14,26 +14,27 @@ use tracing::{info, warn};
 
 use metrics::Metrics;
 
-/// Maximum time to wait for the last spans when the process ends. Process managers wait ten seconds beyond
+/// Timeout for sending the last spans when the process ends. Process managers wait ten seconds beyond
 /// `shutdown_grace_s` before they kill a process, and a graceful shutdown may take eight of those.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum time for the collector to answer. It is short because the collector runs on the same machine or in the same
+/// Timeout for the collector's response. Short, because the collector runs on the same machine or in the same
 /// pod.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The resource attributes that identify this process.
+/// Resource attributes that identify this process.
 #[derive(Debug, Clone)]
 pub struct ServiceIdentity {
-    /// Value of `service.name`, which names the program and its role. It is the same for all processes of that role.
+    /// Value of `service.name`, which names the program and its role. All processes of a role have the same
+    /// value.
     pub service: String,
     /// Value of `service.instance.id`, which is unique to this process.
     pub instance: String,
 }
 
-/// Reason why telemetry cannot start.
+/// Failure to start telemetry.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The endpoint does not begin with `http://`. Holds the endpoint.
+    /// The endpoint does not begin with `http://`; contains the endpoint.
     #[error("`otlp_endpoint` is {0}: it must begin with http://; for TLS run a collector beside the process")]
     UnsupportedEndpoint(String),
     /// The OpenTelemetry SDK could not be set up.
@@ -41,7 +42,7 @@ pub enum TelemetryError {
     SetUp(String),
 }
 
-/// The telemetry pipelines (traces and metrics) of this process.
+/// Telemetry pipelines of this process: traces and metrics.
 #[derive(Clone)]
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
@@ -49,8 +50,9 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Installs the global tracer and meter providers. Without an endpoint nothing is exported. Call it once and
-    /// outside of an async runtime. Fails when the endpoint is not plain HTTP or when the SDK cannot be set up.
+    /// Installs the global tracer and meter providers. Without an endpoint nothing is exported. Must be
+    /// called once, outside an async runtime. Fails if the endpoint is not plain HTTP or if the SDK cannot be
+    /// set up.
     pub fn start(origin: &ServiceIdentity, endpoint: Option<&str>) -> Result<Self, TelemetryError> {
         if let Some(endpoint) = endpoint.filter(|endpoint| !endpoint.starts_with("http://")) {
             return Err(TelemetryError::UnsupportedEndpoint(endpoint.to_owned()));
@@ -76,10 +78,11 @@ impl Telemetry {
     pub fn shutdown(&self) {
         let (done, waiting) = mpsc::channel();
         let Self { traces, metrics } = self.clone();
-        // In its own thread: a collector that does not answer would otherwise delay the end of the process.
+        // In its own thread, because a collector that does not respond would otherwise delay the end of the
+        // process.
         std::thread::spawn(move || {
             let sent = traces.map_or(Ok(()), |traces| traces.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
-            // Fails when the receiver has timed out and is gone.
+            // Fails if the receiver has timed out and is gone.
             let _ = done.send(metrics.shutdown().and(sent));
         });
         match waiting.recv_timeout(SHUTDOWN_TIMEOUT) {
@@ -92,7 +95,7 @@ impl Telemetry {
     }
 }
 
-/// Builds the resource attributes that every span and metric gets. `OTEL_RESOURCE_ATTRIBUTES` adds attributes, and
+/// Builds the resource attributes of every span and metric. `OTEL_RESOURCE_ATTRIBUTES` adds attributes, and
 /// `OTEL_SERVICE_NAME` overrides `service.name`.
 fn build_resource(origin: &ServiceIdentity) -> Resource {
     let attribute = |name, value: &str| KeyValue::new(name, value.to_owned());

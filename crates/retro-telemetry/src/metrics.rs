@@ -31,7 +31,7 @@ impl Metrics {
             opentelemetry_prometheus::exporter().with_registry(registry.clone()).scope_info_enabled(false);
         let text = text.build().map_err(|problem| TelemetryError::SetUp(problem.to_string()))?;
         let builder = SdkMeterProvider::builder().with_resource(resource).with_reader(text);
-        // The Prometheus reader is always there, so that `/metrics` works without a collector.
+        // The Prometheus reader is always installed, so that `/metrics` works without a collector.
         let provider = match endpoint {
             None => builder.build(),
             Some(endpoint) => builder.with_periodic_exporter(build_exporter(endpoint)?).build(),

@@ -8,8 +8,9 @@ use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData};
 use crate::failure_log::ExportFailureLog;
 use crate::{EXPORT_TIMEOUT, TelemetryError};
 
-/// Builds a tracer provider that exports spans in batches from a thread of its own. A trace is sampled when its remote
-/// parent was. For new traces `OTEL_TRACES_SAMPLER` decides.
+/// Builds a tracer provider that exports spans in batches from a thread of its own. By default, new traces
+/// are sampled, and continued traces if their remote parent was; `OTEL_TRACES_SAMPLER` selects another
+/// sampler.
 pub(crate) fn build_provider(
     resource: Resource,
     endpoint: &str,

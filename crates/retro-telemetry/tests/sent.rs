@@ -1,4 +1,5 @@
-//! Spans and metrics reach a collector, and an unavailable collector does not delay the process.
+//! Tests that spans and metrics reach a collector, and that an unavailable collector does not delay the
+//! process.
 
 use opentelemetry::trace::{Span, Tracer};
 use opentelemetry::{KeyValue, global};

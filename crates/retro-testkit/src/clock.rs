@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use retro_core::time::Clock;
 
-/// A clock that advances only when a test moves it. Clones share the same time.
+/// Clock that moves only when a test moves it. Clones share the same time.
 #[derive(Debug, Clone)]
 pub struct MovableClock(Arc<Mutex<Timestamp>>);
 
@@ -13,7 +13,7 @@ impl MovableClock {
         Self(Arc::new(Mutex::new(moment)))
     }
 
-    /// Moves the clock forward, or back if the span is negative. Stops at [`Timestamp::MAX`] instead of overflowing.
+    /// Moves the clock forward, or back if the span is negative. Saturates at the limits of [`Timestamp`].
     pub fn advance(&self, by: SignedDuration) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *now = now.saturating_add(by).unwrap_or(Timestamp::MAX);

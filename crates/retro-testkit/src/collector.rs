@@ -1,4 +1,5 @@
-//! A minimal OpenTelemetry collector for tests. It accepts OTLP over HTTP and keeps everything that it receives.
+//! Collects telemetry in tests: a minimal OpenTelemetry collector accepts OTLP over HTTP and keeps everything
+//! that it receives.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,10 +22,10 @@ use tokio::task::JoinHandle;
 
 use crate::TEST_TIMEOUT;
 
-/// Maximum size of a request body in bytes. A batch contains up to 512 spans.
+/// Maximum size of a request body, in bytes. A batch contains up to 512 spans.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// OTLP collector for one test, on a free loopback port. It stops when dropped.
+/// OTLP collector for one test, on a free loopback port. Stops when dropped.
 #[derive(Debug)]
 pub struct Collector {
     url: String,
@@ -35,17 +36,17 @@ pub struct Collector {
 /// A span that the collector received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedSpan {
-    /// Trace id in hexadecimal.
+    /// Trace ID in hexadecimal.
     pub trace: String,
-    /// Span id in hexadecimal.
+    /// Span ID in hexadecimal.
     pub id: String,
-    /// Id of the parent span in hexadecimal; empty for a root span.
+    /// ID of the parent span in hexadecimal; empty for a root span.
     pub parent: String,
     /// Name of the span.
     pub name: String,
     /// OTLP span kind: 1 is internal, 2 server, 3 client, 4 producer and 5 consumer.
     pub kind: i32,
-    /// `true` when the status of the span is an error.
+    /// `true` if the status of the span is an error.
     pub failed: bool,
     /// Start time in nanoseconds since the Unix epoch.
     pub start: u64,
@@ -53,7 +54,7 @@ pub struct ReceivedSpan {
     pub end: u64,
     /// Resource attribute `service.name` of the process that sent the span.
     pub service: String,
-    /// Attributes of the span, with their values as text.
+    /// Attributes of the span, with their values converted to strings.
     pub attributes: BTreeMap<String, String>,
     /// Links from this span to other spans.
     pub links: Vec<ReceivedLink>,
@@ -62,11 +63,11 @@ pub struct ReceivedSpan {
 /// A link from one span to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedLink {
-    /// Trace id of the linked span in hexadecimal.
+    /// Trace ID of the linked span in hexadecimal.
     pub trace: String,
-    /// Id of the linked span in hexadecimal.
+    /// ID of the linked span in hexadecimal.
     pub id: String,
-    /// Attributes of the link, with their values as text.
+    /// Attributes of the link, with their values converted to strings.
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -108,13 +109,13 @@ impl Collector {
         Self { url, inner, serving }
     }
 
-    /// Returns the URL of the collector, to be used as `otlp_endpoint`.
+    /// Returns the URL of the collector, for use as `otlp_endpoint`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Waits until the received spans satisfy `wanted`, and returns them. Panics after [`TEST_TIMEOUT`] with the names
-    /// of the received spans.
+    /// Waits until the received spans satisfy `wanted`, and returns them. Panics after [`TEST_TIMEOUT`] with
+    /// the names of the received spans.
     pub async fn wait_for_spans(&self, wanted: impl Fn(&[ReceivedSpan]) -> bool) -> Vec<ReceivedSpan> {
         let found = self.wait_for(|seen| wanted(&seen.spans).then(|| seen.spans.clone())).await;
         found.unwrap_or_else(|| {
@@ -124,7 +125,7 @@ impl Collector {
         })
     }
 
-    /// Waits until the received metrics satisfy `wanted`, and returns them. A metric occurs once for each export.
+    /// Waits until the received metrics satisfy `wanted`, and returns them. A metric occurs once per export.
     /// Panics after [`TEST_TIMEOUT`] with the names of the received metrics.
     pub async fn wait_for_metrics(&self, wanted: impl Fn(&[ReceivedMetric]) -> bool) -> Vec<ReceivedMetric> {
         let found = self.wait_for(|seen| wanted(&seen.metrics).then(|| seen.metrics.clone())).await;
@@ -138,7 +139,8 @@ impl Collector {
     async fn wait_for<T>(&self, look: impl Fn(&Received) -> Option<T>) -> Option<T> {
         let looking = async {
             loop {
-                // Registered before the check: otherwise a notification in between is lost.
+                // Registered before the check, because a notification between the check and `await` would be
+                // lost otherwise.
                 let arrived = self.inner.arrived.notified();
                 let found = look(&self.inner.lock_received());
                 match found {

@@ -1,5 +1,5 @@
-//! Embedders for tests: a server that answers `/v1/embeddings`, and a directory of Model2Vec weights. Both map a text
-//! to the concepts that the test lists, so that two sentences can be similar without sharing a word.
+//! Provides embedders for tests: a server for `/v1/embeddings`, and a directory of Model2Vec weights. Both
+//! map a text to the concepts that the test lists, so two sentences can be similar without sharing a word.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Lists of words, one for each concept. The nth concept is the nth component of a vector.
+/// Lists of words, one per concept. The nth concept is the nth component of a vector.
 pub type Concepts = &'static [&'static [&'static str]];
 
-/// Embedding server for one test, on a free loopback port. It stops when dropped.
+/// Embedding server for one test, on a free loopback port. Stops when dropped.
 #[derive(Debug)]
 pub struct EmbeddingServer {
     url: String,
@@ -30,7 +30,7 @@ struct Inner {
     state: Mutex<ServerState>,
 }
 
-/// Configured failures of a server, and the requests that it received.
+/// Configured failures of a server, with the requests that it received.
 #[derive(Debug, Clone, Default)]
 struct ServerState {
     refusals: Vec<u16>,
@@ -57,12 +57,12 @@ impl EmbeddingServer {
         &self.url
     }
 
-    /// Makes the server answer the next requests with these HTTP statuses, one per request, in order.
+    /// Makes the next requests fail with these HTTP statuses, one per request, in order.
     pub fn fail_first_requests(&self, states: &[u16]) {
         self.inner.lock_state().refusals = states.to_vec();
     }
 
-    /// Sets whether the server answers every request with 503.
+    /// Sets whether the server responds to every request with 503.
     pub fn set_unavailable(&self, is_away: bool) {
         self.inner.lock_state().is_unavailable = is_away;
     }
@@ -72,12 +72,12 @@ impl EmbeddingServer {
         self.inner.lock_state().requests
     }
 
-    /// Returns every text that was embedded, in the order of the requests.
+    /// Returns every embedded text, in the order of the requests.
     pub fn embedded_texts(&self) -> Vec<String> {
         self.inner.lock_state().texts.clone()
     }
 
-    /// Returns the `authorization` header of the last request; `None` when it had none.
+    /// Returns the `authorization` header of the last request, or `None` if it had none.
     pub fn last_authorization(&self) -> Option<String> {
         self.inner.lock_state().authorization.clone()
     }
@@ -98,31 +98,31 @@ impl Inner {
 async fn handle_embeddings(
     State(inner): State<Arc<Inner>>,
     headers: HeaderMap,
-    Json(asked): Json<Value>,
+    Json(request): Json<Value>,
 ) -> Response {
-    let mut told = inner.lock_state();
+    let mut state_guard = inner.lock_state();
     let key = headers.get(header::AUTHORIZATION).and_then(|key| key.to_str().ok());
-    told.authorization = key.map(str::to_owned);
-    told.requests += 1;
-    if told.is_unavailable {
+    state_guard.authorization = key.map(str::to_owned);
+    state_guard.requests += 1;
+    if state_guard.is_unavailable {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    if !told.refusals.is_empty() {
-        let state = told.refusals.remove(0);
+    if !state_guard.refusals.is_empty() {
+        let state = state_guard.refusals.remove(0);
         return StatusCode::from_u16(state).expect("a valid HTTP status").into_response();
     }
     let texts: Vec<String> =
-        serde_json::from_value(asked["input"].clone()).expect("`input` is a list of texts");
-    // In reverse order: clients must match vectors by `index`, because an answer may come in any order.
+        serde_json::from_value(request["input"].clone()).expect("`input` is a list of texts");
+    // In reverse order, because a response may come in any order and clients must match vectors by `index`.
     let rows = texts.iter().enumerate().rev().map(|(index, text)| {
         json!({"object": "embedding", "index": index, "embedding": count_concepts(inner.concepts, text)})
     });
-    let answer = json!({"object": "list", "model": asked["model"], "data": rows.collect::<Vec<_>>()});
-    told.texts.extend(texts);
+    let answer = json!({"object": "list", "model": request["model"], "data": rows.collect::<Vec<_>>()});
+    state_guard.texts.extend(texts);
     Json(answer).into_response()
 }
 
-/// Counts how often the words of each concept occur in the text.
+/// Returns the number of words of each concept in the text.
 fn count_concepts(concepts: Concepts, text: &str) -> Vec<f64> {
     let text = text.to_lowercase();
     let named = |words: &[&str]| {
@@ -131,8 +131,8 @@ fn count_concepts(concepts: Concepts, text: &str) -> Vec<f64> {
     concepts.iter().map(|words| named(words) as f64).collect()
 }
 
-/// Writes Model2Vec weights into a directory. Each word of a concept is a token, whose vector is the axis of that
-/// concept. Any other token has the zero vector.
+/// Writes Model2Vec weights to a directory. Each word of a concept is a token, whose vector is the axis of
+/// that concept. Any other token has the zero vector.
 pub fn write_weights(dir: &Path, concepts: Concepts) {
     let words: Vec<(&str, usize)> = concepts
         .iter()

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::TEST_TIMEOUT;
 
-/// An in-memory [`DeliveryStore`] with attempts, failures and dead letters.
+/// In-memory [`DeliveryStore`] with attempts, failures and dead letters.
 #[derive(Debug, Default)]
 pub struct InMemoryDeliveries {
     attempts: Mutex<HashMap<DeliveryPosition, u32>>,
@@ -24,7 +24,7 @@ pub struct InMemoryDeliveries {
 }
 
 impl InMemoryDeliveries {
-    /// Returns the stored dead letters in the order in which they were stored.
+    /// Returns the dead letters in the order in which they were stored.
     pub fn dead_letters(&self) -> Vec<NewDeadLetter> {
         self.dead_letters.borrow().clone()
     }
@@ -35,7 +35,7 @@ impl InMemoryDeliveries {
             .await
     }
 
-    /// Returns the ended replays. The flag of each is `true` when its event had been handled before.
+    /// Returns the ended replays, each with `true` if its event had already been handled.
     pub fn settled_replays(&self) -> Vec<(IncomingReplay, bool)> {
         lock_ignoring_poison(&self.settled).clone()
     }
@@ -45,7 +45,7 @@ impl InMemoryDeliveries {
         lock_ignoring_poison(&self.attempts).get(position).copied().unwrap_or(0)
     }
 
-    /// Returns the recorded failures of a message in the order in which they were recorded.
+    /// Returns the failures of a message in the order in which they were recorded.
     pub fn recorded_failures(&self, position: &DeliveryPosition) -> Vec<AttemptFailure> {
         let failures = lock_ignoring_poison(&self.failures);
         failures.iter().filter(|(at, _)| at == position).map(|(_, failure)| failure.clone()).collect()
@@ -74,8 +74,8 @@ impl InMemoryDeliveries {
 impl DeliveryStore for InMemoryDeliveries {
     async fn begin_attempt(&self, message: &Redelivery, attempts_max: u32) -> Result<AttemptStart> {
         self.check_available()?;
-        let is_this = |letter: &NewDeadLetter| {
-            letter.id() == message.dead_letter_id && letter.stored_at == message.stored_at
+        let is_this = |dead_letter: &NewDeadLetter| {
+            dead_letter.id() == message.dead_letter_id && dead_letter.stored_at == message.stored_at
         };
         if self.dead_letters.borrow().iter().any(is_this) {
             return Ok(AttemptStart::DeadLettered(message.dead_letter_id));
@@ -98,20 +98,21 @@ impl DeliveryStore for InMemoryDeliveries {
         Ok(())
     }
 
-    async fn store_dead_letter(&self, letter: &NewDeadLetter) -> Result<DeadLetterId> {
+    async fn store_dead_letter(&self, dead_letter: &NewDeadLetter) -> Result<DeadLetterId> {
         self.check_available()?;
         if *lock_ignoring_poison(&self.refuses_dead_letters) {
             return Err(StoreError::Unavailable(
                 "storing dead letters fails by order of the test".to_owned(),
             ));
         }
-        lock_ignoring_poison(&self.attempts).remove(&letter.position);
+        lock_ignoring_poison(&self.attempts).remove(&dead_letter.position);
         self.dead_letters.send_modify(|letters| {
-            if letters.iter().all(|known| known.id() != letter.id()) {
-                letters.push(letter.clone());
+            // Storing the same dead letter again changes nothing, as in the databases.
+            if letters.iter().all(|known| known.id() != dead_letter.id()) {
+                letters.push(dead_letter.clone());
             }
         });
-        Ok(letter.id())
+        Ok(dead_letter.id())
     }
 
     async fn end_replay(&self, resent: &IncomingReplay, known: bool) -> Result<bool> {
@@ -121,7 +122,7 @@ impl DeliveryStore for InMemoryDeliveries {
     }
 }
 
-/// An in-memory [`OutboxStore`] to which a test adds messages.
+/// In-memory [`OutboxStore`] to which a test adds messages.
 #[derive(Debug, Default)]
 pub struct InMemoryOutbox {
     messages: Mutex<Vec<Message>>,
@@ -134,7 +135,7 @@ impl InMemoryOutbox {
         lock_ignoring_poison(&self.messages).push(message);
     }
 
-    /// Waits until at least `count` messages are marked as sent and returns their ids. Panics after
+    /// Waits until at least `count` messages are marked as sent, and returns their IDs. Panics after
     /// [`TEST_TIMEOUT`].
     pub async fn wait_for_sent(&self, count: usize) -> HashSet<MessageId> {
         wait_until(&self.sent, |sent| sent.len() >= count, &format!("{count} sent messages")).await

@@ -22,6 +22,7 @@ pub use port::free_port;
 pub use postgres::TestPostgres;
 pub use users::{SecuredNats, test_password};
 
-/// Maximum time that a test waits for something before it fails and reports what is missing: 300 s. This is a safety
-/// net and not a measure of speed, because a busy machine can be tens of times slower than an idle one.
+/// Maximum time that a test waits for something before it fails and reports what is missing: 300 s. This is a
+/// safety net and not a measure of speed, because a busy machine can be tens of times slower than an idle
+/// one.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(300);

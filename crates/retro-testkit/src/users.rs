@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use crate::TEST_TIMEOUT;
 use crate::nats::{init_test_logging, small_streams};
 
-/// Configuration of the broker as it is shipped in `deploy/nats`.
+/// Broker configuration as shipped in `deploy/nats`.
 const CONFIGURATION: &str = include_str!("../../../deploy/nats/nats.conf");
 
 /// A nats-server on a free loopback port, with the shipped configuration and the users of some tenants. Stops
@@ -22,13 +22,14 @@ const CONFIGURATION: &str = include_str!("../../../deploy/nats/nats.conf");
 #[derive(Debug)]
 pub struct SecuredNats {
     address: String,
+    // Declared before the folder, so the server is killed before its folder is removed.
     _server: Child,
     _folder: TempDir,
 }
 
 impl SecuredNats {
-    /// Starts a server with the users of these tenants. Panics with instructions when there is no usable
-    /// nats-server.
+    /// Starts a server with the users of these tenants. Panics with installation instructions if there is no
+    /// usable nats-server.
     pub async fn start(tenants: &[Tenant]) -> Self {
         init_test_logging();
         let folder = TempDir::new().expect("a temporary folder can be made");
@@ -57,7 +58,7 @@ impl SecuredNats {
         Self { address, _server: server, _folder: folder }
     }
 
-    /// Returns the server's URL for this user, with name and password.
+    /// Returns the server's URL for this user, including name and password.
     pub fn url(&self, user: &BrokerUser) -> String {
         format!("nats://{user}:{}@{}", test_password(user), self.address)
     }
@@ -87,7 +88,7 @@ fn render_passwords(tenants: &[Tenant]) -> String {
 
 /// Waits until the server has written its ports to a file in `folder`, and returns its client address.
 async fn wait_for_address(folder: &Path) -> String {
-    let told = async {
+    let ports = async {
         loop {
             if let Some(address) = read_client_address(folder) {
                 return address;
@@ -95,8 +96,8 @@ async fn wait_for_address(folder: &Path) -> String {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let told = tokio::time::timeout(TEST_TIMEOUT, told).await;
-    told.unwrap_or_else(|_| panic!("the server did not write its ports file: {}", read_log(folder)))
+    let ports = tokio::time::timeout(TEST_TIMEOUT, ports).await;
+    ports.unwrap_or_else(|_| panic!("the server did not write its ports file: {}", read_log(folder)))
 }
 
 fn read_log(folder: &Path) -> String {
@@ -109,6 +110,6 @@ fn read_client_address(folder: &Path) -> Option<String> {
     let file = files.find(|file| file.path().extension().is_some_and(|extension| extension == "ports"))?;
     let text = std::fs::read_to_string(file.path()).ok()?;
     let (_, after) = text.split_once("nats://")?;
-    // The server writes the file in place: only the closing brace shows that it is complete.
+    // The server writes the file in place, so only the closing brace shows that the file is complete.
     text.ends_with('}').then(|| after.split('"').next().map(str::to_owned))?
 }

@@ -1,4 +1,4 @@
-//! Tests that the Postgres server of a test is a real one and ends with the test.
+//! Tests that [`TestPostgres`](retro_testkit::TestPostgres) runs a real server that ends with the test.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -28,7 +28,7 @@ fn parse_address(url: &str) -> SocketAddr {
     url.split(['@', '/']).nth(3).and_then(|address| address.parse().ok()).expect("user@address")
 }
 
-/// Sends an `SSLRequest`; a server without TLS answers with the single byte `N`.
+/// Sends an `SSLRequest`, to which a server without TLS responds with the single byte `N`.
 fn request_tls(address: SocketAddr) -> std::io::Result<u8> {
     const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
     let mut stream = TcpStream::connect(address)?;

@@ -14,13 +14,13 @@ pub use messaging::{
     record_outcome, start_batch_span, start_process_span, start_send_event_span, start_send_span,
 };
 
-/// Name of the instrumentation scope of all our spans.
+/// Instrumentation scope of all spans.
 const INSTRUMENTATION_SCOPE: &str = "retro";
-/// Maximum number of links on one span: enough to inspect the runs of a window, and a limit for larger windows
-/// and batches.
+/// Maximum number of links on one span: enough to inspect the runs of a window, and a bound for larger
+/// windows and batches.
 pub const LINKS_MAX: usize = 32;
 
-/// Kind of a span, as OpenTelemetry defines it.
+/// Kind of a span, as defined by OpenTelemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The span covers work inside this process.
@@ -40,7 +40,7 @@ pub enum SpanParent<'a> {
     Root,
     /// The parent is the current span of this task.
     Current,
-    /// The parent is a span of another process or of an earlier stage. For work that is done for the first time.
+    /// The parent is a span of another process or of an earlier stage. For work done for the first time.
     Remote(&'a TraceContext),
     /// The span starts a new trace with a link to this span. For repeated work (a redelivery, a replay, a
     /// takeover).
@@ -48,12 +48,13 @@ pub enum SpanParent<'a> {
 }
 
 impl<'a> SpanParent<'a> {
-    /// Returns the parent for work that continues `trace`: [`Self::Linked`] when the work is repeated (`again`),
-    /// [`Self::Remote`] when it is done for the first time, and [`Self::Root`] when there is no trace.
-    pub fn from_trace(trace: Option<&'a TraceContext>, again: bool) -> Self {
+    /// Returns the parent for work that continues `trace`: [`Self::Linked`] if the work is repeated
+    /// (`is_retry`), [`Self::Remote`] if it is done for the first time, and [`Self::Root`] if there is no
+    /// trace.
+    pub fn from_trace(trace: Option<&'a TraceContext>, is_retry: bool) -> Self {
         match trace {
             None => Self::Root,
-            Some(trace) if again => Self::Linked(trace),
+            Some(trace) if is_retry => Self::Linked(trace),
             Some(trace) => Self::Remote(trace),
         }
     }
@@ -73,7 +74,7 @@ impl Span {
             SpanParent::Current => Context::current(),
             SpanParent::Remote(trace) => Context::new().with_remote_span_context(span_context(trace)),
             SpanParent::Linked(trace) => {
-                builder = builder.with_links(vec![build_link(trace, "again")]);
+                builder = builder.with_links(vec![build_link(trace, "retry")]);
                 Context::new()
             }
         };
@@ -99,13 +100,13 @@ impl Span {
         self.0.span().set_status(Status::error(kind));
     }
 
-    /// Returns the trace context that messages and stored rows carry so that later spans can continue this one.
-    /// Returns `None` when the span has no valid trace.
+    /// Returns the trace context for messages and stored rows, with which later spans continue this one.
+    /// Returns `None` if the span has no valid trace.
     pub fn trace_context(&self) -> Option<TraceContext> {
         trace_context(&self.0)
     }
 
-    /// Returns true when the span is recorded and exported. Otherwise, callers need not load data that only the
+    /// Returns `true` if the span is recorded and exported. If not, callers need not load data that only the
     /// span uses.
     pub fn is_recording(&self) -> bool {
         self.0.span().is_recording()
@@ -136,8 +137,8 @@ impl Drop for Span {
     }
 }
 
-/// Returns the trace context of the current span, to be stored with rows and sent with messages that are written
-/// in it. Returns `None` when there is no valid trace.
+/// Returns the trace context of the current span, to be stored with rows and sent with messages. Returns
+/// `None` if there is no valid trace.
 pub fn current_trace_context() -> Option<TraceContext> {
     Context::map_current(trace_context)
 }

@@ -14,7 +14,7 @@ pub fn start_process_span(delivery: &Delivery, consumer: &'static str, destinati
     let span = Span::start(format!("process {destination}"), Kind::Consumer, cause);
     set_messaging_attributes(&span, "process", destination);
     span.set_attribute("messaging.consumer.group.name", consumer);
-    span.set_attribute("retro.delivered", i64::try_from(delivery.delivered).unwrap_or(i64::MAX));
+    span.set_attribute("retro.delivery_count", i64::try_from(delivery.delivered).unwrap_or(i64::MAX));
     span
 }
 
@@ -29,9 +29,9 @@ pub fn start_batch_span(messages: usize, consumer: &'static str, destination: &'
 }
 
 /// Starts the span for sending one of our own messages, as a child of the span that wrote the message. Returns
-/// `None` when the message carries no trace context.
+/// `None` if the message carries no trace context.
 pub fn start_send_span(message: &Message) -> Option<Span> {
-    // Starts no root span: without the writer's context the span could not be related to anything.
+    // No root span: without the writer's context the span could not be related to anything.
     let cause = SpanParent::Remote(message.trace.as_ref()?);
     let destination = subject::notice_prefix(&message.notice);
     let span = Span::start(format!("send {destination}"), Kind::Producer, cause);
@@ -47,12 +47,12 @@ pub fn start_send_event_span(destination: &'static str) -> Span {
     span
 }
 
-/// Sets the error status of a handler's span, unless the handler finished the message.
+/// Marks the span of a handler as failed, unless the handler finished the message.
 pub fn record_outcome(span: &Span, verdict: &HandlerOutcome) {
     match verdict {
         HandlerOutcome::Done | HandlerOutcome::Duplicate => {}
         HandlerOutcome::RetryAfter { .. } => span.set_error("retried"),
-        HandlerOutcome::Snooze { .. } => span.set_error("put_off"),
+        HandlerOutcome::Snooze { .. } => span.set_error("snoozed"),
         HandlerOutcome::DeadLetter(rejection) => span.set_error(rejection.code.as_str()),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::retention::SeenContent;
 use retro_events::{Consumer, Delivery, HandlerOutcome, github, subject};
 use retro_store::track::{PullRequestEvent, TrackResult};
@@ -14,30 +14,30 @@ use retro_store::{StoreError, TrackerStore};
 use tokio::sync::Notify;
 use tracing::debug;
 
-/// Delay before a message is tried again when the database is unavailable.
+/// Delay before a message is retried if the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// Maximum number of runs tracked in one transaction. Such a transaction takes milliseconds, so that no counter
-/// waits for long.
+/// Maximum number of runs tracked per transaction. Such a transaction takes milliseconds, so counters hardly
+/// wait for its locks.
 const RUNS_PER_STEP: u32 = 500;
-/// Maximum number of workflows checked in one sweep; the next sweep continues with the following ones.
+/// Maximum number of workflows checked per sweep; the next sweep continues with the following ones.
 const WORKFLOWS_PER_SWEEP: u32 = 100;
-/// Maximum number of transactions for one workflow in one sweep, so that a busy workflow does not delay the
+/// Maximum number of transactions per workflow in one sweep, so that a busy workflow does not delay the
 /// others.
 const STEPS_PER_WORKFLOW: usize = 20;
 
-/// Tracks the pull requests that runs belong to.
+/// Consumer that tracks the pull requests that runs belong to.
 pub struct Tracker {
     store: Arc<dyn TrackerStore>,
     outbox: Arc<Notify>,
 }
 
 impl Tracker {
-    /// Creates a tracker over a store. Notifies `outbox` when there may be messages to send.
+    /// Creates a tracker over a store. `outbox` is notified when there may be messages to send.
     pub fn new(store: Arc<dyn TrackerStore>, outbox: Arc<Notify>) -> Self {
         Self { store, outbox }
     }
 
-    /// Tracks the runs recorded since the last sweep. Returns the number of runs.
+    /// Tracks the runs recorded since the last sweep, and returns their number.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let mut followed = 0;
         for key in self.store.list_untracked_workflows(WORKFLOWS_PER_SWEEP).await? {
@@ -91,7 +91,7 @@ fn identity_conflict(pull_request_event: &PullRequestEvent, seen: &SeenContent) 
         "event {} of source {} was seen before with other content ({seen}, now {}); give the changed event an id of its own",
         pull_request_event.event.id, pull_request_event.event.source, pull_request_event.content_hash
     );
-    Rejection::of_field(Code::IdentityConflict, "id", detail)
+    Rejection::of_field(DeadLetterCode::IdentityConflict, "id", detail)
 }
 
 #[async_trait]

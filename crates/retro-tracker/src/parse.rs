@@ -1,4 +1,4 @@
-//! Parses GitHub's events into facts about a pull request.
+//! Parses GitHub events into facts about pull requests.
 
 use jiff::Timestamp;
 use retro_core::outcome::{
@@ -7,8 +7,7 @@ use retro_core::outcome::{
 use retro_events::github::{Commit, GithubEvent, PullRequest, RepositoryEvent, Review, ReviewState};
 use retro_store::track::{PullRequestEvent, Trailer};
 
-/// Parses an event into the facts to store. Returns `None` when the event contains nothing about a tracked pull
-/// request.
+/// Parses an event into the facts to store. Returns `None` if the event contains nothing to track.
 pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequestEvent> {
     let GithubEvent { event, content_hash, occurred_at: at, data } = event;
     let mut parsed = PullRequestEvent {
@@ -42,19 +41,19 @@ pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequest
     Some(parsed)
 }
 
-/// Reads the facts of an event about the pull request itself, in which all fields are reliable.
+/// Returns the facts from an event about the pull request itself, in which all fields are reliable.
 fn facts_from_event(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     let closed = (!shown.open && !shown.merged).then(|| shown.closed_at.unwrap_or(at));
     PullRequestFacts {
         closed_at: closed.into_iter().collect(),
-        heard: Some((at, shown.open)),
+        latest_state: Some((at, shown.open)),
         ..partial_facts(shown, at)
     }
 }
 
-/// Reads the facts of an event about something other than the pull request. Such an event contains fewer fields
-/// of the pull request: it may state that the pull request is closed but not whether it was merged. Therefore,
-/// only unambiguous fields are used.
+/// Returns the facts from an event about something other than the pull request. Such an event contains fewer
+/// fields of the pull request: it may state that the pull request is closed but not whether it was merged.
+/// Therefore, only unambiguous fields are used.
 fn partial_facts(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     PullRequestFacts {
         opened_at: shown.opened_at,
@@ -63,7 +62,8 @@ fn partial_facts(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
     }
 }
 
-/// Reads the facts of a review. Reviews by bots are ignored, and a review that only comments is not a verdict.
+/// Returns the facts from a review. Reviews by bots are ignored, and a review that only comments is not a
+/// verdict.
 fn facts_from_review(shown: &PullRequest, action: &str, review: &Review, at: Timestamp) -> PullRequestFacts {
     let known = partial_facts(shown, at);
     if review.by.as_ref().is_some_and(|person| person.bot) {

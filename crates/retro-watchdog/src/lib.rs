@@ -11,11 +11,11 @@ use futures::FutureExt;
 /// Extra time for overdue work to end. A cancelled task stops at its next `.await`, within milliseconds unless
 /// the machine is overloaded.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// Interval between two checks. Time is counted in ticks, so that the time while the process is suspended does
-/// not count.
+/// Interval between two checks. Time is counted in ticks, so time in which the process is suspended does not
+/// count.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Watches work and ends the process when some work hangs. Clones share one thread; the default value watches
+/// Watches work and ends the process if some work hangs. Clones share one thread; the default value watches
 /// nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Watchdog(Option<Arc<WatchdogThread>>);
@@ -37,7 +37,7 @@ struct WatchTable {
 #[derive(Debug)]
 struct WatchedWork {
     what: String,
-    /// Tick at which the time of the work runs out.
+    /// Tick after which the work is overdue.
     deadline: u64,
 }
 
@@ -60,8 +60,8 @@ impl Drop for OpenWork {
 }
 
 impl Watchdog {
-    /// Starts the thread. The thread calls `end` once, with a sentence, when some work exceeds its time by more
-    /// than [`GRACE`]. Fails when the system cannot start a thread.
+    /// Starts the thread, which calls `end` once, with a sentence, if some work exceeds its time by more than
+    /// [`GRACE`]. Fails if the system cannot start a thread.
     pub fn start(end: impl FnOnce(&str) + Send + 'static) -> std::io::Result<Self> {
         let work = Arc::<Mutex<WatchTable>>::default();
         let (alive, gone) = mpsc::channel();
@@ -75,7 +75,7 @@ impl Watchdog {
         Ok(Self(Some(Arc::new(WatchdogThread { work, _alive: alive }))))
     }
 
-    /// Starts watching the work described by `what`, which must end within this time.
+    /// Starts watching the work described by `what`, which must end within the given time.
     pub fn watch(&self, what: impl Into<String>, within: Duration) -> Watch {
         let Some(watched) = &self.0 else { return Watch::default() };
         let mut table = lock_table(&watched.work);
@@ -87,7 +87,7 @@ impl Watchdog {
         Watch { _open: Some(Arc::new(OpenWork { number, work: Arc::clone(&watched.work) })) }
     }
 
-    /// Describes the work that has exceeded its time. Returns `None` when there is none.
+    /// Describes work that has exceeded its time; `None` if there is none.
     pub fn overdue(&self) -> Option<String> {
         let table = lock_table(&self.0.as_ref()?.work);
         table.overdue_by(0)
@@ -95,15 +95,14 @@ impl Watchdog {
 }
 
 impl WatchTable {
-    /// Describes the work that has exceeded its time by more than this many ticks. Returns `None` when there is
-    /// none.
+    /// Describes work that has exceeded its time by more than this many ticks; `None` if there is none.
     fn overdue_by(&self, ticks: u64) -> Option<String> {
         let over = self.open.values().find(|work| work.deadline + ticks < self.now)?;
         Some(format!("{} does not end", over.what))
     }
 }
 
-/// Waits until some work is overdue, and describes that work. Returns `None` when the watchdog is dropped.
+/// Waits until some work is overdue, and describes it. Returns `None` if the watchdog is dropped.
 fn wait_for_overdue(work: &Mutex<WatchTable>, gone: &Receiver<()>) -> Option<String> {
     loop {
         if gone.recv_timeout(TICK) != Err(RecvTimeoutError::Timeout) {

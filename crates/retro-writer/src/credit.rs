@@ -1,4 +1,4 @@
-//! Applies late credit, which becomes due when the pull request of a run that applied memories has ended.
+//! Applies late credit, which becomes due when the pull request of a run that applied memories ends.
 
 use retro_core::id::WorkflowKey;
 use retro_core::memory::FoldError;
@@ -11,9 +11,9 @@ use tracing::{debug, error, info};
 
 use crate::{CLOSINGS_PER_SWEEP, OVERDUE_S, STORE_RETRY_DELAY, Writer};
 
-/// Maximum number of memory uses credited in one transaction, because a pull request may have any number of
-/// runs. Such a transaction works for a few dozen milliseconds under the workflow's lock. The remaining uses get
-/// a separate message.
+/// Maximum number of memory uses credited per transaction, because a pull request may have any number of
+/// runs. Such a transaction takes a few dozen milliseconds under the workflow's lock. The remaining uses get
+/// a message of their own.
 const USES_PER_CREDIT: u32 = 500;
 
 impl Writer {

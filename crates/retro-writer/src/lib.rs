@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{MemoryId, RetrospectiveId, Tenant, WorkflowKey};
 use retro_core::learn::{ClosingFacts, close_retrospective, delete_by_operator};
 use retro_core::memory::{FoldError, Memory};
@@ -29,15 +29,14 @@ use metrics::ClosingMetrics;
 pub use proposals::ProposalOutcome;
 use vectors::SweepCursor;
 
-/// Delay before a message is tried again when the database is unavailable.
+/// Delay before a message is retried if the database is unavailable.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Seconds after which a retrospective that is still settling is assumed to have lost its wake-up message.
 const OVERDUE_S: u64 = 5;
-/// Maximum number of retrospectives closed in one sweep. The same maximum applies to credits and to batches of
-/// rules.
+/// Maximum number of retrospectives closed per sweep. Credits and batches of rules have the same limit.
 const CLOSINGS_PER_SWEEP: u32 = 100;
 
-/// The component that changes memories. No other component does.
+/// The only component that changes memories.
 pub struct Writer {
     store: Arc<dyn WriterStore>,
     policies: Arc<dyn Policies>,
@@ -48,8 +47,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates a writer over its ports that compares texts by the built-in embedder. Notifies `outbox` when
-    /// there may be messages to send.
+    /// Creates a writer over its ports that compares texts with the built-in embedder. `outbox` is notified
+    /// when there may be messages to send.
     pub fn new(
         store: Arc<dyn WriterStore>,
         policies: Arc<dyn Policies>,
@@ -59,7 +58,7 @@ impl Writer {
         Self { store, policies, vectors: None, vector_cursor: Mutex::default(), clock, outbox }
     }
 
-    /// Returns the writer with this source of vectors for comparing texts. `None` keeps the built-in embedder.
+    /// Sets the source of vectors for comparing texts. `None` selects the built-in embedder.
     pub fn with_vector_source(self, vectors: Option<Arc<dyn EmbeddingSource>>) -> Self {
         Self { vectors, ..self }
     }
@@ -76,6 +75,7 @@ impl Writer {
             work.set_attribute("retro.retrospective.id", id.to_string());
             // A failure of one item must not stop the sweep.
             match catch_panic(work.instrument(self.close_retrospective(tenant, *id))).await {
+                // An unavailable database fails for every retrospective, so the sweep ends.
                 Ok(Err(away @ StoreError::Unavailable(_))) => return Err(away),
                 Ok(Err(problem)) => {
                     error!(retrospective.id = %id, "retrospective {id} cannot be closed: {problem}")
@@ -95,7 +95,7 @@ impl Writer {
         id: RetrospectiveId,
     ) -> Result<CommitResult, StoreError> {
         let now = self.clock.now();
-        // The decision runs once per pass, but only the committed pass is measured.
+        // The decision runs once per pass, but only the committed pass may be measured.
         let closed = Mutex::new(None);
         let mut fetcher = self.embedding_fetcher(tenant);
         let step = loop {
@@ -108,6 +108,7 @@ impl Writer {
                 Ok(closing)
             };
             match self.store.close_retrospective(tenant, id, now, &decide).await {
+                // Nothing is stored: the missing vectors are fetched, and the decision is made again.
                 Err(StoreError::MissingEmbeddings(_)) => {}
                 done => break done?,
             }
@@ -124,9 +125,9 @@ impl Writer {
         Ok(step)
     }
 
-    /// Deletes a memory at a person's request and leaves a tombstone. `request` identifies the request: a
-    /// repeated request has no further effect. The inner error is the reason why the memory cannot be deleted in
-    /// its current state. Returns [`CommitResult::NotFound`] when the tenant has no such memory.
+    /// Deletes a memory at an operator's request and leaves a tombstone. `request` identifies the request;
+    /// repeating it has no further effect. The inner error says why the memory cannot be deleted in its
+    /// current state. Returns [`CommitResult::NotFound`] if the tenant has no such memory.
     pub async fn delete_memory(
         &self,
         tenant: &Tenant,
@@ -171,7 +172,11 @@ impl Writer {
             }
             other => {
                 let detail = format!("the writer was sent {}", other.kind());
-                return HandlerOutcome::DeadLetter(Rejection::of_field(Code::FieldInvalid, "notice", detail));
+                return HandlerOutcome::DeadLetter(Rejection::of_field(
+                    DeadLetterCode::FieldInvalid,
+                    "notice",
+                    detail,
+                ));
             }
         };
         work.set_attribute("retro.retrospective.id", retrospective.to_string());
@@ -182,7 +187,7 @@ impl Writer {
                 HandlerOutcome::Duplicate
             }
             Ok(CommitResult::NotFound) => HandlerOutcome::DeadLetter(Rejection::of_field(
-                Code::UnknownReference,
+                DeadLetterCode::UnknownReference,
                 "notice.retrospective",
                 format!("there is no retrospective {retrospective} in tenant {}", message.tenant),
             )),

@@ -1,6 +1,6 @@
 //! Records the metrics of a closed retrospective after its commit.
 
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_core::learn::ClosedRetrospective;
 use retro_store::WriterStore;
@@ -10,7 +10,7 @@ use tracing::debug;
 pub(crate) struct ClosingMetrics {
     outcome: &'static str,
     changes: Vec<&'static str>,
-    failure: Option<Code>,
+    failure: Option<DeadLetterCode>,
 }
 
 impl ClosingMetrics {
@@ -22,8 +22,8 @@ impl ClosingMetrics {
         }
     }
 
-    /// Records the metrics. The times from event to confirmation are loaded from the store, and are not recorded
-    /// when that fails.
+    /// Records the metrics. The delays from event to confirmation are loaded from the store, and are not
+    /// recorded if that fails.
     pub(crate) async fn record(self, store: &dyn WriterStore, tenant: &Tenant, id: RetrospectiveId) {
         retro_meter::RETROSPECTIVES_CLOSED.add(1, [self.outcome]);
         for kind in &self.changes {
@@ -32,6 +32,7 @@ impl ClosingMetrics {
         if let Some(code) = self.failure {
             retro_meter::DEAD_LETTERS_STORED.add(1, ["writer", code.as_str()]);
         }
+        // Only these changes can confirm a memory; others do not need the query.
         if !self.changes.iter().any(|kind| ["created", "promoted"].contains(kind)) {
             return;
         }

@@ -1,5 +1,5 @@
-//! Carries out people's decisions on proposals, under the same lock and with the same change log as all other
-//! changes.
+//! Carries out operators' decisions about proposals, under the same lock and with the same change log as all
+//! other changes.
 
 use retro_core::id::{ProposalId, Tenant};
 use retro_core::manual::{
@@ -10,8 +10,8 @@ use retro_store::manual::DecideProposal;
 
 use crate::Writer;
 
-/// Result of a decision. `None` means that the tenant has no such proposal. The inner error is the reason why
-/// nothing was decided.
+/// Result of a decision. `None` means that the tenant has no such proposal. The inner error says why nothing
+/// was decided.
 pub type ProposalOutcome = Option<Result<DecidedProposal, DecideError>>;
 
 impl Writer {
@@ -32,6 +32,7 @@ impl Writer {
                 pass.ensure_complete(accept_proposal(facts, acceptance, &policy, pass.embedder(), now))
             };
             match self.decide_proposal(tenant, id, &decide).await {
+                // Nothing is stored: the missing vectors are fetched, and the decision is made again.
                 Err(StoreError::MissingEmbeddings(_)) => {}
                 done => return done,
             }
@@ -40,7 +41,7 @@ impl Writer {
         }
     }
 
-    /// Stores a person's refusal of a proposal, with the reason.
+    /// Stores an operator's refusal of a proposal, with the reason.
     pub async fn refuse_proposal(
         &self,
         tenant: &Tenant,

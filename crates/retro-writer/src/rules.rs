@@ -1,8 +1,9 @@
-//! Changes repository rules: from reviews, from verdicts on presented rules, and at people's requests.
+//! Changes the rules of repositories: from reviews, from verdicts on presented rules, and at operators'
+//! requests.
 
 use std::sync::{Mutex, PoisonError};
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
 use retro_core::learn::{
     PromoteError, PromoteFacts, ReviewClosingFacts, apply_rules, close_review, promote_rule,
@@ -49,6 +50,7 @@ impl Writer {
                 Ok(closed)
             };
             match self.store.close_rule_batch(tenant, id, &decide).await {
+                // Nothing is stored: the missing vectors are fetched, and the decision is made again.
                 Err(StoreError::MissingEmbeddings(_)) => {}
                 done => break done?,
             }
@@ -56,7 +58,7 @@ impl Writer {
             fetcher.fetch_missing(missing).await?;
         };
         if step == CommitResult::Done {
-            // Count them only after the commit: a decision that was not committed is made again.
+            // Counted only after the commit: a decision that was not committed is made again.
             for kind in changed.into_inner().unwrap_or_else(PoisonError::into_inner) {
                 retro_meter::MEMORY_CHANGES.add(1, [kind]);
             }
@@ -71,7 +73,7 @@ impl Writer {
         match review {
             Some(DecidedReview { review, remarks, decided }) => {
                 let tenant = rules.rule_scope.tenant.clone();
-                // Requests in other pull requests were considered by the decision already.
+                // The decision has already considered requests on other pull requests.
                 let batch = ReviewBatch { id, tenant, review, remarks, others: Vec::new() };
                 let facts =
                     ReviewClosingFacts { batch, settled: SettledRemarks { decided, mutations }, rules };
@@ -97,9 +99,9 @@ impl Writer {
         }
     }
 
-    /// Promotes a rule at a person's request, even if it is quarantined. `request` identifies the request: a
-    /// repeated request has no further effect. The inner error is the reason why the rule cannot be promoted in
-    /// its current state. Returns [`CommitResult::NotFound`] when the tenant has no such memory.
+    /// Promotes a rule at an operator's request, even if it is quarantined. `request` identifies the request;
+    /// repeating it has no further effect. The inner error says why the rule cannot be promoted in its
+    /// current state. Returns [`CommitResult::NotFound`] if the tenant has no such memory.
     pub async fn promote_rule(
         &self,
         tenant: &Tenant,
@@ -138,7 +140,7 @@ impl Writer {
                 HandlerOutcome::Duplicate
             }
             Ok(CommitResult::NotFound) => HandlerOutcome::DeadLetter(Rejection::of_field(
-                Code::UnknownReference,
+                DeadLetterCode::UnknownReference,
                 "notice.batch",
                 format!("there is no batch {id} of rules in tenant {tenant}"),
             )),

@@ -1,4 +1,4 @@
-//! Fetches vectors from an external source outside of every transaction, and stores them in the background.
+//! Fetches vectors from an external source outside of any transaction, and stores them in the background.
 //!
 //! **The need.** A decision runs under the lock of its workflow and must not wait for a service. **The design.**
 //! The decision is tried with the vectors that are already available. If it compares texts without a vector,
@@ -8,8 +8,8 @@
 //! **Missing vectors** are replaced by the built-in embedder, so tombstones and thresholds stay in force while a
 //! source is unavailable or has embedded only some of the memories.
 //!
-//! Vectors of memories are stored. The sweep goes over all memories page by page, again and again. A restart or
-//! another embedder restarts it, and a page without missing vectors costs one query.
+//! Vectors of memories are stored. The sweep visits all memories page by page, and then starts over. A
+//! restart or another embedder also starts it over, and a page without missing vectors costs one query.
 
 use std::sync::{Arc, PoisonError};
 
@@ -20,15 +20,15 @@ use tracing::{debug, info};
 
 use crate::Writer;
 
-/// Maximum number of memories checked in one sweep.
+/// Maximum number of memories checked per sweep.
 const MEMORIES_PER_SWEEP: u32 = 1000;
-/// Maximum number of texts in one request of the sweep to the source. The vectors of a request are stored before
+/// Maximum number of texts per request of the sweep to the source. The vectors of a request are stored before
 /// the next request.
 const TEXTS_PER_BATCH: usize = 64;
-/// Age in seconds after which the vectors of a former embedder are deleted: a week, during which switching back
-/// to it requires no new vectors.
+/// Age in seconds after which the vectors of a former embedder are deleted: a week, in which switching back
+/// requires no new vectors.
 const STALE_VECTOR_AGE_S: u64 = 7 * 24 * 3600;
-/// Maximum number of stored vectors deleted in one sweep.
+/// Maximum number of stored vectors deleted per sweep.
 const DELETED_PER_SWEEP: u32 = 1000;
 
 /// Position of the sweep: the memory after which it continues.
@@ -49,7 +49,7 @@ impl EmbeddingFetcher<'_> {
         self.resolver.next_pass()
     }
 
-    /// Fetches the vectors that were missing in a pass. Fails when the database is unavailable. A failure of the
+    /// Fetches the vectors that were missing in a pass. Fails if the database is unavailable. A failure of the
     /// source is not an error.
     pub(crate) async fn fetch_missing(&mut self, missing: Vec<String>) -> Result<(), StoreError> {
         let Some(source) = &self.writer.vectors else { return Ok(()) };
@@ -79,6 +79,7 @@ impl Writer {
     pub async fn sweep_vectors(&self) -> Result<usize, StoreError> {
         let Some(source) = &self.vectors else { return Ok(0) };
         let embedder = source.name();
+        // Cloned, so that the lock is not held across an `await`.
         let after = self.vector_cursor.lock().unwrap_or_else(PoisonError::into_inner).after.clone();
         if after.is_none() {
             self.record_missing_vectors(embedder).await?;
@@ -114,6 +115,7 @@ impl Writer {
         let mut kept = 0;
         for some in lacking.chunks(TEXTS_PER_BATCH) {
             let texts = some.iter().map(|one| one.text.clone()).collect();
+            // The source is unavailable: the remaining texts are requested in the next round.
             let Some(vectors) = embed_texts(source, texts).await else { break };
             let pairs: Vec<_> =
                 some.iter().filter_map(|one| Some((one.clone(), vectors.get(&one.text)?.clone()))).collect();

@@ -1,23 +1,23 @@
-//! Configures the allocator so that memory of large bodies returns to the system when they are freed.
+//! Configures the allocator to return the memory of large bodies to the operating system when they are freed.
 //!
-//! glibc raises its threshold for separate mappings to up to 32 MiB as soon as a large block is freed, and then
-//! keeps as much of each thread's heap. A process that handled two large bodies would keep that memory, and its
-//! container's limit would have to allow for it. With fixed thresholds, the process shrinks again (measured with
-//! bodies of 16 MiB: 88 MiB instead of 146 MiB).
+//! As soon as a large block is freed, glibc raises its threshold for separate mappings, up to 32 MiB, and
+//! then keeps as much free memory on each thread's heap. A process that handled two large bodies would keep
+//! their memory, and its container's limit would have to allow for it. With fixed thresholds, the process
+//! shrinks again (measured with 16 MiB bodies: 88 MiB instead of 146 MiB).
 
-/// Minimum size in bytes of a block that gets a separate mapping, which returns to the system when it is freed.
-/// Equal to glibc's initial value.
+/// Minimum size of a block that gets its own mapping, in bytes. The mapping returns to the system when the
+/// block is freed. Equal to glibc's initial value.
 #[cfg(target_env = "gnu")]
 const MMAP_THRESHOLD_BYTES: i32 = 128 * 1024;
-/// Number of free bytes that are kept at the end of a heap.
+/// Number of free bytes kept at the end of a heap.
 #[cfg(target_env = "gnu")]
 const TRIM_THRESHOLD_BYTES: i32 = 256 * 1024;
-/// Maximum number of heaps, which the threads share. Free blocks in the middle of a heap do not return to the
-/// system.
+/// Maximum number of heaps, which the threads share. Free blocks in the middle of a heap are not returned to
+/// the system.
 #[cfg(target_env = "gnu")]
 const ARENAS_MAX: i32 = 2;
 
-/// Sets the thresholds. Must be called before other threads start. Does nothing with a C library other than
+/// Sets the thresholds. Must be called before other threads start. Does nothing if the C library is not
 /// glibc.
 pub(crate) fn limit_retained_memory() {
     #[cfg(target_env = "gnu")]
@@ -26,7 +26,7 @@ pub(crate) fn limit_retained_memory() {
         (libc::M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES),
         (libc::M_ARENA_MAX, ARENAS_MAX),
     ] {
-        // A refused setting keeps its default, which only costs memory.
+        // A rejected setting keeps its default, which only costs memory.
         #[expect(
             unsafe_code,
             reason = "a setting of the C library, which has no safe wrapper; no pointers are passed"

@@ -1,5 +1,5 @@
-//! Defines the command line: the global options and the commands without subcommands. Each group of commands has
-//! its own file.
+//! Defines the command line: the global options and the commands without subcommands. Each group of
+//! subcommands has its own file.
 
 mod audit;
 mod dead_letter_args;
@@ -33,10 +33,10 @@ pub(crate) use self::rules::{Rules, parse_repository};
 ///
 /// Data goes to stdout, everything else to stderr.
 ///
-/// Exit codes: 0 success; 1 failure; 2 usage error; 3 not found; 4 a check found a problem (`verify`, `doctor`,
-/// `ready`, `config check`, `pipeline check`), or a file or a request was refused; 5 the process ended itself
-/// because work hung and could not be stopped, and should be restarted (`up`, `serve`); 130 or 143 a second
-/// signal ended the process immediately (`up`, `serve`).
+/// Exit codes: 0 success; 1 failure; 2 usage error; 3 not found; 4 a check found a problem (`verify`,
+/// `doctor`, `ready`, `config check`, `pipeline check`), or a file or a request was refused; 5 the process
+/// ended itself because work hung and could not be stopped, and should be restarted (`up`, `serve`); 130 or
+/// 143 a second signal ended the process immediately (`up`, `serve`).
 #[derive(Debug, Parser)]
 #[command(name = "retro", version, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -46,16 +46,16 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Options that every command accepts.
+/// Global options, accepted by every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// Data folder, with the SQLite database, the supervised broker's files and `instance.json` [default: .retro].
+    /// Data folder for the SQLite database, the supervised broker and `instance.json` [default: .retro].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Configuration file [default: retro.toml if it exists].
     #[arg(long, global = true, value_name = "FILE", env = "RETRO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Tenant whose data the command uses.
+    /// Tenant that the command works on.
     #[arg(long, global = true, default_value = "default", env = "RETRO_TENANT")]
     pub(crate) tenant: Tenant,
     /// Format of the output on stdout.
@@ -63,7 +63,7 @@ pub(crate) struct Global {
     pub(crate) output: Output,
 }
 
-/// Format of the data that a command prints.
+/// Output format of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// Human-readable table or text.
@@ -82,11 +82,11 @@ pub(crate) enum Command {
     Migrate(Migrate),
     /// Send finished runs from files: CloudEvents, ATIF, SWE-agent `.traj` or tau2 results, plain or `.zst`.
     Emit(Emit),
-    /// List workflows with their current window and pause.
+    /// List workflows with the size of their window and any pause.
     Workflows,
     /// List stored runs, newest first.
     Runs(Runs),
-    /// Show the outcomes of the runs' pull requests per workflow: approved, changes requested, merged, closed.
+    /// Show the outcomes of the runs' pull requests by workflow: approved, changes requested, merged, closed.
     Outcomes(Outcomes),
     /// Install a git hook that records in each commit which run made it.
     #[command(subcommand)]
@@ -94,7 +94,7 @@ pub(crate) enum Command {
     /// List, inspect and delete memories.
     #[command(subcommand)]
     Memories(Memories),
-    /// List and manage the rules that were learned from code reviews.
+    /// List and manage the rules learned from code reviews.
     #[command(subcommand)]
     Rules(Rules),
     /// List, inspect, cancel and trigger retrospectives.
@@ -103,7 +103,7 @@ pub(crate) enum Command {
     /// List, accept and refuse the proposals of manual retrospectives.
     #[command(subcommand)]
     Proposals(Proposals),
-    /// List the reports of retrospectives, and show any report.
+    /// List the reports of retrospectives, or show a single report.
     #[command(subcommand)]
     Reports(Reports),
     /// List, inspect, edit, replay and discard messages that could not be handled.
@@ -112,9 +112,9 @@ pub(crate) enum Command {
     /// List messages that were lost with the broker's data, and close false or accepted losses.
     #[command(subcommand)]
     Losses(Losses),
-    /// Show the context (memories and rules) that the next run would get for a step.
+    /// Show the context (memories and rules) that the next run of a step would get.
     Context(Context),
-    /// Check that the stored data satisfies all invariants, also while Retrospect is running; fails on an empty store.
+    /// Check all invariants of the stored data, even while Retrospect is running; fails on an empty store.
     Verify,
     /// Print the tenant's memories, changes and reports as canonical JSON lines.
     Export(Export),
@@ -128,7 +128,7 @@ pub(crate) enum Command {
     Openapi,
     /// Check the environment: data folder, database, nats-server, addresses, webhooks, policy and embedder.
     Doctor,
-    /// Check whether the `retro up` or `retro serve` process on this machine is ready; print what is missing.
+    /// Check that the `retro up` or `retro serve` process on this machine is ready; print what is missing.
     Ready,
 }
 
@@ -144,23 +144,24 @@ pub(crate) struct Up {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Role to run: counter, sampler, investigator, writer, reviewer, tracker, gateway, bridge or relay. Separate
-    /// several by commas or repeat the option. Every role may run in any number of processes.
+    /// Role to run: counter, sampler, investigator, writer, reviewer, tracker, gateway, bridge or relay.
+    /// Separate several with commas or repeat the option. Every role may run in any number of processes.
     #[arg(long = "role", required = true, value_delimiter = ',', value_name = "ROLE")]
     pub(crate) roles: Vec<retro_bus::Role>,
-    /// Listen address of the gateway's HTTP API; loopback only, port 0 picks a free port [default: 127.0.0.1:7717].
+    /// Listen address of the gateway's HTTP API; loopback only, port 0 picks a free port [default:
+    /// 127.0.0.1:7717].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http_listen: Option<std::net::SocketAddr>,
-    /// Additional listen address for `/livez`, `/readyz` and `/metrics` only; need not be loopback, port 0 picks a free
-    /// port [default: none].
+    /// Additional listen address for `/livez`, `/readyz` and `/metrics` only; may be reachable from other
+    /// machines, port 0 picks a free port [default: none].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) health_listen: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Migrate {
-    /// Take over streams that belong to another database. Use this option after a move to another database,
-    /// while every process is stopped.
+    /// Take over streams that belong to another database. Use this after moving to a new database, while all
+    /// processes are stopped.
     #[arg(long)]
     pub(crate) take_over: bool,
 }
@@ -170,29 +171,28 @@ pub(crate) struct Emit {
     /// Files to send.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Workflow of the runs; overrides a workflow that the file names.
+    /// Workflow of the runs; overrides a workflow derived from the file, except in CloudEvents.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
-    /// Task of the runs for which the file names no task, at most 1024 bytes; does not apply to CloudEvents.
+    /// Task of runs whose file names no task, at most 1024 bytes; does not apply to CloudEvents.
     /// `retro memories effect` compares runs of the same task.
     #[arg(long, value_parser = parse_task)]
     pub(crate) task: Option<String>,
-    /// Outcome of the runs for which the file names no outcome: success, failure, error, timeout, cancellation
-    /// or skip. Without this option their outcome is unknown: the runs are counted, but do not serve as
-    /// evidence.
+    /// Outcome of runs whose file names no outcome: success, failure, error, timeout, cancellation or skip;
+    /// does not apply to CloudEvents. Without an outcome, runs are counted but not used as evidence.
     #[arg(long, value_parser = parse_outcome)]
     pub(crate) outcome: Option<RunOutcome>,
-    /// Send every event under a new id; the run ids stay the same.
+    /// Send every event under a new event id; run ids stay the same.
     #[arg(long)]
     pub(crate) new_event_ids: bool,
-    /// Pause after this many runs of a workflow until no retrospective of the workflow is due or open [default:
-    /// no pauses].
+    /// Pause after this many runs of a workflow until no retrospective of the workflow is due or open
+    /// [default: no pauses].
     #[arg(long, value_name = "RUNS")]
-    pub(crate) pace: Option<u64>,
+    pub(crate) pause_every: Option<u64>,
     /// Maximum number of runs to send from each file, after `--skip` [default: all].
     #[arg(long, value_name = "RUNS")]
-    pub(crate) take: Option<usize>,
-    /// Number of runs to skip at the start of each file.
+    pub(crate) limit: Option<usize>,
+    /// Number of runs to skip at the beginning of each file.
     #[arg(long, value_name = "RUNS", default_value_t = 0)]
     pub(crate) skip: usize,
 }
@@ -215,7 +215,7 @@ pub(crate) struct Runs {
     /// Filter by run id.
     #[arg(long)]
     pub(crate) run: Option<RunId>,
-    /// Maximum number of runs, newest first.
+    /// Maximum number of runs to print.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
 }
@@ -238,9 +238,9 @@ pub(crate) enum Reports {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one report of a retrospective or of reviews.
+    /// Show one report of a retrospective or a review.
     Show {
-        /// Id of the retrospective or of the review report.
+        /// Id of the retrospective or the review report.
         id: RetrospectiveId,
         /// Print Markdown instead of a table.
         #[arg(long)]
@@ -253,14 +253,14 @@ pub(crate) struct Context {
     /// Workflow of the step.
     #[arg(long)]
     pub(crate) workflow: Workflow,
-    /// Name of the step for which the context is requested.
+    /// Name of the step.
     #[arg(long, default_value = "main")]
     pub(crate) step: Step,
-    /// Id of the run that gets the context; the context is recorded as presented to this run [default: only
-    /// preview].
+    /// Id of the run that receives the context; the memories are recorded as presented to it [default:
+    /// preview only, nothing is recorded].
     #[arg(long)]
     pub(crate) run: Option<RunId>,
-    /// Repository that the run works on, as [host/]owner/name; adds the rules of the repository.
+    /// Repository that the run works on, as [host/]owner/name; adds the repository's rules.
     #[arg(long, value_parser = parse_repository)]
     pub(crate) repo: Option<Repository>,
     /// Paths that the run touches, separated by commas; leaves out rules for other paths.
@@ -270,8 +270,8 @@ pub(crate) struct Context {
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// Leave out wall-clock times, durations, costs and global sequence numbers, so that equal histories give
-    /// the same output. This option is required.
+    /// Leave out wall-clock times, durations, costs and global sequence numbers, so equal histories give
+    /// equal output. This option is required.
     #[arg(long, required = true)]
     pub(crate) canonical: bool,
 }
@@ -282,9 +282,9 @@ pub(crate) enum ConfigCommand {
     Check,
     /// Print the effective configuration and the source of each value, without secrets.
     Print,
-    /// Print the broker users of a fleet with these tenants, as the content of `nats/users.conf`.
+    /// Print the broker users for a fleet with these tenants, in the format of `nats/users.conf`.
     NatsUsers {
-        /// Tenants; each gets the users `engine-<tenant>` and `reader-<tenant>`.
+        /// Tenants, each of which gets the users `engine-<tenant>` and `reader-<tenant>`.
         #[arg(required = true, value_name = "TENANT")]
         tenants: Vec<Tenant>,
     },
@@ -292,14 +292,14 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
-    /// Check the policy files; report file, line and key of every mistake.
+    /// Check the policy file; report file, line and key of every mistake.
     Check {
-        /// Folder to check [default: the configured one].
+        /// Pipelines folder to check [default: the configured one].
         folder: Option<PathBuf>,
     },
     /// Print the effective policy: each value, its source and its meaning.
     Explain {
-        /// Include the settings of this workflow [default: common settings only].
+        /// Include the values of this workflow [default: common values only].
         #[arg(long)]
         workflow: Option<Workflow>,
     },

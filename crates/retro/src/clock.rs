@@ -1,9 +1,9 @@
-//! Provides the only real clock of the program.
+//! Provides the program's only real clock.
 
 use jiff::Timestamp;
 use retro_core::time::Clock;
 
-/// Clock that returns the system time in milliseconds, shifted by the fault injection of tests.
+/// The system clock, in milliseconds, shifted by the fault injection of tests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SystemClock;
 
@@ -12,7 +12,7 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let now = Timestamp::now();
         let off_ms = retro_fault::clock_offset_s() * 1000;
-        // Milliseconds keep the times in reasons readable; nothing here needs more.
+        // Milliseconds keep the times in reasons readable; the program needs no finer resolution.
         Timestamp::from_millisecond(now.as_millisecond() + off_ms).unwrap_or(now)
     }
 }

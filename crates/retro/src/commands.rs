@@ -1,4 +1,4 @@
-//! Runs the commands. Most of them read from the store, render the result with `retro-operator` and print it.
+//! Dispatches the commands. Most read from the store, render the result with `retro-operator` and print it.
 
 mod cancel;
 pub(crate) mod configuration;
@@ -28,25 +28,25 @@ use crate::cli::{Cli, Command, Context as ContextArgs};
 use crate::policies::PolicySource;
 use crate::{emit, output, serve, store, up};
 
-/// Outcome of a command, which determines the exit code.
+/// Outcome of a command, from which the exit code is derived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command succeeded.
     Done,
-    /// The arguments are ambiguous: they match more than one item.
+    /// The arguments are ambiguous: they match several items.
     UsageError,
     /// The requested item does not exist.
     NotFound,
     /// A check found a problem, or a request was refused.
     ProblemFound,
-    /// A second signal of this kind ended the process immediately.
+    /// A second signal, of this kind, ended the process immediately.
     Signalled(SignalKind),
     /// The process ended itself because work hung and could not be stopped.
     Hung,
 }
 
 impl Exit {
-    /// Returns the process exit code for this outcome.
+    /// Returns the exit code of the process.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -54,7 +54,7 @@ impl Exit {
             Self::NotFound => 3,
             Self::ProblemFound => 4,
             Self::Hung => 5,
-            // The code that a shell reports for a process ended by this signal.
+            // The exit code that a shell reports for a process ended by this signal.
             Self::Signalled(signal) => 128 + u8::try_from(signal.as_raw_value()).unwrap_or(0),
         }
     }
@@ -66,7 +66,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Runs the command given by the arguments. `metrics` renders the metrics of this process.
+/// Runs the command selected by the arguments. `metrics` renders the metrics of this process.
 pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape) -> anyhow::Result<Exit> {
     if let Command::Serve(_) = &cli.command {
         serve::require_database(&loaded)?;
@@ -150,11 +150,11 @@ async fn print_context(
     output::print_data(context.output, &answer, || {
         let memories = match (&answer.reason, answer.text.as_str()) {
             (Some(reason), "") => format!("no memories: {reason}"),
-            (_, text) => format!("{text}\n({} tokens, {} left out)", answer.tokens, answer.left_out),
+            (_, text) => format!("{text}\n({} tokens, {} omitted)", answer.tokens, answer.omitted),
         };
         let rules = answer.rules.as_ref().map(|rules| {
-            let retro_gateway::RulesAnswer { text, tokens, left_out, withheld, .. } = rules;
-            format!("\n{text}\n(rules: {tokens} tokens, {left_out} left out, {withheld} withheld)")
+            let retro_gateway::RulesAnswer { text, tokens, omitted, withheld, .. } = rules;
+            format!("\n{text}\n(rules: {tokens} tokens, {omitted} omitted, {withheld} withheld)")
         });
         memories + &rules.unwrap_or_default()
     })?;

@@ -1,10 +1,10 @@
-//! Keeps the data folder private to the user that runs the program: it contains the content of runs and the
-//! broker's credential.
+//! Keeps the data folder private to the user who runs the program, because it contains the content of runs
+//! and the broker's credential.
 //!
-//! Files created by this program and its broker are private from the start ([`restrict_umask`]). Files that an
-//! earlier version left readable are restricted at the next start ([`ensure_private`]). A folder that also
-//! contains files of others keeps its mode, since their owners may need access. Our files in it are still
-//! private.
+//! Files created by this program and its broker are private from the start ([`restrict_umask`]). Files that
+//! an earlier version left readable are restricted at the next start ([`ensure_private`]). A folder that also
+//! contains other files keeps its mode, because their owners may need access; our files in it are still
+//! restricted.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
@@ -15,7 +15,7 @@ use anyhow::Context;
 use nix::sys::stat::{Mode, umask};
 use tracing::{info, warn};
 
-/// Names of our files in the folder. `doctor.probe` remains only after a `retro doctor` that was killed.
+/// Names of our files in the folder. `doctor.probe` remains only if `retro doctor` was killed.
 const OWN_FILES: [&str; 9] = [
     "retro.db",
     "retro.db-wal",
@@ -27,17 +27,17 @@ const OWN_FILES: [&str; 9] = [
     "doctor.probe",
     BROKER_FOLDER,
 ];
-/// Name of the folder with the supervised broker's store, log, configuration and credential.
+/// Name of the folder for the supervised broker's store, log, configuration and credential.
 pub(crate) const BROKER_FOLDER: &str = "nats";
-/// Permission bits of the group and of others.
+/// Permission bits of the group and of other users.
 const GROUP_AND_OTHERS: u32 = 0o077;
 
-/// Sets the umask so that every file that this process and its children create from now on is private.
+/// Sets the umask, so every file that this process and its children create from now on is private.
 pub(crate) fn restrict_umask() {
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
 }
 
-/// Creates the folder and restricts its permissions. Fails only when the folder cannot be created; files that
+/// Creates the folder and restricts its permissions. Fails only if the folder cannot be created; files that
 /// cannot be restricted are logged.
 pub(crate) fn ensure_private(data_dir: &Path) -> anyhow::Result<()> {
     let created = DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
@@ -58,8 +58,7 @@ pub(crate) fn ensure_private(data_dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Restricts the permissions of our files in the folder. Returns the number of files and folders that were
-/// changed.
+/// Restricts the permissions of our files in the folder. Returns the number of changed files and folders.
 fn restrict_folder(data_dir: &Path) -> io::Result<u64> {
     let (mut closed, mut only_ours) = (0, true);
     for entry in fs::read_dir(data_dir)? {
@@ -76,16 +75,16 @@ fn restrict_folder(data_dir: &Path) -> io::Result<u64> {
     Ok(closed)
 }
 
-/// Restricts the permissions of a file, or of a folder and everything in it. The folder itself is changed last,
-/// so that an interrupted pass is repeated. A folder that is already restricted is skipped, because nobody else
-/// can access its content. Returns the number of files and folders that were changed.
+/// Restricts the permissions of a file, or of a folder and everything in it. The folder itself is changed
+/// last, so an interrupted pass is repeated. A folder that is already private is skipped, because no other
+/// user can reach its content. Returns the number of changed files and folders.
 fn restrict_tree(path: PathBuf) -> io::Result<u64> {
     let mut closed = 0;
     let (mut folders, mut unseen) = (Vec::new(), vec![path]);
     while let Some(path) = unseen.pop() {
         // Links are not followed: a link in the folder must not change the mode of a file elsewhere.
         let metadata = match fs::symlink_metadata(&path) {
-            // A running process may have removed it meanwhile.
+            // A running process may have removed the file in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             metadata => metadata?,
         };

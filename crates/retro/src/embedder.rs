@@ -1,4 +1,4 @@
-//! Loads the configured embedder for the roles that compare texts.
+//! Loads the configured embedder for the roles that compare lessons.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use retro_bus::Role;
 use retro_config::Config;
 use retro_store::EmbeddingSource;
 
-/// Returns the configured source of vectors, or `None` for the built-in embedder. May read model weights, but
+/// Returns the configured embedding source, or `None` for the built-in embedder. May read model weights, but
 /// sends no request.
 pub(crate) fn load_vector_source(config: &Config) -> anyhow::Result<Option<Arc<dyn EmbeddingSource>>> {
     let configured = config.embedder().map_err(|(key, why)| anyhow!("{key} {why}"))?;
     Ok(retro_embed::build_source(configured)?)
 }
 
-/// Returns the configured source of vectors if any of these roles uses it, `None` otherwise. The writer and the
-/// gateway use it to write memories, and the reviewer to compare requests of reviews.
+/// Returns the configured embedding source if any of these roles needs one, otherwise `None`. The writer and
+/// the gateway compare memories, and the reviewer compares the requests made in reviews.
 pub(crate) fn load_for_roles(
     config: &Config,
     roles: &BTreeSet<Role>,
@@ -25,7 +25,7 @@ pub(crate) fn load_for_roles(
     if compares { load_vector_source(config) } else { Ok(None) }
 }
 
-/// Requests one vector and describes the embedder. Fails when the source returns no vector.
+/// Requests one embedding and describes the embedder. Fails if the source returns none.
 pub(crate) async fn check_embedder(config: &Config) -> anyhow::Result<String> {
     let Some(source) = load_vector_source(config)? else {
         return Ok("the built-in embedder".to_owned());

@@ -1,4 +1,4 @@
-//! Runs `retro emit`, which sends finished runs from files, one event per run, in the order of the files.
+//! Runs `retro emit`, which sends finished runs from files, one event per run, in file order.
 
 mod pace;
 
@@ -29,26 +29,25 @@ use crate::emit::pace::Pace;
 use crate::instance::Instance;
 use crate::output;
 
-/// Time after which a broker that has not answered is reported as missing.
+/// Time after which the user is told that the broker does not respond.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval at which the state of the connection is polled.
+/// Interval at which the connection state is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Result of `retro emit`.
 #[derive(Debug, Default, Serialize)]
 struct EmitSummary {
-    /// Number of events that the broker has confirmed.
+    /// Number of events confirmed by the broker.
     sent: usize,
-    /// Number of events sent for each workflow.
+    /// Number of sent events by workflow.
     workflows: BTreeMap<String, usize>,
-    /// Number of bodies that were uploaded to the object store.
+    /// Number of bodies uploaded to the object store.
     bodies_uploaded: usize,
-    /// Files that could not be parsed, each with the position and the reason. No events of these files were
-    /// sent.
+    /// Files that could not be parsed, each with the location and the reason. None of their events were sent.
     refused: Vec<String>,
 }
 
-/// Sends the events of all files. A file that cannot be parsed is reported and skipped.
+/// Sends the events of all files. Files that cannot be parsed are reported and skipped.
 pub(crate) async fn emit_files(
     args: &Emit,
     config: &Config,
@@ -66,7 +65,7 @@ pub(crate) async fn emit_files(
     if !events.is_empty() {
         let outer = read_trace_context();
         let work = Span::start("retro emit", Kind::Internal, SpanParent::from_trace(outer.as_ref(), false));
-        // Connected after parsing, so that invalid files are reported without a broker.
+        // Connect after parsing, so invalid files are reported even without a broker.
         let sender = Sender::connect(args, config, tenant).await?;
         Box::pin(work.instrument(sender.send_events(events, &mut sent))).await?;
     }
@@ -77,8 +76,7 @@ pub(crate) async fn emit_files(
     Ok(if sent.refused.is_empty() { Exit::Done } else { Exit::ProblemFound })
 }
 
-/// Reads the trace context of the caller from TRACEPARENT and TRACESTATE. Returns `None` when there is none or
-/// it is invalid.
+/// Reads the caller's trace context from TRACEPARENT and TRACESTATE; `None` if it is missing or invalid.
 fn read_trace_context() -> Option<TraceContext> {
     let of = |name| std::env::var(name).ok();
     TraceContext::from_headers(&of("TRACEPARENT")?, of("TRACESTATE").as_deref()).ok()
@@ -89,8 +87,8 @@ fn format_summary(sent: &EmitSummary) -> String {
     format!("sent {} events ({}), refused {}", sent.sent, workflows.join(", "), sent.refused.len())
 }
 
-/// Parses a file into events. If any part of the file cannot be parsed, the whole file is rejected, with the
-/// position and the reason. Fails when the file cannot be read.
+/// Parses a file into events. Rejects the whole file, with the location and the reason, if any part of it is
+/// invalid. Fails if the file cannot be read.
 fn read_events(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>, Rejection>> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -98,19 +96,19 @@ fn read_events(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>,
         ImportOptions { workflow: args.workflow.clone(), outcome: args.outcome, task: args.task.clone() };
     Ok(retro_adapters::import_file(&bytes, &name, &options).map(|runs| {
         let events = runs.into_iter().map(|run| run.event);
-        let selected = events.skip(args.skip).take(args.take.unwrap_or(usize::MAX));
+        let selected = events.skip(args.skip).take(args.limit.unwrap_or(usize::MAX));
         if args.new_event_ids { selected.map(with_new_id).collect() } else { selected.collect() }
     }))
 }
 
-/// Returns the event with a new unique id and the same run id.
+/// Replaces the event id with a new unique one. The run id stays the same.
 fn with_new_id(mut event: RunEvent) -> RunEvent {
     let call = format!("{} {}", std::process::id(), SystemClock.now());
     event.envelope.id = derive_uuid("event told again", &[&event.envelope.id, &call]).to_string();
     event
 }
 
-/// Sends events to the broker and pauses as `--pace` demands.
+/// Sends events to the broker and pauses as requested by `--pause-every`.
 struct Sender {
     tenant: Tenant,
     bus: Bus,
@@ -127,7 +125,7 @@ impl Sender {
         };
         let bus = Bus::connect(BusConfig::new(&url, "retro-emit")).await?;
         wait_for_broker(&bus, &url).await?;
-        let pace = match args.pace {
+        let pace = match args.pause_every {
             Some(runs) => Some(Pace::open(runs, config, tenant).await?),
             None => None,
         };
@@ -146,6 +144,7 @@ impl Sender {
             if let Some(pace) = &mut self.pace
                 && pace.count_event(&workflow)
             {
+                // Confirm first: events still on their way to the broker are not in the counter's backlog.
                 sent.sent = self.publisher.confirm_all().await?;
                 let named = format!("retrospective of {workflow}");
                 bar.set_message(make_printable_line(&named).into_owned());
@@ -159,6 +158,7 @@ impl Sender {
     }
 
     async fn send_one(&mut self, mut event: RunEvent, sent: &mut EmitSummary) -> anyhow::Result<()> {
+        // Uploaded before the event is sent, so no event refers to a missing body.
         if let Some(body) = event.body_to_upload() {
             let object = self.objects.put(&self.tenant, body).await?;
             sent.bodies_uploaded += 1;
@@ -182,9 +182,9 @@ impl Sender {
     }
 }
 
-/// Waits up to [`BROKER_TIMEOUT`] for the broker. The address of a killed `retro up` stays recorded, and sending
-/// is retried for about half a minute, so a message explains the delay to the user. Fails when the broker
-/// refuses the login, because retrying would not change that.
+/// Waits up to [`BROKER_TIMEOUT`] for the broker. If the broker does not respond, prints a notice, because
+/// the address may be that of a killed `retro up` and sending retries for about half a minute. Fails if the
+/// broker refuses the login, because retrying would not help.
 async fn wait_for_broker(bus: &Bus, url: &str) -> anyhow::Result<()> {
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let settled = async {

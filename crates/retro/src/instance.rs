@@ -1,4 +1,5 @@
-//! Defines `instance.json`, a small file in the data folder by which other commands find a running `retro up`.
+//! Reads and writes `instance.json`, a file in the data folder by which other commands find a running
+//! `retro up`.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -9,36 +10,36 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 
-/// Addresses of a running `retro up`, as recorded in its data folder.
+/// Addresses of a running `retro up`, recorded in its data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Instance {
-    /// Id of the process.
+    /// Process id.
     pub(crate) pid: u32,
-    /// Address of the process's NATS server, with the credential.
+    /// URL of the broker, including the credential.
     pub(crate) nats_url: String,
-    /// Address of the process's HTTP API.
+    /// URL of the HTTP API.
     pub(crate) http_url: String,
-    /// Address that accepts GitHub's webhooks; `None` when the process has no bridge.
+    /// URL for GitHub's webhooks; `None` if the process has no bridge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bridge_url: Option<String>,
 }
 
 impl Instance {
-    /// Writes the file atomically and readable only by its owner, because the broker's address may contain a
+    /// Writes the file atomically and readable only by its owner, because the broker's URL may contain a
     /// password.
     pub(crate) fn write(&self, data_dir: &Path) -> anyhow::Result<()> {
         let path = instance_path(data_dir);
         let fresh = path.with_extension("json.new");
         let text = serde_json::to_string_pretty(self)?;
         let mut file = OpenOptions::new();
-        // Created with private permissions, so that others can never read it.
+        // Created with private permissions, so no other user can ever read it.
         file.write(true).create(true).truncate(true).mode(0o600);
         let written = file.open(&fresh).and_then(|mut file| file.write_all(text.as_bytes()));
         written.with_context(|| format!("cannot write {}", fresh.display()))?;
         std::fs::rename(&fresh, &path).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Reads the file. Fails with a hint about `retro up` when the file does not exist.
+    /// Reads the file. Fails with a hint about `retro up` if the file does not exist.
     pub(crate) fn read(data_dir: &Path) -> anyhow::Result<Self> {
         let path = instance_path(data_dir);
         let text = std::fs::read_to_string(&path).map_err(|error| {
@@ -51,19 +52,19 @@ impl Instance {
         serde_json::from_str(&text).with_context(|| format!("{} cannot be read", path.display()))
     }
 
-    /// Returns the instance recorded in the folder. Returns `None` when the file is missing or cannot be read.
+    /// Returns the recorded instance, or `None` if the file is missing or cannot be read.
     pub(crate) fn find(data_dir: &Path) -> Option<Self> {
         Self::read(data_dir).ok()
     }
 
-    /// Returns the socket address of the HTTP API. Fails when the recorded address is invalid.
+    /// Returns the socket address of the HTTP API. Fails if the recorded URL is invalid.
     pub(crate) fn http_address(&self) -> anyhow::Result<SocketAddr> {
         let address = self.http_url.strip_prefix("http://").and_then(|address| address.parse().ok());
         address.with_context(|| format!("{} is not an address of a `retro up`", self.http_url))
     }
 
-    /// Fails with advice when the process that wrote the file no longer runs, because a killed process leaves
-    /// its file behind.
+    /// Fails with advice if the process that wrote the file no longer exists: a killed process leaves its
+    /// file behind.
     pub(crate) fn check_alive(&self, data_dir: &Path) -> anyhow::Result<()> {
         if is_running(self.pid) {
             return Ok(());
@@ -77,14 +78,14 @@ impl Instance {
         ))
     }
 
-    /// Removes the file. Called when the process ends gracefully.
+    /// Removes the file, at the end of a graceful shutdown.
     pub(crate) fn remove(data_dir: &Path) {
         let _ = std::fs::remove_file(instance_path(data_dir));
     }
 }
 
-/// Returns true when a process with this id exists. The process may be another program by now; only a request to
-/// the recorded address shows that.
+/// Returns `true` if a process with this id exists. It may be a different program by now; only a request to
+/// the recorded address can tell.
 fn is_running(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
@@ -108,7 +109,7 @@ mod tests {
             bridge_url: None,
         };
         assert!(of(std::process::id()).check_alive(Path::new("data")).is_ok());
-        // Above the largest process id of Linux.
+        // One more than Linux's largest process id.
         let gone = of(4_194_305).check_alive(Path::new("data")).unwrap_err().to_string();
         assert!(gone.contains("pid 4194305") && gone.contains("data/instance.json"), "{gone}");
     }

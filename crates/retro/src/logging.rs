@@ -1,5 +1,5 @@
-//! Writes the log to stderr. Messages and fields may contain untrusted text, so each is written on one line and
-//! made printable. The log's own colours are kept.
+//! Writes the log to stderr. Messages and fields may contain untrusted text, so each is made printable and
+//! kept on one line. The log's own colours are preserved.
 
 use std::backtrace::Backtrace;
 use std::fmt::{self, Debug};
@@ -14,11 +14,11 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use crate::output;
 
-/// Sets up logging to stderr. Commands other than `up` and `serve` log only warnings and errors.
+/// Initializes logging to stderr. Commands other than `up` and `serve` log only warnings and errors.
 pub(crate) fn init_logging(config: &Config, serving: bool) {
     let filter = if serving { config.log.as_str() } else { "warn" };
-    // The NATS client repeats its messages while the broker is unreachable, and the bus logs the problem
-    // once. The OpenTelemetry library logs its own construction.
+    // The NATS client repeats its messages while the broker is unreachable, which the bus already logs once.
+    // The OpenTelemetry library logs its own setup.
     let filter = format!("async_nats=warn,opentelemetry=warn,{filter}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -26,7 +26,7 @@ pub(crate) fn init_logging(config: &Config, serving: bool) {
         .expect("logging is set up once, at the start of `main`");
 }
 
-/// Makes panic messages printable like all other output on stderr, because they may contain untrusted text, too.
+/// Makes panic messages printable like all other output on stderr, because they may contain untrusted text.
 pub(crate) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
@@ -39,7 +39,7 @@ fn build_subscriber<W>(filter: EnvFilter, writer: W, coloured: bool) -> impl tra
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    // Every message, field and span passes through `write_field`, so a new call of `info!` cannot skip it.
+    // Every message, field and span passes through `write_field`, so no call of `info!` can bypass it.
     let fields = debug_fn(write_field).delimited(" ");
     tracing_subscriber::fmt()
         .compact()
@@ -50,7 +50,7 @@ where
         .finish()
 }
 
-/// Writes a field in the log library's format, with its value printable and on one line.
+/// Writes a field in the logging library's format, with its value printable and on one line.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     let value = format!("{value:?}");
     let value = make_printable_line(&value);

@@ -34,11 +34,11 @@ use crate::cli::{Cli, Command, ConfigCommand};
 use crate::commands::Exit;
 
 fn main() -> ExitCode {
-    // Before any other thread starts, as its SAFETY comment requires.
+    // Must run before any other thread starts.
     allocator::limit_retained_memory();
     logging::install_panic_hook();
     let cli = Cli::try_parse().unwrap_or_else(|problem| exit_with_usage(&problem));
-    // Git hooks must stay readable for everyone who works with the repository.
+    // A git hook must be readable for everyone who works with the repository.
     if !matches!(cli.command, Command::Git(_)) {
         data_folder::restrict_umask();
     }
@@ -51,9 +51,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the help or the usage error, and exits. Arguments may contain any text. If an argument is not
-/// printable, the message is printed without colours, because making the text printable would also escape the
-/// colour codes.
+/// Prints the help or the usage error and exits. If an argument is not printable, the message is printed
+/// without colours, because making it printable would also escape the colour codes.
 fn exit_with_usage(problem: &clap::Error) -> ! {
     let printable = std::env::args_os().all(|argument| is_printable(&argument.to_string_lossy()));
     if printable {
@@ -63,8 +62,8 @@ fn exit_with_usage(problem: &clap::Error) -> ! {
     std::process::exit(problem.exit_code())
 }
 
-/// Joins the messages of an error and its causes. A cause that the preceding text already contains is not
-/// repeated.
+/// Joins the messages of an error and its causes, leaving out causes that the preceding message already
+/// contains.
 fn describe_error(problem: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for cause in problem.chain().map(ToString::to_string) {
@@ -87,19 +86,19 @@ fn run_program(cli: &Cli) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let exit =
         runtime.block_on(commands::run_command(cli, loaded, telemetry::build_scrape(telemetry.as_ref())));
-    // An investigation that was released may still be computing on its own thread; it is not waited for.
+    // A released investigation may still be computing on its own thread; do not wait for it.
     runtime.shutdown_background();
     match (&telemetry, &exit) {
-        // A second signal means that the user does not want to wait for the flush.
+        // After a second signal, the user does not want to wait for the flush.
         (_, Ok(Exit::Signalled(_))) | (None, _) => {}
         (Some(telemetry), _) => telemetry.shutdown(),
     }
     exit
 }
 
-/// Loads the configuration from the file and the environment, and applies the global options.
+/// Loads the configuration from the file and the environment and applies the global options.
 fn load_config(cli: &Cli) -> Result<LoadedConfig, Problems> {
-    // Text that is not UTF-8 is shown lossily in the error; if it were skipped, the variable would seem to be unset.
+    // Invalid UTF-8 is shown lossily in the error; a skipped variable would seem to be unset.
     let text = |text: OsString| text.to_string_lossy().into_owned();
     let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
     let mut loaded = retro_config::load_config(cli.global.config.as_deref(), variables)?;

@@ -1,5 +1,5 @@
-//! Carries out requests of operators: the sampler opens manual retrospectives, and the writer changes memories.
-//! Used by the commands and by the HTTP API.
+//! Carries out requests of operators: the sampler opens manual retrospectives, and the writer changes
+//! memories. Shared by the command line and the HTTP API.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use tokio::sync::Notify;
 
 use crate::clock::SystemClock;
 
-/// Operations that operators can request.
+/// Operations that an operator can request.
 pub(crate) struct OperatorCommands {
     manual: ManualRetrospectives,
     writer: Writer,
 }
 
 impl OperatorCommands {
-    /// Creates the operations over a store. Texts are compared by `vectors` if given, otherwise by the built-in
-    /// embedder. `outbox` is notified when there may be something to send.
+    /// Creates the operations over a store. Lessons are compared by `vectors` if given, otherwise by the
+    /// built-in embedder. `outbox` is notified if there may be something to send.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         policies: Arc<dyn Policies>,
@@ -38,7 +38,7 @@ impl OperatorCommands {
     }
 }
 
-/// Removes secrets from a text before it is stored.
+/// Redacts the secrets in a text before it is stored.
 fn redact_text(text: &str) -> String {
     Redactor::shared().redact_text(text).into_owned()
 }
@@ -48,10 +48,10 @@ impl ManualRequests for OperatorCommands {
     async fn trigger_retrospective(
         &self,
         key: &WorkflowKey,
-        asked: &ManualRequest,
+        request: &ManualRequest,
     ) -> Result<Result<(RetrospectiveId, CommitResult), TriggerError>, StoreError> {
-        let focus = asked.focus.as_deref().map(redact_text);
-        self.manual.trigger(key, &ManualRequest { focus, ..asked.clone() }).await
+        let focus = request.focus.as_deref().map(redact_text);
+        self.manual.trigger(key, &ManualRequest { focus, ..request.clone() }).await
     }
 
     async fn accept_proposal(
@@ -60,8 +60,10 @@ impl ManualRequests for OperatorCommands {
         id: ProposalId,
         acceptance: &Acceptance,
     ) -> Result<DecisionOutcome, StoreError> {
-        let despite_tombstone = acceptance.despite_tombstone.as_deref().map(redact_text);
-        self.writer.accept_proposal(tenant, id, &Acceptance { despite_tombstone, ..acceptance.clone() }).await
+        let override_tombstone = acceptance.override_tombstone.as_deref().map(redact_text);
+        self.writer
+            .accept_proposal(tenant, id, &Acceptance { override_tombstone, ..acceptance.clone() })
+            .await
     }
 
     async fn refuse_proposal(

@@ -1,7 +1,7 @@
 //! Prints data on stdout and everything else on stderr.
 //!
-//! All output passes through this module, which makes untrusted text printable so that it cannot control the
-//! terminal. No other module may open stdout or stderr; clippy enforces this.
+//! All output passes through this module, which makes untrusted text printable so it cannot control the
+//! terminal. No other module may use stdout or stderr; clippy enforces this.
 
 use std::io::{IsTerminal as _, Stderr, Stdout, Write as _};
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::cli::Output;
 
-/// Prints data in the chosen format: as a table, or as one JSON document.
+/// Prints data in the selected format: as text, or as one JSON document.
 pub(crate) fn print_data(
     output: Output,
     rows: &impl Serialize,
@@ -22,19 +22,19 @@ pub(crate) fn print_data(
     }
 }
 
-/// Prints text on stdout. A pipe that the reader has closed is not an error.
+/// Prints text on stdout. Ignores a pipe that the reader has closed.
 pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     write_stdout(&make_printable(text))
 }
 
-/// Prints JSON on stdout, either one document or one per line. Unprintable characters within strings are
-/// escaped, which does not change the parsed values.
+/// Prints JSON on stdout: one document, or one per line. Unprintable characters in strings are escaped, which
+/// does not change the parsed values.
 pub(crate) fn print_json(documents: &str) -> anyhow::Result<()> {
     write_stdout(&make_printable_json(documents))
 }
 
-/// Prints bytes unchanged, so that they may be redirected into a file. Returns `false`, and prints nothing, when
-/// stdout is a terminal and the bytes are not printable text.
+/// Prints bytes unchanged, for redirection into a file. Returns `false` without printing anything if stdout
+/// is a terminal and the bytes are not printable text.
 pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<bool> {
     let harmless = std::str::from_utf8(bytes).is_ok_and(is_printable);
     if !harmless && stdout().is_terminal() {
@@ -44,14 +44,14 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Prints a message for people on stderr.
+/// Prints a message for the user on stderr.
 pub(crate) fn print_notice(text: &str) {
     let _ = writeln!(stderr().lock(), "{}", make_printable(text));
 }
 
 fn write_stdout(text: &str) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    // Flushed here: at exit a failed write would go unnoticed.
+    // Flushed here, because a failed write at exit would go unnoticed.
     match writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
@@ -63,8 +63,8 @@ fn stdout() -> Stdout {
     std::io::stdout()
 }
 
-/// Returns stderr, for messages that are not data. The log is also written there, and makes each of its fields
-/// printable itself.
+/// Returns stderr, for messages that are not data. The log also writes to it and makes its fields printable
+/// itself.
 #[expect(clippy::disallowed_methods, reason = "the only place that prints messages for people")]
 pub(crate) fn stderr() -> Stderr {
     std::io::stderr()

@@ -1,4 +1,4 @@
-//! Watches the policy files while the process runs.
+//! Applies changes to the policy file while the process runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,19 @@ use retro_config::ReloadResult;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Interval between two checks of the policy files. An edit takes effect before its author has opened the log,
-/// and each check reads only one small file.
+/// Interval between checks of the policy file. Short enough that an edit takes effect before its author has
+/// opened the log; each check reads only one small file.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Applies edits of the policy files until `stop` is cancelled. Logs each change, and logs once why an edit
-/// cannot be used.
+/// Applies edits to the policy file until `stop` is cancelled. Logs every change, and logs an invalid edit
+/// once.
 pub(crate) async fn watch_policies(book: Arc<PolicySource>, stop: CancellationToken) {
     while book.can_change() {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
+        // Reading a file blocks, which a runtime thread must not do.
         let book = book.clone();
         if let Ok(check) = tokio::task::spawn_blocking(move || book.reload_if_changed()).await {
             log_check(&check);
@@ -34,7 +35,7 @@ fn log_check(check: &ReloadResult) {
             info!("the policy was reloaded without changes")
         }
         ReloadResult::Changed(changed) => {
-            retro_meter::POLICY_EDITS.add(1, ["taken_up"]);
+            retro_meter::POLICY_EDITS.add(1, ["applied"]);
             info!("the policy was changed: {}; open retrospectives keep their own", changed.join(", "));
         }
         ReloadResult::Refused(problems) => {

@@ -1,26 +1,27 @@
-//! Runs one process: a set of roles over one broker and one database.
+//! Runs a process: a set of roles over one broker and one database.
 //!
-//! **The need.** A laptop runs all roles in one process, and a team runs many processes with single roles; both
-//! are assembled here. Processes are started in any order, also before their broker and database, and stopped at
+//! **The need.** A laptop runs all roles in one process, and a team runs many processes with single roles;
+//! both are assembled here. Processes start in any order, even before their broker and database, and stop at
 //! any moment.
 //!
-//! **The design.** Nothing here waits for a connection: the handles of broker and database connect in the
-//! background. HTTP is served from the start, and `/readyz` lists the missing parts; agents get an empty answer
-//! with the reason. The roles start working once nothing is missing. From then on each of them survives an
+//! **The design.** Nothing here waits for a connection: the broker and database handles connect in the
+//! background. HTTP is served from the start, and `/readyz` lists the missing parts; agents get an empty
+//! response with the reason. The roles start once nothing is missing. From then on, each role survives an
 //! outage (messages are deferred, failed sweeps and checks are repeated), and `/readyz` reports it.
 //!
-//! **Shutdown.** No further messages are pulled and no further investigations are claimed. Work in progress may
-//! continue for `shutdown_grace_s`. Then an investigation's lease is released, so that any other process can
-//! continue it immediately, and all other work is left as if the process had been killed. Acknowledgements are
-//! flushed.
+//! **Shutdown.** No more messages are pulled and no more investigations are claimed. Work in progress may
+//! continue for `shutdown_grace_s`. Then the leases of investigations are released, so any other process can
+//! continue them immediately, and all other work is left as if the process had been killed. Acknowledgements
+//! are flushed.
 //!
-//! **Hanging work.** Work that computes without end cannot be stopped. Work that exceeds its time and does not
-//! end when cancelled is reported on `/readyz`, and after a grace period the process exits with a specific code.
-//! Its supervisor starts another one; the attempt was counted before.
+//! **Hanging work.** Work that computes without end cannot be stopped. If work exceeds its time limit and
+//! does not end after being cancelled, `/readyz` reports it, and after a grace period the process exits with
+//! its own exit code. The supervisor starts a new process; the attempt has already been counted, so a message
+//! that always hangs ends as a dead letter.
 //!
-//! **No leader.** Every role, including its sweep, may run any number of times. When two of them find the same
-//! work, the database decides: the row shows whether it is already counted, sampled, claimed, closed or marked
-//! as sent.
+//! **No leader.** Every role, including its sweep, may run in any number of processes. If two of them find
+//! the same work, the database decides: the row shows that it is already counted, sampled, claimed, closed or
+//! marked as sent.
 
 mod gauges;
 mod listeners;
@@ -53,53 +54,54 @@ pub(crate) use listeners::Listeners;
 use readiness::ReadinessState;
 use shutdown::Signals;
 
-/// Time that the shutdown may take beyond `shutdown_grace_s`, for releasing leases, flushing acknowledgements,
-/// and a slow database.
+/// Extra time for the shutdown beyond `shutdown_grace_s`, to release leases, flush acknowledgements and allow
+/// for a slow database.
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(8);
 
-/// The parts from which a process is assembled.
+/// The parts of a process that is about to run.
 pub(crate) struct Process {
     pub(crate) config: Config,
     pub(crate) roles: BTreeSet<Role>,
     pub(crate) store: Arc<dyn Store>,
-    /// Handle of the same database with a separate connection pool, for agents' requests.
+    /// Handle to the same database with its own connection pool, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
     pub(crate) bus: Bus,
     pub(crate) policies: Arc<PolicySource>,
-    /// Source of the vectors by which texts are compared; `None` for the built-in embedder.
+    /// Source of the embeddings for comparing lessons; `None` for the built-in embedder.
     pub(crate) vectors: Option<Arc<dyn EmbeddingSource>>,
-    /// State of the supervised broker; `None` when an external broker is configured.
+    /// State of the supervised broker; `None` if the broker is external.
     pub(crate) supervised: Option<watch::Receiver<ServerState>>,
-    /// Callback that renders the metrics for `/metrics`.
+    /// Callback for `/metrics`.
     pub(crate) metrics: Scrape,
 }
 
-/// A process after its start, with the state that its tasks share.
+/// A running process, with the state shared by its tasks.
 struct RunningProcess {
     process: Process,
-    /// Notified when there may be messages to send.
+    /// Notified if there may be messages to send.
     outbox: Arc<Notify>,
     ready: ReadinessState,
     stop: CancellationToken,
-    /// True when the last check found that the broker belongs to another database.
+    /// `true` if the last check found that the broker belongs to another database.
     is_foreign: Arc<watch::Sender<bool>>,
     tasks: TaskTracker,
     watchdog: Watchdog,
 }
 
 impl Process {
-    /// Returns the hosts besides the broker from which bodies may be fetched.
+    /// Returns the hosts, other than the broker, from which bodies may be fetched.
     fn dataref_hosts(&self) -> DatarefHosts {
         self.config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded")
     }
 
-    /// Runs until a signal arrives, and then shuts down gracefully. `at_work` is called once, when the roles
-    /// have started to work. Fails when the shutdown takes too long.
+    /// Runs until a signal arrives, then shuts down gracefully. `at_work` is called once, after the roles
+    /// have started. Fails if the shutdown takes too long.
     pub(crate) async fn run(
         self,
         doors: Listeners,
         at_work: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<Exit> {
+        // Listen first, so a signal during the start is not lost.
         let mut signals = Signals::listen()?;
         let running = RunningProcess {
             process: self,
@@ -122,14 +124,15 @@ impl Process {
                 let mut is_foreign = running.is_foreign.subscribe();
                 tokio::select! {
                     _ = signals.next() => {}
-                    // Messages of a broker that another database took over must not be consumed into this one.
+                    // Once another database has taken over the broker, its messages must not be consumed into
+                    // this one.
                     _ = is_foreign.wait_for(|is_foreign| *is_foreign) => was_taken_over = true,
                 }
             }
             _ = signals.next() => {}
         }
         let exit = running.shut_down(&mut signals).await;
-        // Health is served until here, so that probes can see that the process is shutting down.
+        // Health is served until here, so probes see that the process is shutting down.
         closed.cancel();
         if was_taken_over {
             bail!(
@@ -141,8 +144,8 @@ impl Process {
     }
 }
 
-/// Ends the process because work hangs. Called on the watchdog's own thread. There is no graceful shutdown,
-/// since the code for it may hang as well. The process ends as if it had been killed.
+/// Exits because work hangs. Runs on the watchdog's own thread and skips the graceful shutdown, which could
+/// hang as well, so the process ends as if killed.
 fn end_hung_process(overdue: &str) {
     error!("{overdue} after its time limit; the process exits so that its supervisor restarts it");
     std::process::exit(Exit::Hung.exit_code().into());

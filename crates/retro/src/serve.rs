@@ -14,8 +14,8 @@ use crate::process::{Listeners, Process};
 use crate::store::Stores;
 use crate::{embedder, output, store};
 
-/// Fails when no database is configured. The default would be a SQLite file in the current directory, and this
-/// process would count there its share of the events that belong in the fleet's own database.
+/// Fails if no database is configured. The default is a SQLite file in the current directory, into which this
+/// process would count its share of the fleet's events.
 pub(crate) fn require_database(loaded: &LoadedConfig) -> anyhow::Result<()> {
     if loaded.config.database_url.is_none() && !loaded.origins.contains_key("data_dir") {
         bail!(
@@ -26,8 +26,8 @@ pub(crate) fn require_database(loaded: &LoadedConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the roles until a signal arrives. Waits for broker, database, migrations and streams as long as
-/// necessary.
+/// Runs the roles until a signal arrives. Waits as long as necessary for the broker, the database, migrations
+/// and streams.
 pub(crate) async fn run_serve(
     config: Config,
     roles: BTreeSet<Role>,

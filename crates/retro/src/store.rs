@@ -1,4 +1,4 @@
-//! Opens the configured database: Postgres if `database_url` is set, else SQLite in the data folder.
+//! Opens the configured database: Postgres if `database_url` is set, otherwise SQLite in the data folder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use retro_store_sqlite::SqliteStore;
 
 use crate::data_folder;
 
-/// Opens the existing database, whether or not other processes use it. Fails with advice when the database does
-/// not exist or lacks a migration.
+/// Opens the existing database, even if other processes use it. Fails with advice if the database does not
+/// exist or lacks a migration.
 pub(crate) async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     if let Some(url) = &config.database_url {
         return Ok(Arc::new(PostgresStore::open(url.expose()).await?));
@@ -32,12 +32,12 @@ pub(crate) async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>
 /// Database handles of a process.
 pub(crate) struct Stores {
     pub(crate) store: Arc<dyn Store>,
-    /// Handle of the same database with a separate connection pool, for agents' requests.
+    /// Handle to the same database with its own connection pool, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
 }
 
-/// Returns handles that connect on first use and reconnect as long as necessary, for a process that waits for its
-/// database. Fails only when the address cannot be parsed.
+/// Returns handles that connect on first use and reconnect as long as necessary, for processes that wait for
+/// their database. Fails only if the address is invalid.
 pub(crate) fn build_lazy_stores(config: &Config) -> anyhow::Result<Stores> {
     Ok(match &config.database_url {
         Some(url) => {
@@ -53,29 +53,29 @@ pub(crate) fn build_lazy_stores(config: &Config) -> anyhow::Result<Stores> {
     })
 }
 
-/// Tells the bus the identity of the configured database, so that the bus can detect a broker that belongs to
-/// another database.
+/// Tells the bus the identity of the configured database, by which it detects a broker that belongs to
+/// another one.
 pub(crate) async fn set_bus_database(config: &Config, bus: &Bus) -> anyhow::Result<()> {
     bus.set_database(&open_store(config).await?.load_database_id().await?);
     Ok(())
 }
 
-/// Applies the migrations that this version needs. Returns the names of the migrations that were applied.
+/// Applies the missing migrations and returns their names.
 pub(crate) async fn migrate_database(config: &Config) -> anyhow::Result<Vec<String>> {
     if let Some(url) = &config.database_url {
         return Ok(retro_store_postgres::migrate(url.expose()).await?);
     }
-    // `retro migrate` may be the command that creates the folder.
+    // The folder may not exist yet: `retro migrate` can be the first command.
     data_folder::ensure_private(&config.data_dir)?;
     retro_store_sqlite::migrate(&sqlite_path(config)).await.with_context(|| describe_unusable(config))
 }
 
-/// Returns true when the configured database is a SQLite file that does not exist yet, which is not an error.
+/// Returns `true` if the configured database is a SQLite file that does not exist yet, which is not an error.
 pub(crate) fn is_not_created(config: &Config) -> bool {
     config.database_url.is_none() && !sqlite_path(config).exists()
 }
 
-/// Returns the name of the database for messages, without the password.
+/// Returns the name of the database for messages, without its password.
 pub(crate) fn database_name(config: &Config) -> String {
     match &config.database_url {
         Some(url) => retro_store_postgres::describe_address(url.expose()),

@@ -1,4 +1,4 @@
-//! Sets up the traces and metrics of this process.
+//! Sets up traces and metrics for this process.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use tracing::warn;
 
 use crate::cli::Command;
 
-/// Starts telemetry for `up`, `serve` and `emit`. Returns `None` for the other commands, which measure nothing,
-/// and when the start fails. A failure is logged, and the command continues without telemetry.
+/// Starts telemetry for `up`, `serve` and `emit`. Returns `None` for other commands, which measure nothing,
+/// and if the start fails; the failure is logged, and the command continues without telemetry.
 pub(crate) fn start_telemetry(command: &Command, config: &Config) -> Option<Telemetry> {
     let origin = ServiceIdentity { service: service_name(command)?, instance: process_name() };
     let started = Telemetry::start(&origin, config.otlp_endpoint.as_deref());
     started.inspect_err(|problem| warn!("traces and metrics are disabled: {problem}")).ok()
 }
 
-/// Returns the callback that renders `/metrics`; its output is empty without telemetry.
+/// Returns the callback for `/metrics`, whose output is empty without telemetry.
 pub(crate) fn build_scrape(telemetry: Option<&Telemetry>) -> Scrape {
     let telemetry = telemetry.cloned();
     Arc::new(move || telemetry.as_ref().map(Telemetry::metrics_text).unwrap_or_default())
 }
 
-/// Returns a name that shows people which process holds a lease or sent a span. The name consists of the
-/// container's name, if there is one, and the process id.
+/// Returns a name by which operators recognize the process that has a lease or sent a span: the container's
+/// host name, if any, and the process id.
 pub(crate) fn process_name() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "here".to_owned());
     format!("{host}-{}", std::process::id())
 }
 
-/// Returns the service name under which telemetry is exported. Processes with the same roles share a name, so
-/// that the roles of a fleet can be distinguished. Returns `None` for commands without telemetry.
+/// Returns the service name for telemetry, or `None` for commands without telemetry. Processes with the same
+/// roles share a name, so the roles of a fleet can be distinguished.
 fn service_name(command: &Command) -> Option<String> {
     match command {
         Command::Up(_) => Some("retro".to_owned()),

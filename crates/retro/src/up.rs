@@ -1,4 +1,4 @@
-//! Runs `retro up`: all roles in one process, which also supervises the broker and migrates the database.
+//! Runs `retro up`: all roles in one process, with a supervised broker and a migrated database.
 
 mod backends;
 
@@ -26,7 +26,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_vector_source(&config)?;
     data_folder::ensure_private(&config.data_dir)?;
-    // Held until the process ends; the system releases it even after a kill.
+    // Locked until the process ends; the operating system unlocks it even after a kill.
     let _lock = lock_data_folder(&config.data_dir)?;
     let roles = select_roles(&config);
     let listeners = Listeners::open(&config, &roles).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
     let supervised = server.as_ref().map(NatsServer::subscribe_state);
     let process = Process { config, roles, store, agents, bus, policies, vectors, supervised, metrics };
     let ended = process.run(listeners, || report_running(&data_dir, nats_url, http_url, bridge_url)).await;
-    // A second signal asks for an immediate exit: the broker is not stopped gracefully then.
+    // A second signal requests an immediate exit, without stopping the broker gracefully.
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {
         server.shut_down().await;
     }
@@ -47,7 +47,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
     ended
 }
 
-/// Returns the roles to run: all roles, but the bridge only if a webhook secret is configured.
+/// Returns all roles, but the bridge only if a webhook secret is configured.
 fn select_roles(config: &Config) -> BTreeSet<Role> {
     let bridged = config.has_bridge_secret();
     Role::ALL.into_iter().filter(|role| *role != Role::Bridge || bridged).collect()
@@ -66,7 +66,7 @@ fn report_running(
     Ok(())
 }
 
-/// Locks the data folder and returns the lock file, because two processes on one data folder would corrupt the
+/// Locks the data folder and returns the lock file. Two processes on one data folder would corrupt the
 /// broker's store.
 fn lock_data_folder(data_dir: &Path) -> anyhow::Result<File> {
     let path = data_dir.join("lock");

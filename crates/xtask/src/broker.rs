@@ -1,4 +1,5 @@
-//! Reads messages from a broker with a minimal NATS client, because so few requests do not justify a dependency.
+//! Reads messages from a broker with a minimal NATS client, because so few requests are not worth a
+//! dependency.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +8,22 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Number of messages to request at once; so many events are a few megabytes.
+/// Maximum number of messages per request. A thousand events are a few megabytes.
 const BATCH: usize = 1000;
-/// Maximum size of a message in bytes: the broker's limit plus headers.
+/// Maximum size of a message, in bytes: the broker's limit plus headers.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Subject to which the broker sends its replies.
+/// Subject on which the broker's replies arrive.
 const INBOX: &str = "_INBOX.load";
 
-/// Counts the events in a stream of the broker at `url`. Returns the number of messages per event id.
+/// Returns the number of messages per event ID in a stream of the broker at `url`.
 pub(crate) async fn count_events_by_id(url: &str, stream: &str) -> Result<BTreeMap<String, usize>> {
     let mut broker = BrokerConnection::connect(url).await?;
     let (mut events, mut next) = (BTreeMap::new(), 1);
     loop {
-        let asked = format!("{{\"seq\":{next},\"next_by_subj\":\">\",\"batch\":{BATCH}}}");
-        let bytes = asked.len();
+        let request = format!("{{\"seq\":{next},\"next_by_subj\":\">\",\"batch\":{BATCH}}}");
+        let bytes = request.len();
         broker
-            .write_command(&format!("PUB $JS.API.DIRECT.GET.{stream} {INBOX} {bytes}\r\n{asked}\r\n"))
+            .write_command(&format!("PUB $JS.API.DIRECT.GET.{stream} {INBOX} {bytes}\r\n{request}\r\n"))
             .await?;
         let from = next;
         while let Some((sequence, payload)) = broker.read_message().await? {
@@ -32,13 +33,14 @@ pub(crate) async fn count_events_by_id(url: &str, stream: &str) -> Result<BTreeM
                 event["id"].as_str().with_context(|| format!("message {sequence} of {stream} has no id"))?;
             *events.entry(id.to_owned()).or_default() += 1;
         }
+        // An empty batch means the end of the stream.
         if next == from {
             return Ok(events);
         }
     }
 }
 
-/// Counts the messages that a consumer has not received or has not acknowledged.
+/// Counts the messages of a consumer that are not yet delivered or not yet acknowledged.
 pub(crate) async fn count_pending(url: &str, stream: &str, consumer: &str) -> Result<u64> {
     let mut broker = BrokerConnection::connect(url).await?;
     let info = broker.request_json(&format!("$JS.API.CONSUMER.INFO.{stream}.{consumer}")).await?;
@@ -85,7 +87,7 @@ impl BrokerConnection {
         }
     }
 
-    /// Reads a payload of `total` bytes and the line end after it.
+    /// Reads a payload of `total` bytes and discards the line end after it.
     async fn read_payload(&mut self, total: usize) -> Result<Vec<u8>> {
         if total > BYTES_MAX {
             bail!("an answer of {total} bytes is too large");
@@ -96,8 +98,8 @@ impl BrokerConnection {
         Ok(bytes)
     }
 
-    /// Reads the next message of a batch and returns its stream sequence and payload. Returns `None` at the end
-    /// of the batch.
+    /// Reads the next message of a batch and returns its stream sequence and payload, or `None` at the end of
+    /// the batch.
     async fn read_message(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
         let mut line = String::new();
         loop {
@@ -110,6 +112,7 @@ impl BrokerConnection {
                 ["HMSG", .., headers, total] => {
                     return self.read_message_body(headers.parse()?, total.parse()?).await;
                 }
+                // A direct get replies with headers, so a reply without them is an error.
                 ["-ERR" | "MSG", ..] => bail!("the broker said {line}"),
                 _ => {}
             }
@@ -122,7 +125,7 @@ impl BrokerConnection {
         let head = String::from_utf8_lossy(head).into_owned();
         let (status, head) = head.split_once("\r\n").context("the headers have no status line")?;
         if status != "NATS/1.0" {
-            // 404: no message from here on. 204: end of the batch.
+            // 404: no message from this sequence on. 204: end of the batch.
             return if status.contains(" 404") || status.contains(" 204") {
                 Ok(None)
             } else {

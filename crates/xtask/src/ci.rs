@@ -1,5 +1,5 @@
-//! Runs the steps of CI, ordered so that mistakes are found early. The tests come last, so that the last line of
-//! output contains the test counts.
+//! Runs the steps of CI, ordered to find mistakes early. The tests come last, so the last line of output
+//! contains the test counts.
 
 mod deny;
 mod leaked_processes;
@@ -87,7 +87,7 @@ fn build_docs(root: &Path) -> Result<()> {
     run_cargo(root, &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "--deny warnings")])
 }
 
-/// Runs cargo in the workspace. Fails when cargo fails.
+/// Runs cargo in the workspace. Fails if cargo fails.
 fn run_cargo(root: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     let status = command.current_dir(root).args(arguments).envs(variables.iter().copied()).status()?;

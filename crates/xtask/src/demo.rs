@@ -1,5 +1,5 @@
-//! Implements `make demo`: turns real runs into memories, then runs a composed workflow whose agents request context.
-//! Uses only the public interface: the `retro` binary and its HTTP API.
+//! Implements `make demo`: turns real runs into memories, then runs composed workflows whose agents request
+//! context. Uses only the public interface: the `retro` binary and its HTTP API.
 
 mod agent;
 mod composed;
@@ -15,14 +15,14 @@ use crate::instance::Instance;
 /// Tenant of the demo's runs.
 const TENANT: &str = "default";
 
-/// Runs the demo in a fresh folder below the project's root.
+/// Runs the demo in a fresh folder below the workspace root.
 pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
     let binary = binary.map_or_else(find_release_binary, |path| Ok(path.to_owned()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run_demo(root, &binary))
 }
 
-/// Returns the path of the release build in cargo's target folder. Fails when there is no such build.
+/// Returns the path of the release build in cargo's target folder. Fails if there is no such build.
 pub(crate) fn find_release_binary() -> Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let path = metadata.target_directory.join("release/retro").into_std_path_buf();

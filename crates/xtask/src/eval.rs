@@ -1,7 +1,7 @@
-//! `cargo xtask eval`: measures, on evaluation data, the decisions that need no model. Everyone with the data
-//! can reproduce the figures in the manuals.
+//! Implements `cargo xtask eval`: measures the decisions that need no model on evaluation data. Anyone with
+//! the data can reproduce the figures in the manuals.
 //!
-//! An evaluation calls the product's own functions, and uses labels only to score the results.
+//! An evaluation calls the product's own functions and uses labels only to score the results.
 
 mod findings;
 mod hostile;
@@ -26,38 +26,39 @@ pub(crate) enum Eval {
     /// Measures the heuristics of the investigator one by one, and compares each figure with a naive baseline
     /// and a goal.
     Findings(findings::Options),
-    /// Posts hostile and genuine reviews to a running bridge, and shows the result of each and the lines that an
+    /// Posts hostile and genuine reviews to a running bridge, and shows each outcome and the lines that an
     /// agent sees.
     Hostile(hostile::Options),
-    /// Measures the screen for hostile text: its recall by kind and its false alarms on real reviews, compared
-    /// with a one-line regular expression.
+    /// Measures the screen for hostile text: its recall by kind and its false alarms on real reviews,
+    /// compared with a one-line regular expression.
     Injection(injection::Options),
-    /// Sends every real run to a fresh instance, and prints a random sample of the learned memories for review.
+    /// Emits every real run to a fresh instance, and prints a random sample of the learned memories for
+    /// review.
     Memories(real::memories::Options),
-    /// Runs one retrospective over failed runs with known causes, and prints its findings next to these causes.
+    /// Runs one retrospective over failed runs with known causes, and prints its findings next to the causes.
     Report(real::comparison::Options),
-    /// Measures which sentences an embedder considers similar, compared with people's judgement; can also
+    /// Measures which sentences an embedder considers similar, compared with human judgement; can also
     /// calibrate the scale of an embedder.
     Paraphrases(findings::paraphrases::Options),
-    /// Measures which review remarks are read as rules, and compares the results with people's labels.
+    /// Measures which review remarks are classified as rules, compared with human labels.
     Rules(rules::Options),
-    /// Measures how long the heuristics take per run and per megabyte of trajectory.
+    /// Measures the time of the heuristics per run and per megabyte of trajectory.
     Time(real::time::Options),
-    /// Reads GitHub payloads as the bridge does, and can post them to a running bridge.
+    /// Parses GitHub payloads as the bridge does, and can post them to a running bridge.
     Webhooks(webhooks::Options),
 }
 
 /// Option for the location of the evaluation data.
 #[derive(Args)]
 struct EvalData {
-    /// Folder that contains the evaluation data.
+    /// Folder with the evaluation data.
     #[arg(long, env = "RETRO_EVAL_DATA")]
     data: Option<PathBuf>,
 }
 
 impl EvalData {
-    /// Returns the folder of a data set. Fails with instructions when the location of the evaluation data is
-    /// unknown or the data set is missing.
+    /// Returns the folder of a data set. Fails with instructions if the data set is missing or the location
+    /// of the evaluation data is unknown.
     fn set_folder(&self, name: &str) -> Result<PathBuf> {
         let data = self.data.as_deref().context("evaluation data is not part of the project: name its folder with `--data DIR` or in RETRO_EVAL_DATA")?;
         let folder = data.join(name);
@@ -103,7 +104,7 @@ pub(crate) fn run(root: &Path, eval: &Eval) -> Result<()> {
     }
 }
 
-/// Reads the rows of a JSON-lines file. Fails with the file and the line number when a row cannot be read.
+/// Reads the rows of a JSON Lines file. Fails with the file and line number of a row that cannot be parsed.
 fn read_rows<Row: DeserializeOwned>(file: &Path) -> Result<Vec<Row>> {
     let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     let lines = BufReader::new(opened).lines().enumerate();

@@ -1,9 +1,9 @@
-//! Runs `cargo xtask fixtures`, which generates the demo's real runs from evaluation data. The generated files
-//! are committed.
+//! Implements `cargo xtask fixtures`, which generates the demo's real runs from evaluation data. The
+//! generated files are committed.
 //!
-//! A run becomes the CloudEvent that its engine would have sent, with the trajectory inline. Labels (rewards,
-//! failure flags, error classes, expected actions, task texts) are left out, so that nothing in the demo can be
-//! derived from a label. The same data always gives the same bytes.
+//! A run becomes the CloudEvent that its emitter would have sent, with the trajectory inline. Labels
+//! (rewards, failure flags, error classes, expected actions, task texts) are left out, so nothing in the demo
+//! can be derived from a label. The same data always gives the same bytes.
 
 mod airline;
 mod sql;
@@ -16,14 +16,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Maximum size in bytes of an event with its trajectory inline: the size that CloudEvents requires every
+/// Maximum size of an event with its trajectory inline, in bytes: the size that CloudEvents requires every
 /// intermediary to forward.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
-/// Maximum compressed size in bytes of all files together, because every clone of the project contains them.
+/// Maximum compressed size of all files together, in bytes. Every clone of the project contains the files.
 const FILES_BYTES_MAX: usize = 1024 * 1024;
 /// Highest zstd compression level that needs no extra memory to decompress.
 const COMPRESSION_LEVEL: i32 = 19;
-/// ATIF version of the trajectories that are written.
+/// ATIF version of the written trajectories.
 const ATIF_VERSION: &str = "ATIF-v1.4";
 
 /// A run of the evaluation data, converted to the parts of an event.
@@ -31,14 +31,14 @@ pub(crate) struct ConvertedRun {
     pub(crate) workflow: String,
     pub(crate) run_id: String,
     pub(crate) success: bool,
-    /// Version of the prompt; `None` when the data has only one.
+    /// Version of the prompt; `None` if the data has only one.
     pub(crate) prompt_version: Option<&'static str>,
     pub(crate) agent: Value,
     /// Entries of the trajectory, without step numbers.
     pub(crate) steps: Vec<Value>,
 }
 
-/// Agent of a run, as the data describes it.
+/// Agent of a run, as described by the data.
 #[derive(Deserialize)]
 struct AgentRow {
     model: String,
@@ -47,14 +47,14 @@ struct AgentRow {
     schema_given: bool,
 }
 
-/// Outcome of a run. The other fields of the data are labels.
+/// Outcome of a run. The other fields in the data are labels.
 #[derive(Deserialize)]
 struct OutcomeRow {
     success: bool,
 }
 
-/// Reads the evaluation data under `data` and writes the demo's files. Fails when an event or the total size is
-/// too large.
+/// Reads the evaluation data in the folder `data` and writes the demo's files. Fails if an event or all files
+/// together are too large.
 pub(crate) fn run(root: &Path, data: &Path) -> Result<()> {
     let folder = root.join("crates/xtask/fixtures/demo");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -89,7 +89,7 @@ fn pack_runs(runs: &[ConvertedRun]) -> Result<Vec<u8>> {
 }
 
 impl ConvertedRun {
-    /// Builds the event that the engine would have sent for the run, with the trajectory inline.
+    /// Builds the event that the emitter would have sent for the run, with the trajectory inline.
     pub(crate) fn to_event(&self) -> Value {
         let numbered = self.steps.iter().enumerate().map(|(at, step)| {
             let mut step = step.clone();
@@ -122,7 +122,7 @@ impl ConvertedRun {
     }
 }
 
-/// Builds an agent's turn with its message, its reasoning, and its calls with their results.
+/// Builds an agent's turn: its message, its reasoning, and its calls with their results.
 pub(crate) fn agent_turn(message: &str, reasoning: Option<&str>, calls: &[Call]) -> Value {
     let mut turn = json!({"source": "agent", "message": message});
     if let Some(reasoning) = reasoning {

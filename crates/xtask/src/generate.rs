@@ -1,5 +1,4 @@
-//! Writes and checks the files that are generated from the code's types, so that they need not be kept in sync
-//! by hand. CI checks that they are up to date.
+//! Writes and checks the files that are generated from the code's types. CI checks that they are up to date.
 
 mod commented_toml;
 mod config;
@@ -16,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 /// Path and content of a generated file.
 struct GeneratedFile {
-    /// Path relative to the workspace's root.
+    /// Path relative to the workspace root.
     path: &'static str,
     text: String,
 }

@@ -1,4 +1,4 @@
-//! Starts a `retro up` process for one task, and runs commands against it.
+//! Starts a `retro up` process for one task and runs commands against it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-/// Maximum duration of each operation on the instance.
+/// Timeout for each operation on the instance.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval at which the state of the instance is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -26,7 +26,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Starts `retro up` in a fresh folder with these environment variables. First stops a process that an
+    /// Starts `retro up` in a fresh folder with these environment variables. First stops any process that an
     /// interrupted task left running in the folder.
     pub(crate) async fn start(
         binary: &Path,
@@ -44,13 +44,14 @@ impl Instance {
             .args(["up", "--http-listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder)
             .env("RETRO_PIPELINES", pipelines)
-            .env("RETRO_SWEEP_MS", "500")
-            // An inherited address would make it use another broker.
+            .env("RETRO_SWEEP_INTERVAL_MS", "500")
+            // An inherited address would connect the instance to another broker.
             .env_remove("NATS_URL")
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
+            // A task that fails must not leave the process behind with the folder's lock.
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("cannot start {}", binary.display()))?;
@@ -70,12 +71,12 @@ impl Instance {
         &self.http_url
     }
 
-    /// Returns the process id of `retro up`; `None` when the process has ended.
+    /// Returns the process ID of `retro up`, or `None` if the process has ended.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.process.id()
     }
 
-    /// Returns a value that the process recorded in `instance.json`. Fails when there is no such value.
+    /// Returns a value that the process recorded in `instance.json`. Fails if there is no such value.
     pub(crate) fn recorded_value(&self, key: &str) -> Result<String> {
         let value = read_recorded(&self.folder, key).and_then(|value| value.as_str().map(str::to_owned));
         value.with_context(|| format!("`retro up` recorded no {key} in {}", self.folder.display()))
@@ -83,6 +84,7 @@ impl Instance {
 
     async fn wait_for_address(&mut self) -> Result<String> {
         for _ in 0..OPERATION_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis() {
+            // A process that has already exited never records its address.
             if let Some(status) = self.process.try_wait()? {
                 let log = std::fs::read_to_string(self.folder.join("retro.log")).unwrap_or_default();
                 bail!("`retro up` ended with {status}:\n{log}");
@@ -101,7 +103,7 @@ impl Instance {
         )
     }
 
-    /// Runs a `retro` command, which prints its output on the terminal. Fails when the command fails.
+    /// Runs a `retro` command that prints its output on the terminal. Fails if the command fails.
     pub(crate) async fn run_command(&self, arguments: &[&str]) -> Result<()> {
         let status = self.build_command(arguments).status().await?;
         if !status.success() {
@@ -110,7 +112,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Runs a `retro` command and parses its JSON output. Fails when the command fails.
+    /// Runs a `retro` command and parses its JSON output. Fails if the command fails.
     pub(crate) async fn run_json(&self, arguments: &[&str]) -> Result<Value> {
         let output =
             self.build_command(arguments).args(["-o", "json"]).stderr(Stdio::inherit()).output().await?;
@@ -121,7 +123,7 @@ impl Instance {
             .with_context(|| format!("`retro {}` printed no JSON", arguments.join(" ")))
     }
 
-    /// Runs a `retro` command and returns its text output. Fails when the command fails.
+    /// Runs a `retro` command and returns its text output. Fails if the command fails.
     pub(crate) async fn run_text(&self, arguments: &[&str]) -> Result<String> {
         let output = self.build_command(arguments).stderr(Stdio::inherit()).output().await?;
         if !output.status.success() {
@@ -175,7 +177,7 @@ impl Instance {
         )
     }
 
-    /// Shuts the process down gracefully and waits for its end.
+    /// Shuts the process down gracefully and waits for its exit.
     pub(crate) async fn stop(mut self) -> Result<()> {
         if let Some(pid) = self.process.id() {
             kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGTERM)?;
@@ -188,14 +190,14 @@ impl Instance {
     }
 }
 
-/// Reads a value from `instance.json`. Returns `None` when the file or the key does not exist.
+/// Reads a value from `instance.json`. Returns `None` if the file or the key does not exist.
 fn read_recorded(folder: &Path, key: &str) -> Option<Value> {
     let text = std::fs::read_to_string(folder.join("instance.json")).ok()?;
     serde_json::from_str::<Value>(&text).ok()?.get(key).cloned()
 }
 
-/// Stops the `retro up` that a killed task left running, and waits for its end. The process holds a lock in its
-/// data folder until it ends.
+/// Stops a `retro up` that a killed task left running, and waits for its exit. The process locks its data
+/// folder until it exits.
 async fn stop_leftover_instance(folder: &Path) -> Result<()> {
     let Ok(lock) = std::fs::File::open(folder.join("lock")) else { return Ok(()) };
     let pid = read_recorded(folder, "pid").and_then(|pid| i32::try_from(pid.as_i64()?).ok());
@@ -203,6 +205,8 @@ async fn stop_leftover_instance(folder: &Path) -> Result<()> {
         if lock.try_lock().is_ok() {
             return Ok(());
         }
+        // Signalled only while the lock is held, so the recorded ID still belongs to that process; and only
+        // once, because a second signal could cut its graceful shutdown short.
         if let (0, Some(pid)) = (look, pid) {
             println!("Stopping an earlier `retro up` that is still running (pid {pid}).");
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);

@@ -1,7 +1,7 @@
 //! Measures the language of the code: function names, doc comments and plain comments.
 //!
-//! Counts only code that is compiled into the program, not its tests. A random sample of doc comments can be
-//! printed for people to read, because a share shows that a habit is gone, not that a sentence is good.
+//! Counts only the program's own code, not its tests. Can print a random sample of doc comments for people to
+//! read, because a share shows that a habit is gone, not that a sentence is good.
 
 mod syntax;
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     list: bool,
 }
 
-/// Measured counts, from which the shares are computed.
+/// Counts from which the shares are computed.
 struct Measurement<'a> {
     functions: usize,
     one_word: Vec<&'a Definition>,
@@ -72,7 +72,7 @@ impl<'a> Measurement<'a> {
         percent(self.riddles.len(), self.docs)
     }
 
-    /// Describes each goal that is missed, in one sentence.
+    /// Describes each missed goal in one sentence.
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.one_word_share() > ONE_WORD_MAX {
@@ -99,7 +99,7 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// Returns the goals that are missed, for `cargo xtask tidy`.
+/// Returns the missed goals, for `cargo xtask tidy`.
 pub(crate) fn check_goals(tree: &Tree) -> Vec<Problem> {
     let syntax = Syntax::read(tree);
     let mut problems = syntax.unreadable.clone();
@@ -107,7 +107,7 @@ pub(crate) fn check_goals(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Prints the measured shares. Fails when a goal is missed.
+/// Prints the measured shares. Returns a failing exit code if a goal is missed.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let syntax = Syntax::read(&Tree::read_workspace(root)?);
     let measured = Measurement::new(&syntax);
@@ -169,8 +169,8 @@ fn is_riddle(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).next().is_some_and(|word| RIDDLES.contains(&word))
 }
 
-/// Returns true for a doc comment of one word, and for a comment on a private item that only repeats the item's
-/// name.
+/// Returns `true` for a doc comment of one word, and for a comment on a private item that only repeats the
+/// item's name.
 fn is_filler(doc: &Doc) -> bool {
     let words: Vec<_> =
         doc.text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();

@@ -1,8 +1,8 @@
-//! Runs `cargo xtask load`, which sends signed webhooks at a constant rate to a `retro up` and kills its broker
-//! half-way.
+//! Implements `cargo xtask load`, which sends signed webhooks at a constant rate to a `retro up` and kills
+//! its broker half-way.
 //!
-//! Prints the answers that GitHub would have received and their latencies, redelivers the refused webhooks (as a
-//! person does in GitHub's list), and compares the stored and counted webhooks with the sent ones.
+//! Prints the responses that GitHub would have received and their latencies, redelivers the refused webhooks
+//! (as an operator does in GitHub's list), and compares the stored and counted webhooks with those sent.
 
 mod webhook;
 
@@ -22,7 +22,7 @@ use crate::demo::find_release_binary;
 use crate::instance::Instance;
 use webhook::{Webhook, deliver_webhook};
 
-/// Options for the load that `cargo xtask load` generates.
+/// Options of `cargo xtask load`.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct LoadOptions {
     /// Number of deliveries per second.
@@ -36,18 +36,18 @@ pub(crate) struct LoadOptions {
     calm: bool,
 }
 
-/// Maximum number of concurrent deliveries. At this number, the sender waits, as GitHub does.
+/// Maximum number of concurrent deliveries. At the maximum, the sender waits, as GitHub does.
 const CONCURRENT_MAX: usize = 1000;
-/// Interval, in accepted deliveries, at which a delivery is repeated, as a person may do by mistake.
+/// One in this many accepted deliveries is repeated, as an operator may do by mistake.
 const REPEAT_EVERY: usize = 100;
-/// Maximum number of times that refused webhooks are redelivered.
+/// Maximum number of rounds in which refused webhooks are redelivered.
 const RETRY_ROUNDS_MAX: u32 = 10;
-/// Longest wait, after the last delivery, until all runs are counted.
+/// Timeout for all runs to be counted after the last delivery.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Interval at which the number of counted runs is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A delivery with its status and its latency. The status is `None` when there was no answer within GitHub's
+/// A delivery with its status and latency. The status is `None` if there was no response within GitHub's
 /// timeout.
 type DeliveryResult = (Webhook, Option<u16>, Duration);
 
@@ -60,7 +60,8 @@ pub(crate) fn run(root: &Path, binary: Option<&Path>, load: LoadOptions) -> Resu
 
 async fn run_load(root: &Path, binary: &Path, load: LoadOptions) -> Result<()> {
     let folder = root.join(".demo").join("load");
-    // A threshold that is never reached: retrospectives would disturb the measurement of intake and counting.
+    // The threshold is never reached, because retrospectives would disturb the measurement of intake and
+    // counting.
     let pipelines = folder.with_file_name("load-pipelines");
     std::fs::create_dir_all(pipelines.join("retrospective"))?;
     std::fs::write(pipelines.join("retrospective/pipeline.toml"), "[policy]\nthreshold_runs = 100000\n")?;
@@ -84,6 +85,7 @@ async fn run_load(root: &Path, binary: &Path, load: LoadOptions) -> Result<()> {
     let nats = retro.recorded_value("nats_url")?;
     check_stored(&answered, &count_stored_events(&nats).await?)?;
     redeliver_webhooks(&url, answered).await?;
+    // Even numbers are workflow runs, and the numbers begin at 0.
     let runs = u64::from(all.div_ceil(2));
     let counted = wait_until_counted(&retro, runs).await?;
     let held = count_stored_events(&nats).await?;
@@ -100,7 +102,7 @@ async fn run_load(root: &Path, binary: &Path, load: LoadOptions) -> Result<()> {
     Ok(())
 }
 
-/// Counts the events that the broker stores. Returns the number of events per delivery id.
+/// Returns the number of messages that the broker stores per delivery ID.
 async fn count_stored_events(nats: &str) -> Result<BTreeMap<String, usize>> {
     let mut held = BTreeMap::new();
     for stream in ["RETRO_INTAKE", "RETRO_GITHUB"] {
@@ -109,8 +111,8 @@ async fn count_stored_events(nats: &str) -> Result<BTreeMap<String, usize>> {
     Ok(held)
 }
 
-/// Prints how often the broker stored the deliveries, by the status of the answer. Fails when a delivery that
-/// was answered with 202 is missing.
+/// Prints how often the broker stored the deliveries, by response status. Fails if a delivery with status 202
+/// is missing.
 fn check_stored(answered: &[DeliveryResult], held: &BTreeMap<String, usize>) -> Result<()> {
     let mut places: BTreeMap<Option<u16>, [usize; 3]> = BTreeMap::new();
     for (webhook, status, _) in answered {
@@ -133,7 +135,7 @@ fn describe_status(status: Option<u16>) -> String {
     status.map_or_else(|| "no answer within 10 s".to_owned(), |status| format!("answered {status}"))
 }
 
-/// Sends deliveries at the configured rate, without waiting for answers.
+/// Sends deliveries at the configured rate without waiting for responses.
 async fn send_at_rate(url: String, load: LoadOptions) -> Result<Vec<DeliveryResult>> {
     let http = webhook::build_client()?;
     let room = Arc::new(Semaphore::new(CONCURRENT_MAX));
@@ -141,7 +143,7 @@ async fn send_at_rate(url: String, load: LoadOptions) -> Result<Vec<DeliveryResu
     let mut under_way = JoinSet::new();
     for number in 0..load.rate * load.seconds {
         ticks.tick().await;
-        // Acquired before spawning: the sender itself waits, as GitHub does.
+        // Acquired before spawning, so the sender itself waits, as GitHub does.
         let place = room.clone().acquire_owned().await.expect("the semaphore is never closed");
         let (http, url) = (http.clone(), url.clone());
         under_way.spawn(async move {
@@ -159,7 +161,7 @@ async fn deliver_timed(http: &reqwest::Client, url: &str, webhook: Webhook) -> D
     (webhook, status, began.elapsed())
 }
 
-/// Prints the number of answers with each status, and the latency of accepted deliveries.
+/// Prints the number of responses per status, and the latency of accepted deliveries.
 fn print_statuses(answered: &[DeliveryResult]) {
     let mut statuses: BTreeMap<Option<u16>, usize> = BTreeMap::new();
     for (_, status, _) in answered {
@@ -178,8 +180,8 @@ fn print_statuses(answered: &[DeliveryResult]) {
     println!("  202 latency: p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms", ms(500), ms(990), ms(1000));
 }
 
-/// Redelivers refused webhooks until they are accepted, and repeats some of the accepted ones. Fails when a
-/// webhook is still refused after the last attempt.
+/// Redelivers refused webhooks until they are accepted, and repeats some of the accepted ones. Fails if a
+/// webhook is still refused after the last round.
 async fn redeliver_webhooks(url: &str, answered: Vec<DeliveryResult>) -> Result<()> {
     let http = webhook::build_client()?;
     let (taken, mut refused): (Vec<_>, Vec<_>) =
@@ -207,7 +209,8 @@ async fn redeliver_webhooks(url: &str, answered: Vec<DeliveryResult>) -> Result<
     anyhow::bail!("{} deliveries were refused {RETRY_ROUNDS_MAX} times", refused.len())
 }
 
-/// Waits until this many runs are counted, or until [`COUNT_TIMEOUT`], and returns the number of counted runs.
+/// Waits until this many runs are counted or [`COUNT_TIMEOUT`] has passed. Returns the number of counted
+/// runs.
 async fn wait_until_counted(retro: &Instance, runs: u64) -> Result<u64> {
     let began = Instant::now();
     loop {
@@ -221,14 +224,14 @@ async fn wait_until_counted(retro: &Instance, runs: u64) -> Result<u64> {
     }
 }
 
-/// Kills the nats-server that this `retro up` supervises. Returns the id of the killed process.
+/// Kills the nats-server that this `retro up` supervises. Returns the ID of the killed process.
 fn kill_broker(retro: &Instance) -> Result<i32> {
     let parent = retro.pid().context("`retro up` has ended")?;
     for process in std::fs::read_dir("/proc")?.flatten() {
         let Some(id) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
-        // Format: `pid (name) state ppid …`
+        // Format: `pid (name) state ppid …`. Split at the last `)`, because the name may contain parentheses.
         let Ok(stat) = std::fs::read_to_string(process.path().join("stat")) else { continue };
         let Some((name, rest)) = stat.rsplit_once(") ") else { continue };
         let of_ours = rest.split(' ').nth(1).and_then(|parent| parent.parse().ok()) == Some(parent);

@@ -40,7 +40,7 @@ enum Task {
     /// Checks the layout of the workspace: dependency directions, lints, READMEs, reasons, runbooks, file
     /// lengths.
     Tidy,
-    /// Measures the names and doc comments of the code; fails when a goal is missed.
+    /// Measures the names and doc comments of the code; fails if a goal is missed.
     Language(language::Options),
     /// Runs the demo: first real runs, then every kind of change that can happen to a memory.
     Demo {
@@ -48,8 +48,8 @@ enum Task {
         #[arg(long)]
         retro: Option<PathBuf>,
     },
-    /// Sends signed webhooks at a constant rate, kills the broker half-way, and prints how many were answered,
-    /// stored and counted.
+    /// Sends signed webhooks at a constant rate, kills the broker half-way, and prints the numbers of
+    /// accepted, stored and counted webhooks.
     Load {
         /// Path of the `retro` binary [default: the release build].
         #[arg(long)]
@@ -59,11 +59,11 @@ enum Task {
     },
     /// Generates the demo's real runs from evaluation data; the output is committed.
     Fixtures {
-        /// Folder that contains the evaluation data.
+        /// Folder with the evaluation data.
         #[arg(long, env = "RETRO_EVAL_DATA")]
         data: PathBuf,
     },
-    /// Measures, on evaluation data, the quality of the decisions that need no model.
+    /// Measures the quality of the decisions that need no model on evaluation data.
     Eval {
         #[command(subcommand)]
         eval: eval::Eval,
@@ -71,7 +71,7 @@ enum Task {
     /// Writes the files that are generated from the code's types, such as policy and configuration with their
     /// defaults.
     Gen {
-        /// Only checks the files; fails when one is out of date.
+        /// Only checks the files; fails if one is out of date.
         #[arg(long)]
         check: bool,
     },
@@ -104,8 +104,8 @@ fn run(task: &Task) -> Result<ExitCode> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// Returns the root folder of the workspace. The environment variable is read at run time and not at compile
-/// time, because clones that share a target folder may run a binary that another clone compiled.
+/// Returns the root folder of the workspace. Reads the environment variable at run time, because clones that
+/// share a target folder may run a binary that another clone compiled.
 fn workspace_root() -> Result<PathBuf> {
     let own = var_os("CARGO_MANIFEST_DIR").context("cargo says where the workspace is: run `cargo xtask`")?;
     let root = Path::new(&own).ancestors().nth(2);

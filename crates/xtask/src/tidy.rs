@@ -1,7 +1,7 @@
 //! Checks the layout of the workspace.
 //!
-//! Each check is a pure function from a [`Tree`] to the problems in it, so that a test can pass it a small
-//! invalid tree.
+//! Each check is a pure function from a [`Tree`] to the problems in it, so tests can pass it a small invalid
+//! tree.
 
 mod layering;
 mod manifests;
@@ -20,10 +20,10 @@ use anyhow::{Result, ensure};
 use crate::language;
 use tree::Tree;
 
-/// A sentence that states a problem, its location and its fix.
+/// Sentence that states a problem, its location and its fix.
 pub(crate) type Problem = String;
 
-/// A check function and the rule that it checks.
+/// A check function with the rule that it checks.
 struct Check {
     name: &'static str,
     find: fn(&Tree) -> Vec<Problem>,
@@ -66,7 +66,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// Runs every check on the workspace at `root`. Prints all problems, and fails when there are any.
+/// Runs every check on the workspace at `root`. Prints all problems, and fails if there are any.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let tree = Tree::read_workspace(root)?;
     let mut found = 0;

@@ -8,20 +8,20 @@ use serde_json::Value;
 
 use crate::atif_document::{self, AtifDocument};
 
-/// A message whose role is `system`, `user`, `assistant` or `tool`.
+/// A message with the role `system`, `user`, `assistant` or `tool`.
 #[derive(Deserialize, Default)]
 pub(super) struct Message {
     pub(super) role: String,
-    /// Id of the tool call that this message answers, if it is a tool result.
+    /// For a tool result, the id of the tool call.
     id: Option<String>,
     content: Option<String>,
-    /// True if the content is audio in Base64 and not text.
+    /// `true` if the content is Base64 audio instead of text.
     #[serde(default)]
     is_audio: bool,
     tool_calls: Option<Vec<Call>>,
-    /// The tool results of a message that combines several of them; `None` for other messages.
+    /// Tool results, if the message combines several of them; `None` for other messages.
     tool_messages: Option<Vec<Message>>,
-    /// True if the tool reported a failure; `None` if that is not stated.
+    /// `true` if the tool reported a failure; `None` if unknown.
     error: Option<bool>,
     timestamp: Option<String>,
     pub(super) usage: Option<Usage>,
@@ -43,7 +43,7 @@ pub(super) struct Usage {
     pub(super) completion_tokens: Option<u64>,
 }
 
-/// A tick of a spoken simulation, in which the agent and the user may each say a part of a sentence.
+/// A tick of a spoken simulation, in which agent and user may each say a part of a sentence.
 #[derive(Deserialize)]
 pub(super) struct Tick {
     agent_chunk: Option<Message>,
@@ -69,7 +69,7 @@ pub(super) fn into_atif(messages: Vec<Message>, agent: &Agent) -> Value {
     atif.into_json()
 }
 
-/// Adds a message to the document. `callers` maps the id of each call to the index of the entry that receives its
+/// Adds a message to the document. `callers` maps the id of each call to the index of the entry that gets its
 /// result.
 fn add_message(message: Message, atif: &mut AtifDocument, callers: &mut HashMap<String, usize>) {
     if let Some(answers) = message.tool_messages {
@@ -101,7 +101,7 @@ fn add_message(message: Message, atif: &mut AtifDocument, callers: &mut HashMap<
     };
     entry.timestamp = message.timestamp;
     if message.role != "assistant" && !calls.is_empty() {
-        // The simulated user's tools; the agent decided nothing here.
+        // The call uses the simulated user's tools, so the agent decided nothing here.
         entry.step_kind = Some("deterministic");
     }
     for call in calls {
@@ -124,12 +124,13 @@ fn add_tool_result(
     let caller = callers.get(call).copied();
     match caller.and_then(|nth| atif.steps.get_mut(nth)) {
         Some(entry) => entry.add_result(Some(call), text, error),
+        // The call is unknown, so its result cannot be attached to one; as a message, it is not lost.
         None => drop(atif.add_entry("system", text)),
     }
 }
 
-/// Merges ticks into messages. Consecutive parts that one side says form one message. The message ends when that side
-/// calls a tool, or when it is silent while the other side speaks.
+/// Merges ticks into messages. Consecutive parts said by one side form one message. The message ends when
+/// that side calls a tool, or is silent while the other side speaks.
 pub(super) fn messages_from_ticks(ticks: Vec<Tick>) -> Vec<Message> {
     let mut spoken = SpokenTranscript::default();
     for tick in ticks {
@@ -159,7 +160,8 @@ struct SpokenTranscript {
 }
 
 impl SpokenTranscript {
-    /// Adds what one side said and called in a tick. Returns the index of this side's unfinished message.
+    /// Adds what one side said and called in a tick. Returns the index of that side's unfinished message, if
+    /// any.
     fn add_turn(
         &mut self,
         role: &str,
@@ -187,7 +189,7 @@ impl SpokenTranscript {
     }
 }
 
-/// Returns what a side said in a tick; `None` if the text is empty.
+/// Returns the part of a message that a side said in a tick, or `None` if it said nothing.
 fn spoken_text(chunk: Option<Message>) -> Option<Message> {
     chunk.filter(|chunk| chunk.content.as_deref().is_some_and(|content| !content.is_empty()))
 }

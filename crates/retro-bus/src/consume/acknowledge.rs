@@ -1,11 +1,11 @@
-//! Sends the replies to the broker that acknowledge, defer or dead-letter a message.
+//! Acknowledges, defers or dead-letters messages, and sends the corresponding replies to the broker.
 
 use std::time::Duration;
 
 use async_nats::client::PublishError;
 use async_nats::{Request, Subject};
 use bytes::Bytes;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_events::{Delivery, HandlerOutcome, subject};
 use retro_fault::Label;
 use retro_store::{AttemptFailure, IncomingReplay, NewDeadLetter, StoreError};
@@ -15,19 +15,19 @@ use super::pull::Incoming;
 use super::{Deferral, Worker};
 use crate::Bus;
 
-/// Longest wait for the client to accept a reply into its buffer. The buffer is full only while the broker is
+/// Timeout for the client to accept a reply into its buffer, which is full only while the broker is
 /// unreachable.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest wait for the broker to confirm an acknowledgement. The broker confirms in less than a millisecond or not at
-/// all.
+/// Timeout for the broker to confirm an acknowledgement. The broker confirms in less than a millisecond or
+/// not at all.
 const CONFIRM_TIMEOUT: Duration = Duration::from_millis(500);
 /// Delay for a message whose dead letter could not be stored because the database was unreachable.
 const STORE_UNAVAILABLE_WAIT: Duration = Duration::from_secs(2);
-/// Delay for a message whose dead letter could not be stored because stored data is unreadable, which only an
-/// operator can repair.
+/// Delay for a message whose dead letter could not be stored because stored data is unreadable. Only an
+/// operator can repair that.
 const STORE_CORRUPT_WAIT: Duration = Duration::from_secs(60);
 
-/// Acknowledgements of one batch that are not sent yet. The last one is kept so that the broker can confirm it.
+/// Unsent acknowledgements of one batch. The last one is held back so that the broker can confirm it.
 pub(super) struct PendingAcks<'a> {
     bus: &'a Bus,
     last: Option<(Subject, Label)>,
@@ -40,21 +40,21 @@ impl<'a> PendingAcks<'a> {
 
     /// Acknowledges a message whose dead letter is stored.
     async fn push_dead_letter(&mut self, one: &Incoming) {
-        self.push(one.reply.clone(), Label::BuryAck).await;
+        self.push(one.reply.clone(), Label::DeadLetterAck).await;
     }
 
     /// Adds the acknowledgement of a message whose effects are committed. A message without a reply subject is skipped.
     async fn push(&mut self, reply: Option<Subject>, label: Label) {
         let Some(reply) = reply else { return };
-        // Holds the newest one back for `confirm_last`, and sends the one before it unconfirmed.
+        // Hold the newest one back for `confirm_last`, and send the one before it unconfirmed.
         if let Some((before, label)) = self.last.replace((reply, label)) {
             send_reply(self.bus, label, before, ACK).await;
         }
     }
 
-    /// Sends and flushes all pending acknowledgements. It is called before a message that may kill the process is
-    /// handled. Otherwise another message of the batch, which is already handled, would be redelivered after each crash
-    /// and become a suspect itself.
+    /// Sends and flushes all pending acknowledgements. Called before a message that may kill the process is
+    /// handled. Otherwise an already handled message of the batch would be redelivered after each crash and
+    /// become a suspect itself.
     pub(super) async fn send_all(&mut self) {
         let Some((reply, label)) = self.last.take() else { return };
         send_reply(self.bus, label, reply, ACK).await;
@@ -63,10 +63,10 @@ impl<'a> PendingAcks<'a> {
         }
     }
 
-    /// Sends the last acknowledgement and waits until the broker confirms it. The confirmation covers the earlier
-    /// acknowledgements, too. Unconfirmed messages are redelivered. The wait is short, because the broker does not
-    /// reply for a message that it does not consider pending, and after a crash of the broker there are many such
-    /// messages.
+    /// Sends the last acknowledgement and waits until the broker confirms it, which also covers the earlier
+    /// acknowledgements. Unconfirmed messages are redelivered. The timeout is short, because the broker does
+    /// not reply for a message that it does not consider pending, and there are many such messages after a
+    /// crash of the broker.
     pub(super) async fn confirm_last(self) {
         let Some((reply, label)) = self.last else { return };
         let ack = Request::new().payload(ACK).timeout(Some(CONFIRM_TIMEOUT));
@@ -79,8 +79,7 @@ impl<'a> PendingAcks<'a> {
 const ACK: Bytes = Bytes::from_static(b"+ACK");
 
 impl Worker {
-    /// Applies the handler's outcome to one message. `attempt` is the number of attempts so far, including the current
-    /// one.
+    /// Applies the handler's outcome to one message. `attempt` is the 1-based number of the current attempt.
     pub(super) async fn apply_outcome(
         &self,
         one: &Incoming,
@@ -99,7 +98,7 @@ impl Worker {
                 let detail = format!("it failed {attempt} times; the last time: {reason}");
                 self.store_dead_letter(
                     one,
-                    Rejection::of_message(Code::AttemptsExhausted, detail),
+                    Rejection::of_message(DeadLetterCode::AttemptsExhausted, detail),
                     attempt,
                     acks,
                 )
@@ -118,7 +117,7 @@ impl Worker {
         }
     }
 
-    /// Acknowledges a message whose effects are stored. If it is a replay, the result of the replay is stored
+    /// Acknowledges a message whose effects are stored. If the message is a replay, its result is stored
     /// first.
     async fn acknowledge_handled(&self, one: &Incoming, known: bool, acks: &mut PendingAcks<'_>) {
         let Delivery { subject, headers, payload, .. } = &one.delivery;
@@ -144,7 +143,7 @@ impl Worker {
         retro_meter::HANDLER_OUTCOMES.add(1, [self.consumer.name(), verdict]);
     }
 
-    /// Stores the complete message as a dead letter, and only then acknowledges it.
+    /// Stores the complete message as a dead letter and then acknowledges it.
     pub(super) async fn store_dead_letter(
         &self,
         one: &Incoming,
@@ -182,11 +181,13 @@ impl Worker {
         }
     }
 
-    /// Defers a message whose dead letter could not be stored. If its handler returned an outcome, the message may be
-    /// handled again. If its attempts are used up, it may only be dead-lettered again.
+    /// Defers a message whose dead letter could not be stored. A message whose handler returned an outcome
+    /// may be handled again; a message whose attempts are used up may only be dead-lettered again.
     async fn defer_dead_letter(&self, one: &Incoming, letter: &NewDeadLetter, wait: Duration, reason: &str) {
         match letter.rejection.code {
-            Code::HandlerPanicked | Code::AttemptsExhausted => self.defer_suspect(one, wait, reason).await,
+            DeadLetterCode::HandlerPanicked | DeadLetterCode::AttemptsExhausted => {
+                self.defer_suspect(one, wait, reason).await
+            }
             _ => self.defer_message(one, wait, reason).await,
         }
     }
@@ -210,14 +211,15 @@ impl Worker {
         }
     }
 
-    /// Defers a message without using up an attempt. It is redelivered as if for the first time.
+    /// Defers a message without using up an attempt. When redelivered, it is handled as if for the first
+    /// time.
     pub(super) async fn defer_message(&self, one: &Incoming, wait: Duration, reason: &str) {
         self.remember_deferral(&one.delivery, Deferral::Snoozed, reason);
         self.record_outcome("snooze");
         self.nak_with_delay(&one.reply, wait).await;
     }
 
-    /// Defers a message as a suspect, without using up an attempt. It is handled alone when it is redelivered.
+    /// Defers a message as a suspect, without using up an attempt. When redelivered, it is handled alone.
     pub(super) async fn defer_suspect(&self, one: &Incoming, wait: Duration, reason: &str) {
         self.remember_deferral(&one.delivery, Deferral::Suspect, reason);
         self.record_outcome("snooze");
@@ -227,13 +229,14 @@ impl Worker {
     fn remember_deferral(&self, delivery: &Delivery, how: Deferral, reason: &str) {
         let (consumer, Delivery { subject, sequence, .. }) = (self.consumer.name(), delivery);
         let mut put_off = self.lock_deferred();
-        // When the database is unreachable, thousands are deferred; only the first is logged at info.
+        // If the database is unreachable, thousands of messages are deferred; only the first is logged at
+        // info.
         if put_off.is_empty() {
             info!(consumer, subject, sequence, "{consumer} defers messages: {reason}");
         } else {
             debug!(consumer, subject, sequence, "{consumer} defers message {sequence}: {reason}");
         }
-        // More than can be pending: the rest belongs to messages that the broker has dropped.
+        // More entries than messages can be pending: the rest are of messages that the broker has dropped.
         if put_off.len() > self.subscription.ack_pending_max as usize {
             put_off.clear();
         }
@@ -250,7 +253,7 @@ impl Worker {
     async fn nak_with_delay(&self, reply: &Option<Subject>, wait: Duration) {
         let Some(reply) = reply else { return };
         let nak = format!("-NAK {{\"delay\":{}}}", wait.as_nanos());
-        send_reply(&self.bus, Label::PutOffNak, reply.clone(), nak.into()).await;
+        send_reply(&self.bus, Label::DeferNak, reply.clone(), nak.into()).await;
     }
 
     fn build_dead_letter(&self, delivery: &Delivery, rejection: Rejection, attempts: u32) -> NewDeadLetter {
@@ -275,8 +278,8 @@ async fn send_reply(bus: &Bus, label: Label, reply: Subject, answer: Bytes) {
 }
 
 /// Waits until the client has accepted a reply into its buffer.
-pub(super) async fn wait_until_buffered(told: impl Future<Output = Result<(), PublishError>>) {
-    match tokio::time::timeout(SEND_TIMEOUT, told).await {
+pub(super) async fn wait_until_buffered(sent: impl Future<Output = Result<(), PublishError>>) {
+    match tokio::time::timeout(SEND_TIMEOUT, sent).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!("a reply was not sent; its message is redelivered: {error}"),
         Err(_) => {

@@ -9,12 +9,12 @@ use retro_events::Delivery;
 
 use crate::{Bus, BusError};
 
-/// Longest wait for the next message of a response.
+/// Timeout for the next message of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of bytes requested at once. It allows many small messages and is less than the server buffers for one
-/// connection.
+/// Maximum number of bytes per request: enough for many small messages, and less than the server buffers for
+/// one connection.
 const BATCH_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Headers that the server adds to a message that is read directly.
+/// Headers that the server adds to a message read directly.
 const SERVER_HEADERS: [&str; 7] = [
     "Nats-Stream",
     "Nats-Subject",
@@ -25,8 +25,8 @@ const SERVER_HEADERS: [&str; 7] = [
     "Nats-UpTo-Sequence",
 ];
 
-/// Returns the messages between two positions of a stream, both included, in order. Positions without a message are
-/// skipped. Fails when the stream does not allow direct reads or the broker is unreachable.
+/// Returns the messages between two positions of a stream, inclusive and in order. Positions without a
+/// message are skipped. Fails if the stream does not allow direct reads or the broker is unreachable.
 pub(crate) async fn read_messages(
     bus: &Bus,
     stream: &str,
@@ -69,8 +69,8 @@ async fn read_batch(bus: &Bus, stream: &str, from: u64, messages: u64) -> Result
             // 204 ends a batch; 404 means no message at or after this position.
             Some(status) if status.as_u16() == 204 || status.as_u16() == 404 => return Ok(read),
             Some(status) => {
-                let told = answer.description.as_deref().unwrap_or("it does not allow direct reading");
-                return Err(failed(&format!("{status} {told}")));
+                let description = answer.description.as_deref().unwrap_or("it does not allow direct reading");
+                return Err(failed(&format!("{status} {description}")));
             }
             None => read.push(
                 parse_delivery(stream, answer).ok_or_else(|| failed(&"a message without its position"))?,
@@ -96,7 +96,7 @@ fn parse_delivery(stream: &str, message: Message) -> Option<Delivery> {
     })
 }
 
-/// Returns the headers with which the message was published.
+/// Returns the headers that the message was published with.
 fn original_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let all = super::pull::sorted_headers(headers);
     all.into_iter()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subject;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_events::{Delivery, HandlerOutcome};
 use retro_store::{AttemptStart, Redelivery};
 use retro_watchdog::{Panicked, Watch};
@@ -27,7 +27,7 @@ enum HandlerRun {
     Failed { how: FailureKind, reason: String },
 }
 
-/// Kind of a handler's failure, used as a metric label.
+/// Kind of handler failure, used as a metric label.
 #[derive(Debug, Clone, Copy)]
 enum FailureKind {
     Panic,
@@ -60,8 +60,8 @@ impl HandlerRun {
 }
 
 impl Worker {
-    /// Handles messages delivered for the first time as one batch. If the handler fails on a batch of more than one
-    /// message, returns its messages, which are then handled alone.
+    /// Handles messages delivered for the first time as one batch. If the handler fails on a batch of several
+    /// messages, returns the messages, to be handled alone.
     pub(super) async fn handle_together(
         &self,
         batch: Vec<Incoming>,
@@ -99,11 +99,11 @@ impl Worker {
         let attempt = match self.store.begin_attempt(&message, self.subscription.attempts_max).await {
             Ok(AttemptStart::Begun(attempt)) => attempt,
             Ok(AttemptStart::Exhausted) => return self.dead_letter_exhausted(&one, acks).await,
-            Ok(AttemptStart::DeadLettered(letter)) => {
-                debug!(sequence, "message {sequence} is already dead letter {letter}");
+            Ok(AttemptStart::DeadLettered(dead_letter)) => {
+                debug!(sequence, "message {sequence} is already dead letter {dead_letter}");
                 return self.acknowledge_dead_letter(&one, acks).await;
             }
-            // Still a suspect: handled in a batch, it could take its neighbours down.
+            // Still a suspect: in a batch, it could take its neighbours down.
             Err(error) => return self.defer_suspect(&one, STORE_UNAVAILABLE_WAIT, &error.to_string()).await,
         };
         retro_meter::ATTEMPTS_BEGUN.add(1, [self.consumer.name()]);
@@ -123,18 +123,23 @@ impl Worker {
         }
     }
 
-    /// Dead-letters a message whose last attempt ended without an outcome because the process died.
+    /// Dead-letters a message whose attempts are used up, because the process died in the last one.
     async fn dead_letter_exhausted(&self, one: &Incoming, acks: &mut PendingAcks<'_>) {
         let attempts_max = self.subscription.attempts_max;
         let detail =
             format!("{} did not live to answer for it in {attempts_max} attempts", self.consumer.name());
-        self.store_dead_letter(one, Rejection::of_message(Code::HandlerPanicked, detail), attempts_max, acks)
-            .await;
+        self.store_dead_letter(
+            one,
+            Rejection::of_message(DeadLetterCode::HandlerPanicked, detail),
+            attempts_max,
+            acks,
+        )
+        .await;
     }
 
-    /// Deletes the attempts of a handled message. From now on it is redelivered only if its acknowledgement is lost,
-    /// which may happen more often than a message may fail. If its attempts were kept, it would become a dead letter
-    /// although it was handled.
+    /// Deletes the attempts of a handled message. From now on it is redelivered only if its acknowledgement
+    /// is lost, which may happen more often than a message may fail. With its attempts kept, a handled
+    /// message could become a dead letter.
     async fn forget_attempts(&self, delivery: &Delivery) {
         if let Err(error) = self.store.clear_attempts(&self.position_of(delivery)).await {
             debug!("the attempts of a handled message were not deleted: {error}");
@@ -233,8 +238,13 @@ impl Worker {
         error!(consumer = name, subject, sequence, attempt, "{name} failed on message {sequence}: {reason}");
         if attempt >= self.subscription.attempts_max {
             let detail = format!("{name} broke in each of {attempt} attempts; the last time {reason}");
-            self.store_dead_letter(one, Rejection::of_message(Code::HandlerPanicked, detail), attempt, acks)
-                .await;
+            self.store_dead_letter(
+                one,
+                Rejection::of_message(DeadLetterCode::HandlerPanicked, detail),
+                attempt,
+                acks,
+            )
+            .await;
         } else {
             self.record_failure(one, attempt, reason).await;
             let wait = crate::backoff::exponential_wait(

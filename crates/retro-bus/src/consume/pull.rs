@@ -4,9 +4,10 @@
 //! in parallel. After a stop, no message may still be in flight: the broker redelivers a message that nobody received
 //! only after the consumer's `ack_wait`, and the redelivery counts as an attempt.
 //!
-//! **The design.** A request states the requested number of messages and expires after [`PULL_EXPIRES`]; the broker
-//! then reports how many of them it did not send. So the number of messages that may still arrive is always known.
-//! After a stop no more messages are requested, and those that arrive are handled until every request has ended.
+//! **The design.** A request states the number of messages and expires after [`PULL_EXPIRES`]; the broker
+//! then reports how many of them it did not send. The number of messages that may still arrive is therefore
+//! always known. After a stop no more messages are requested, and those that arrive are handled until every
+//! request has ended.
 //!
 //! A request also limits the bytes: a batch of large messages is short, and memory is bounded by size, not by
 //! count.
@@ -33,16 +34,17 @@ use crate::{Bus, BusError};
 
 /// Time after which a request for messages expires at the broker. A stop waits at most this long if no message arrives.
 const PULL_EXPIRES: Duration = Duration::from_secs(1);
-/// Maximum number of bytes of one request: eight of the largest messages. Two requests are open at once, so messages
-/// that wait to be handled use at most twice this much memory.
+/// Maximum number of bytes per request: eight of the largest messages. Two requests are open at once, so
+/// messages that wait to be handled use at most twice this much memory.
 const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Time after the expiry of a request within which the broker must report its end. After that, the subscription is
-/// considered lost.
+/// Grace period after the expiry of a request in which the broker must report its end. After that, the
+/// subscription is considered lost.
 const RESPONSE_GRACE: Duration = Duration::from_secs(3);
-/// Interval at which a new connection is checked for. The broker forgets the requests of a connection that is replaced.
+/// Interval of the check for a new connection. The broker forgets the requests of a connection that is
+/// replaced.
 const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A message and the subject to which its acknowledgement is sent.
+/// A message and the subject for its acknowledgement.
 pub(super) struct Incoming {
     pub(super) delivery: Delivery,
     /// Reply subject; `None` for a message that the broker considers acknowledged.
@@ -55,13 +57,13 @@ pub(super) enum PullEvent {
     Batch(Vec<Incoming>),
     /// The open requests expired without a reply, or the connection was replaced. The caller must subscribe again.
     Unresponsive,
-    /// The subscription ended; contains the reason.
+    /// The subscription ended, for this reason.
     Closed(String),
     /// The consumer was stopped, and no message is in flight.
     Stopped,
 }
 
-/// Subscription to a durable consumer's messages.
+/// Subscription to the messages of a durable consumer.
 pub(super) struct PullSubscription {
     bus: Bus,
     /// Subject on which the requested messages arrive.
@@ -71,13 +73,13 @@ pub(super) struct PullSubscription {
     request_subject: String,
     request: Bytes,
     batch_max: usize,
-    /// Number of messages that were requested and may still arrive.
+    /// Number of requested messages that may still arrive.
     outstanding: usize,
-    /// Time at which the last request ends at the latest.
+    /// Latest time at which the last request ends.
     expires_at: Instant,
-    /// Number of the connection on which the requests were made; the client counts its connections.
+    /// Number of the connection on which the requests were made, as counted by the client.
     connection_number: u64,
-    /// Reason why the subscription ended; `None` while it is open. It is returned after the messages that arrived
+    /// Reason why the subscription ended; `None` while it is open. Returned after the messages that arrived
     /// before the end.
     closed_reason: Option<String>,
 }
@@ -90,11 +92,12 @@ impl PullSubscription {
         batch_max: usize,
     ) -> Result<Self, BusError> {
         let failed = |error: &dyn std::fmt::Display| BusError::unavailable("subscribe", error);
+        // Before the subscription: a reconnection in between must not go unnoticed.
         let connection = count_connections(bus);
         let inbox = Subject::from(bus.client.new_inbox());
         let messages = bus.client.subscribe(inbox.clone()).await.map_err(|error| failed(&error))?;
         let info = consumer.cached_info();
-        // A request for fewer bytes than the next message has would end without it, again and again.
+        // With fewer bytes than the next message has, every request would end without it.
         let bytes_max = PULL_BYTES_MAX.max(2 * bus.client.server_info().max_payload);
         let request = serde_json::json!({
             "batch": batch_max,
@@ -125,9 +128,11 @@ impl PullSubscription {
                 return PullEvent::Closed(reason);
             }
             if stop.is_cancelled() {
+                // Without a connection, no requested message can arrive.
                 if self.outstanding == 0 || !self.bus.is_connected() {
                     return PullEvent::Stopped;
                 }
+            // Requested early, so that the next messages arrive while the previous ones are handled.
             } else if self.outstanding <= self.batch_max / 2
                 && let Err(reason) = self.request_batch().await
             {
@@ -153,15 +158,15 @@ impl PullSubscription {
     }
 
     async fn request_batch(&mut self) -> Result<(), String> {
-        let (ask, inbox) = (self.request_subject.clone(), self.inbox.clone());
-        let asked = self.bus.request_messages(ask.into(), inbox, self.request.clone()).await;
-        asked.map_err(|error| error.to_string())?;
+        let (subject, inbox) = (self.request_subject.clone(), self.inbox.clone());
+        let sent = self.bus.request_messages(subject.into(), inbox, self.request.clone()).await;
+        sent.map_err(|error| error.to_string())?;
         self.outstanding += self.batch_max;
         self.expires_at = Instant::now() + PULL_EXPIRES + RESPONSE_GRACE;
         Ok(())
     }
 
-    /// Collects the first message and all others that are available without waiting. It is exempt from tokio's
+    /// Collects the first message and all others that are available without waiting. Polls outside tokio's
     /// cooperative budget, which would end a batch at about 127 messages.
     fn collect_batch(&mut self, first: Option<async_nats::Message>) -> Vec<Incoming> {
         let mut batch = Vec::new();
@@ -179,19 +184,21 @@ impl PullSubscription {
         batch
     }
 
-    /// Returns the message, or `None` if it is a status message that the broker sent about a request.
+    /// Returns the message, or `None` if it is the broker's status message about a request.
     fn accept_message(&mut self, message: async_nats::Message) -> Option<Incoming> {
         let Some(status) = message.status.filter(|status| *status != StatusCode::OK) else {
             self.outstanding = self.outstanding.saturating_sub(1);
             return parse_incoming(&jetstream::Message { message, context: self.bus.jetstream.clone() });
         };
-        let told = message.description.as_deref().unwrap_or_default();
+        let description = message.description.as_deref().unwrap_or_default();
         let left = message.headers.as_ref().and_then(|headers| headers.get("Nats-Pending-Messages"));
         match left.and_then(|left| left.as_str().parse::<usize>().ok()) {
-            Some(left) if !told.starts_with("Consumer") => {
+            // A status such as `Consumer Deleted` ends the subscription, although it may contain a pending
+            // count too.
+            Some(left) if !description.starts_with("Consumer") => {
                 self.outstanding = self.outstanding.saturating_sub(left)
             }
-            _ => self.closed_reason = Some(format!("the broker ended a request: {status} {told}")),
+            _ => self.closed_reason = Some(format!("the broker ended a request: {status} {description}")),
         }
         None
     }

@@ -1,15 +1,15 @@
-//! The reconciler, which compares the messages that the broker considers handled with those that were handled.
+//! Compares the messages that the broker considers handled with the messages that were handled.
 //!
 //! **The need.** A message that was acknowledged is never redelivered. But a message that was never handled may have
 //! been acknowledged, terminated or skipped: by an operator at the broker's command line, by someone who edited a
 //! consumer, or because of a bug in this program.
 //!
-//! **The design.** Every message at or below the consumer's ack floor is read once more, in windows. Its event's
-//! identity is looked up in the inbox, and its position in the dead letters. A message that is found in neither is
-//! handled like any redelivered message: alone, after its attempt is counted, and as a dead letter when its attempts
-//! are used up. Handling a message again does no harm. The database stores the position up to which every message is
-//! accounted for; later messages are compared again in the next pass. The broker reports in advisories that it gave up
-//! on a message. Because advisories can be lost, they only start a pass early.
+//! **The design.** Every message at or below the consumer's ack floor is read once more, in windows. Its
+//! event's identity is looked up in the inbox, and its position in the dead letters. A message found in
+//! neither is handled like any redelivered message: alone, after its attempt is counted, and as a dead letter
+//! once its attempts are used up. Handling a message again does no harm. The database stores the position up
+//! to which every message is accounted for; later messages are compared in the next pass. The broker reports
+//! in advisories that it gave up on a message. Because advisories can be lost, they only start a pass early.
 //!
 //! The comparison must not slow down the handling of messages: after each window it pauses four times as long as the
 //! window took, so it uses at most a fifth of a core. If a stream fills faster than that, its messages are compared
@@ -39,12 +39,13 @@ use super::{Subscription, Worker, direct_get};
 use crate::Bus;
 use crate::stream_check::{StreamCheckError, check_stream};
 
-/// Number of positions that are compared together, with one request to the broker and two queries to the database.
+/// Number of stream positions compared together, with one request to the broker and two queries to the
+/// database.
 const WINDOW_MESSAGES: u64 = 500;
-/// Maximum number of messages to remember that the broker gave up on and that could not be handled yet.
+/// Maximum number of given-up messages to remember until they are handled.
 const GIVEN_UP_MAX: usize = 10_000;
-/// Wait after an advisory before a pass starts. The broker updates its state only after publishing the advisory, and
-/// several advisories then start a single pass.
+/// Wait between an advisory and the pass that it starts. The broker updates its state only after publishing
+/// the advisory, and several advisories then start a single pass.
 const ADVISORY_DELAY: Duration = Duration::from_millis(250);
 
 /// Compares a consumer's stream with the messages that the consumer handled, until `stop` is cancelled. A pass runs
@@ -79,6 +80,7 @@ pub async fn run_reconciler(
             () = tokio::time::sleep(pause) => within = pause / 2,
             positions = advisories.next_positions() => {
                 reconciler.record_given_up(positions);
+                // An advisory starts a pass at once, even if another process has just run one.
                 within = Duration::ZERO;
             }
         }
@@ -89,7 +91,7 @@ struct Reconciler {
     worker: Worker,
     consumer: Arc<dyn Reconcilable>,
     broker: Arc<dyn BrokerStore>,
-    /// Stream positions of messages that the broker has given up on.
+    /// Stream positions of messages that the broker has given up on and that are not yet accounted for.
     given_up: BTreeSet<u64>,
     stop: CancellationToken,
 }
@@ -105,7 +107,7 @@ impl Reconciler {
                 stream = self.stream_name(),
                 "the broker gave up on message {position}; checking whether it was handled"
             );
-            // Beyond the limit the regular comparison finds the message, only later.
+            // Beyond the limit, the regular comparison finds the message later.
             if self.given_up.len() < GIVEN_UP_MAX {
                 self.given_up.insert(position);
             }
@@ -154,6 +156,7 @@ impl Reconciler {
             let (begun, to) = (Instant::now(), handled.min(checked + WINDOW_MESSAGES));
             let settled = self.reconcile_window(checked + 1..=to).await?;
             self.broker.record_reconciled(self.stream_name(), number, settled).await?;
+            // The rest is compared in the next pass, when these messages may be handled.
             if settled < to {
                 return Ok(());
             }
@@ -190,7 +193,7 @@ impl Reconciler {
         Ok(left.first().map_or(to, |first| first.sequence - 1))
     }
 
-    /// Returns the messages of a batch that were not handled, have no dead letter, and are not replays that have ended.
+    /// Returns the messages of a batch that were not handled, have no dead letter, and are not ended replays.
     async fn find_unaccounted(&self, batch: Vec<Delivery>) -> Result<Vec<Delivery>, StreamCheckError> {
         let unhandled = self.consumer.find_unprocessed(&batch).await.map_err(StreamCheckError::Consumer)?;
         let unhandled: Vec<Delivery> =
@@ -198,9 +201,10 @@ impl Reconciler {
         if unhandled.is_empty() {
             return Ok(unhandled);
         }
-        let asked: Vec<_> = unhandled.iter().map(|one| (one.sequence, sha256_hex(&one.payload))).collect();
+        let positions: Vec<_> =
+            unhandled.iter().map(|one| (one.sequence, sha256_hex(&one.payload))).collect();
         let given_up =
-            self.broker.find_dead_lettered(self.consumer.name(), self.stream_name(), &asked).await?;
+            self.broker.find_dead_lettered(self.consumer.name(), self.stream_name(), &positions).await?;
         let mut left: Vec<Delivery> =
             unhandled.into_iter().filter(|one| !given_up.contains(&one.sequence)).collect();
         let replays: Vec<ReplayId> = left.iter().filter_map(parse_replay_id).collect();
@@ -236,7 +240,7 @@ impl Advisories {
         }
     }
 
-    /// Waits for the next advisories and returns the stream positions that they name. Never returns if there is no
+    /// Waits for the next advisories and returns the stream positions in them. Never returns if there is no
     /// subscription.
     async fn next_positions(&mut self) -> Vec<u64> {
         let first = match &mut self.0 {

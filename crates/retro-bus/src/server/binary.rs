@@ -9,13 +9,13 @@ use tokio::process::Command;
 use super::ServerError;
 
 const BINARY_NAME: &str = "nats-server";
-/// Environment variable that names the path of the binary. A configured path takes precedence.
+/// Environment variable with the path of the binary. A configured path takes precedence.
 const BINARY_VARIABLE: &str = "RETRO_NATS_SERVER";
 /// Folder of the project's own tools, relative to the project's root.
 const TOOLS_FOLDER: &str = ".tools/bin";
 /// Oldest supported version. Older versions lose messages when they crash, or lack settings that this crate relies on.
 const VERSION_MIN: (u32, u32, u32) = (2, 14, 1);
-/// Longest wait for the binary to print its version, which normally takes milliseconds.
+/// Timeout for the binary to print its version, which normally takes milliseconds.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the first binary found, in this order: the configured path, the environment variable, `PATH`, the project's
@@ -41,8 +41,8 @@ fn require_file(path: PathBuf) -> Result<PathBuf, ServerError> {
     if path.is_file() { Ok(path) } else { Err(ServerError::NotFound(path.display().to_string())) }
 }
 
-/// Returns the paths at which a binary may be in a tools folder above the executable or the current directory. The
-/// first case is a build in the project's own folder.
+/// Returns the paths at which the binary may be: in the tools folders above the executable and above the
+/// current directory. The executable is below the project's root if it was built there.
 fn tool_candidates() -> impl Iterator<Item = PathBuf> {
     let starts = [env::current_exe().ok(), env::current_dir().ok()];
     starts.into_iter().flatten().flat_map(|start| {
@@ -53,8 +53,8 @@ fn tool_candidates() -> impl Iterator<Item = PathBuf> {
 /// Returns the version of a binary. Fails if it is older than [`VERSION_MIN`] or not a nats-server.
 pub(super) async fn check_version(path: &Path) -> Result<String, ServerError> {
     let not_a_server = |problem: String| ServerError::NotAServer { path: path.to_owned(), problem };
-    let asked = Command::new(path).arg("--version").kill_on_drop(true).output();
-    let answer = tokio::time::timeout(VERSION_TIMEOUT, asked)
+    let version_call = Command::new(path).arg("--version").kill_on_drop(true).output();
+    let answer = tokio::time::timeout(VERSION_TIMEOUT, version_call)
         .await
         .map_err(|_| not_a_server(format!("no version within {} s", VERSION_TIMEOUT.as_secs())))?
         .map_err(|error| not_a_server(error.to_string()))?;

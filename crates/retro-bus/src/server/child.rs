@@ -24,13 +24,13 @@ exec 3<&0 </dev/null
 { while read -r _; do :; done <&3; kill -KILL $$; } >/dev/null 2>&1 &
 exec 3<&-
 exec "$@""#;
-/// Longest wait for a server to release the store after its supervising process was killed.
+/// Timeout for a server to release the store after its supervising process was killed.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Longest time for the server to flush and exit before it is killed. The store survives a kill, too.
+/// Timeout for the server to flush and exit before it is killed. The store also survives a kill.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A binary with its folder and ports, which is everything needed to start the same server again.
+/// A binary with its folder and ports: everything needed to start the same server again.
 #[derive(Debug)]
 pub(super) struct Installation {
     binary: PathBuf,
@@ -50,7 +50,7 @@ impl Installation {
         port: Option<u16>,
     ) -> Result<Self, ServerError> {
         create_private_folder(folder)?;
-        // The server gets an absolute path, since the current directory may change.
+        // An absolute path for the server, because the current directory may change.
         let folder =
             folder.canonicalize().map_err(ServerError::io_error(format!("resolve {}", folder.display())))?;
         let output = lock_output_file(&folder).await?;
@@ -169,8 +169,8 @@ impl Installation {
 pub(super) struct ServerChild {
     child: Child,
     group: Pid,
-    /// Pipe that keeps the server alive: the server is killed when the pipe is closed. It is separate from `child`,
-    /// because waiting for a child closes its stdin.
+    /// Pipe that keeps the server alive: closing it kills the server. It is separate from `child`, because
+    /// waiting for a child closes its stdin.
     _lifeline: Option<ChildStdin>,
 }
 
@@ -187,8 +187,9 @@ impl ServerChild {
         }
     }
 
-    /// Asks the server to exit, waits for a limited time, then kills it.
+    /// Asks the server to exit, waits for a limited time, and then kills it.
     pub(super) async fn stop(mut self) {
+        // Only to the server: without its watcher, a server that hangs could outlive this process.
         let _ = kill(self.group, Signal::SIGTERM);
         if tokio::time::timeout(STOP_TIMEOUT, self.child.wait()).await.is_err() {
             tracing::warn!("nats-server did not stop within {} s and is killed", STOP_TIMEOUT.as_secs());

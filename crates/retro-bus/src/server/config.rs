@@ -1,15 +1,15 @@
-//! Generates the server's configuration file. The file contains the credential, because other users of the machine
-//! could see a credential that is passed in any other way.
+//! Generates the server's configuration file. The credential is passed in this file, because other users of
+//! the machine could see it in an argument.
 
 use std::path::Path;
 
 use super::credential::{Credential, USER};
 
-/// Size at which the server rotates its log, in bytes. Three older files are kept, which is enough to see why the
+/// Size at which the server rotates its log, in bytes. Three older files are kept, enough to see why the
 /// server died.
 const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Renders the configuration file. With it the server listens on loopback only, accepts one user, and syncs each
+/// Renders the configuration file. The server listens on loopback only, accepts one user, and syncs each
 /// message to disk before acknowledging it.
 pub(super) fn render_config(
     store: &Path,

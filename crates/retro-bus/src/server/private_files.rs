@@ -1,5 +1,5 @@
-//! Creates files and folders that no other user of the machine may read, regardless of the umask with which the process
-//! was started.
+//! Creates files and folders that no other user of the machine may read, regardless of the umask that the
+//! process was started with.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use super::ServerError;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// Mode bits of the permissions for group and others.
+/// Permission bits of group and others.
 const OTHERS_MASK: u32 = 0o077;
 
 /// Creates a folder that only its owner can access, or restricts an existing one to its owner.

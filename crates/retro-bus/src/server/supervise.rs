@@ -1,4 +1,4 @@
-//! Supervises the server and restarts it when it dies or hangs.
+//! Supervises the server and restarts it if it dies or hangs.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{disk_space, health};
 use crate::backoff::Backoff;
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of consecutive failed checks after which the server is restarted. This is after five seconds if the server
-/// reports that it is unhealthy, and after fifteen if it does not answer.
+/// Number of consecutive failed checks before the server is restarted: after five seconds if the server
+/// reports that it is unhealthy, and after fifteen if it does not respond.
 const UNHEALTHY_CHECKS_MAX: u32 = 5;
-/// Number of healthy checks after which the backoff is reset, so that the server is restarted immediately
-/// after a later failure.
+/// Number of healthy checks after which the backoff is reset, so the server is restarted immediately after a
+/// later failure.
 const STABLE_AFTER_CHECKS: u32 = 30;
 
 /// State of the supervised server.
@@ -31,7 +31,7 @@ pub enum ServerState {
     WriteBlocked {
         /// Process id of the server.
         pid: u32,
-        /// Sentence that names the server's store, its error, and the remedy.
+        /// Description of the problem: the server's store, its error, and the remedy.
         problem: String,
     },
     /// The server does not run or is unhealthy, and is being restarted.
@@ -133,7 +133,7 @@ fn handle_write_error(
     None
 }
 
-/// Restarts the server on the same port and store, and repeats this until the server is healthy. Returns `None` when
+/// Restarts the server on the same port and store, with backoff, until it is healthy. Returns `None` if
 /// stopped.
 async fn restart_server(
     installation: &mut Installation,

@@ -1,11 +1,12 @@
-//! Records which database owns each stream and consumer. The metadata of each contains the identity of the database in
-//! which the effects of its messages are stored. Otherwise a process with another database could consume some of the
-//! messages: their effects would be missing in the first database, and neither process would notice.
+//! Records which database owns each stream and consumer. Their metadata contains the identity of the database
+//! in which the effects of their messages are stored. Otherwise a process with another database could consume
+//! some of the messages: their effects would be missing in the first database, and neither process would
+//! notice.
 //!
-//! The identity is set by the process that provisions streams and consumers. Creation is compare-and-set at the broker:
-//! if two databases create the same stream concurrently, one of them is refused. Streams of an older release have no
-//! identity and get one at the next `retro migrate`. If this is done for two databases at the same time, both may
-//! succeed, and the processes of the first one detect it at their next check.
+//! The process that provisions streams and consumers sets the identity. Creation is compare-and-set at the
+//! broker: if two databases create the same stream concurrently, one of them is refused. Streams of an older
+//! release have no identity and get one at the next `retro migrate`. If two databases do this at the same
+//! time, both may succeed, and the processes of the first one detect it at their next check.
 
 use std::collections::HashMap;
 
@@ -14,12 +15,12 @@ use crate::{Bus, BusError};
 /// Metadata key under which a stream or consumer stores the identity of its database.
 const DATABASE_KEY: &str = "retro-database";
 
-/// How streams and consumers that belong to another database are treated.
+/// Treatment of streams and consumers that belong to another database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// They stay unchanged, and each one is an error.
+    /// Streams and consumers of another database stay unchanged, and each one is an error.
     Respected,
-    /// They are taken over and belong to this database from now on.
+    /// Streams and consumers of another database are taken over by this database.
     TakenOver,
 }
 
@@ -30,13 +31,13 @@ impl Bus {
         let _ = self.database.set(identity.to_owned());
     }
 
-    /// Returns whether the database of this process is set.
+    /// Returns `true` if the database of this process is set.
     pub fn has_database(&self) -> bool {
         self.database.get().is_some()
     }
 }
 
-/// Fails when the metadata names another database. Always succeeds while this process does not know its own database.
+/// Fails if the metadata names another database. Always succeeds while this process does not know its own database.
 pub(super) fn check_database(
     bus: &Bus,
     name: &str,
@@ -50,7 +51,7 @@ pub(super) fn check_database(
     }
 }
 
-/// Returns the metadata with the identity of this process's database added. Fails when the metadata names another
+/// Returns the metadata with the identity of this process's database added. Fails if the metadata names another
 /// database and `ownership` is [`Ownership::Respected`].
 pub(super) fn claim_metadata(
     bus: &Bus,

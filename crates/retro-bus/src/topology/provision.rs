@@ -1,4 +1,4 @@
-//! Provisions streams and consumers by getting, comparing, and then creating or updating them.
+//! Provisions streams and consumers: gets and compares them, and then creates or updates them.
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
@@ -8,7 +8,7 @@ use futures::FutureExt;
 use tracing::info;
 
 use super::database::{self, Ownership};
-use crate::step::{create_consumer, update_consumer};
+use crate::broker_calls::{create_consumer, update_consumer};
 use crate::{Bus, BusError, Subscription};
 
 /// Creates or updates every stream.
@@ -36,6 +36,7 @@ pub(super) async fn provision_consumer(
     wanted.metadata = database::claim_metadata(bus, &action, metadata, ownership)?;
     match found {
         Ok(info) if !needs_update(&info.config, &wanted) => {}
+        // The broker would refuse the update with an error that does not name the remedy.
         Ok(info)
             if info.config.ack_policy != AckPolicy::Explicit || info.config.deliver_subject.is_some() =>
         {
@@ -97,7 +98,8 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
     Ok(())
 }
 
-/// Explains why a stream could not be created. If the disk is too small, the broker's own message does not say so.
+/// Explains why a stream could not be created. The broker's own message does not say that the disk is too
+/// small.
 fn create_stream_error(
     name: &str,
     bytes: i64,
@@ -116,7 +118,7 @@ fn create_stream_error(
     BusError::Unusable { name: format!("stream {name}"), problem }
 }
 
-/// Returns the existing configuration with the program's settings changed and all others kept.
+/// Returns the existing configuration with the program's settings replaced and all others kept.
 fn merge_config(found: &Config, wanted: Config) -> Config {
     Config {
         subjects: wanted.subjects,

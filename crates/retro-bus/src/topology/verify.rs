@@ -11,7 +11,7 @@ use retro_events::Role;
 use super::database;
 use crate::{Bus, BusError};
 
-/// Checks concurrently everything that the roles need, and returns the problems.
+/// Checks everything that the roles need, concurrently, and returns the problems.
 pub(super) async fn find_problems(bus: &Bus, roles: &[Role]) -> Vec<BusError> {
     let mut names: Vec<_> = roles.iter().flat_map(|role| role.required_streams()).collect();
     names.sort_unstable();
@@ -44,8 +44,8 @@ pub(super) async fn load_consumer(
     stream: &str,
 ) -> Result<Consumer<pull::Config>, BusError> {
     let action = format!("consumer {name} of stream {stream}");
-    let asked = bus.jetstream.get_consumer_from_stream(name, stream).boxed();
-    match bus.request_jetstream("CONSUMER.INFO", &format!("{stream}.{name}"), asked).await? {
+    let lookup = bus.jetstream.get_consumer_from_stream(name, stream).boxed();
+    match bus.request_jetstream("CONSUMER.INFO", &format!("{stream}.{name}"), lookup).await? {
         Ok(found) => {
             database::check_database(bus, &action, &found.cached_info().config.metadata)?;
             check_usable(found, action)
@@ -62,8 +62,8 @@ pub(super) async fn load_consumer(
     }
 }
 
-/// Fails unless the consumer is a pull consumer with explicit acknowledgements. Its limits are not compared: an older
-/// or newer release, which may have created it with other limits, works with the same consumer.
+/// Fails unless the consumer is a pull consumer with explicit acknowledgements. Its limits are not compared,
+/// because an older or newer release may have created it with other limits and works with the same consumer.
 fn check_usable(found: Consumer<pull::Config>, name: String) -> Result<Consumer<pull::Config>, BusError> {
     let config = &found.cached_info().config;
     if config.ack_policy == AckPolicy::Explicit && config.deliver_subject.is_none() {

@@ -1,5 +1,5 @@
-//! Attempts: a message becomes a dead letter after its last attempt, whatever crashes, and is not handled after
-//! that.
+//! Tests attempts: a message becomes a dead letter after its last attempt, whatever crashes, and is not
+//! handled after that.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use async_nats::jetstream::consumer::PullConsumer;
 use futures::StreamExt;
 use jiff::Timestamp;
 use retro_bus::{ATTEMPTS_MAX, Bus, topology};
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_events::HandlerOutcome;
 use retro_store::{AttemptStart, DeliveryStore, NewDeadLetter, Redelivery};
 use retro_testkit::{InMemoryDeliveries, TestNats};
@@ -20,7 +20,7 @@ use crate::world::{
 };
 
 /// Fetches messages without acknowledging them, so that the next delivery of each is not the first. Returns
-/// when the broker stored each.
+/// the time at which the broker stored each message.
 async fn fetch_without_acknowledging(nats: &TestNats, bus: &Bus, texts: &[&str]) -> Vec<Timestamp> {
     // The durable consumer has to exist before messages can be fetched from it.
     let consumer = ScriptedConsumer::new(|_| HandlerOutcome::Done);
@@ -49,7 +49,7 @@ async fn fetch_without_acknowledging(nats: &TestNats, bus: &Bus, texts: &[&str])
     stored_at
 }
 
-/// Returns the consumer's replies to the broker, in order.
+/// Subscribes to the consumer's replies to the broker.
 async fn subscribe_to_replies(nats: &TestNats) -> Subscriber {
     let client = connect_directly(nats.url()).await.client();
     let answers = client.subscribe("$JS.ACK.>").await.unwrap();
@@ -76,7 +76,7 @@ async fn a_message_that_killed_the_process_on_every_attempt_is_dead_lettered_unh
         let begun = store.begin_attempt(&killer, ATTEMPTS_MAX).await.unwrap();
         assert_eq!(begun, AttemptStart::Begun(attempt));
     }
-    // Processes that died because of another message before they could dead-letter this one.
+    // Processes that died because of another message before they could dead-letter this message.
     for _ in 0..3 {
         let begun = store.begin_attempt(&killer, ATTEMPTS_MAX).await.unwrap();
         assert_eq!(begun, AttemptStart::Exhausted);
@@ -91,7 +91,7 @@ async fn a_message_that_killed_the_process_on_every_attempt_is_dead_lettered_unh
         (dead_letters[0].payload.as_slice(), dead_letters[0].attempts),
         (b"killer".as_slice(), ATTEMPTS_MAX)
     );
-    assert_eq!(dead_letters[0].rejection.code, Code::HandlerPanicked);
+    assert_eq!(dead_letters[0].rejection.code, DeadLetterCode::HandlerPanicked);
     assert_eq!(seen.iter().map(|seen| seen.text.as_str()).collect::<Vec<_>>(), ["harmless"]);
 }
 
@@ -108,7 +108,7 @@ async fn a_redelivered_dead_letter_is_acknowledged_and_not_handled() {
         subject: event("killer").subject,
         headers: Vec::new(),
         payload: b"killer".to_vec(),
-        rejection: Rejection::of_message(Code::HandlerPanicked, "it did not answer"),
+        rejection: Rejection::of_message(DeadLetterCode::HandlerPanicked, "it did not answer"),
         attempts: ATTEMPTS_MAX,
         stored_at: stored_at[0],
     };
@@ -168,7 +168,7 @@ async fn a_message_is_not_handled_again_while_its_dead_letter_cannot_be_stored()
     running.stop().await;
     assert_eq!(
         (dead_letters[0].attempts, dead_letters[0].rejection.code),
-        (ATTEMPTS_MAX, Code::HandlerPanicked)
+        (ATTEMPTS_MAX, DeadLetterCode::HandlerPanicked)
     );
     assert_eq!(consumer.seen().len(), 5);
 }

@@ -7,7 +7,7 @@ use async_nats::jetstream::consumer::{Info, PullConsumer};
 use async_trait::async_trait;
 use futures::StreamExt;
 use retro_bus::{EventPublisher, OutgoingEvent, Subscription, topology};
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_events::{Consumer, Delivery, HandlerOutcome};
 use retro_store::DeliveryPosition;
 use retro_testkit::{InMemoryDeliveries, TEST_TIMEOUT, TestNats};
@@ -25,7 +25,7 @@ pub(crate) fn position(sequence: u64) -> DeliveryPosition {
     DeliveryPosition { consumer: "scripted".to_owned(), stream: topology::INTAKE.to_owned(), sequence }
 }
 
-/// Waits until the broker has processed the last acknowledgements, which takes it far less than the ack wait.
+/// Waits until the broker has processed the last acknowledgements, which takes far less than the ack wait.
 pub(crate) async fn wait_until_acknowledged(nats: &TestNats) -> Info {
     let jetstream = connect_directly(nats.url()).await;
     let none_pending = async {
@@ -76,7 +76,7 @@ async fn large_messages_come_in_short_batches_and_in_order() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
     let large = |number: usize| format!("{number}{}", " ".repeat(900 * 1024));
-    // More bytes than several requests may fetch, but fewer messages than a single request may.
+    // More bytes than several requests may fetch, but fewer messages than one request may fetch.
     publish_events(&bus, (0..40).map(large)).await;
     let (consumer, store) = (ScriptedConsumer::new(|_| HandlerOutcome::Done), Arc::default());
     let running = RunningConsumer::start(&bus, consumer.clone(), &store);
@@ -104,7 +104,7 @@ async fn an_unprocessable_message_is_dead_lettered_in_full_and_acknowledged() {
     publisher.confirm_all().await.unwrap();
 
     let consumer = ScriptedConsumer::new(|_| {
-        HandlerOutcome::DeadLetter(Rejection::of_message(Code::NotJson, "it is not JSON"))
+        HandlerOutcome::DeadLetter(Rejection::of_message(DeadLetterCode::NotJson, "it is not JSON"))
     });
     let store = Arc::new(InMemoryDeliveries::default());
     let running = RunningConsumer::start(&bus, consumer.clone(), &store);
@@ -120,7 +120,7 @@ async fn an_unprocessable_message_is_dead_lettered_in_full_and_acknowledged() {
     });
     assert_eq!(first.subject, "retro.run.completed.acme.fix=20ci");
     assert_eq!(first.position, position(1));
-    assert_eq!(first.rejection.code, Code::NotJson);
+    assert_eq!(first.rejection.code, DeadLetterCode::NotJson);
     assert_eq!(first.attempts, 1);
     assert!(first.stored_at.as_second() > 0);
     assert_eq!(first.workflow.as_ref().unwrap().as_str(), "fix ci");
@@ -152,7 +152,7 @@ async fn a_message_that_panics_its_handler_is_dead_lettered_alone_after_five_att
     running.stop().await;
 
     assert_eq!(dead_letters[0].payload, b"poison");
-    assert_eq!(dead_letters[0].rejection.code, Code::HandlerPanicked);
+    assert_eq!(dead_letters[0].rejection.code, DeadLetterCode::HandlerPanicked);
     assert_eq!(dead_letters[0].attempts, 5);
     let poison = consumer.seen().iter().filter(|seen| seen.text == "poison").count();
     assert_eq!(poison, 5);
@@ -174,7 +174,7 @@ async fn a_message_that_always_fails_is_dead_lettered_with_the_last_reason() {
     let dead_letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
 
-    assert_eq!(dead_letters[0].rejection.code, Code::AttemptsExhausted);
+    assert_eq!(dead_letters[0].rejection.code, DeadLetterCode::AttemptsExhausted);
     assert!(dead_letters[0].rejection.detail.contains("the model says no"), "{}", dead_letters[0].rejection);
     assert_eq!((dead_letters[0].attempts, consumer.seen().len()), (5, 5));
     let failures = store.recorded_failures(&dead_letters[0].position);
@@ -211,8 +211,9 @@ async fn a_message_stays_unacknowledged_until_its_dead_letter_is_stored() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
     publish_events(&bus, ["bad".to_owned()]).await;
-    let consumer =
-        ScriptedConsumer::new(|_| HandlerOutcome::DeadLetter(Rejection::of_message(Code::NotJson, "no")));
+    let consumer = ScriptedConsumer::new(|_| {
+        HandlerOutcome::DeadLetter(Rejection::of_message(DeadLetterCode::NotJson, "no"))
+    });
     let store = Arc::new(InMemoryDeliveries::default());
     store.set_unavailable(true);
     let running = RunningConsumer::start(&bus, consumer.clone(), &store);
@@ -221,7 +222,7 @@ async fn a_message_stays_unacknowledged_until_its_dead_letter_is_stored() {
     store.set_unavailable(false);
     let dead_letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
-    assert_eq!((dead_letters.len(), dead_letters[0].rejection.code), (1, Code::NotJson));
+    assert_eq!((dead_letters.len(), dead_letters[0].rejection.code), (1, DeadLetterCode::NotJson));
 }
 
 #[tokio::test]
@@ -243,7 +244,7 @@ async fn a_handler_with_a_wrong_number_of_outcomes_counts_as_panicked() {
     let running = RunningConsumer::start(&bus, Arc::new(NoOutcomes), &store);
     let dead_letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
-    assert_eq!(dead_letters[0].rejection.code, Code::HandlerPanicked);
+    assert_eq!(dead_letters[0].rejection.code, DeadLetterCode::HandlerPanicked);
 }
 
 /// A consumer whose handler blocks until the test releases it.
@@ -317,7 +318,10 @@ async fn a_hanging_handler_is_aborted_and_its_message_dead_lettered_after_the_la
     let running = RunningConsumer::start_with(&bus, held.clone(), to, &store);
     let dead_letters = store.wait_for_dead_letters(1).await;
     running.stop().await;
-    assert_eq!((dead_letters[0].rejection.code, dead_letters[0].attempts), (Code::HandlerPanicked, 5));
+    assert_eq!(
+        (dead_letters[0].rejection.code, dead_letters[0].attempts),
+        (DeadLetterCode::HandlerPanicked, 5)
+    );
     assert!(dead_letters[0].rejection.detail.contains("longer than 20ms"), "{}", dead_letters[0].rejection);
 }
 

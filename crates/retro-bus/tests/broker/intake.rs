@@ -1,4 +1,4 @@
-//! Confirmed publishing: one by one and in atomic batches.
+//! Tests confirmed publishing, one by one and in atomic batches.
 
 use retro_bus::{BusConfig, NatsIntakePublisher, StreamSizes, topology};
 use retro_core::id::WorkflowKey;

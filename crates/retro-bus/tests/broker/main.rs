@@ -1,4 +1,4 @@
-//! Tests of the bus against a real nats-server.
+//! Tests the bus against a real nats-server.
 #![expect(clippy::unwrap_used, reason = "clippy does not recognize shared test helpers as tests")]
 
 mod attempts;
@@ -6,9 +6,9 @@ mod consume;
 mod crash;
 mod intake;
 mod objects;
+mod permissions;
 mod publish;
 mod relay;
-mod rights;
 mod server;
 mod topology;
 mod wire;

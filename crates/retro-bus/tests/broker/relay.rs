@@ -16,7 +16,7 @@ fn mutations_due(epoch: u64) -> Message {
     Notice::MutationsDue { retrospective: RetrospectiveId::of_epoch(&key(), epoch) }.into_message(&key())
 }
 
-/// Stores the messages, but loses the first acknowledgement.
+/// A publisher that stores the messages but loses the first acknowledgement.
 struct LosesFirstAck {
     inner: OutboxPublisher,
     lost: AtomicBool,

@@ -1,5 +1,5 @@
-//! A minimal client of the NATS protocol. The server reports a permission violation as a line, which this client reads
-//! in order; a client library reports it as an event at some later time.
+//! Implements a minimal client of the NATS protocol. The server reports a permission violation as a line,
+//! which this client reads in order; a client library reports it as an event at some later time.
 
 use retro_events::permissions::BrokerUser;
 use retro_testkit::{SecuredNats, TEST_TIMEOUT, test_password};
@@ -35,7 +35,7 @@ impl Wire {
         wire
     }
 
-    /// Publishes; returns the violation, if there was one.
+    /// Publishes a message and returns the violation, if any.
     pub(crate) async fn publish(&mut self, subject: &str, payload: &str) -> Option<String> {
         self.send(subject, payload).await;
         self.read_refusal().await
@@ -46,7 +46,7 @@ impl Wire {
         self.write_text(&format!("PUB {subject} {}\r\n{payload}\r\n", payload.len())).await;
     }
 
-    /// Subscribes; returns the violation, if there was one.
+    /// Subscribes to a subject and returns the violation, if any.
     pub(crate) async fn subscribe(&mut self, subject: &str) -> Option<String> {
         self.write_text(&format!("SUB {subject} 1\r\n")).await;
         self.read_refusal().await
@@ -91,7 +91,7 @@ impl Wire {
         })
     }
 
-    /// Returns the lines that the server sent until it had processed everything sent before.
+    /// Returns the lines that the server sent before it had processed everything sent to it so far.
     async fn read_until_pong(&mut self) -> Vec<Line> {
         self.write_text("PING\r\n").await;
         let mut lines = Vec::new();

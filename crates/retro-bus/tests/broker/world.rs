@@ -1,4 +1,4 @@
-//! Shared test support: a scripted consumer that records the messages it receives, and messages for it.
+//! Provides a scripted consumer that records the messages it receives, and messages for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct HandledMessage {
 
 type Decide = dyn Fn(&Delivery) -> HandlerOutcome + Send + Sync;
 
-/// A consumer that returns outcomes according to its script and records the messages that it receives.
+/// A consumer that returns outcomes according to its script and records the messages it receives.
 pub(crate) struct ScriptedConsumer {
     decide: Box<Decide>,
     seen: watch::Sender<Vec<HandledMessage>>,

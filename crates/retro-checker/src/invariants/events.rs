@@ -1,4 +1,4 @@
-//! Checks that no event or run is lost, handled twice or invented.
+//! Checks that no event or run is lost, duplicated or invented.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,9 +7,9 @@ use crate::event::{Event, Identity, parse_source_and_id, parse_tenant};
 use crate::history::History;
 use crate::state::{DeadLetter, State, Stream};
 
-/// Name of the stream of incoming events.
+/// Stream of incoming events.
 pub(super) const INTAKE: &str = "RETRO_INTAKE";
-/// Name of the consumer that counts runs.
+/// Consumer that counts runs.
 pub(super) const COUNTER: &str = "counter";
 
 pub(super) fn check_events(judge: &mut Judge, history: &History, state: &State) {
@@ -42,7 +42,7 @@ fn check_nothing_lost(judge: &mut Judge, history: &History, state: &State) {
     }
 }
 
-/// All places in which an event may be found.
+/// Index of all places where an event may be found.
 struct EventLocations<'a> {
     inbox: HashMap<Identity<'a>, &'a str>,
     runs: HashSet<(&'a str, &'a str, &'a str)>,
@@ -80,9 +80,9 @@ impl<'a> EventLocations<'a> {
                 .iter()
                 .map(|run| (run.tenant.as_str(), run.workflow.as_str(), run.run_id.as_str()))
                 .collect(),
-            dead_payloads: state.letters.iter().map(|letter| letter.payload_sha256.as_str()).collect(),
+            dead_payloads: state.dead_letters.iter().map(|letter| letter.payload_sha256.as_str()).collect(),
             dead_identities: state
-                .letters
+                .dead_letters
                 .iter()
                 .filter_map(|letter| identity(&letter.subject, &[], &decode_payload(letter)))
                 .collect(),
@@ -98,42 +98,45 @@ impl<'a> EventLocations<'a> {
     fn find_event(&self, event: &Event) -> EventPresence {
         let payload = event.payload_sha256.as_str();
         let elsewhere = self.dead_payloads.contains(payload) || self.in_flight_payloads.contains(payload);
-        let (Some(said), Some(identity)) = (&event.said, event.identity()) else {
+        let (Some(parsed), Some(identity)) = (&event.parsed, event.identity()) else {
             return if elsewhere { EventPresence::Present } else { EventPresence::Missing };
         };
-        let has_run = self.runs.contains(&(&event.tenant, &event.workflow, &said.run));
-        if self.inbox.get(&identity).is_some_and(|hash| *hash == said.content_sha256) {
+        let has_run = self.runs.contains(&(&event.tenant, &event.workflow, &parsed.run));
+        // Compare the content as well: a conflicting event with the same identity must not hide the loss of
+        // this one.
+        if self.inbox.get(&identity).is_some_and(|hash| *hash == parsed.content_sha256) {
             return if has_run { EventPresence::Present } else { EventPresence::WithoutRun };
         }
         let owned = (identity.0.to_owned(), identity.1.to_owned(), identity.2.to_owned());
         let known =
             elsewhere || self.dead_identities.contains(&owned) || self.in_flight_identities.contains(&owned);
-        // A purge keeps the run and a digest. The digest contains no identity, so finding the run is
-        // sufficient.
+        // Retention keeps the run and a digest of the event. The digest does not reveal the identity, so
+        // finding the run is enough.
         if known || (self.digests > 0 && has_run) { EventPresence::Present } else { EventPresence::Missing }
     }
 }
 
-/// Returns the messages above the counter's acknowledgement floor, which may not have been handled yet.
+/// Returns the messages above the counter's acknowledgement floor, which may be unhandled.
 fn list_in_flight(intake: &Stream) -> impl Iterator<Item = &crate::state::StoredMessage> {
     let floor = intake.consumers.iter().find(|one| one.name == COUNTER).map_or(0, |one| one.ack_floor);
     intake.messages.iter().filter(move |message| message.sequence > floor)
 }
 
-/// Decodes the payload of a dead letter. Returns no bytes when the hex is malformed, which the hash check reports.
+/// Decodes the payload of a dead letter. Returns no bytes for invalid hexadecimal, which the hash check then
+/// reports.
 pub(super) fn decode_payload(letter: &DeadLetter) -> Vec<u8> {
     let digits = letter.payload_hex.as_bytes().chunks(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     digits.map(byte).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Checks that every stored run was emitted. Only workflows that occur in the history are checked, because a test may
-/// use others without recording them.
+/// Checks that every stored run was emitted. Ignores workflows that do not occur in the history, because a
+/// test may use them without recording.
 fn check_nothing_invented(judge: &mut Judge, history: &History, state: &State) {
     let (mut workflows, mut runs) = (HashSet::new(), HashSet::new());
     for event in history.possible_events() {
         workflows.insert((event.tenant.as_str(), event.workflow.as_str()));
-        let run = event.said.as_ref().map(|said| said.run.as_str());
+        let run = event.parsed.as_ref().map(|parsed| parsed.run.as_str());
         runs.extend(run.map(|run| (event.tenant.as_str(), event.workflow.as_str(), run)));
     }
     for run in &state.runs {
@@ -153,6 +156,7 @@ fn check_events_once(judge: &mut Judge, history: &History, state: &State) {
             format!("{handled} events were handled, but {known} are in the inbox or kept as digests");
         judge.add_violation(Invariant::EventOnce, "workflows.events and inbox", problem);
     }
+    // Sets of identities, because an event that is emitted repeatedly must be handled once.
     let mut emitted: BTreeMap<_, HashSet<_>> = BTreeMap::new();
     for event in history.possible_events() {
         let key = (event.tenant.as_str(), event.workflow.as_str());

@@ -1,15 +1,15 @@
-//! Checks the fencing tokens and attempts of leased work.
+//! Checks fencing tokens and attempt limits.
 
 use super::{Invariant, Judge};
 use crate::history::History;
 use crate::state::{Investigation, State};
 
-/// Documented maximum number of attempts to handle a message.
+/// Documented maximum number of attempts per message.
 pub(super) const MESSAGE_ATTEMPTS_MAX: u64 = 5;
-/// Maximum number of claims of an investigation: the three attempts of the default policy, and the claim that records
-/// the final failure.
+/// Maximum number of claims per investigation: three attempts under the default policy, and the claim that
+/// records the final failure.
 const CLAIMS_MAX: u64 = 4;
-/// Journalled stages of an investigation, in order.
+/// Journaled stages of an investigation, in order.
 const STAGES: [&str; 2] = ["briefed", "answered"];
 
 pub(super) fn check_leases(judge: &mut Judge, state: &State, history: &History) {
@@ -43,6 +43,7 @@ fn check_tokens(judge: &mut Judge, state: &State, one: &Investigation) {
             format!("{stage} under token {token}, which was never issued: the last is {}", one.token);
         judge.add_violation(Invariant::TokensGrow, place.clone(), problem);
     }
+    // Every claim advances the token, so a smaller token means that fencing did not work.
     if one.token < one.attempts {
         let problem =
             format!("{} claims, but the token is {}: two claims share one", one.attempts, one.token);
@@ -55,7 +56,7 @@ fn check_tokens(judge: &mut Judge, state: &State, one: &Investigation) {
     }
 }
 
-/// Checks that no message and no investigation has more attempts than allowed. Each injected fault may cost an
+/// Checks that no message or investigation exceeds its attempts. Each injected fault may cost an
 /// investigation one additional claim.
 fn check_attempts(judge: &mut Judge, state: &State, history: &History) {
     let faults: u64 = history.faults_by_kind().values().sum();
@@ -63,9 +64,10 @@ fn check_attempts(judge: &mut Judge, state: &State, history: &History) {
         .attempts
         .iter()
         .map(|one| (format!("attempts, {} {} {}", one.consumer, one.stream, one.sequence), one.attempts));
-    let letters = state.letters.iter().map(|one| (format!("dead_letters, {}", one.id), one.attempts));
+    let dead_letters =
+        state.dead_letters.iter().map(|one| (format!("dead_letters, {}", one.id), one.attempts));
     let investigations = state.investigations.iter().map(|one| (describe_place(one), one.attempts));
-    let messages = messages.chain(letters).map(|(place, spent)| (place, spent, MESSAGE_ATTEMPTS_MAX));
+    let messages = messages.chain(dead_letters).map(|(place, spent)| (place, spent, MESSAGE_ATTEMPTS_MAX));
     let investigations = investigations.map(|(place, spent)| (place, spent, CLAIMS_MAX + faults));
     for (place, spent, max) in messages.chain(investigations) {
         if spent > max {

@@ -1,4 +1,4 @@
-//! Checks memories against their change log.
+//! Checks memories against the change log.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,6 +36,7 @@ fn check_fold(judge: &mut Judge, state: &State) {
             Ok(next) => *memory = next,
             Err(problem) => {
                 let place = format!("changes, sequence {}", change.sequence);
+                // Stop at the first illegal change, because every later difference would follow from it.
                 judge.add_violation(Invariant::MemoryIsFold, place, problem);
                 return;
             }
@@ -67,7 +68,7 @@ fn check_fold(judge: &mut Judge, state: &State) {
     }
 }
 
-/// Returns the first field in which two memories differ. A missing field is equal to an empty list.
+/// Returns the first field in which two memories differ. A missing field equals an empty list.
 fn first_difference<'a>(one: &'a Value, other: &'a Value) -> Option<&'a str> {
     let empty = Value::Array(Vec::new());
     let fields = one.as_object().into_iter().chain(other.as_object()).flat_map(|fields| fields.keys());

@@ -1,5 +1,5 @@
-//! Checks that effects are stored before their message is acknowledged, that sent messages have arrived, and that no
-//! message is left at the end.
+//! Checks that effects are stored before their messages are acknowledged, and that the outbox and the broker
+//! drain.
 
 use std::collections::HashSet;
 
@@ -11,19 +11,19 @@ use crate::event::{parse_source_and_id, parse_tenant};
 use crate::history::{BROKER_WIPED, History};
 use crate::state::{State, StoredMessage};
 
-/// Stream of wake-ups between internal stages.
+/// Stream of wake-up messages between stages.
 const WORK: &str = "RETRO_WORK";
-/// Prefix of the subjects of messages that wake the sampler.
+/// Subject prefix of messages that wake the sampler.
 const SAMPLE: &str = "retro.work.retrospective.due.";
-/// Prefix of the subjects of messages that wake the writer.
+/// Subject prefix of messages that wake the writer.
 const CLOSE: &str = "retro.work.mutations.due.";
-/// Header that contains the id of a message at the broker.
+/// Header with the broker's message id.
 const MESSAGE_ID: &str = "Nats-Msg-Id";
-/// Header that contains the id of a replay and so marks its message as a replay.
+/// Header with the replay id, which marks a message as a replay.
 const REPLAY: &str = "Retro-Replay";
 
-/// Checks law 10 for every message up to the acknowledgement floor. Messages above the floor may be acknowledged, too,
-/// but the broker does not say which ones are.
+/// Checks that the effects of every message up to the acknowledgement floor are stored (law 10). Messages
+/// above the floor may also be acknowledged, but the broker does not report which.
 pub(super) fn check_acknowledged_after_commit(judge: &mut Judge, state: &State) {
     for stream in &state.broker.streams {
         for consumer in &stream.consumers {
@@ -38,10 +38,10 @@ pub(super) fn check_acknowledged_after_commit(judge: &mut Judge, state: &State) 
     }
 }
 
-/// The stored effects from which it is decided whether a consumer handled the messages that it acknowledged.
+/// Stored effects that prove which messages a consumer has handled.
 struct StoredEffects<'a> {
     state: &'a State,
-    /// Stream sequences of the messages that the consumer dead-lettered.
+    /// Stream sequence numbers of the messages dead-lettered by the consumer.
     dead_sequences: HashSet<u64>,
     stream: &'a str,
     consumer: &'a str,
@@ -50,12 +50,13 @@ struct StoredEffects<'a> {
 
 impl<'a> StoredEffects<'a> {
     fn from_state(state: &'a State, stream: &'a str, consumer: &'a str) -> Self {
-        let letters = state.letters.iter().filter(|one| one.stream == stream && one.consumer == consumer);
+        let dead_letters =
+            state.dead_letters.iter().filter(|one| one.stream == stream && one.consumer == consumer);
         let known = state.inbox.iter().filter(|row| row.consumer == COUNTER);
         let known = known.map(|row| (row.tenant.as_str(), row.source.as_str(), row.event_id.as_str()));
         Self {
             state,
-            dead_sequences: letters.map(|one| one.sequence).collect(),
+            dead_sequences: dead_letters.map(|one| one.sequence).collect(),
             stream,
             consumer,
             handled_events: known.collect(),
@@ -63,6 +64,7 @@ impl<'a> StoredEffects<'a> {
     }
 
     fn covers_message(&self, message: &StoredMessage) -> bool {
+        // Once inbox rows are purged, a missing row proves nothing, so no violation is reported.
         if self.dead_sequences.contains(&message.sequence)
             || self.state.digests > 0
             || self.is_ended_replay(message)
@@ -75,15 +77,15 @@ impl<'a> StoredEffects<'a> {
                 parse_source_and_id(&message.headers, &message.payload)
                     .is_some_and(|(source, id)| self.handled_events.contains(&(&tenant, &source, &id)))
             }
-            // The acknowledgement floor also passes messages that another consumer filters.
+            // The acknowledgement floor also covers messages for other consumers, so match the subject.
             (WORK, "sampler") if message.subject.starts_with(SAMPLE) => !self.is_in_state(message, "due"),
             (WORK, "writer") if message.subject.starts_with(CLOSE) => !self.is_in_state(message, "settling"),
             _ => true,
         }
     }
 
-    /// Returns whether the message is a replay whose result is stored. A failed replay reopens its dead letter and does
-    /// not create a second one.
+    /// Returns `true` if the message is a replay whose result is stored. A failed replay reopens its dead
+    /// letter instead of creating a second one.
     fn is_ended_replay(&self, message: &StoredMessage) -> bool {
         let Some(id) = message.find_header(REPLAY) else { return false };
         self.state
@@ -92,7 +94,7 @@ impl<'a> StoredEffects<'a> {
             .any(|one| one.id == id && ["handled", "failed"].contains(&one.state.as_str()))
     }
 
-    /// Returns whether the retrospective that a wake-up names is in this state.
+    /// Returns `true` if the retrospective named by a wake-up message is in this state.
     fn is_in_state(&self, message: &StoredMessage, state: &str) -> bool {
         let notice: Value = serde_json::from_slice(&message.payload).unwrap_or_default();
         let id = notice["notice"]["retrospective"].as_str();
@@ -102,7 +104,7 @@ impl<'a> StoredEffects<'a> {
 }
 
 pub(super) fn check_drained(judge: &mut Judge, history: &History, state: &State) {
-    // A wiped broker has lost messages that were sent, so they are not looked for there.
+    // A wiped broker has lost sent messages, so their absence is no violation.
     let wiped = history.faults_by_kind().contains_key(BROKER_WIPED);
     let at_the_broker: HashSet<_> = state
         .broker

@@ -1,4 +1,4 @@
-//! Measures the amount of work that the program did, and checks it against a minimum.
+//! Measures the work done by the program and checks it against a minimum.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,36 +7,36 @@ use super::{Invariant, Judge};
 use crate::history::History;
 use crate::state::State;
 
-/// Minimum amount of work that the program must have done, so that a test in which nothing happened fails.
+/// Minimum work that the program must have done, so a test in which nothing happened fails.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgressFloor {
     /// Minimum number of counted runs.
     pub counted: u64,
-    /// Minimum number of retrospectives that ended in a report.
+    /// Minimum number of closed retrospectives.
     pub closed: u64,
     /// Minimum number of dead letters.
-    pub letters: u64,
-    /// Minimum number of injected faults of each kind.
+    pub dead_letters: u64,
+    /// Minimum number of injected faults by kind.
     pub faults: BTreeMap<String, u64>,
 }
 
-/// Amount of work that the program did.
+/// Work done by the program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Number of counted runs.
     pub counted: u64,
-    /// Number of retrospectives that ended in a report.
+    /// Number of closed retrospectives.
     pub closed: u64,
     /// Number of dead letters.
-    pub letters: u64,
-    /// Number of changes of memories.
+    pub dead_letters: u64,
+    /// Number of memory changes.
     pub changes: u64,
-    /// Number of injected faults of each kind.
+    /// Number of injected faults by kind.
     pub faults: BTreeMap<String, u64>,
 }
 
 impl ProgressFloor {
-    /// Requires at least this many injected faults of the given kind.
+    /// Requires at least `times` injected faults of a kind.
     #[must_use]
     pub fn with_fault(mut self, kind: &str, times: u64) -> Self {
         self.faults.insert(kind.to_owned(), times);
@@ -46,10 +46,10 @@ impl ProgressFloor {
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { counted, closed, letters, changes, faults } = self;
+        let Self { counted, closed, dead_letters, changes, faults } = self;
         write!(
             f,
-            "{counted} runs counted, {closed} retrospectives closed, {changes} changes, {letters} dead letters"
+            "{counted} runs counted, {closed} retrospectives closed, {changes} changes, {dead_letters} dead letters"
         )?;
         let faults: Vec<_> = faults.iter().map(|(kind, times)| format!("{times} × {kind}")).collect();
         write!(f, "; faults: {}", if faults.is_empty() { "none".to_owned() } else { faults.join(", ") })
@@ -60,14 +60,14 @@ pub(super) fn check_progress(judge: &mut Judge, history: &History, state: &State
     let progress = Progress {
         counted: state.runs.iter().filter(|run| run.ordinal.is_some()).count() as u64,
         closed: state.retrospectives.iter().filter(|one| one.state == "closed").count() as u64,
-        letters: state.letters.len() as u64,
+        dead_letters: state.dead_letters.len() as u64,
         changes: state.changes.len() as u64,
         faults: history.faults_by_kind().into_iter().map(|(kind, times)| (kind.to_owned(), times)).collect(),
     };
     let figures = [
         ("counted runs", progress.counted, floor.counted),
         ("closed retrospectives", progress.closed, floor.closed),
-        ("dead letters", progress.letters, floor.letters),
+        ("dead letters", progress.dead_letters, floor.dead_letters),
     ];
     for (what, came, least) in figures {
         require_at_least(judge, what, came, least);

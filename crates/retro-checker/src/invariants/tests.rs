@@ -4,14 +4,14 @@ use super::*;
 use crate::event::{Event, sha256_hex};
 use crate::history::{BROKER_WIPED, Operation, OperationOutcome, RecordedOperation};
 use crate::state::{
-    Attempt, AuditEntry, Broker, Change, Consumer, DeadLetter, DeadLetterAuditEntry, InboxRow, Investigation,
-    JournalEntry, Memory, OutboxRow, Replay, Retrospective, Run, StoredMessage, Stream, Workflow,
+    Attempt, AuditEntry, Broker, Change, Consumer, DeadLetter, InboxRow, Investigation, JournalEntry, Memory,
+    OutboxRow, Replay, Retrospective, Run, StoredMessage, Stream, Workflow,
 };
 
 const RUNS: u64 = 5;
 const POISON: &[u8] = b"\xff not JSON";
 
-/// A modification that violates an invariant.
+/// Modification that violates an invariant.
 type Break = fn(&mut History, &mut Vec<State>);
 
 #[test]
@@ -19,18 +19,18 @@ fn a_small_sound_state_passes() {
     let (history, states) = (history(), vec![begun(), rest()]);
     let checked = check_history(&history, &states, &floor());
     checked.assert_sound();
-    assert_eq!((checked.progress.counted, checked.progress.closed, checked.progress.letters), (5, 1, 1));
+    assert_eq!((checked.progress.counted, checked.progress.closed, checked.progress.dead_letters), (5, 1, 1));
     assert_eq!(checked.lost_with_broker, [""; 0]);
 }
 
-/// Each row violates the invariant that it lists first. The others in the list are violated as a consequence,
-/// and no further ones are.
+/// Each row breaks its first invariant. The other listed invariants are violated as a consequence, and no
+/// others.
 #[test]
 fn every_violated_invariant_is_named() {
     use Invariant::*;
     let table: &[(&[Invariant], Break)] = &[
         (&[NothingLost], |history, _| emit(history, &event(6), OperationOutcome::Ok)),
-        (&[NothingLost, AckAfterCommit, Progress], |_, states| last(states).letters.clear()),
+        (&[NothingLost, AckAfterCommit, Progress], |_, states| last(states).dead_letters.clear()),
         (&[NothingInvented], |history, _| {
             let Operation::Emit { events, .. } = &mut history.operations[0].operation else { unreachable!() };
             events[0] = Event::from_payload("default", "deploy", &payload(1, "another-run"));
@@ -49,7 +49,7 @@ fn every_violated_invariant_is_named() {
         (&[TokensGrow], |_, states| last(states).journal[0].token = 4),
         (&[TokensGrow], |_, states| last(states).journal[1].token = 0),
         (&[TokensGrow], |_, states| {
-            // A zombie worker's write: valid on its own, but token 3 was already seen.
+            // A zombie worker's write: valid on its own, but token 3 had already been issued.
             states[0].investigations[0].token = 3;
             states[0].journal.clear();
         }),
@@ -74,37 +74,41 @@ fn every_violated_invariant_is_named() {
             states[0].changes[1].id = "written over later".into();
         }),
         (&[LogGrows], |_, states| {
-            let (sequence, deed) = (1, "edited".to_owned());
-            states[0].deeds.push(DeadLetterAuditEntry {
-                sequence,
-                deed,
-                subject: "letter-1".into(),
-                ..DeadLetterAuditEntry::default()
+            states[0].audit_log.push(AuditEntry {
+                sequence: 7,
+                subject_kind: "dead_letter".into(),
+                subject_id: "letter-1".into(),
+                action: "edited".into(),
+                ..AuditEntry::default()
             });
         }),
-        (&[LetterOnce], |_, states| {
-            let again = DeadLetter { id: "twice".into(), ..last(states).letters[0].clone() };
-            last(states).letters.push(again);
+        (&[DeadLetterOnce], |_, states| {
+            let again = DeadLetter { id: "twice".into(), ..last(states).dead_letters[0].clone() };
+            last(states).dead_letters.push(again);
         }),
-        (&[LetterOnce], |_, states| {
+        (&[DeadLetterOnce], |_, states| {
             let dropped = Attempt { sequence: 5, attempts: 5, ..last(states).attempts[0].clone() };
             last(states).attempts.push(dropped);
         }),
-        (&[LetterExact, NothingLost], |_, states| {
-            last(states).letters[0].payload_sha256 = sha256_hex(b"other")
+        (&[DeadLetterExact, NothingLost], |_, states| {
+            last(states).dead_letters[0].payload_sha256 = sha256_hex(b"other")
         }),
-        (&[LetterExact], |_, states| {
-            last(states).letters[0].subject = "retro.run.completed.default.other".into();
+        (&[DeadLetterExact], |_, states| {
+            last(states).dead_letters[0].subject = "retro.run.completed.default.other".into();
         }),
         (&[ReplayOnce], |_, states| {
-            let again = AuditEntry { opened: Some("another".into()), ..last(states).acts[0].clone() };
-            last(states).acts.push(again);
+            let again = AuditEntry {
+                sequence: 2,
+                opened_retrospective: Some("another".into()),
+                ..last(states).audit_log[0].clone()
+            };
+            last(states).audit_log.push(again);
         }),
         (&[ReplayOnce], |_, states| last(states).replays[0].state = "sent".into()),
         (&[ReplayOnce], |_, states| last(states).replays[0].number = 2),
         (&[ReplayOnce], |history, _| {
             for _ in 0..2 {
-                let operation = Operation::Replay { letter: "letter-2".into() };
+                let operation = Operation::Replay { dead_letter: "letter-2".into() };
                 let done = RecordedOperation { operation, ..history.operations[0].clone() };
                 history.operations.push(done);
             }
@@ -156,7 +160,8 @@ fn events_with_unknown_outcome_may_be_missing() {
 }
 
 fn floor() -> ProgressFloor {
-    ProgressFloor { counted: 5, closed: 1, letters: 1, ..ProgressFloor::default() }.with_fault("sigkill", 1)
+    ProgressFloor { counted: 5, closed: 1, dead_letters: 1, ..ProgressFloor::default() }
+        .with_fault("sigkill", 1)
 }
 
 fn last(states: &mut [State]) -> &mut State {
@@ -212,7 +217,7 @@ fn history() -> History {
     history
 }
 
-/// Three runs are counted, and the first two are being investigated.
+/// Returns a state in which three runs are counted and the first two are being investigated.
 fn begun() -> State {
     let mut state = rest();
     state.workflows[0] =
@@ -232,15 +237,15 @@ fn begun() -> State {
     state.journal.truncate(1);
     state.changes.clear();
     state.memories.clear();
-    state.letters.clear();
-    state.acts.clear();
+    state.dead_letters.clear();
+    state.audit_log.clear();
     state.broker.streams[0].consumers[0] =
         Consumer { name: "counter".into(), ack_floor: 2, ack_pending: 4, pending: 0 };
     state
 }
 
-/// Five runs are counted. The first two made a memory, the next two are being investigated, and one message
-/// is a dead letter.
+/// Returns a state in which five runs are counted: the first two created a memory, the next two are being
+/// investigated, and one message is a dead letter.
 fn rest() -> State {
     let text = str::to_owned;
     let of = |number: u64| format!("run-{number}");
@@ -293,7 +298,7 @@ fn rest() -> State {
             sequence: 6,
             attempts: 2,
         }],
-        letters: vec![DeadLetter {
+        dead_letters: vec![DeadLetter {
             id: text("letter-1"),
             consumer: text("counter"),
             stream: text("RETRO_INTAKE"),
@@ -305,15 +310,18 @@ fn rest() -> State {
             attempts: 1,
             status: text("open"),
         }],
-        acts: vec![AuditEntry {
+        audit_log: vec![AuditEntry {
+            sequence: 1,
             tenant: text("default"),
-            deed: text("replayed"),
-            subject: text("letter-1"),
-            opened: None,
+            subject_kind: text("dead_letter"),
+            subject_id: text("letter-1"),
+            action: text("replayed"),
+            opened_retrospective: Some(text("retrospective-2")),
+            ..AuditEntry::default()
         }],
         replays: vec![Replay {
             id: text("replay-1"),
-            letter: text("letter-2"),
+            dead_letter: text("letter-2"),
             number: 1,
             state: text("handled"),
         }],
@@ -323,7 +331,8 @@ fn rest() -> State {
 }
 
 fn known(number: u64) -> InboxRow {
-    let content_hash = Event::from_payload("default", "deploy", &event(number)).said.unwrap().content_sha256;
+    let content_hash =
+        Event::from_payload("default", "deploy", &event(number)).parsed.unwrap().content_sha256;
     InboxRow {
         consumer: "counter".into(),
         tenant: "default".into(),

@@ -1,4 +1,4 @@
-//! Checks the properties that must hold between two consecutive states.
+//! Checks the invariants between two consecutive states.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ fn check_samples(judge: &mut Judge, before: &State, after: &State) {
     }
 }
 
-/// Checks that everything that was committed after a claim carries the fencing token of this claim or of a later one.
+/// Checks that everything committed after a claim carries the fencing token of this claim or a later one.
 fn check_tokens(judge: &mut Judge, before: &State, after: &State) {
     let ended: HashMap<_, _> =
         after.investigations.iter().map(|one| ((&one.tenant, &one.retrospective, one.number), one)).collect();
@@ -62,7 +62,7 @@ fn check_tokens(judge: &mut Judge, before: &State, after: &State) {
     }
 }
 
-/// Checks that changes, dead letters and audit entries are never modified.
+/// Checks that changes, audit entries and the payloads of dead letters are never modified or deleted.
 fn check_logs(judge: &mut Judge, before: &State, after: &State) {
     let changes: HashMap<_, _> = after.changes.iter().map(|one| (one.sequence, one)).collect();
     for change in &before.changes {
@@ -71,22 +71,23 @@ fn check_logs(judge: &mut Judge, before: &State, after: &State) {
             judge.add_violation(Invariant::LogGrows, place, "it is gone, or was written over");
         }
     }
-    let deeds: HashMap<_, _> = after.deeds.iter().map(|one| (one.sequence, one)).collect();
-    for deed in before.deeds.iter().filter(|one| deeds.get(&one.sequence) != Some(one)) {
-        let place = format!("letter_acts, sequence {}", deed.sequence);
+    let entries: HashMap<_, _> = after.audit_log.iter().map(|one| (one.sequence, one)).collect();
+    for entry in before.audit_log.iter().filter(|one| entries.get(&one.sequence) != Some(one)) {
+        let place = format!("audit_log, sequence {}", entry.sequence);
         judge.add_violation(Invariant::LogGrows, place, "it is gone, or was written over");
     }
-    let letters: HashMap<_, _> = after.letters.iter().map(|one| (&one.id, &one.payload_hex)).collect();
-    for letter in &before.letters {
-        if letters.get(&letter.id) != Some(&&letter.payload_hex) {
+    let dead_letters: HashMap<_, _> =
+        after.dead_letters.iter().map(|one| (&one.id, &one.payload_hex)).collect();
+    for letter in &before.dead_letters {
+        if dead_letters.get(&letter.id) != Some(&&letter.payload_hex) {
             let place = format!("dead_letters, {}", letter.id);
             judge.add_violation(Invariant::LogGrows, place, "it is missing, or its payload changed");
         }
     }
 }
 
-/// Checks that runs are never removed, and that a claimed run keeps its ordinal. An unclaimed run may get another
-/// ordinal when its window is claimed.
+/// Checks that runs are never deleted and that claimed runs keep their ordinals. An unclaimed run may get
+/// another ordinal when its window is claimed.
 fn check_runs(judge: &mut Judge, before: &State, after: &State) {
     let claimed: HashMap<_, _> =
         before.workflows.iter().map(|row| ((&row.tenant, &row.workflow), row.claimed)).collect();

@@ -24,11 +24,11 @@ fn check_epochs(judge: &mut Judge, workflow: &Workflow, automatic: &[&Retrospect
     }
     let open = automatic.iter().filter(|one| is_open(one)).count();
     if open != usize::from(workflow.open) {
-        let told = if workflow.open { "one is open" } else { "none is open" };
+        let recorded = if workflow.open { "one is open" } else { "none is open" };
         judge.add_violation(
             Invariant::EpochsContiguous,
             place,
-            format!("the workflow row says that {told}, but {open} are open"),
+            format!("the workflow row says that {recorded}, but {open} are open"),
         );
     }
 }
@@ -44,7 +44,7 @@ fn check_window_bounds(judge: &mut Judge, workflow: &Workflow, automatic: &[&Ret
             );
             judge.add_violation(Invariant::WindowsContiguous, place, problem);
         }
-        // The ordinals of a released window are claimed again by the next retrospective.
+        // The next retrospective claims the ordinals of a released window again.
         if !is_released(one) {
             free = one.last_ordinal + 1;
         }

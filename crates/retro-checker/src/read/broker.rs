@@ -7,12 +7,12 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use crate::state::{Broker, Consumer, StoredMessage, Stream};
 use crate::{CheckError, error_at};
 
-/// The program's streams, by their documented names, without those of the object store.
+/// Documented names of the program's streams, except those of the object store.
 const STREAMS: [&str; 4] = ["RETRO_INTAKE", "RETRO_GITHUB", "RETRO_WORK", "RETRO_ANNOUNCEMENTS"];
 /// Maximum number of concurrent requests to the broker.
 const CONCURRENT_REQUESTS: usize = 32;
 
-/// Reads the program's streams from the broker. The consumers of a stream are read before its messages, so that the
+/// Reads the program's streams from the broker, the consumers of a stream before its messages, so the
 /// messages include every acknowledged one.
 pub(super) async fn read_broker(url: &str) -> Result<Broker, CheckError> {
     let client = connect_options(url).connect(url).await.map_err(error_at("the broker"))?;
@@ -24,7 +24,7 @@ pub(super) async fn read_broker(url: &str) -> Result<Broker, CheckError> {
     Ok(Broker { streams })
 }
 
-/// Returns options with the credentials from the URL, because the client ignores credentials there.
+/// Passes the credentials of the URL as options, because the client ignores credentials in a URL.
 fn connect_options(url: &str) -> ConnectOptions {
     let login = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
     match login.and_then(|(login, _)| login.split_once(':')) {
@@ -50,7 +50,7 @@ async fn read_stream(jetstream: &Context, name: &str) -> Result<Option<Stream>, 
     });
     let consumers = consumers.collect();
     let state = stream.info().await.map_err(error_at(name))?.state.clone();
-    // An empty stream has `first_sequence` = `last_sequence` + 1, or 0.
+    // An empty stream has `first_sequence = last_sequence + 1`, or 0 if it was never used.
     let places = state.first_sequence.max(1)..=state.last_sequence;
     let found = futures::stream::iter(places).map(|sequence| read_message(&stream, name, sequence));
     let messages: Vec<Option<StoredMessage>> = found.buffered(CONCURRENT_REQUESTS).try_collect().await?;
@@ -58,7 +58,7 @@ async fn read_stream(jetstream: &Context, name: &str) -> Result<Option<Stream>, 
     Ok(Some(Stream { name: name.to_owned(), last_sequence: state.last_sequence, messages, consumers }))
 }
 
-/// Reads the message with the given sequence number; `None` when it was removed.
+/// Reads the message with a sequence number; `None` if it was deleted.
 async fn read_message(
     stream: &stream::Stream,
     name: &str,

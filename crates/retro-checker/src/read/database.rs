@@ -6,18 +6,18 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, SqliteConnectio
 use crate::state::State;
 use crate::{CheckError, error_at};
 
-/// A connection pool of SQLite or PostgreSQL.
+/// Connection pool for SQLite or Postgres.
 #[derive(Debug)]
 pub(super) enum Database {
     Sqlite(SqlitePool),
     Postgres(PgPool),
 }
 
-/// A table: name, columns and sort order.
+/// Table to read: name, columns and sort order.
 ///
-/// A column may have a prefix: `hex:` renders bytes as hex digits, `utf8:` decodes text that Postgres stores as bytes,
-/// and `bool:` renders a boolean. `is:column:name` renders a boolean called `name`, which is true when the column is
-/// not null.
+/// A column may have a prefix: `hex:` renders bytes as hexadecimal, `utf8:` decodes text that Postgres stores
+/// as bytes, and `bool:` renders a boolean. `is:column:name` renders a boolean `name` that is true if
+/// `column` is not null.
 struct Table(&'static str, &'static [&'static str], &'static str);
 
 const WORKFLOWS: Table = Table(
@@ -54,7 +54,7 @@ const RETROSPECTIVES: Table = Table(
         "as_of",
         "state",
         "sample",
-        "is:asked:manual",
+        "is:request:manual",
     ],
     "tenant, workflow, epoch",
 );
@@ -103,17 +103,26 @@ const DEAD_LETTERS: Table = Table(
     ],
     "created_ms, id",
 );
-const AUDIT_ENTRIES: Table = Table("acts", &["tenant", "deed", "subject", "opened"], "sequence");
-
-const DEAD_LETTER_AUDIT_ENTRIES: Table =
-    Table("letter_acts", &["sequence", "tenant", "deed", "subject", "asked_by", "reason"], "sequence");
-
-const REPLAYS: Table = Table("replays", &["id", "letter", "number", "state"], "letter, number");
+const AUDIT_LOG: Table = Table(
+    "audit_log",
+    &[
+        "sequence",
+        "tenant",
+        "subject_kind",
+        "subject_id",
+        "action",
+        "requested_by",
+        "reason",
+        "opened_retrospective",
+    ],
+    "sequence",
+);
+const REPLAYS: Table = Table("replays", &["id", "dead_letter", "number", "state"], "dead_letter, number");
 
 impl Database {
     pub(super) async fn open(url: &str) -> Result<Self, CheckError> {
         if let Some(file) = url.strip_prefix("sqlite:") {
-            // Read-only: a checker that creates or changes the file would check its own writes.
+            // Open read-only: a checker that creates or changes the file would check its own writes.
             let options = SqliteConnectOptions::new().filename(file).read_only(true);
             let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;
             return Ok(Self::Sqlite(pool.map_err(error_at(url))?));
@@ -122,13 +131,12 @@ impl Database {
         Ok(Self::Postgres(pool.map_err(error_at("Postgres"))?))
     }
 
-    /// Reads all tables in one transaction, so that they belong to the same moment.
+    /// Reads all tables in one transaction.
     pub(super) async fn read_state(&self) -> Result<State, CheckError> {
         match self {
             Self::Sqlite(pool) => {
                 let mut connection = pool.acquire().await.map_err(error_at("SQLite"))?;
-                // One transaction: tables that are read at different moments would appear to violate
-                // invariants.
+                // One snapshot: tables read at different times would appear to violate invariants.
                 let mut moment = connection.begin().await.map_err(error_at("SQLite"))?;
                 read_tables(&mut Reader::Sqlite(&mut moment)).await
             }
@@ -162,21 +170,20 @@ async fn read_tables(reader: &mut Reader<'_>) -> Result<State, CheckError> {
         tombstones: tombstones.iter().map(|row| (word(row, "tenant"), word(row, "memory"))).collect(),
         outbox: reader.read_rows(&OUTBOX).await?,
         attempts: reader.read_rows(&ATTEMPTS).await?,
-        letters: reader.read_rows(&DEAD_LETTERS).await?,
-        acts: reader.read_rows(&AUDIT_ENTRIES).await?,
-        deeds: reader.read_rows(&DEAD_LETTER_AUDIT_ENTRIES).await?,
+        dead_letters: reader.read_rows(&DEAD_LETTERS).await?,
+        audit_log: reader.read_rows(&AUDIT_LOG).await?,
         replays: reader.read_rows(&REPLAYS).await?,
     })
 }
 
-/// A transaction in SQLite or PostgreSQL.
+/// Open read transaction on SQLite or Postgres.
 enum Reader<'a> {
     Sqlite(&'a mut SqliteConnection),
     Postgres(&'a mut PgConnection),
 }
 
 impl Reader<'_> {
-    /// Reads all rows of a table.
+    /// Reads all rows of a table as JSON objects and deserializes them.
     async fn read_rows<T: DeserializeOwned>(&mut self, table: &Table) -> Result<Vec<T>, CheckError> {
         let Table(name, columns, order) = table;
         let pairs: Vec<String> = columns.iter().map(|column| self.column_pair(column)).collect();
@@ -189,7 +196,7 @@ impl Reader<'_> {
     }
 
     async fn read_lines(&mut self, table: &str, sql: &str) -> Result<Vec<String>, CheckError> {
-        // Safe: built only from the constants of this file.
+        // Not injectable: the SQL is built only from the constants of this file.
         let sql = AssertSqlSafe(sql.to_owned());
         let rows = match self {
             Self::Sqlite(connection) => sqlx::query_scalar(sql).fetch_all(&mut **connection).await,
@@ -198,7 +205,7 @@ impl Reader<'_> {
         rows.map_err(error_at(table))
     }
 
-    /// Renders the JSON key and the SQL expression of a column.
+    /// Formats a column as a JSON key and its SQL expression.
     fn column_pair(&self, column: &str) -> String {
         let parts: Vec<&str> = column.split(':').collect();
         format_column_pair(&parts, matches!(self, Self::Sqlite(_)))

@@ -1,12 +1,13 @@
-//! Groups rejection sentences, so that a thousand dead letters with the same mistake are shown as one line.
+//! Groups rejection sentences, so a thousand dead letters with the same problem can be shown as one line.
 
-/// Returns a sentence without its variable parts: quoted text becomes `…`, and a word with a digit becomes
-/// `#`. Sentences about the same mistake become equal even if they contain different values, ids, positions
-/// or sizes.
+/// Returns the sentence with its variable parts masked: quoted text becomes `…`, and a word with a digit
+/// becomes `#`. Sentences about the same problem get the same key even if they contain different values, ids,
+/// positions or sizes.
 pub fn grouping_key(sentence: &str) -> String {
     let mut out = String::with_capacity(sentence.len());
     let mut rest = sentence;
     while let Some(first) = rest.chars().next() {
+        // An opening quote without a closing one is plain text, or it would mask the rest of the sentence.
         if let Some(closing) = closing_quote(first)
             && let Some(end) = rest[first.len_utf8()..].find(closing)
         {
@@ -25,7 +26,7 @@ pub fn grouping_key(sentence: &str) -> String {
     out
 }
 
-/// Returns the character that closes a quotation; `None` if the given character does not open one.
+/// Returns the quote character that closes `opening`, or `None` if `opening` does not open a quotation.
 const fn closing_quote(opening: char) -> Option<char> {
     match opening {
         '`' => Some('`'),

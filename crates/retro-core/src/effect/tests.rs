@@ -12,7 +12,7 @@ fn trial(task: Option<&str>, met: bool, succeeded: bool) -> Trial {
     Trial { began_at: at(0), task: task.map(str::to_owned), exposed: met, succeeded: Some(succeeded) }
 }
 
-/// Returns tasks that were each tried once without and once with the memory.
+/// Returns trials of `many` tasks, each tried once without and once with the memory.
 fn pairs(many: usize, without: bool, with: bool, from: usize) -> Vec<Trial> {
     let name = |nth: usize| format!("task {nth}");
     let both = |nth| [trial(Some(&name(nth)), false, without), trial(Some(&name(nth)), true, with)];
@@ -22,13 +22,16 @@ fn pairs(many: usize, without: bool, with: bool, from: usize) -> Vec<Trial> {
 #[test]
 fn tasks_are_compared_with_themselves() {
     let trials = [pairs(8, false, true, 0), pairs(1, true, false, 8), pairs(11, true, true, 9)].concat();
-    let told = estimate_effect(&trials, ALWAYS);
-    assert_eq!((told.with, told.without), (Arm { runs: 20, succeeded: 19 }, Arm { runs: 20, succeeded: 12 }));
-    assert_eq!(told.paired_tasks, 20);
+    let effect = estimate_effect(&trials, ALWAYS);
+    assert_eq!(
+        (effect.with, effect.without),
+        (Arm { runs: 20, succeeded: 19 }, Arm { runs: 20, succeeded: 12 })
+    );
+    assert_eq!(effect.paired_tasks, 20);
     // Computed independently: centre 7/22, variance (9 + 1)/22 − (7/22)², Student 1.729 with 19 degrees.
     let expected =
         Estimate { method: ComparisonMethod::Paired, difference_milli: 350, low_milli: 99, high_milli: 537 };
-    assert_eq!(told.estimate, Some(expected));
+    assert_eq!(effect.estimate, Some(expected));
     assert_eq!(expected.claim(), Claim::Helps);
 }
 
@@ -36,8 +39,12 @@ fn tasks_are_compared_with_themselves() {
 fn many_runs_of_one_task_are_one_observation() {
     let mut trials = pairs(9, false, true, 0);
     trials.extend((0..50).map(|_| trial(Some("task 0"), true, true)));
-    let told = estimate_effect(&trials, ALWAYS);
-    assert_eq!((told.paired_tasks, told.with.runs, told.estimate), (9, 59, None), "nine tasks are too few");
+    let effect = estimate_effect(&trials, ALWAYS);
+    assert_eq!(
+        (effect.paired_tasks, effect.with.runs, effect.estimate),
+        (9, 59, None),
+        "nine tasks are too few"
+    );
     trials.extend(pairs(1, true, true, 9));
     assert_eq!(estimate_effect(&trials, ALWAYS).paired_tasks, 10);
     assert_eq!(estimate_effect(&trials, ALWAYS).estimate.unwrap().difference_milli, 900);
@@ -50,8 +57,8 @@ fn runs_without_a_task_are_compared_unpaired() {
     assert_eq!(estimate_effect(&few, ALWAYS).estimate, None, "nine on one side");
     let all = runs(true, true, 56).chain(runs(true, false, 14)).chain(runs(false, true, 48));
     let all = all.chain(runs(false, false, 32)).collect::<Vec<_>>();
-    // Newcombe 1998, table II (a): 56/70 and 48/80 at 95 % give 0.0524 to 0.3339. The 90 % interval was computed
-    // independently.
+    // Newcombe 1998, table II (a): 56/70 and 48/80 at 95 % give 0.0524 to 0.3339. The 90 % interval was
+    // computed independently.
     let expected = Estimate {
         method: ComparisonMethod::Unpaired,
         difference_milli: 200,
@@ -74,26 +81,26 @@ fn runs_of_unknown_outcome_are_on_neither_side() {
 
 #[test]
 fn one_line_claims_no_more_than_the_interval_does() {
-    let told = |trials: Vec<Trial>| estimate_effect(&trials, ALWAYS).summary_line();
-    assert_eq!(told(vec![]), "no claim: 0 of 10 observations");
-    assert_eq!(told(pairs(7, false, true, 0)), "no claim: 7 of 10 observations");
+    let effect = |trials: Vec<Trial>| estimate_effect(&trials, ALWAYS).summary_line();
+    assert_eq!(effect(vec![]), "no claim: 0 of 10 observations");
+    assert_eq!(effect(pairs(7, false, true, 0)), "no claim: 7 of 10 observations");
     let side = |met: bool, many: usize| (0..many).map(move |_| trial(None, met, met)).collect::<Vec<_>>();
-    assert_eq!(told([side(true, 4), side(false, 90)].concat()), "no claim: 4 of 10 observations");
+    assert_eq!(effect([side(true, 4), side(false, 90)].concat()), "no claim: 4 of 10 observations");
     assert_eq!(
-        told([side(true, 10), side(false, 90)].concat()),
+        effect([side(true, 10), side(false, 90)].concat()),
         "runs end well more often with it: +100.0 points of success, 90 % interval +78.5 to +100.0"
     );
-    let harmed = told([pairs(12, true, false, 0), pairs(3, true, true, 12)].concat());
+    let harmed = effect([pairs(12, true, false, 0), pairs(3, true, true, 12)].concat());
     assert!(harmed.starts_with("runs end well less often with it: −80.0 points"), "{harmed}");
-    let alike = told(pairs(12, true, true, 0));
+    let alike = effect(pairs(12, true, true, 0));
     assert!(alike.starts_with("no difference is shown: +0.0 points") && alike.contains(" −"), "{alike}");
 }
 
 #[test]
 fn nothing_is_claimed_while_the_interval_contains_zero() {
-    let told = estimate_effect(&pairs(40, true, true, 0), ALWAYS).estimate.unwrap();
-    assert_eq!((told.difference_milli, told.claim()), (0, Claim::Inconclusive));
-    assert!(told.low_milli < 0 && told.high_milli > 0, "agreeing pairs are not certainty: {told:?}");
+    let effect = estimate_effect(&pairs(40, true, true, 0), ALWAYS).estimate.unwrap();
+    assert_eq!((effect.difference_milli, effect.claim()), (0, Claim::Inconclusive));
+    assert!(effect.low_milli < 0 && effect.high_milli > 0, "agreeing pairs are not certainty: {effect:?}");
     let worse = estimate_effect(&pairs(20, true, false, 0), ALWAYS).estimate.unwrap();
     assert_eq!(worse.claim(), Claim::Harms);
 }
@@ -104,17 +111,17 @@ fn unexposed_runs_count_only_while_the_memory_is_active() {
     let spans = [(at(10), Some(at(20))), (at(30), None)];
     let trials =
         [run(9, false), run(10, false), run(19, false), run(20, false), run(30, false), run(0, true)];
-    let told = estimate_effect(&trials, &spans);
-    assert_eq!((told.without.runs, told.with.runs), (3, 1));
+    let effect = estimate_effect(&trials, &spans);
+    assert_eq!((effect.without.runs, effect.with.runs), (3, 1));
     assert_eq!(estimate_effect(&trials, &[]).without.runs, 0, "it was never active");
 }
 
-/// Returns the binomial coefficient, exact for these sizes.
+/// Returns the binomial coefficient of `n` and `k`, which is exact for these sizes.
 fn choose(n: u32, k: u32) -> f64 {
     (0..k).fold(1.0, |all, nth| all * f64::from(n - nth) / f64::from(nth + 1))
 }
 
-/// Returns the exact probability that the paired interval of `n` tasks covers the true difference, when a task
+/// Returns the exact probability that the paired interval of `n` tasks covers the true difference, if a task
 /// improves with probability `up` and worsens with probability `down`.
 fn covers(n: u32, up: f64, down: f64) -> f64 {
     let still = 1.0 - up - down;
@@ -126,9 +133,9 @@ fn covers(n: u32, up: f64, down: f64) -> f64 {
             let tasks = [(1.0, better), (-1.0, worse), (0.0, same)];
             let differences: Vec<f64> =
                 tasks.iter().flat_map(|(one, many)| std::iter::repeat_n(*one, *many as usize)).collect();
-            let told = paired_estimate(&differences).unwrap();
+            let effect = paired_estimate(&differences).unwrap();
             let truth = to_milli(up - down);
-            if told.low_milli <= truth && truth <= told.high_milli {
+            if effect.low_milli <= truth && truth <= effect.high_milli {
                 let ways = choose(n, better) * choose(n - better, worse);
                 chance += ways * power(up, better) * power(down, worse) * power(still, same);
             }
@@ -156,17 +163,17 @@ proptest! {
     ) {
         let trials: Vec<Trial> =
             runs.iter().map(|(task, met, well)| trial(Some(&task.to_string()), *met, *well)).collect();
-        let told = estimate_effect(&trials, ALWAYS);
+        let effect = estimate_effect(&trials, ALWAYS);
         let mut turned = trials;
         turned.reverse();
-        prop_assert_eq!(estimate_effect(&turned, ALWAYS), told);
+        prop_assert_eq!(estimate_effect(&turned, ALWAYS), effect);
         turned.iter_mut().for_each(|trial| trial.exposed = !trial.exposed);
         let mirrored = estimate_effect(&turned, ALWAYS);
-        prop_assert_eq!((mirrored.with, mirrored.without), (told.without, told.with));
-        if let (Some(told), Some(mirrored)) = (told.estimate, mirrored.estimate) {
-            prop_assert_eq!(told.difference_milli, -mirrored.difference_milli);
-            prop_assert!((-1000..=told.difference_milli + 200).contains(&told.low_milli));
-            prop_assert!((told.low_milli + mirrored.high_milli).abs() <= 1);
+        prop_assert_eq!((mirrored.with, mirrored.without), (effect.without, effect.with));
+        if let (Some(effect), Some(mirrored)) = (effect.estimate, mirrored.estimate) {
+            prop_assert_eq!(effect.difference_milli, -mirrored.difference_milli);
+            prop_assert!((-1000..=effect.difference_milli + 200).contains(&effect.low_milli));
+            prop_assert!((effect.low_milli + mirrored.high_milli).abs() <= 1);
         }
     }
 }

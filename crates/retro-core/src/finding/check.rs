@@ -1,4 +1,4 @@
-//! Checks an investigator's answer mechanically.
+//! Checks an investigator's answer mechanically, and drops the parts that the run does not support.
 
 use super::{
     CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, FINDINGS_MAX, Fault, Finding,
@@ -7,16 +7,17 @@ use super::{
 };
 use crate::trajectory::QuotePlace;
 
-/// Drops every part of an answer that fails a mechanical check. A quote must occur verbatim at the place that it names,
-/// and that place must be in the finding's step. Texts must not be too long, and verdicts must be about presented
-/// memories. Of several verdicts on one memory, the strongest is kept.
+/// Drops every entry of an answer that fails a mechanical check. A quote must occur verbatim at the place
+/// that it names, and that place must be in the entry's step. Texts must be within their limits, and verdicts
+/// must be about presented memories. Of several verdicts on one memory, the strongest is kept.
 pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAnswer {
     let RawAnswer { mut findings, mut verdicts, fault, mut transients, mut contradictions } = answer;
     let before = findings.len() + verdicts.len() + transients.len() + contradictions.len();
+    // Invalid entries are dropped before the list is cut, so they do not take up places of valid ones.
     findings.retain(|finding| is_valid_finding(brief, finding));
     findings.truncate(FINDINGS_MAX);
     verdicts.retain(|verdict| is_valid_verdict(brief, verdict));
-    // Sorts the strongest verdict on each memory first, and `dedup` keeps the first one.
+    // The strongest verdict on each memory comes first, because `dedup_by_key` keeps the first.
     verdicts.sort_by_key(|verdict| (verdict.memory, verdict.verdict));
     verdicts.dedup_by_key(|verdict| verdict.memory);
     transients.retain(|transient| is_valid_transient(brief, transient));
@@ -45,6 +46,7 @@ fn is_valid_finding(brief: &InvestigationBrief, finding: &Finding) -> bool {
         && fits_chars(&finding.subject, SUBJECT_CHARS_MAX)
         && cue.into_iter().flatten().all(|part| fits_chars(part, CUE_CHARS_MAX))
         && finding
+            // A run can contradict memories of a step, but not rules.
             .contradicts
             .is_none_or(|id| brief.memories.iter().any(|memory| memory.id == id && memory.step.is_some()))
 }
@@ -79,7 +81,7 @@ fn fits_chars(text: &str, chars_max: usize) -> bool {
     text.chars().count() <= chars_max
 }
 
-/// Returns whether a quote occurs verbatim at the place that it names.
+/// Returns `true` if a quote occurs verbatim at the place that it names. Empty and overlong quotes never do.
 pub fn is_verbatim_quote(brief: &InvestigationBrief, quote: &Quote) -> bool {
     let text = match quote.place {
         QuotePlace::SelfFeedback { remark } => {

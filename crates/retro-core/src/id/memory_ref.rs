@@ -1,4 +1,4 @@
-//! References by which people and agents name a memory: a full id, or its first digits.
+//! Parses the references by which people and agents name a memory: a full id or its first digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,24 @@ use uuid::Uuid;
 
 use super::MemoryId;
 
-/// Number of hexadecimal digits in the short form of an id. Eight digits have 32 bits, so the probability that two of a
-/// tenant's thousand memories have the same short form is 1 in 8,600. More digits then tell them apart.
+/// Number of hexadecimal digits in a short id. With eight digits, the probability that any two of a tenant's
+/// thousand memories have the same short id is 1 in 8,600. More digits then tell them apart.
 pub const SHORT_ID_DIGITS: usize = 8;
 
 /// Number of hexadecimal digits in a full id.
 const FULL_ID_DIGITS: usize = 32;
 
 impl MemoryId {
-    /// Returns the first [`SHORT_ID_DIGITS`] hexadecimal digits of the id. People and agents read and write this form.
+    /// Returns the first [`SHORT_ID_DIGITS`] hexadecimal digits of the id, the form that people and agents
+    /// use.
     pub fn short_id(self) -> String {
         self.0.simple().to_string()[..SHORT_ID_DIGITS].to_owned()
     }
 }
 
-/// A reference to a memory: [`SHORT_ID_DIGITS`] or more of the first hexadecimal digits of its id. The digits may be in
-/// upper or lower case, with or without the hyphens of a full id. The reference matches every id with these first
-/// digits; the tenant's store resolves it to a memory.
+/// Reference to a memory: the first hexadecimal digits of its id, at least [`SHORT_ID_DIGITS`]. The digits
+/// may be in upper or lower case, with or without the hyphens of a full id. A reference matches every id that
+/// begins with its digits; the tenant's store resolves it to one memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryRef {
     first: MemoryId,
@@ -31,17 +32,17 @@ pub struct MemoryRef {
 }
 
 impl MemoryRef {
-    /// Returns the id if the reference contains all of its digits.
+    /// Returns the id if the reference is a full id, or `None` if it is a prefix.
     pub fn exact_id(self) -> Option<MemoryId> {
         (self.first == self.last).then_some(self.first)
     }
 
-    /// Returns the first and the last id that begin with these digits. Ids are ordered like their digits.
+    /// Returns the lowest and the highest id that begin with these digits. Ids sort like their digits.
     pub const fn id_range(self) -> (MemoryId, MemoryId) {
         (self.first, self.last)
     }
 
-    /// Returns whether an id begins with these digits.
+    /// Returns `true` if an id begins with these digits.
     pub fn matches_id(self, id: MemoryId) -> bool {
         (self.first..=self.last).contains(&id)
     }
@@ -53,7 +54,7 @@ impl From<MemoryId> for MemoryRef {
     }
 }
 
-/// Prints the given digits, with the hyphens of an id between them.
+/// Writes the given digits with the hyphens of an id.
 impl fmt::Display for MemoryRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, last) = (self.first.to_string(), self.last.to_string());
@@ -63,7 +64,7 @@ impl fmt::Display for MemoryRef {
     }
 }
 
-/// Error for a text that is not a reference to a memory.
+/// Error for a string that is not a reference to a memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a memory is named by its id, or by {SHORT_ID_DIGITS} or more of the id's first hexadecimal digits")]
 pub struct MemoryRefError;
@@ -73,6 +74,7 @@ impl FromStr for MemoryRef {
 
     fn from_str(text: &str) -> Result<Self, MemoryRefError> {
         let digits: String = text.chars().filter(|c| *c != '-').collect();
+        // The digits are checked here, because `from_str_radix` below would accept a leading `+`.
         if !(SHORT_ID_DIGITS..=FULL_ID_DIGITS).contains(&digits.len()) || !digits.bytes().all(is_hex_digit) {
             return Err(MemoryRefError);
         }
@@ -82,7 +84,8 @@ impl FromStr for MemoryRef {
         let [first, last] =
             [first, first | ((1 << open_bits) - 1)].map(|bits| MemoryId(Uuid::from_u128(bits)));
         let named = Self { first, last };
-        // Hyphens must be where an id has them, or absent; one at the end remains when an id is cut between its groups.
+        // Hyphens must be where an id has them, or absent. A trailing one is allowed, because cutting an id
+        // between two groups leaves it.
         let cut = text.strip_suffix('-').unwrap_or(text);
         let as_in_an_id = cut.eq_ignore_ascii_case(&named.to_string());
         if as_in_an_id || !text.contains('-') { Ok(named) } else { Err(MemoryRefError) }

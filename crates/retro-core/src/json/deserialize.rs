@@ -1,4 +1,4 @@
-//! Deserializes the values of a document into Rust types with serde.
+//! Deserializes the values of a JSON document into Rust types with serde.
 
 use std::borrow::Cow;
 
@@ -59,7 +59,7 @@ impl<'de> Deserializer<'de> for JsonNode<'de> {
         }
     }
 
-    // Skips an unused value in one step, regardless of its content.
+    // Skips an unused value in one step, however large it is.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }

@@ -1,13 +1,13 @@
-//! Provides [`JsonDocument`]: a JSON text with a flat list of the positions of its values.
+//! Provides [`JsonDocument`], a JSON text with an index of its values.
 //!
-//! In the list, the entry of an object is followed by the entries of its keys and values in turn, and the entry of an
-//! array by those of its items. Each entry contains the index of the next entry outside the value, so that a reader can
-//! skip the value in one step.
+//! The index is a flat list: the entry of an object is followed by the entries of its keys and values in
+//! turn, and the entry of an array by those of its items. Each entry stores the index of the next entry
+//! outside its value, so a reader can skip the value in one step.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::dead_letter::{Code, Rejection};
+use crate::dead_letter::{DeadLetterCode, Rejection};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
@@ -31,9 +31,9 @@ struct Tape {
 /// Position of a value or a key in the text.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Offset of the first byte in the text.
+    /// Byte offset in the text at which the value begins.
     start: u32,
-    /// Offset of the byte after the last one in the text.
+    /// Byte offset in the text just past the value.
     end: u32,
     /// Index of the next entry that is not part of this value.
     next: u32,
@@ -64,24 +64,26 @@ pub struct JsonNode<'a> {
 }
 
 impl JsonDocument {
-    /// Parses a text. Fails with `oversized`, `not_utf8`, `too_deep`, `too_many_values`, `duplicate_key` or `not_json`.
-    /// The error states the position in the text and never quotes it.
+    /// Parses and validates a JSON text. Fails with `oversized`, `not_utf8`, `too_deep`, `too_many_values`,
+    /// `duplicate_key` or `not_json`. The error locates the problem and never quotes the text.
     pub fn parse(bytes: &Bytes, bounds: JsonBounds) -> Result<Self, Rejection> {
         let text = validated_text(bytes, bounds.bytes_max)?;
         let values = count_values(text, bounds)?;
         serde_json::from_str::<IgnoredAny>(text)
-            .map_err(|error| Rejection::of_message(Code::NotJson, error.to_string()))?;
+            .map_err(|error| Rejection::of_message(DeadLetterCode::NotJson, error.to_string()))?;
+        // The count is an upper bound, so the entries are allocated once and never moved.
         let entries = Vec::with_capacity(values);
         Tape { text: bytes.slice_ref(text.as_bytes()), entries }.index_text(text)
     }
 
-    /// Returns a document with a trusted value. No bounds are checked.
+    /// Returns a document that contains a trusted value. No bounds are checked.
     pub fn from_value(value: &Value) -> Self {
         Self::from_serialized(value.to_string().into_bytes())
     }
 
-    /// Returns the document of JSON that one of our own serializers has just written. No bounds are checked, because a
-    /// document that combines two others may be nested more deeply than either. Panics when the text is not valid JSON.
+    /// Returns a document for JSON that one of our own serializers has just written. No bounds are checked,
+    /// because a document that combines two others may be nested more deeply than either. May panic if the
+    /// text is not valid JSON.
     pub fn from_serialized(json: Vec<u8>) -> Self {
         let text = Bytes::from(json);
         let written = std::str::from_utf8(&text).expect("JSON is written as text");
@@ -100,7 +102,8 @@ impl JsonDocument {
         JsonNode { tape: &self.tape, at: self.at }
     }
 
-    /// Returns a value within this document as a separate document, which keeps the whole text alive.
+    /// Returns a value within this document as a separate document, which keeps the whole text alive. Panics
+    /// if the node belongs to another document.
     pub fn subdocument(&self, node: JsonNode<'_>) -> Self {
         // A node of another document would point to arbitrary entries of this one.
         assert!(std::ptr::eq(&raw const *self.tape, node.tape), "the node is one of this document");
@@ -114,7 +117,7 @@ impl From<Value> for JsonDocument {
     }
 }
 
-/// Two documents are equal when their canonical forms are.
+/// Documents are equal if their canonical forms are equal.
 impl PartialEq for JsonDocument {
     fn eq(&self, other: &Self) -> bool {
         self.root().canonical_json() == other.root().canonical_json()
@@ -122,7 +125,8 @@ impl PartialEq for JsonDocument {
 }
 
 impl Tape {
-    /// Appends an entry for every value of the text. The text must already have passed the grammar check.
+    /// Appends an entry for every value and key of the text, which must already have passed the grammar
+    /// check. Fails on duplicate keys, lone surrogates and numbers that are out of range.
     fn index_text(mut self, text: &str) -> Result<JsonDocument, Rejection> {
         let bytes = text.as_bytes();
         let mut open: Vec<u32> = Vec::new();
@@ -174,7 +178,7 @@ fn to_index(offset: usize) -> u32 {
     u32::try_from(offset).expect("texts are shorter than 4 GiB")
 }
 
-/// Rejects strings with escapes of lone surrogates, which the grammar allows but no Rust string can contain.
+/// Rejects a string with an escaped lone surrogate, which the grammar allows but no Rust string can contain.
 fn check_escapes(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     let string = &text[start..end];
     if !string.contains("\\u") {
@@ -182,18 +186,19 @@ fn check_escapes(text: &str, start: usize, end: usize) -> Result<(), Rejection> 
     }
     serde_json::from_str::<String>(string).map(drop).map_err(|_| {
         let detail = format!("the string at byte {start} holds an escape that is no character");
-        Rejection::of_message(Code::NotJson, detail)
+        Rejection::of_message(DeadLetterCode::NotJson, detail)
     })
 }
 
-/// Rejects numbers that the grammar allows but that are out of range for an `f64`.
+/// Rejects a number that the grammar allows but that is out of range for an `f64`.
 fn check_number(text: &str, start: usize, end: usize) -> Result<(), Rejection> {
     let number = &text[start..end];
+    // `f64::MAX` has 309 digits, so a shorter number without an exponent is always in range.
     if number.len() < 309 && !number.contains(['e', 'E']) {
         return Ok(());
     }
     serde_json::from_str::<Value>(number).map(drop).map_err(|_| {
-        Rejection::of_message(Code::NotJson, format!("the number at byte {start} is out of range"))
+        Rejection::of_message(DeadLetterCode::NotJson, format!("the number at byte {start} is out of range"))
     })
 }
 
@@ -212,7 +217,7 @@ fn check_keys(object: JsonNode<'_>) -> Result<(), Rejection> {
                 object.entry().start,
                 two[1].1
             );
-            Err(Rejection::of_message(Code::DuplicateKey, detail))
+            Err(Rejection::of_message(DeadLetterCode::DuplicateKey, detail))
         }
         None => Ok(()),
     }
@@ -223,7 +228,7 @@ impl<'a> JsonNode<'a> {
         self.tape.entries[self.at as usize]
     }
 
-    /// Returns the text of the value as it was written.
+    /// Returns the text of the value, exactly as written.
     pub fn raw_text(self) -> &'a str {
         let Entry { start, end, .. } = self.entry();
         std::str::from_utf8(&self.tape.text[start as usize..end as usize])
@@ -242,7 +247,7 @@ impl<'a> JsonNode<'a> {
         }
     }
 
-    /// Returns whether the value is `null`.
+    /// Returns `true` if the value is `null`.
     pub fn is_null(self) -> bool {
         self.kind() == JsonKind::Null
     }
@@ -260,7 +265,7 @@ impl<'a> JsonNode<'a> {
         Some(Cow::Borrowed(inner))
     }
 
-    /// Returns whether the value is a string equal to `text`.
+    /// Returns `true` if the value is a string equal to `text`.
     pub fn equals_str(self, text: &str) -> bool {
         self.as_str().is_some_and(|own| own == text)
     }
@@ -270,13 +275,13 @@ impl<'a> JsonNode<'a> {
         (self.kind() == JsonKind::Bool).then(|| self.raw_text() == "true")
     }
 
-    /// Returns a number with the precision with which `serde_json` parses it, or `None` for values of other kinds.
+    /// Returns the value of a number as `serde_json` parses it, or `None` for values of other kinds.
     pub fn as_number(self) -> Option<Number> {
         let is_number = self.kind() == JsonKind::Number;
         is_number.then(|| serde_json::from_str(self.raw_text()).expect("the number was checked"))
     }
 
-    /// Returns the members of an object with decoded keys, or `None` for values of other kinds.
+    /// Returns the members of an object in order, with decoded keys, or `None` for values of other kinds.
     pub fn members(self) -> Option<impl Iterator<Item = (Cow<'a, str>, JsonNode<'a>)> + use<'a>> {
         (self.kind() == JsonKind::Object).then(|| {
             let mut children = self.children();
@@ -292,8 +297,8 @@ impl<'a> JsonNode<'a> {
         (self.kind() == JsonKind::Array).then(|| self.children())
     }
 
-    /// Returns the member of an object with this key. Returns `None` when there is no such member, and for values of
-    /// other kinds.
+    /// Returns the value of the object's member with this key. Returns `None` if there is no such member, and
+    /// for values of other kinds.
     pub fn get(self, key: &str) -> Option<JsonNode<'a>> {
         if self.kind() != JsonKind::Object {
             return None;
@@ -308,14 +313,14 @@ impl<'a> JsonNode<'a> {
         None
     }
 
-    /// Returns whether this key equals `text`. Decodes the key only when it contains escapes.
+    /// Returns `true` if this entry is a key equal to `key`. Decodes the entry only if it contains escapes.
     fn is_key(self, key: &str) -> bool {
         let Entry { start, end, .. } = self.entry();
         let written = &self.tape.text[start as usize + 1..end as usize - 1];
         written == key.as_bytes() || written.contains(&b'\\') && self.equals_str(key)
     }
 
-    /// Returns the same as [`JsonNode::get`], but `None` for a member that is `null`.
+    /// Like [`JsonNode::get`], but returns `None` for a member that is `null`.
     pub fn get_non_null(self, key: &str) -> Option<JsonNode<'a>> {
         self.get(key).filter(|value| !value.is_null())
     }
@@ -325,8 +330,8 @@ impl<'a> JsonNode<'a> {
         (self.entry().next - self.at - 1) as usize
     }
 
-    /// Returns the value as a tree. The tree may need fifty times the memory of the text, so call this only on small
-    /// values.
+    /// Returns the value as a tree, which may need a hundred times the memory of the text. Call this only on
+    /// small values.
     pub fn to_value(self) -> Value {
         serde_json::from_str(self.raw_text()).expect("the text was checked")
     }

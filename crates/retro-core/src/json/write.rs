@@ -1,4 +1,4 @@
-//! Serializes the values of a document as JSON.
+//! Serializes the values of a JSON document, canonically or as `serde_json` does.
 
 use std::fmt::{self, Write};
 
@@ -11,33 +11,32 @@ use super::document::{JsonKind, JsonNode};
 /// Maximum number of bytes of a string that are escaped at once.
 const STRING_PIECE_BYTES: usize = 4096;
 
-/// Format in which integers are written.
+/// Format of numbers in the output.
 #[derive(Clone, Copy)]
 enum NumberFormat {
-    /// A number without a fractional part is written as an integer: `1.0` becomes `1`, so that equal values have equal
-    /// bytes.
+    /// Whole numbers are written as integers: `1.0` becomes `1`, so equal values have equal bytes.
     Canonical,
-    /// A number is written in the form in which `serde_json` writes it after parsing.
+    /// Numbers are written as `serde_json` writes them after parsing.
     AsRead,
 }
 
 impl JsonNode<'_> {
-    /// Returns the value as canonical JSON, byte for byte equal to the result of [`canonical::canonical_json`] for it.
+    /// Returns the value as canonical JSON, with the same bytes as [`canonical::canonical_json`].
     pub fn canonical_json(self) -> String {
         let mut out = String::with_capacity(self.raw_text().len());
         self.write_json(&mut out, NumberFormat::Canonical).expect("writing to a string never fails");
         out
     }
 
-    /// Returns the SHA-256 of the canonical JSON in lower-case hexadecimal digits, without building that JSON in
-    /// memory.
+    /// Returns the SHA-256 of the canonical JSON in lower-case hex (64 characters), without building that
+    /// JSON in memory.
     pub fn content_hash(self) -> String {
         let mut hash = HashWriter(Sha256::new());
         self.write_json(&mut hash, NumberFormat::Canonical).expect("writing to a hash never fails");
         canonical::encode_hex(&hash.0.finalize())
     }
 
-    /// Returns the value as JSON with sorted keys and without white space.
+    /// Returns the value as JSON with keys sorted by code point and without white space.
     pub fn sorted_json(self) -> Vec<u8> {
         let mut out = String::with_capacity(self.raw_text().len());
         self.write_json(&mut out, NumberFormat::AsRead).expect("writing to a string never fails");
@@ -83,11 +82,12 @@ impl JsonNode<'_> {
     }
 }
 
-/// Writes a string with its quotes. Escapes it in pieces, so that a long string is not copied as a whole.
+/// Writes a string in quotes. Escapes it in pieces, so a long string is never copied as a whole.
 fn write_string(mut text: &str, out: &mut impl Write) -> fmt::Result {
     out.write_char('"')?;
     while !text.is_empty() {
         let (piece, rest) = text.split_at(text.floor_char_boundary(STRING_PIECE_BYTES));
+        // Each character is escaped on its own, so escaped pieces add up to the escaped string.
         let quoted = serde_json::to_string(piece).expect("a string serializes");
         out.write_str(&quoted[1..quoted.len() - 1])?;
         text = rest;
@@ -95,7 +95,7 @@ fn write_string(mut text: &str, out: &mut impl Write) -> fmt::Result {
     out.write_char('"')
 }
 
-/// A writer that hashes the bytes written to it.
+/// Writer that hashes the bytes written to it.
 struct HashWriter(Sha256);
 
 impl Write for HashWriter {

@@ -1,4 +1,4 @@
-//! Decides, as one pure function, how a batch of mutations changes the memories of a workflow.
+//! Decides how a batch of mutations changes the memories of a workflow, as one pure function.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::time::add_seconds;
 
-/// Stored facts on which the writer's decision about a batch depends, read under the lock of the workflow.
+/// Stored facts that the writer needs to decide about a batch, read under the lock of the workflow.
 #[derive(Debug, Clone)]
 pub struct WriterFacts {
     /// Workflow whose memories change.
@@ -22,25 +22,25 @@ pub struct WriterFacts {
     pub retrospective: RetrospectiveId,
     /// Epoch of the retrospective.
     pub epoch: Epoch,
-    /// Most recent earlier epoch whose retrospective succeeded; `None` if there is none.
+    /// Epoch of the most recent earlier retrospective that succeeded; `None` if there is none.
     pub previous_epoch: Option<Epoch>,
-    /// Policy moment of the retrospective.
+    /// Policy time of the retrospective.
     pub as_of: Timestamp,
-    /// Policy under which the retrospective runs.
+    /// Policy of the retrospective.
     pub policy: Policy,
-    /// All memories of the workflow that are not deleted, superseded or graduated, and all others that the batch names
-    /// or that a change in `applied` is about. A memory of another workflow is treated as missing, because the lock of
-    /// that workflow is not held.
+    /// All living memories of the workflow, and all others that the batch names or that a change in `applied`
+    /// refers to. A memory of another workflow is treated as missing, because the lock of that workflow is
+    /// not held.
     pub memories: Vec<Memory>,
     /// Tombstones of the workflow, including expired ones.
     pub tombstones: Vec<Tombstone>,
-    /// Ids of the stored changes of the workflow whose cause is this retrospective or one of its runs. These changes
-    /// are not made again, and neither are further changes that the same causes would request because the memories have
-    /// changed since.
+    /// Ids of the workflow's stored changes that were caused by this retrospective or one of its runs. These
+    /// changes are not made again, and the same causes do not lead to other changes just because the memories
+    /// have changed since.
     pub applied: HashSet<ChangeId>,
 }
 
-/// Result of applying a batch.
+/// Result of applying a batch of mutations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppliedBatch {
     /// New changes, in the order in which they were made.
@@ -49,9 +49,9 @@ pub struct AppliedBatch {
     pub memories: Vec<Memory>,
     /// Tombstones of the memories that the batch deleted; empty for rules.
     pub tombstones: Vec<Tombstone>,
-    /// Memories whose tombstones have expired, so that the writer purges the tombstones.
+    /// Memories whose tombstones have expired. The writer purges these tombstones.
     pub expired: Vec<MemoryId>,
-    /// Outcomes of the mutations, one for each, in the order of the batch.
+    /// One outcome per mutation, in the order of the batch.
     pub outcomes: Vec<MutationOutcome>,
 }
 
@@ -60,12 +60,12 @@ pub struct AppliedBatch {
 pub struct MutationOutcome {
     /// Id of the mutation.
     pub mutation: MutationId,
-    /// Summary of what the mutation requests.
-    pub asked: MutationSummary,
-    /// Changes that resulted from the mutation; empty if there are none.
-    pub did: Vec<ChangeSummary>,
-    /// Reason for the outcome, as one sentence.
-    pub why: String,
+    /// Summary of the mutation.
+    pub request: MutationSummary,
+    /// Changes that resulted from the mutation; empty if it had no effect.
+    pub changes: Vec<ChangeSummary>,
+    /// Reason for the outcome, in one sentence.
+    pub reason: String,
 }
 
 /// Short summary of a mutation, for reports.
@@ -73,11 +73,11 @@ pub struct MutationOutcome {
 pub struct MutationSummary {
     /// Kind of the mutation, such as `observe` or `credit`.
     pub kind: String,
-    /// Run that the mutation comes from; `None` if it does not come from a run.
+    /// Run that led to the mutation; `None` if no single run did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// Subject of the mutation: title of the observed lesson, id of the memory (with the verdict for a credit), or
-    /// description of the memories.
+    /// Subject of the mutation: title of the observed lesson, id of the memory (with the verdict for a
+    /// credit), withdrawn remark, or description of the memories.
     pub about: String,
 }
 
@@ -92,12 +92,12 @@ pub struct ChangeSummary {
     pub memory: MemoryId,
 }
 
-/// Decides the effects of a batch. This is a pure function: the same facts and batch give the same changes, byte for
-/// byte.
+/// Decides the effects of a batch of mutations. This is a pure function: the same facts and batch give the
+/// same changes, byte for byte.
 pub fn apply_mutations(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Embedder) -> AppliedBatch {
     let mut writer = MemoryWriter::new(facts, batch, embedder);
     for (row, mutation) in batch.iter().enumerate() {
-        match &mutation.ask {
+        match &mutation.request {
             MutationKind::Observe { run, no_lesson: Some(why), .. } => {
                 writer.explain_outcome(row, why.describe(run))
             }
@@ -116,8 +116,8 @@ pub fn apply_mutations(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Em
     writer.into_applied()
 }
 
-/// State of one call of [`apply_mutations`]. The methods for observations are in `observe.rs`, those for weights in
-/// `weigh.rs`.
+/// State of one [`apply_mutations`] call. The methods for observations are in `observe.rs`, those for weights
+/// in `weigh.rs`.
 pub(super) struct MemoryWriter<'e> {
     pub(super) facts: WriterFacts,
     pub(super) vectors: VectorCache<'e>,
@@ -127,7 +127,8 @@ pub(super) struct MemoryWriter<'e> {
     made: HashSet<ChangeId>,
     /// Memories whose lessons were observed in a run of this retrospective.
     pub(super) observed: BTreeSet<MemoryId>,
-    /// Verdicts of this retrospective, by the presented or contradicted memory that they are about.
+    /// Verdicts of this retrospective by memory. Credits and contradictions add to them, and the sweep
+    /// applies them.
     pub(super) accounts: BTreeMap<MemoryId, MemoryAccount>,
     touched: BTreeSet<MemoryId>,
     new_tombstones: Vec<Tombstone>,
@@ -147,9 +148,9 @@ impl<'e> MemoryWriter<'e> {
             .iter()
             .map(|mutation| MutationOutcome {
                 mutation: mutation.id,
-                asked: summarize_mutation(&mutation.ask),
-                did: Vec::new(),
-                why: String::new(),
+                request: summarize_mutation(&mutation.request),
+                changes: Vec::new(),
+                reason: String::new(),
             })
             .collect();
         Self {
@@ -175,8 +176,9 @@ impl<'e> MemoryWriter<'e> {
         ChangeCause::Retrospective { id: self.facts.retrospective }
     }
 
-    /// Makes a change unless its effect key has already been used, and adds the change to the outcome of the mutation
-    /// at index `row`. Returns whether the change was made.
+    /// Makes a change and adds it to the outcome of the mutation at index `row`. Returns `true` if the change
+    /// was made. If its effect key was used before or it is illegal for the memory, only explains that in the
+    /// outcome.
     pub(super) fn make_change(
         &mut self,
         row: usize,
@@ -201,6 +203,7 @@ impl<'e> MemoryWriter<'e> {
             at: self.facts.as_of,
             reason: reason.clone(),
         };
+        // Folded before it is recorded, so an illegal change reaches neither the log nor the memory.
         match fold_change(self.memories.get(&memory).cloned(), &change) {
             Ok(after) => {
                 if !change.effect.leaves_memory_unchanged() {
@@ -214,7 +217,7 @@ impl<'e> MemoryWriter<'e> {
             }
         }
         self.made.insert(id);
-        self.outcomes[row].did.push(ChangeSummary {
+        self.outcomes[row].changes.push(ChangeSummary {
             change: id,
             kind: change.effect.kind().to_owned(),
             memory,
@@ -224,8 +227,7 @@ impl<'e> MemoryWriter<'e> {
         true
     }
 
-    /// Returns whether an earlier call that processed this retrospective or run already made a change of one of these
-    /// kinds.
+    /// Returns `true` if an earlier call made a change of one of these kinds to the memory for this cause.
     pub(super) fn was_made_before(&self, memory: MemoryId, cause: &ChangeCause, kinds: &[&str]) -> bool {
         let key = &self.facts.key;
         kinds.iter().any(|kind| self.facts.applied.contains(&change_id(key, memory, cause, kind)))
@@ -242,23 +244,24 @@ impl<'e> MemoryWriter<'e> {
         let until = add_seconds(self.facts.as_of, self.facts.policy.tombstone_s);
         let tombstone = build_tombstone(&self.memories[&id], until, reason.clone());
         if self.make_change(row, id, cause, ChangeEffect::Deleted { tombstone_until: Some(until) }, reason) {
+            // Later mutations of the same batch must see the tombstone.
             self.live_tombstones.push(tombstone.clone());
             self.new_tombstones.push(tombstone);
         }
     }
 
     /// Sets the reason in the outcome of the mutation at index `row`.
-    pub(super) fn explain_outcome(&mut self, row: usize, why: impl Into<String>) {
-        self.outcomes[row].why = why.into();
+    pub(super) fn explain_outcome(&mut self, row: usize, reason: impl Into<String>) {
+        self.outcomes[row].reason = reason.into();
     }
 
-    /// Copies the outcome of the first of these mutations to the others; `rows` contains their indices.
+    /// Copies the outcome of the first of the mutations at the indices `rows` to the others.
     pub(super) fn copy_outcome(&mut self, rows: &[usize]) {
         let Some((first, others)) = rows.split_first() else { return };
-        let (did, why) = (self.outcomes[*first].did.clone(), self.outcomes[*first].why.clone());
+        let (changes, reason) = (self.outcomes[*first].changes.clone(), self.outcomes[*first].reason.clone());
         for row in others {
-            self.outcomes[*row].did.clone_from(&did);
-            self.outcomes[*row].why.clone_from(&why);
+            self.outcomes[*row].changes.clone_from(&changes);
+            self.outcomes[*row].reason.clone_from(&reason);
         }
     }
 
@@ -274,8 +277,8 @@ impl<'e> MemoryWriter<'e> {
     }
 }
 
-pub(super) fn summarize_mutation(ask: &MutationKind) -> MutationSummary {
-    let (run, about) = match ask {
+pub(super) fn summarize_mutation(request: &MutationKind) -> MutationSummary {
+    let (run, about) = match request {
         MutationKind::Observe { run, finding, .. } => (Some(run.clone()), finding.title.clone()),
         MutationKind::Contradict { memory, run, .. } => (Some(run.clone()), memory.to_string()),
         MutationKind::Credit { memory, run, verdict, .. } => {
@@ -283,15 +286,15 @@ pub(super) fn summarize_mutation(ask: &MutationKind) -> MutationSummary {
         }
         MutationKind::Sweep => (None, "every active memory".to_owned()),
     };
-    MutationSummary { kind: ask.as_str().to_owned(), run, about }
+    MutationSummary { kind: request.as_str().to_owned(), run, about }
 }
 
 fn build_tombstone(memory: &Memory, until: Timestamp, reason: String) -> Tombstone {
     Tombstone { memory: memory.id, scope: memory.scope.clone(), lesson: memory.lesson.clone(), until, reason }
 }
 
-/// Decides the effects of an operator's deletion, which are one change caused by the request and one tombstone. Fails
-/// when a memory with this status cannot be deleted.
+/// Decides the effects of deleting a memory at an operator's request: one change and one tombstone. Fails if
+/// a memory with this status cannot be deleted.
 pub fn delete_by_operator(
     key: &WorkflowKey,
     memory: &Memory,

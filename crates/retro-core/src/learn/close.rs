@@ -1,12 +1,12 @@
-//! Closes a retrospective: applies the batch, writes the report, allows the workflow to open the next retrospective,
-//! and checks the threshold again. All of this is one decision for one transaction.
+//! Closes a retrospective: applies its batch, builds its report, and opens the next retrospective if one is
+//! due. All of this is one decision, to be stored in one transaction.
 
 use jiff::Timestamp;
 
 use super::apply::{AppliedBatch, MutationOutcome, WriterFacts, apply_mutations};
 use super::rules::{RuleUseBatch, build_rule_use_batches};
 use super::settle::Mutation;
-use crate::dead_letter::{Code, Rejection};
+use crate::dead_letter::{DeadLetterCode, Rejection};
 use crate::investigate::has_success;
 use crate::manual::{self, Proposal};
 use crate::memory::Memory;
@@ -21,20 +21,20 @@ use crate::similarity::Embedder;
 
 pub use crate::report::InvestigationTiming;
 
-/// Stored facts about a retrospective that is ready to be closed.
+/// Stored facts needed to close a retrospective.
 #[derive(Debug, Clone)]
 pub struct ClosingFacts {
-    /// The retrospective, in state `Settling`.
+    /// Retrospective to close, in state `Settling`.
     pub retrospective: Retrospective,
     /// Sample of the retrospective.
     pub sample: Sample,
     /// Runs of the window, sorted by ordinal.
     pub window: Vec<report::WindowRun>,
-    /// Investigations of the retrospective, in sequence; all of them have ended.
+    /// Investigations of the retrospective, in sequence. All of them have ended.
     pub investigations: Vec<Investigation>,
-    /// Attempts, duration and cost of each investigation, in the same order as `investigations`.
+    /// Attempts, duration and cost of each investigation, in the order of `investigations`.
     pub timings: Vec<InvestigationTiming>,
-    /// Mutations that the results of the investigations request.
+    /// Mutations requested by the results of the investigations.
     pub batch: Vec<Mutation>,
     /// Facts that the writer needs to apply the batch.
     pub writer: WriterFacts,
@@ -49,27 +49,29 @@ pub struct ClosingFacts {
 pub struct ClosedRetrospective {
     /// Report of the retrospective, to be stored.
     pub report: Report,
-    /// Changes to memories, with the outcomes of the mutations. It contains no changes if the retrospective failed.
+    /// Changes to memories, and the outcomes of the mutations. There are no changes if the retrospective
+    /// failed or is manual.
     pub applied: AppliedBatch,
     /// New state of the retrospective: `Closed` or `Failed`.
     pub retrospective_state: RetrospectiveState,
     /// State of the workflow after closing.
     pub workflow_state: WorkflowState,
-    /// Next retrospective, if the window has already filled up again; `None` otherwise.
+    /// Next retrospective if the window has filled up again in the meantime; `None` otherwise.
     pub opened: Option<OpenedRetrospective>,
-    /// Messages that announce the changes and the report.
+    /// Messages that announce the changes, the report and the rule batches.
     pub messages: Vec<Message>,
-    /// Reason why the retrospective failed, to be stored as a dead letter; `None` if it succeeded.
+    /// Reason why the retrospective failed, to be stored as a dead letter; `None` if it succeeded or is
+    /// manual.
     pub failure: Option<Rejection>,
     /// Proposals of a manual retrospective; empty for an automatic one.
     pub proposals: Vec<Proposal>,
-    /// Batches of mutations for rules, one for each repository. The writer applies each batch under the lock of its
-    /// rule scope.
+    /// Batches of rule mutations, one per repository. The writer applies each batch later, under the lock of
+    /// its rule scope.
     pub rules: Vec<RuleUseBatch>,
 }
 
-/// Decides how a retrospective ends. A manual retrospective changes no memory and does not open another retrospective.
-/// If another one opens, `now` becomes its `as_of`.
+/// Decides the effects of closing a retrospective. A manual retrospective changes no memory and opens no
+/// other retrospective. If the next retrospective opens, `now` becomes its `as_of`.
 pub fn close_retrospective(
     facts: ClosingFacts,
     embedder: &dyn Embedder,
@@ -77,7 +79,7 @@ pub fn close_retrospective(
     now: Timestamp,
 ) -> ClosedRetrospective {
     // A manual retrospective holds no claim, so none of the state changes below may apply to it.
-    if facts.retrospective.asked.is_some() {
+    if facts.retrospective.manual_request.is_some() {
         return manual::close_manual(facts, embedder, now);
     }
     let ClosingFacts {
@@ -118,7 +120,8 @@ pub fn close_retrospective(
         embedder: embedder.name(),
         closed_at: now,
     });
-    // Runs were counted while this retrospective was open; without this check they would wait for the next event.
+    // Runs were counted while this retrospective was open; without this check they would wait for the next
+    // event.
     let opened = state.open_if_due(&key, &policies.policy_for(&key), now);
     let rules =
         if success { build_rule_use_batches(&retrospective, &investigations, policies) } else { Vec::new() };
@@ -137,7 +140,8 @@ pub fn close_retrospective(
     }
 }
 
-/// Returns the messages of a closed retrospective: its changes of memory, its report, then the rule batches that are due.
+/// Returns the messages of a closed retrospective: those for its changes, for its report, and for the rule
+/// batches that are due.
 fn build_messages(
     retrospective: &Retrospective,
     applied: &AppliedBatch,
@@ -155,14 +159,14 @@ fn build_messages(
     changes.chain([ready.into_message(key)]).chain(due).collect()
 }
 
-/// Returns outcomes for the mutations of a batch that is not applied. The batch of a failed retrospective contains only
-/// a sweep, which is left to the next successful retrospective.
+/// Returns the outcomes of a batch that is not applied because the retrospective failed. Such a batch
+/// contains only a sweep, which is left to the next successful retrospective.
 pub(crate) fn unapplied_batch(batch: &[Mutation]) -> AppliedBatch {
     let outcome = |mutation: &Mutation| MutationOutcome {
         mutation: mutation.id,
-        asked: super::apply::summarize_mutation(&mutation.ask),
-        did: Vec::new(),
-        why: "the retrospective failed: nothing is applied".to_owned(),
+        request: super::apply::summarize_mutation(&mutation.request),
+        changes: Vec::new(),
+        reason: "the retrospective failed: nothing is applied".to_owned(),
     };
     AppliedBatch {
         changes: Vec::new(),
@@ -190,7 +194,7 @@ fn build_failure(retrospective: &Retrospective, investigations: &[Investigation]
     };
     let all: Vec<_> = investigations.iter().map(describe).collect();
     Rejection::of_message(
-        Code::RetrospectiveFailed,
+        DeadLetterCode::RetrospectiveFailed,
         format!(
             "retrospective {} of {} had no successful investigation ({}); its {} runs are released",
             retrospective.epoch,

@@ -7,7 +7,7 @@ use crate::memory::{Lesson, Memory, MemoryScope, Tombstone};
 use crate::policy::Policy;
 use crate::similarity::VectorCache;
 
-/// Compares lessons by their similarity under one policy.
+/// Matches lessons with memories and tombstones by similarity, with the thresholds of one policy.
 #[derive(Clone, Copy)]
 pub(crate) struct LessonMatcher<'w, 'e> {
     pub(crate) vectors: &'w VectorCache<'e>,
@@ -15,9 +15,10 @@ pub(crate) struct LessonMatcher<'w, 'e> {
 }
 
 impl LessonMatcher<'_, '_> {
-    /// Returns the living memory of the scope that contains the same lesson. If there are several, prefers the most
-    /// similar one, then the oldest, then the one with the lowest id. Skips the memory `contradicts`, because a finding
-    /// that contradicts a memory must not confirm it, however similar the words are.
+    /// Returns the living memory of the scope that contains the same lesson. If there are several, prefers
+    /// the most similar one, then the oldest, then the one with the lowest id. Skips the memory
+    /// `contradicts`, because a finding must not confirm the memory that it contradicts, however similar the
+    /// words are.
     pub(crate) fn best_match<'m>(
         self,
         memories: impl Iterator<Item = &'m Memory>,
@@ -34,15 +35,15 @@ impl LessonMatcher<'_, '_> {
             .map(|(_, memory)| memory)
     }
 
-    /// Returns the similarity of two lessons of one scope. Returns `None` when it is too low for the lessons to be
-    /// merged.
+    /// Returns the similarity of two lessons of one scope if they may be merged. Returns `None` if a mismatch
+    /// forbids it or the similarity is too low.
     pub(crate) fn same_lesson(self, known: &Lesson, new: &Lesson) -> Option<u16> {
         let similar = || self.vectors.lesson_similarity(known, new);
         self.vectors.may_merge(known, new).then(similar).filter(|s| *s >= self.policy.merge_similarity)
     }
 
-    /// Returns the tombstone of the scope that forbids the lesson, and the similarity of the two; the most similar one
-    /// if there are several. The opposite of a deleted lesson is never forbidden.
+    /// Returns the tombstone of the scope that forbids the lesson, with the similarity of the two. If there
+    /// are several, prefers the most similar one. The opposite of a deleted lesson is never forbidden.
     pub(crate) fn blocking_tombstone<'t>(
         self,
         tombstones: impl Iterator<Item = &'t Tombstone>,
@@ -55,6 +56,7 @@ impl LessonMatcher<'_, '_> {
             })
             .map(|tombstone| (tombstone, self.vectors.lesson_similarity(&tombstone.lesson, lesson)))
             .filter(|(_, similar)| *similar >= self.policy.tombstone_similarity)
+            // Ties are broken by id, or the result would depend on the order of the rows.
             .max_by_key(|(tombstone, similar)| (*similar, Reverse(tombstone.memory)))
     }
 }

@@ -1,5 +1,5 @@
-//! Applies observations: a finding creates, confirms or revives a memory, adds evidence to an existing one, or is
-//! suppressed.
+//! Applies observations: a finding creates, confirms or revives a memory, adds evidence to an existing one,
+//! or is suppressed.
 
 use super::apply::MemoryWriter;
 use super::matching::LessonMatcher;
@@ -8,11 +8,13 @@ use crate::id::{MemoryId, RunId};
 use crate::memory::{ChangeEffect, Evidence, Lesson, MemoryScope, MemoryStatus};
 use crate::weight::Weight;
 
-/// Kinds of changes that an observation in a run can cause, including the one for a lesson that a tombstone suppressed.
+/// Kinds of change by which an observation takes effect, including its suppression by a tombstone. A refusal
+/// is not one of these kinds.
 pub(crate) const OBSERVATION_KINDS: &[&str] = &["created", "promoted", "observed", "revived", "suppressed"];
 
 impl MemoryWriter<'_> {
-    /// Applies an observation. A new memory gets the id `candidate`.
+    /// Applies the observation of a finding in a run. If the lesson is new, its memory gets the id
+    /// `candidate`.
     pub(super) fn apply_observation(
         &mut self,
         row: usize,
@@ -34,7 +36,8 @@ impl MemoryWriter<'_> {
             remark: None,
         };
         let known = self.best_match(&scope, &lesson, finding.contradicts);
-        // A tombstone does not stop evidence for an active memory: it forbids another lesson that is merely similar.
+        // A tombstone does not stop evidence for an active memory: it forbids another lesson that is merely
+        // similar.
         if !matches!(known, Some((_, MemoryStatus::Active)))
             && let Some((tombstone, similarity)) =
                 self.lesson_matcher().blocking_tombstone(self.live_tombstones.iter(), &scope, &lesson)
@@ -53,8 +56,8 @@ impl MemoryWriter<'_> {
         }
     }
 
-    /// Returns whether an earlier call already applied the observation of this lesson in this run. The memory may have
-    /// been promoted, archived or deleted since then, and the same run must not restore it.
+    /// Returns `true` if an earlier call already applied the observation of this lesson in this run. The
+    /// memory may have been promoted, archived or deleted since then, and the same run must not restore it.
     fn was_observed_before(
         &self,
         candidate: MemoryId,
@@ -62,6 +65,7 @@ impl MemoryWriter<'_> {
         scope: &MemoryScope,
         lesson: &Lesson,
     ) -> bool {
+        // Nothing was applied before, so the search by similarity can be skipped.
         if self.facts.applied.is_empty() {
             return false;
         }
@@ -74,8 +78,9 @@ impl MemoryWriter<'_> {
             })
     }
 
-    /// Adds a run as evidence to a memory that is not tentative. Does nothing for a second finding in the same run, or
-    /// for a run that a manual retrospective already investigated, because evidence counts runs and not findings.
+    /// Adds a run as evidence to an active memory, or revives an archived one. Does nothing if the memory
+    /// already has evidence from the run, because evidence counts runs and not findings. That is the case for
+    /// a second finding in the run, or if a manual retrospective has investigated it.
     fn add_evidence(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
         let run = evidence.run.clone();
         let memory = &self.memories[&id];
@@ -112,8 +117,8 @@ impl MemoryWriter<'_> {
         );
     }
 
-    /// Confirms a tentative memory. A run confirms it only if that run has not already observed it since it became
-    /// tentative.
+    /// Counts a run towards the confirmation of a tentative memory, and promotes the memory once enough runs
+    /// have shown the lesson. A run that has shown it since the memory became tentative does not count again.
     fn confirm_memory(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
         let run = evidence.run.clone();
         let earlier = self.memories[&id].tentative_runs.clone();
@@ -123,7 +128,7 @@ impl MemoryWriter<'_> {
                 row,
                 id,
                 self.run_cause(&run),
-                ChangeEffect::Refused { asked: "observe".to_owned() },
+                ChangeEffect::Refused { requested: "observe".to_owned() },
                 reason,
             );
             return;
@@ -155,7 +160,7 @@ impl MemoryWriter<'_> {
         }
     }
 
-    /// Returns the living memory of the scope that contains the same lesson.
+    /// Returns the id and status of the living memory of the scope that contains the same lesson.
     fn best_match(
         &self,
         scope: &MemoryScope,

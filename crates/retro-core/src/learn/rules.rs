@@ -1,8 +1,8 @@
-//! Decides how requests of a review, a run or a timer change the rules of a repository.
+//! Decides how reviews, and the verdicts of retrospectives, change the rules of a repository.
 //!
-//! A rule is a memory like any other: its changes are appended, each with an effect key, and the memory is computed by
-//! folding them. The difference is which evidence counts. Other memories are confirmed by a *separate run*, and a rule
-//! by a separate pull request. The standing of the person who asks for the rule decides first:
+//! A rule is a memory like any other: its changes are appended, each with an effect key, and the memory is
+//! computed by folding them. Only the evidence differs: other memories are confirmed by a *separate run*, a
+//! rule by a separate pull request. The standing of the person who asks for the rule decides first:
 //!
 //! | standing | a new rule | an earlier rule, asked for again |
 //! |---|---|---|
@@ -11,22 +11,22 @@
 //! | outsider, or hostile text | is quarantined | no change, and none of the text is added to the existing rule |
 //! | bot | is not created | active: gets evidence |
 //!
-//! **Contradiction.** Two rules contradict each other if they give opposite advice about one subject in one scope.
-//! (Rules for different paths both stay.) The rule with the higher rank stays. Rank is determined first by authority,
-//! which is the highest standing of all who asked for the rule (promotion by an operator counts as a request of an
-//! insider), and then by whether the rule is active. On a tie the newer rule stays, and the older one is *superseded*
-//! with a link to it. A newer rule of lower rank is kept as tentative and cannot become active while the older one is
-//! living.
+//! **Contradiction.** Two rules contradict each other if they give opposite advice about one subject in one
+//! scope. (Rules for different paths both stay.) The rule with the higher rank stays. Rank is determined
+//! first by authority, which is the highest standing of all who asked for the rule (promotion by an operator
+//! counts as a request of an insider), and then by whether the rule is active. On a tie, the newer rule stays
+//! and *supersedes* the older one. A newer rule of lower rank stays tentative, and cannot become active while
+//! the older one is tentative or active.
 //!
-//! **Text of strangers** never becomes part of a trusted rule, because requests of other people do not confirm a
-//! quarantined rule. A trusted person who asks for the same thing in other words creates another rule, which supersedes
-//! the quarantined one.
+//! **Text of strangers** never becomes part of a trusted rule, because requests of other people do not
+//! confirm a quarantined rule. A trusted person who asks for the same thing in their own words creates
+//! another rule, which supersedes the quarantined one.
 //!
-//! **Expiry.** A rule that was presented many times and used in no run is archived. Only investigated runs count, and
-//! of those only the ones in which the rule's situation came up and the agent did not follow it. Runs that were not
-//! sampled, runs for which the investigator could not tell, and runs without that situation do not count against a
-//! rule. A rule whose weight falls below the injection minimum is archived as well, because it could never be
-//! presented again.
+//! **Expiry.** A rule that many runs have ignored since it was last asked for, promoted or used is archived.
+//! Only investigated runs count, and of those only the ones in which the rule's situation came up and the
+//! agent did not follow the rule. Runs that were not sampled, runs for which the investigator could not tell,
+//! and runs without that situation do not count against a rule. A rule whose weight falls below the injection
+//! minimum is archived as well, because it could never be presented again.
 
 mod close;
 mod observe;
@@ -54,7 +54,7 @@ pub use close::{ClosedReview, ReviewClosingFacts, close_review};
 pub use promote::{PromoteError, PromoteFacts, Promotion, promote_rule};
 pub use uses::{RuleUseBatch, build_rule_use_batches};
 
-/// Stored facts about a repository's rules that the writer's decision depends on, read under the lock of the rule
+/// Stored facts that the writer needs to decide about a repository's rules, read under the lock of the rule
 /// scope.
 #[derive(Debug, Clone)]
 pub struct RuleFacts {
@@ -62,19 +62,19 @@ pub struct RuleFacts {
     pub repo: Repository,
     /// Rule scope of the repository, as returned by [`Repository::rule_scope`].
     pub rule_scope: WorkflowKey,
-    /// Policy moment of the decision.
+    /// Policy time of the decision.
     pub as_of: Timestamp,
     /// Policy of the rule scope.
     pub policy: Policy,
-    /// All living memories of the repository, and all others that the batch names or that a change in `applied` is
-    /// about.
+    /// All living memories of the repository, and all others that the batch names or that a change in
+    /// `applied` refers to.
     pub memories: Vec<Memory>,
     /// Tombstones of the rule scope, including expired ones.
     pub tombstones: Vec<Tombstone>,
-    /// Ids of the stored changes of the rule scope whose cause is one of the batch's remarks (in any edition) or runs.
-    /// These changes are not made again.
+    /// Ids of the rule scope's stored changes that were caused by a remark (in any edition) or a run of the
+    /// batch. These changes are not made again.
     pub applied: HashSet<ChangeId>,
-    /// Use of the rules that the batch credits, including use in the runs of the batch. Needed only for
+    /// Use counts of the rules that the batch credits, including the runs of the batch. Needed only for
     /// [`RuleMutationKind::Expire`].
     pub uses: BTreeMap<MemoryId, RuleUse>,
 }
@@ -84,17 +84,17 @@ pub struct RuleFacts {
 pub struct RuleUse {
     /// Number of investigated runs to which the rule was presented.
     pub presented: u64,
-    /// Number of investigated runs that ignored the rule since it last changed (`Memory::changed_at`), that is, since
-    /// it was last asked for, promoted or used in a run.
+    /// Number of investigated runs that ignored the rule since it last changed (`Memory::changed_at`), that
+    /// is, since it was last asked for, promoted or used in a run.
     pub unused: u64,
 }
 
-/// Decides the effects of a batch on a repository's rules. This is a pure function: the same facts and batch give the
-/// same changes, byte for byte.
+/// Decides how a batch of mutations changes a repository's rules. This is a pure function: the same facts and
+/// batch give the same changes, byte for byte.
 pub fn apply_rules(facts: RuleFacts, batch: &[RuleMutation], embedder: &dyn Embedder) -> AppliedBatch {
     let mut writer = RuleWriter::new(facts, batch, embedder);
     for (row, mutation) in batch.iter().enumerate() {
-        match &mutation.ask {
+        match &mutation.request {
             RuleMutationKind::Observe { memory, edition, path, lesson, evidence, quarantine } => {
                 writer.apply_observation(
                     row,
@@ -120,7 +120,7 @@ pub fn apply_rules(facts: RuleFacts, batch: &[RuleMutation], embedder: &dyn Embe
     writer.into_applied()
 }
 
-/// State of one call of [`apply_rules`]. The methods for observations are in `observe.rs`.
+/// State of one [`apply_rules`] call. The methods for observations are in `observe.rs`.
 struct RuleWriter<'e> {
     facts: RuleFacts,
     vectors: VectorCache<'e>,
@@ -134,15 +134,16 @@ struct RuleWriter<'e> {
 
 impl<'e> RuleWriter<'e> {
     fn new(facts: RuleFacts, batch: &[RuleMutation], embedder: &'e dyn Embedder) -> Self {
+        // A memory outside the repository must not change here: the lock of its scope is not held.
         let of_repository = |memory: &&Memory| is_in_repository(&memory.scope, &facts.repo);
         let memories =
             facts.memories.iter().filter(of_repository).map(|memory| (memory.id, memory.clone())).collect();
         let live = facts.tombstones.iter().filter(|stone| stone.until > facts.as_of).cloned().collect();
         let outcome = |mutation: &RuleMutation| MutationOutcome {
             mutation: mutation.id,
-            asked: summarize_mutation(&mutation.ask),
-            did: Vec::new(),
-            why: String::new(),
+            request: summarize_mutation(&mutation.request),
+            changes: Vec::new(),
+            reason: String::new(),
         };
         Self {
             vectors: VectorCache::new(embedder),
@@ -164,8 +165,8 @@ impl<'e> RuleWriter<'e> {
         LessonMatcher { vectors: &self.vectors, policy: &self.facts.policy }
     }
 
-    /// Changes the weight of a rule that a run used. A rule whose weight falls below the injection minimum is archived,
-    /// because it could never be presented and used again.
+    /// Adjusts the weight of a rule by the verdict of a run. A rule whose weight falls below the injection
+    /// minimum is archived, because it could never be presented again.
     fn apply_credit(
         &mut self,
         row: usize,
@@ -177,7 +178,7 @@ impl<'e> RuleWriter<'e> {
     ) {
         let cause = ChangeCause::Run { workflow: workflow.clone(), run: run.clone() };
         let policy = &self.facts.policy;
-        let (delta, why) = match verdict {
+        let (delta, kind) = match verdict {
             MemoryVerdict::Harmed => (policy.harmed_delta, WeightReason::Harmed),
             MemoryVerdict::Helped => (policy.helped_delta, WeightReason::Helped),
             MemoryVerdict::Applied => (0, WeightReason::Applied),
@@ -193,8 +194,8 @@ impl<'e> RuleWriter<'e> {
         };
         let (before, delta) = (memory.weight, WeightDelta(delta));
         let after = before.adjusted_by(delta);
-        let part = WeightPart { delta, why, run: Some(run.clone()), reason: reason.to_owned() };
-        let reason_text = format!("{delta} {} in run {run}: {reason}", why.as_str());
+        let part = WeightPart { delta, kind, run: Some(run.clone()), reason: reason.to_owned() };
+        let reason_text = format!("{delta} {} in run {run}: {reason}", kind.as_str());
         let contradicted_by = Vec::new();
         let effect = ChangeEffect::Reweighted {
             before,
@@ -231,13 +232,14 @@ impl<'e> RuleWriter<'e> {
                 reason,
             );
         }
-        if self.outcomes[row].did.is_empty() {
+        if self.outcomes[row].changes.is_empty() {
             self.explain_outcome(row, format!("none of these rules was ignored in {most} investigated runs"));
         }
     }
 
-    /// Makes a change unless its effect key has already been used, and adds the change to the outcome of the mutation
-    /// at index `row`. Returns whether the change was made.
+    /// Makes a change and adds it to the outcome of the mutation at index `row`. Returns `true` if the change
+    /// was made. If its effect key was used before or it is illegal for the rule, only explains that in the
+    /// outcome.
     fn make_change(
         &mut self,
         row: usize,
@@ -262,6 +264,7 @@ impl<'e> RuleWriter<'e> {
             at: self.facts.as_of,
             reason: reason.clone(),
         };
+        // Folded before it is recorded, so an illegal change reaches neither the log nor the memory.
         match fold_change(self.memories.get(&memory).cloned(), &change) {
             Ok(after) => {
                 if !change.effect.leaves_memory_unchanged() {
@@ -275,7 +278,7 @@ impl<'e> RuleWriter<'e> {
             }
         }
         self.made.insert(id);
-        self.outcomes[row].did.push(ChangeSummary {
+        self.outcomes[row].changes.push(ChangeSummary {
             change: id,
             kind: change.effect.kind().to_owned(),
             memory,
@@ -285,19 +288,20 @@ impl<'e> RuleWriter<'e> {
         true
     }
 
-    /// Returns whether this call or an earlier one made a change of this kind to the memory for this cause.
+    /// Returns `true` if this call or an earlier one made a change of this kind to the memory for this cause.
     fn was_made(&self, memory: MemoryId, cause: &ChangeCause, kind: &str) -> bool {
         let id = change_id(&self.facts.rule_scope, memory, cause, kind);
         self.facts.applied.contains(&id) || self.made.contains(&id)
     }
 
-    fn explain_outcome(&mut self, row: usize, why: impl Into<String>) {
-        let (outcome, why) = (&mut self.outcomes[row], why.into());
-        if outcome.did.len() > 1 {
-            outcome.why.push_str("; ");
-            outcome.why.push_str(&why);
+    fn explain_outcome(&mut self, row: usize, reason: impl Into<String>) {
+        let (outcome, reason) = (&mut self.outcomes[row], reason.into());
+        // One mutation made several changes: the reason for the last one must not replace the others.
+        if outcome.changes.len() > 1 {
+            outcome.reason.push_str("; ");
+            outcome.reason.push_str(&reason);
         } else {
-            outcome.why = why;
+            outcome.reason = reason;
         }
     }
 
@@ -317,8 +321,8 @@ fn is_in_repository(scope: &MemoryScope, repo: &Repository) -> bool {
     matches!(scope, MemoryScope::Repository { repo: of, .. } if of == repo.as_str())
 }
 
-fn summarize_mutation(ask: &RuleMutationKind) -> MutationSummary {
-    let (run, about) = match ask {
+fn summarize_mutation(request: &RuleMutationKind) -> MutationSummary {
+    let (run, about) = match request {
         RuleMutationKind::Observe { lesson, evidence, .. } => {
             (Some(evidence.run.clone()), lesson.title.clone())
         }
@@ -328,5 +332,5 @@ fn summarize_mutation(ask: &RuleMutationKind) -> MutationSummary {
         }
         RuleMutationKind::Expire => (None, "the rules that these runs were presented with".to_owned()),
     };
-    MutationSummary { kind: ask.as_str().to_owned(), run, about }
+    MutationSummary { kind: request.as_str().to_owned(), run, about }
 }

@@ -1,4 +1,5 @@
-//! Settles investigations: turns their findings and verdicts into one batch of mutations.
+//! Settles a retrospective: turns the findings and verdicts of its investigations into one batch of
+//! mutations.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,26 +12,26 @@ use crate::retrospective::{Investigation, PresentedMemory, Retrospective};
 /// A request to change memories, addressed to the writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mutation {
-    /// Id derived from the retrospective, the investigation and an index.
+    /// Id derived from the retrospective, the kind, the investigation and an index.
     pub id: MutationId,
-    /// The requested change, with its arguments.
-    pub ask: MutationKind,
+    /// Requested change with its arguments.
+    pub request: MutationKind,
 }
 
-/// Kinds of mutations, with their arguments.
+/// Kind of a mutation, with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MutationKind {
     /// A run shows a pattern.
     Observe {
-        /// Id that the memory gets if it is new.
+        /// Id of the memory if the lesson is new.
         memory: MemoryId,
         /// Run that shows the pattern.
         run: RunId,
-        /// The pattern with a quote from the run.
+        /// Pattern with a quote from the run.
         finding: Finding,
-        /// Reason why the pattern is not a lesson, found by comparing all investigations of the retrospective; `None`
-        /// if it is one.
+        /// Reason why the pattern is not a lesson, found by comparing all investigations of the
+        /// retrospective; `None` if it is a lesson.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         no_lesson: Option<NoLessonReason>,
     },
@@ -40,17 +41,17 @@ pub enum MutationKind {
         memory: MemoryId,
         /// Run that contradicts the memory.
         run: RunId,
-        /// Step in which the contradiction was seen. A contradiction applies only to memories of the same workflow,
-        /// step and subject.
+        /// Step in which the contradiction was seen. A contradiction applies only to memories of the same
+        /// workflow, step and subject.
         step: Step,
-        /// Subject that the contradiction is about.
+        /// Tool, command or file that the contradiction is about.
         subject: String,
-        /// Reason why the memory is wrong, as one sentence.
+        /// Reason why the memory is wrong, in one sentence.
         reason: String,
         /// Verbatim quote from the run that shows the contradiction.
         quote: Quote,
     },
-    /// A memory that was presented to a run got a verdict.
+    /// A memory that was presented to a run got a verdict in that run.
     Credit {
         /// Memory that was presented.
         memory: MemoryId,
@@ -58,26 +59,25 @@ pub enum MutationKind {
         run: RunId,
         /// Verdict on the memory.
         verdict: MemoryVerdict,
-        /// True if the agent opened the memory in the run.
+        /// `true` if the agent opened the memory in the run.
         read: bool,
-        /// Reason for the verdict, as one sentence.
+        /// Reason for the verdict, in one sentence.
         reason: String,
     },
-    /// Every active memory of the workflow is to be checked for limbo and archiving.
+    /// Every active memory of the workflow is checked for limbo decay and archiving.
     Sweep,
 }
 
 /// Reason why a pattern is not a lesson although its quote was found in the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "because", rename_all = "snake_case")]
+#[serde(tag = "reason", rename_all = "snake_case")]
 pub enum NoLessonReason {
-    /// The same call succeeded when it was repeated, so the error goes away without a change.
+    /// The identical call succeeded when it was repeated, so the error passes without a change.
     Transient {
         /// Run of the retrospective in which the repeated call succeeded.
         run: RunId,
     },
-    /// The agent followed a memory, which caused the error. The error counts as harm by that memory and teaches nothing
-    /// else.
+    /// Following a memory caused the error. The error counts as harm by that memory and teaches nothing else.
     Harm {
         /// Memory that caused the error.
         memory: MemoryId,
@@ -85,7 +85,7 @@ pub enum NoLessonReason {
 }
 
 impl NoLessonReason {
-    /// Returns the reason as one sentence about a pattern that was seen in `run`.
+    /// Returns the reason as one sentence about a pattern that was seen in the run `shown_in`.
     pub(super) fn describe(&self, shown_in: &RunId) -> String {
         match self {
             Self::Transient { run } if run == shown_in => {
@@ -102,7 +102,7 @@ impl NoLessonReason {
 }
 
 impl MutationKind {
-    /// Returns the kind of the mutation as it is stored and shown.
+    /// Returns the kind of the mutation as stored and shown, such as `observe`.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Observe { .. } => "observe",
@@ -113,17 +113,17 @@ impl MutationKind {
     }
 }
 
-/// Returns the batch of mutations that a retrospective requests. It is empty for a manual one, whose findings become
-/// proposals when it closes.
+/// Builds the batch of mutations that a retrospective requests. The batch of a manual retrospective is empty,
+/// because its findings become proposals when it closes.
 pub fn build_batch(retrospective: &Retrospective, investigations: &[Investigation]) -> Vec<Mutation> {
-    if retrospective.asked.is_some() {
+    if retrospective.manual_request.is_some() {
         return Vec::new();
     }
     settle_investigations(retrospective.id, investigations)
 }
 
-/// Turns the results of a retrospective's investigations into its batch of mutations. Failed investigations contribute
-/// no mutations.
+/// Turns the results of investigations into a batch of mutations, in the order observe, contradict, credit,
+/// sweep. Unsuccessful investigations contribute nothing.
 pub fn settle_investigations(
     retrospective: RetrospectiveId,
     investigations: &[Investigation],
@@ -140,26 +140,27 @@ pub fn settle_investigations(
     for (one, checked, _) in answered() {
         for (index, finding) in (0u32..).zip(&checked.findings) {
             let memory = MemoryId::of_finding(retrospective, one.number, index);
-            let ask = MutationKind::Observe {
+            let request = MutationKind::Observe {
                 memory,
                 run: one.run.clone(),
                 finding: finding.clone(),
                 no_lesson: find_no_lesson_reason(investigations, one, finding),
             };
-            batch.push(Mutation { id: id("observe", one, index), ask });
+            batch.push(Mutation { id: id("observe", one, index), request });
         }
     }
     for (one, checked, _) in answered() {
         for (index, finding) in (0u32..).zip(&checked.findings) {
             batch.extend(
                 contradiction_from_finding(one, finding)
-                    .map(|ask| Mutation { id: id("contradict", one, index), ask }),
+                    .map(|request| Mutation { id: id("contradict", one, index), request }),
             );
         }
         for (index, against) in (0u32..).zip(&checked.contradictions) {
             batch.push(Mutation {
+                // A separate kind, or the ids would collide with those of the contradicting findings above.
                 id: id("against", one, index),
-                ask: contradiction_from_answer(one, against),
+                request: contradiction_from_answer(one, against),
             });
         }
     }
@@ -168,15 +169,16 @@ pub fn settle_investigations(
         let own = presented.iter().filter(|shown| shown.repo.is_none());
         // The index is part of stored ids, so neither the order nor the filter above may change.
         for (index, shown) in (0u32..).zip(own) {
-            let ask =
+            let request =
                 decide_credit(one, checked, shown, findings_without_memory(investigations, shown.memory));
-            batch.push(Mutation { id: id("credit", one, index), ask });
+            batch.push(Mutation { id: id("credit", one, index), request });
         }
     }
-    // The sweep comes last: it moves the weights that the credits and contradictions above have collected.
+    // The sweep comes last, because it applies the weight changes that the credits and contradictions have
+    // collected.
     batch.push(Mutation {
         id: MutationId::of_investigation(retrospective, "sweep", 0, 0),
-        ask: MutationKind::Sweep,
+        request: MutationKind::Sweep,
     });
     batch
 }
@@ -207,8 +209,8 @@ fn find_no_lesson_reason(
     })
 }
 
-/// Returns the memory that the investigation blames for the error of the finding. Returns `None` when there is no such
-/// memory or the verdict is not upheld.
+/// Returns the memory that the investigation blames for the error of the finding. Returns `None` if there is
+/// no such memory or `decide_credit` does not uphold the verdict.
 fn find_harming_memory(
     investigations: &[Investigation],
     one: &Investigation,
@@ -231,8 +233,7 @@ fn find_harming_memory(
     })
 }
 
-/// Returns the run of this retrospective in which the error of the finding went away without a change; `None` if there
-/// is none.
+/// Returns the first run of the retrospective in which the error of the finding passed without a change.
 pub(crate) fn find_transient_run(investigations: &[Investigation], finding: &Finding) -> Option<RunId> {
     let passed = |one: &&Investigation| {
         one.result.as_ref().and_then(|result| result.checked_answer()).is_some_and(|(checked, _)| {
@@ -253,8 +254,8 @@ fn contradiction_from_answer(one: &Investigation, against: &Contradiction) -> Mu
     }
 }
 
-/// Decides the verdict on a presented memory. Without a valid verdict, the memory counts as ignored. A failure counts
-/// as harm only if runs without the memory do not have it. If one of those runs has the same error, the memory made no
+/// Decides the verdict on a presented memory. Without a valid verdict, the memory counts as ignored. A
+/// failure counts as harm only if no run without the memory has the same error; otherwise the memory made no
 /// visible difference and counts as applied.
 fn decide_credit<'i>(
     one: &Investigation,
@@ -288,7 +289,7 @@ fn decide_credit<'i>(
     }
 }
 
-/// Returns the findings in those runs of the retrospective to which the memory was not presented.
+/// Returns the findings of those runs of the retrospective to which the memory was not presented.
 fn findings_without_memory(
     investigations: &[Investigation],
     memory: MemoryId,
@@ -299,7 +300,7 @@ fn findings_without_memory(
     without.flat_map(|(one, (checked, _))| checked.findings.iter().map(move |finding| (&one.run, finding)))
 }
 
-/// Returns the findings about the failure that the verdict quotes.
+/// Returns the findings with the same quote as the verdict, which are about the same failure.
 fn findings_quoted_by<'c>(
     checked: &'c CheckedAnswer,
     record: &'c VerdictRecord,
@@ -376,7 +377,7 @@ mod tests {
             RetrospectiveId(derive_uuid("settle", &["retrospective"])),
             &[harmed, other],
         );
-        let first = batch.into_iter().find_map(|mutation| match mutation.ask {
+        let first = batch.into_iter().find_map(|mutation| match mutation.request {
             MutationKind::Credit { verdict, reason, run, .. } if run.as_str() == "r1" => {
                 Some((verdict, reason))
             }
@@ -393,7 +394,7 @@ mod tests {
             RetrospectiveId(derive_uuid("settle", &["retrospective"])),
             &[harmed, other],
         );
-        let MutationKind::Observe { no_lesson, .. } = &batch[0].ask else { panic!("it observes first") };
+        let MutationKind::Observe { no_lesson, .. } = &batch[0].request else { panic!("it observes first") };
         no_lesson.clone()
     }
 

@@ -1,9 +1,9 @@
-//! Changes the weights of memories, and archives, deletes or supersedes memories because of verdicts, contradictions
-//! and disuse.
+//! Applies verdicts, contradictions and disuse to memories: changes their weights, and archives, deletes or
+//! supersedes them.
 //!
-//! Only the strongest verdict of a run on a memory counts: harmed takes precedence over helped, helped over applied,
-//! applied over ignored, and ignored over "cue not met". A contradiction counts as harm, once per run. The weight
-//! changes of one retrospective are summed, and only the result is clamped.
+//! Only the strongest verdict of a run on a memory counts: harmed takes precedence over helped, helped over
+//! applied, applied over ignored, and ignored over "cue not met". A contradiction counts as harm, once per
+//! run. The weight changes of one retrospective are summed, and only the result is clamped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ use crate::weight::WeightDelta;
 pub(super) struct MemoryAccount {
     /// Strongest verdict of each run on the memory.
     runs: BTreeMap<RunId, RunVerdict>,
-    /// Indices of the mutations that the verdicts come from. Each of these mutations gets the outcome for the memory.
+    /// Indices of the mutations that the verdicts come from. All of these mutations get the outcome for the
+    /// memory.
     rows: Vec<usize>,
 }
 
@@ -37,9 +38,10 @@ impl MemoryAccount {
             self.runs.insert(run.clone(), verdict_entry);
             return;
         };
-        // Whether the memory was read is a fact about the run, so it stays when a stronger verdict replaces
-        // this one.
+        // Reading is a fact about the run, so it must survive when a stronger verdict replaces this one.
         strongest.read |= verdict_entry.read;
+        // A contradiction is recorded even over an equal verdict, or the run would not count as
+        // contradicting.
         if verdict_entry.contradicted || verdict_entry.verdict < strongest.verdict {
             strongest.contradicted |= verdict_entry.contradicted;
             strongest.verdict = verdict_entry.verdict;
@@ -51,7 +53,7 @@ impl MemoryAccount {
         self.runs.iter().filter(|(_, entry)| entry.contradicted).map(|(run, _)| run.clone()).collect()
     }
 
-    /// Returns whether any run read or used the memory.
+    /// Returns `true` if the agent of any run read or followed the memory.
     fn was_used(&self) -> bool {
         self.runs.values().any(|entry| entry.read || entry.verdict <= MemoryVerdict::Applied)
     }
@@ -61,12 +63,12 @@ impl MemoryAccount {
     }
 }
 
-/// Kinds of changes that record the result of a retrospective for a memory, including a refusal.
+/// Kinds of change that settle a memory for a retrospective, including a refusal.
 const SETTLING: &[&str] = &["reweighted", "exempted", "superseded", "archived", "deleted", "refused"];
 
 impl MemoryWriter<'_> {
-    /// Returns whether an earlier call for this retrospective already settled the memory. Its weight and status then
-    /// reflect the batch, and settling it again would count the same runs twice.
+    /// Returns `true` if an earlier call already settled the memory for this retrospective. Its weight and
+    /// status then reflect the batch, and settling it again would count the same runs twice.
     fn was_settled_before(&self, id: MemoryId) -> bool {
         self.was_made_before(id, &self.retrospective_cause(), SETTLING)
     }
@@ -101,7 +103,7 @@ impl MemoryWriter<'_> {
                 row,
                 id,
                 self.run_cause(run),
-                ChangeEffect::Refused { asked: "contradict".to_owned() },
+                ChangeEffect::Refused { requested: "contradict".to_owned() },
                 reason,
             );
         } else if self.memories[&id].status == MemoryStatus::Tentative {
@@ -131,8 +133,9 @@ impl MemoryWriter<'_> {
         self.accounts.entry(id).or_default().record_verdict(row, run, entry);
     }
 
-    /// Updates the weights of memories, and archives those whose weight is too low. Processes first the memories with
-    /// verdicts, then all other active memories of the workflow.
+    /// Updates the weights of the memories with verdicts, then of all other active memories of the workflow,
+    /// and archives those whose weight is too low. Also deletes contradicted memories and supersedes
+    /// outweighed warnings.
     pub(super) fn sweep_memories(&mut self, row: usize) {
         let accounts = std::mem::take(&mut self.accounts);
         let mut heavier = Vec::new();
@@ -154,17 +157,19 @@ impl MemoryWriter<'_> {
                 self.update_weight(row, id, &MemoryAccount::default());
             }
         }
-        // Superseding comes after all weights have moved, so that it compares final weights.
+        // Superseding comes after all weights have moved, so it compares final weights.
         for id in heavier {
             self.supersede_warnings(row, id);
         }
+        // Computed again, because deleted and superseded memories are no longer active.
         for id in active(self) {
             self.archive_if_faded(row, id);
         }
         self.explain_outcome(row, "every active memory of the workflow was looked at for limbo and archive");
     }
 
-    /// Supersedes warnings about an error if the memory `by` has a higher weight and contains a remedy for that error.
+    /// Supersedes memories of lower weight that only warn about an error for which the memory `by` has a
+    /// remedy.
     fn supersede_warnings(&mut self, row: usize, by: MemoryId) {
         let stronger = &self.memories[&by];
         let outweighed = self.memories.values().filter(|memory| {
@@ -179,8 +184,8 @@ impl MemoryWriter<'_> {
         }
     }
 
-    /// Deletes a memory if enough distinct runs contradicted it in this retrospective and the previous successful one
-    /// together. Returns whether it was deleted.
+    /// Deletes a memory if enough distinct runs contradicted it in this retrospective and the previous
+    /// successful one together. Returns `true` if there were enough.
     fn delete_contradicted(&mut self, id: MemoryId, account: &MemoryAccount) -> bool {
         let Some(memory) = self.memories.get(&id).filter(|memory| memory.status == MemoryStatus::Active)
         else {
@@ -202,18 +207,24 @@ impl MemoryWriter<'_> {
         true
     }
 
-    /// Updates the weight of a memory. Returns whether the weight increased.
+    /// Updates the weight of a memory. Returns `true` if the weight increased.
     fn update_weight(&mut self, row: usize, id: MemoryId, account: &MemoryAccount) -> bool {
         let cause = self.retrospective_cause();
         let Some(memory) = self.memories.get(&id) else {
-            let effect = ChangeEffect::Refused { asked: "credit".to_owned() };
+            let effect = ChangeEffect::Refused { requested: "credit".to_owned() };
             self.make_change(row, id, cause, effect, "no such memory in this workflow".to_owned());
             return false;
         };
         let before = memory.weight;
         if memory.status != MemoryStatus::Active {
             let reason = format!("it is {}: it has no weight to move", memory.status);
-            self.make_change(row, id, cause, ChangeEffect::Refused { asked: "credit".to_owned() }, reason);
+            self.make_change(
+                row,
+                id,
+                cause,
+                ChangeEffect::Refused { requested: "credit".to_owned() },
+                reason,
+            );
             return false;
         }
         let (effect, reason) =
@@ -227,6 +238,7 @@ impl MemoryWriter<'_> {
                 ),
                 WeightDecision::Moved { parts, cue_not_met } => {
                     let delta = parts.iter().map(|part| part.delta).sum();
+                    // Only the sum is clamped, or the result would depend on the order of the parts.
                     let after = before.adjusted_by(delta);
                     let reason = describe_parts(&parts);
                     let contradicted_by = account.contradicting_runs().into_iter().collect();
@@ -264,8 +276,8 @@ enum WeightDecision {
     Moved { parts: Vec<WeightPart>, cue_not_met: u32 },
 }
 
-/// Decides how a retrospective changes the weight of a memory. A memory in limbo that was used anyway does not lose
-/// weight for being in limbo, because an agent *did* read it.
+/// Decides how a retrospective changes the weight of a memory. A memory in limbo that an agent nevertheless
+/// used loses no weight for being in limbo.
 fn decide_weight(
     memory: &Memory,
     account: &MemoryAccount,
@@ -294,7 +306,7 @@ fn decide_weight(
             "presented, and read or applied in no run".to_owned(),
         ));
     }
-    // Limbo: its weight is too low to be presented and too high to be archived.
+    // In limbo, the weight is too low for the memory to be presented and too high for it to be archived.
     let in_limbo = (policy.archive_weight..policy.inject_weight_min).contains(&memory.weight.get());
     if in_limbo && observed {
         let reason = "in limbo, and observed again".to_owned();
@@ -312,10 +324,10 @@ fn decide_weight(
     }
 }
 
-/// Returns the weight change of one run's verdict, which may be zero. Returns `None` for an unread memory that was
-/// ignored or whose cue was not met, because these verdicts are evaluated over all runs together.
+/// Returns the weight change for one run's verdict, which may be zero. Returns `None` if the memory was not
+/// read and either ignored or its cue not met, because these verdicts are evaluated over all runs together.
 fn verdict_part(run: &RunId, entry: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
-    let (delta, why) = match entry.verdict {
+    let (delta, kind) = match entry.verdict {
         MemoryVerdict::Harmed if entry.contradicted => (policy.harmed_delta, WeightReason::Contradicted),
         MemoryVerdict::Harmed => (policy.harmed_delta, WeightReason::Harmed),
         MemoryVerdict::Helped => (policy.helped_delta, WeightReason::Helped),
@@ -323,17 +335,17 @@ fn verdict_part(run: &RunId, entry: &RunVerdict, policy: &Policy) -> Option<Weig
         MemoryVerdict::Ignored | MemoryVerdict::CueNotMet if entry.read => (0, WeightReason::Read),
         MemoryVerdict::Ignored | MemoryVerdict::CueNotMet => return None,
     };
-    Some(WeightPart { delta: WeightDelta(delta), why, run: Some(run.clone()), reason: entry.reason.clone() })
+    Some(WeightPart { delta: WeightDelta(delta), kind, run: Some(run.clone()), reason: entry.reason.clone() })
 }
 
-const fn policy_part(delta: i32, why: WeightReason, reason: String) -> WeightPart {
-    WeightPart { delta: WeightDelta(delta), why, run: None, reason }
+const fn policy_part(delta: i32, kind: WeightReason, reason: String) -> WeightPart {
+    WeightPart { delta: WeightDelta(delta), kind, run: None, reason }
 }
 
 fn describe_parts(parts: &[WeightPart]) -> String {
     let one = |part: &WeightPart| {
         let run = part.run.as_ref().map(|run| format!(" in run {run}")).unwrap_or_default();
-        format!("{} {}{run}: {}", part.delta, part.why.as_str(), part.reason)
+        format!("{} {}{run}: {}", part.delta, part.kind.as_str(), part.reason)
     };
     parts.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -1,9 +1,9 @@
-//! Decides proposals. A person accepts a proposal, which makes it an active memory, or refuses it. The decision is
-//! stored in either case.
+//! Decides proposals. An accepted proposal becomes an active memory; a refused one changes no memory. The
+//! decision is stored in either case.
 //!
-//! Each run of an accepted proposal causes the same change as in an automatic retrospective. The acceptance is a
-//! separate change, caused by the person's request. If an automatic retrospective also investigates one of the runs,
-//! before or afterwards, the run is not counted as evidence again.
+//! Each run of an accepted proposal causes the same change as in an automatic retrospective. The acceptance
+//! itself is a separate change, caused by the operator's request. If an automatic retrospective also
+//! investigates one of the runs, before or afterwards, the run is not counted as evidence again.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::weight::Weight;
 
-/// Stored facts that a decision on a proposal depends on, read under the lock of the workflow.
+/// Stored facts from which a proposal is decided, read under the workflow lock.
 #[derive(Debug, Clone)]
 pub struct ProposalFacts {
     /// Workflow of the proposal.
@@ -32,7 +32,7 @@ pub struct ProposalFacts {
     pub proposal: Proposal,
     /// Earlier decision on the proposal; `None` if it is undecided.
     pub decision: Option<DecisionRecord>,
-    /// Living memories of the workflow, and all others that a change in `applied` is about.
+    /// Living memories of the workflow, and any other memory that a change in `applied` refers to.
     pub memories: Vec<Memory>,
     /// Tombstones of the workflow, including expired ones.
     pub tombstones: Vec<Tombstone>,
@@ -40,13 +40,13 @@ pub struct ProposalFacts {
     pub applied: HashSet<ChangeId>,
 }
 
-/// A person's decision on a proposal, as it is stored.
+/// Decision on a proposal, as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionRecord {
-    /// The decision, with its details.
+    /// Decision with its details.
     #[serde(flatten)]
-    pub verdict: ProposalDecision,
-    /// Name of the person who decided.
+    pub decision: ProposalDecision,
+    /// Name of the operator who decided.
     pub by: String,
     /// Id of the request that made the decision.
     pub request: String,
@@ -56,14 +56,14 @@ pub struct DecisionRecord {
 
 /// Decision on a proposal: accepted or refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
+#[serde(tag = "decision", rename_all = "snake_case")]
 pub enum ProposalDecision {
     /// The proposal became a memory.
     Accepted {
-        /// Id of the new memory, or of the existing one with the same lesson.
+        /// Id of the new memory, or of the existing memory with the same lesson.
         memory: MemoryId,
         /// Effect of the acceptance, as one sentence.
-        did: String,
+        result: String,
     },
     /// The proposal was refused.
     Refused {
@@ -73,7 +73,7 @@ pub enum ProposalDecision {
 }
 
 impl ProposalDecision {
-    /// Returns the decision as the word that is stored and shown.
+    /// Returns the decision as it is stored and shown, such as `accepted`.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Accepted { .. } => "accepted",
@@ -82,33 +82,33 @@ impl ProposalDecision {
     }
 }
 
-/// A person's request to accept a proposal.
+/// An operator's request to accept a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acceptance {
     /// Id of the request. Requests with the same id take effect only once.
     pub request: String,
-    /// Name of the person who accepts the proposal.
+    /// Name of the operator who accepts the proposal.
     pub by: String,
-    /// Reason to override a tombstone. If it is `None`, a tombstone blocks the acceptance.
-    pub despite_tombstone: Option<String>,
+    /// Reason to override a tombstone. If `None`, a tombstone blocks the acceptance.
+    pub override_tombstone: Option<String>,
 }
 
-/// A person's request to refuse a proposal.
+/// An operator's request to refuse a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Id of the request. Requests with the same id take effect only once.
     pub request: String,
-    /// Name of the person who refuses the proposal.
+    /// Name of the operator who refuses the proposal.
     pub by: String,
-    /// Reason for the refusal, as the person states it.
+    /// Reason for the refusal, as the operator states it.
     pub reason: String,
 }
 
 /// Result of accepting or refusing a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedProposal {
-    /// New changes, in order. Empty for a refusal, and for an acceptance when the memory was already active and had
-    /// evidence from every run.
+    /// New changes, in order. Empty for a refusal, or if the accepted memory was already active with evidence
+    /// from every run.
     pub changes: Vec<Change>,
     /// Memory after the changes; `None` if the proposal was refused.
     pub memory: Option<Memory>,
@@ -121,8 +121,8 @@ pub struct DecidedProposal {
 /// Reason why a proposal could not be decided.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecideError {
-    /// The proposal was decided earlier; that decision remains in force.
-    #[error("it was already {} by {}", .0.verdict.as_str(), .0.by)]
+    /// The proposal was already decided, and that decision remains in force.
+    #[error("it was already {} by {}", .0.decision.as_str(), .0.by)]
     AlreadyDecided(Box<DecisionRecord>),
     /// A tombstone forbids the lesson of the proposal.
     #[error(
@@ -136,7 +136,7 @@ pub enum DecideError {
         /// Reason why the memory was deleted.
         reason: String,
     },
-    /// A text of the request is empty or too long.
+    /// A text field of the request is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
     TextLength {
         /// Name of the field: `request`, `by` or `reason`.
@@ -151,7 +151,8 @@ pub enum DecideError {
     Damaged(#[from] FoldError),
 }
 
-/// Decides the effects of accepting a proposal. This is a pure function: the same facts give the same changes.
+/// Computes the changes and messages of accepting a proposal. Pure: equal facts give equal changes. Fails if
+/// the proposal is already decided, or if a tombstone forbids its lesson and is not overridden.
 pub fn accept_proposal(
     facts: &ProposalFacts,
     acceptance: &Acceptance,
@@ -159,7 +160,7 @@ pub fn accept_proposal(
     embedder: &dyn Embedder,
     at: Timestamp,
 ) -> Result<DecidedProposal, DecideError> {
-    validate_request(&acceptance.request, &acceptance.by, acceptance.despite_tombstone.as_deref())?;
+    validate_request(&acceptance.request, &acceptance.by, acceptance.override_tombstone.as_deref())?;
     ensure_undecided(facts)?;
     let vectors = VectorCache::new(embedder);
     let alike = LessonMatcher { vectors: &vectors, policy };
@@ -168,21 +169,22 @@ pub fn accept_proposal(
     let known = alike.best_match(facts.memories.iter(), &scope, lesson, proposal.contradicts);
     let live = facts.tombstones.iter().filter(|tombstone| tombstone.until > at);
     let tombstone = match known {
+        // An active memory with this lesson exists, so a tombstone has nothing left to forbid.
         Some(memory) if memory.status == MemoryStatus::Active => None,
         _ => alike.blocking_tombstone(live, &scope, lesson).map(|(tombstone, _)| tombstone),
     };
-    let despite = overridden_tombstone(tombstone, acceptance)?;
+    let tombstone_override = overridden_tombstone(tombstone, acceptance)?;
     let mut making = AcceptanceChanges { facts, acceptance, at, memory: known.cloned(), changes: Vec::new() };
-    making.make_changes(policy, despite)?;
+    making.make_changes(policy, tombstone_override)?;
     let memory = making.memory.expect("the memory was known or has just been created");
-    let did = describe_acceptance(known.map(|memory| memory.status), &making.changes);
-    let verdict = ProposalDecision::Accepted { memory: memory.id, did };
+    let result = describe_acceptance(known.map(|memory| memory.status), &making.changes);
+    let accepted = ProposalDecision::Accepted { memory: memory.id, result };
     let messages = making.changes.iter().map(|change| memory_changed_message(&facts.key, change)).collect();
-    let decision = build_record(verdict, &acceptance.by, &acceptance.request, at);
+    let decision = build_record(accepted, &acceptance.by, &acceptance.request, at);
     Ok(DecidedProposal { changes: making.changes, memory: Some(memory), decision, messages })
 }
 
-/// Decides the effects of refusing a proposal: the decision is stored, and no memory changes.
+/// Refuses a proposal: returns the decision to store and changes no memory.
 pub fn refuse_proposal(
     facts: &ProposalFacts,
     refusal: &Refusal,
@@ -190,8 +192,8 @@ pub fn refuse_proposal(
 ) -> Result<DecidedProposal, DecideError> {
     validate_request(&refusal.request, &refusal.by, Some(&refusal.reason))?;
     ensure_undecided(facts)?;
-    let verdict = ProposalDecision::Refused { reason: refusal.reason.clone() };
-    let decision = build_record(verdict, &refusal.by, &refusal.request, at);
+    let refused = ProposalDecision::Refused { reason: refusal.reason.clone() };
+    let decision = build_record(refused, &refusal.by, &refusal.request, at);
     Ok(DecidedProposal { changes: Vec::new(), memory: None, decision, messages: Vec::new() })
 }
 
@@ -205,13 +207,17 @@ struct AcceptanceChanges<'f> {
 }
 
 impl AcceptanceChanges<'_> {
-    /// Creates the memory if it is new, activates it if it is not active, and adds evidence from the runs that are not
-    /// yet evidence of it.
-    fn make_changes(&mut self, policy: &Policy, despite: Option<TombstoneOverride>) -> Result<(), FoldError> {
+    /// Creates the memory if it is new, activates it if it is not active, and adds evidence from each run
+    /// that is not yet evidence for it.
+    fn make_changes(
+        &mut self,
+        policy: &Policy,
+        tombstone_override: Option<TombstoneOverride>,
+    ) -> Result<(), FoldError> {
         let facts = self.facts;
         let evidence = &facts.proposal.evidence;
         let (id, by) = (facts.proposal.id, &self.acceptance.by);
-        // A new memory takes its first run as its creation, so that run is not added again below.
+        // The first run is the evidence that creates a new memory, so it is not added again below.
         let mut rest = evidence.as_slice();
         if let (None, Some((first, others))) = (&self.memory, evidence.split_first()) {
             let reason = format!("first seen in run {}, which a manual retrospective looked into", first.run);
@@ -220,13 +226,15 @@ impl AcceptanceChanges<'_> {
         }
         if self.memory.as_ref().is_some_and(|memory| memory.status != MemoryStatus::Active) {
             let mut reason = format!("accepted by {by} from proposal {id}");
-            if let Some(despite) = &despite {
-                reason.push_str(&format!(", despite a tombstone: {}", despite.reason));
+            if let Some(tombstone_override) = &tombstone_override {
+                reason.push_str(&format!(", despite a tombstone: {}", tombstone_override.reason));
             }
             let weight = Weight::from_thousandths(policy.confirmed_weight);
-            // A proposal is accepted once, so its id is the key. The request's id is chosen freely by a person.
+            // The key is the proposal's id, because a proposal is accepted only once. Operators may reuse a
+            // request id.
             let cause = ChangeCause::Operator { request: format!("accept {id}") };
-            let effect = ChangeEffect::Accepted { weight, proposal: Some(id), by: by.clone(), despite };
+            let effect =
+                ChangeEffect::Accepted { weight, proposal: Some(id), by: by.clone(), tombstone_override };
             self.make_change(cause, effect, reason)?;
         }
         for shown in rest {
@@ -252,7 +260,7 @@ impl AcceptanceChanges<'_> {
         }
     }
 
-    /// Returns whether the memory already has evidence from the run, from any retrospective.
+    /// Returns `true` if the memory already has evidence from the run, from any retrospective.
     fn has_shown(&self, run: &RunId) -> bool {
         let Some(memory) = &self.memory else { return false };
         let cause = self.run_cause(run);
@@ -317,7 +325,7 @@ fn overridden_tombstone(
 ) -> Result<Option<TombstoneOverride>, DecideError> {
     let Some(tombstone) = tombstone else { return Ok(None) };
     let tombstone_of = tombstone.memory;
-    match &acceptance.despite_tombstone {
+    match &acceptance.override_tombstone {
         Some(reason) => Ok(Some(TombstoneOverride { tombstone_of, reason: reason.clone() })),
         None => {
             let (until, reason) = (tombstone.until, tombstone.reason.clone());
@@ -326,8 +334,8 @@ fn overridden_tombstone(
     }
 }
 
-fn build_record(verdict: ProposalDecision, by: &str, request: &str, at: Timestamp) -> DecisionRecord {
-    DecisionRecord { verdict, by: by.to_owned(), request: request.to_owned(), at }
+fn build_record(decision: ProposalDecision, by: &str, request: &str, at: Timestamp) -> DecisionRecord {
+    DecisionRecord { decision, by: by.to_owned(), request: request.to_owned(), at }
 }
 
 /// Describes the effect of an acceptance as one sentence.

@@ -11,9 +11,9 @@ use crate::report;
 use crate::retrospective::RetrospectiveState;
 use crate::similarity::Embedder;
 
-/// Decides how a manual retrospective ends. The state of the workflow does not change. If no investigation was
-/// successful, the report says so. No runs have to be released and no dead letter is stored, because the person may
-/// make another request.
+/// Closes a manual retrospective. The state of the workflow does not change. If no investigation succeeded,
+/// the retrospective fails, and the report says so. There are no claimed runs to release, and no dead letter
+/// is stored because the operator can make another request.
 pub(crate) fn close_manual(
     facts: ClosingFacts,
     embedder: &dyn Embedder,

@@ -1,4 +1,4 @@
-//! Builds proposals from the findings of a manual retrospective, one for each pattern.
+//! Groups the findings of a manual retrospective into proposals, one per pattern.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,24 +13,25 @@ use crate::policy::Policy;
 use crate::retrospective::{Investigation, Retrospective};
 use crate::similarity::{Embedder, VectorCache, content_words};
 
-/// A pattern found by a manual retrospective, to be accepted or refused by a person.
+/// A pattern found by a manual retrospective, which an operator accepts or refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// Id of the proposal.
+    /// Id derived from the first finding of the pattern.
     pub id: ProposalId,
     /// Manual retrospective that found the pattern.
     pub retrospective: RetrospectiveId,
-    /// Id that the memory gets on acceptance if it is new.
+    /// Id that a new memory gets if the proposal is accepted.
     pub memory: MemoryId,
     /// Workflow of the runs that show the pattern.
     pub workflow: Workflow,
     /// Step in which the pattern was seen.
     pub step: Step,
-    /// Lesson of the future memory, in the words of the first finding.
+    /// Lesson of the future memory, as the first finding states it.
     pub lesson: Lesson,
-    /// Runs that show the pattern, each once with a quote, in the order of investigation; never empty.
+    /// Evidence from each run that shows the pattern, one quote per run, in order of investigation. Never
+    /// empty.
     pub evidence: Vec<Evidence>,
-    /// Memory that the pattern contradicts; `None` if there is none. The proposal is never merged into that memory.
+    /// Memory that the pattern contradicts, if any. The proposal is never merged into that memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicts: Option<MemoryId>,
 }
@@ -42,10 +43,9 @@ impl Proposal {
     }
 }
 
-/// Groups the findings of a manual retrospective into one proposal for each pattern. Two findings belong to one pattern
-/// under the same conditions under which they would be merged into one memory. Errors that went away without a change
-/// are not proposed. Proposals that share more words with the question come first, then those with more runs, then
-/// those found earlier.
+/// Groups the findings of a manual retrospective into proposals, one per pattern. Two findings show the same
+/// pattern if they would be merged into one memory. Transient errors are not proposed. Proposals that share
+/// more words with the question come first, then those with more runs, then those found earlier.
 pub fn build_proposals(
     retrospective: &Retrospective,
     investigations: &[Investigation],
@@ -67,6 +67,7 @@ pub fn build_proposals(
                 .iter_mut()
                 .find(|known| is_same_pattern(known, finding, &lesson, &vectors, &retrospective.policy));
             match joined {
+                // A run that shows the pattern twice is evidence once.
                 Some(known) if known.evidence.iter().any(|shown| shown.run == one.run) => {}
                 Some(known) => known.evidence.push(evidence),
                 None => proposals.push(Proposal {
@@ -82,7 +83,11 @@ pub fn build_proposals(
             }
         }
     }
-    let focus = retrospective.asked.as_ref().and_then(|asked| asked.focus.as_deref()).unwrap_or_default();
+    let focus = retrospective
+        .manual_request
+        .as_ref()
+        .and_then(|request| request.focus.as_deref())
+        .unwrap_or_default();
     let focus: BTreeSet<_> = content_words(focus).collect();
     // The sort is stable and keeps the order of investigation among equals.
     proposals
@@ -103,7 +108,7 @@ fn is_same_pattern(
         && vectors.lesson_similarity(&known.lesson, lesson) >= policy.merge_similarity
 }
 
-/// Counts the distinct words that the question and the lesson have in common.
+/// Counts the distinct words that the question and the lesson share.
 fn count_shared_words(focus: &BTreeSet<String>, lesson: &Lesson) -> usize {
     let lesson_words: BTreeSet<_> =
         content_words(&lesson.title).chain(content_words(&lesson.content)).collect();

@@ -1,4 +1,4 @@
-//! Changes that the writer made to memories or refused to make, with their reasons.
+//! Changes that the writer made to memories, or refused to make, with their causes and reasons.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ use crate::outcome::PullRequestEnd;
 use crate::review::RemarkKey;
 use crate::weight::{Weight, WeightDelta};
 
-/// Cause of a change. The memory, the cause and the kind of the change together form the effect key, which takes effect
-/// only once.
+/// Cause of a change. The memory, the cause and the kind of the change form the effect key, which takes
+/// effect only once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum ChangeCause {
@@ -24,7 +24,7 @@ pub enum ChangeCause {
         /// Id of the run.
         run: RunId,
     },
-    /// A retrospective reached the end of its investigations and settled.
+    /// A retrospective finished its investigations and settled.
     Retrospective {
         /// Id of the retrospective.
         id: RetrospectiveId,
@@ -38,21 +38,21 @@ pub enum ChangeCause {
         /// End of the pull request: merged, or closed without a merge.
         end: PullRequestEnd,
     },
-    /// A person requested the change through an operator command.
+    /// An operator requested the change.
     Operator {
-        /// Id of the request, either given by the person or derived.
+        /// Id of the request, given by the operator or derived.
         request: String,
     },
-    /// A remark of a review requested the change.
+    /// A review remark requested the change.
     Review {
         /// Key of the remark.
         remark: RemarkKey,
         /// Edition of the remark's text, as returned by `Remark::edition`.
         edition: String,
     },
-    /// A rule was presented many times, and no run used it.
+    /// A rule expired: it was presented many times, but no run used it.
     Expiry {
-        /// Number of investigated runs to which the rule was presented, over its whole life.
+        /// Number of investigated runs to which the rule has ever been presented.
         presentations: u64,
     },
 }
@@ -69,14 +69,15 @@ impl ChangeCause {
 pub struct Change {
     /// Id derived from the effect key.
     pub id: ChangeId,
-    /// Id of the memory that changed. For a suppressed or refused request, the id of the memory that it would have
-    /// created or changed.
+    /// Id of the memory that changed. For a suppressed or refused request, the id of the memory that would
+    /// have been created or changed.
     pub memory: MemoryId,
     /// Cause of the change.
     pub cause: ChangeCause,
     /// Effect of the change on the memory.
     pub effect: ChangeEffect,
-    /// Mutation that requested the change; `None` for a change caused by an operator or by the end of a pull request.
+    /// Mutation that requested the change; `None` for a change caused by an operator or by the end of a pull
+    /// request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<MutationId>,
     /// Retrospective in which the change was made; `None` for a change made outside a retrospective.
@@ -85,9 +86,10 @@ pub struct Change {
     /// Epoch of the retrospective; `None` for a change made outside a retrospective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// Policy moment (`as_of`) at which the change was made.
+    /// Time of the change: the `as_of` of the retrospective or batch, or the writer's clock for other
+    /// changes.
     pub at: Timestamp,
-    /// Reason for the change, as one sentence for people.
+    /// Reason for the change, in one sentence for people.
     pub reason: String,
 }
 
@@ -105,37 +107,38 @@ pub enum ChangeEffect {
         scope: MemoryScope,
         /// Content of the memory.
         lesson: Lesson,
-        /// Initial status: tentative, or active when one run is enough.
+        /// Initial status: tentative, or active if one run is enough.
         status: MemoryStatus,
         /// Initial weight, in thousandths.
         weight: Weight,
         /// Evidence of the run or remark that created the memory.
         evidence: Evidence,
-        /// Reason why only an operator may promote the memory; `None` if it is not quarantined.
+        /// Reason why only an operator may promote the memory; `None` if the memory is not quarantined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quarantine: Option<String>,
     },
-    /// A separate run confirmed a tentative memory, or a person of sufficient standing confirmed a rule.
+    /// Another run confirmed a tentative memory, or a person of sufficient standing confirmed a rule.
     Promoted {
         /// Weight after the promotion, in thousandths.
         weight: Weight,
         /// Evidence that confirmed the memory.
         evidence: Evidence,
     },
-    /// A person accepted the memory, which replaces the confirmation by a separate run.
+    /// An operator accepted the memory, which replaces confirmation by another run.
     Accepted {
         /// Weight after the acceptance, in thousandths.
         weight: Weight,
-        /// Accepted proposal of a manual retrospective; `None` for a rule, which an operator promotes directly.
+        /// Accepted proposal of a manual retrospective; `None` for a rule that an operator promoted directly.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         proposal: Option<ProposalId>,
-        /// Name of the person who accepted the memory.
+        /// Name of the operator who accepted the memory.
         by: String,
-        /// Tombstone that the person overrode, with the reason; `None` if there was none.
+        /// Tombstone that the operator overrode; `None` if there was none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        despite: Option<TombstoneOverride>,
+        tombstone_override: Option<TombstoneOverride>,
     },
-    /// The lesson of a living memory was observed again. This adds evidence and does not change the weight.
+    /// The lesson of a tentative or active memory was observed again. This adds evidence and leaves the
+    /// weight unchanged.
     Observed {
         /// Evidence that was added.
         evidence: Evidence,
@@ -144,11 +147,11 @@ pub enum ChangeEffect {
     Reweighted {
         /// Weight before the change, in thousandths.
         before: Weight,
-        /// Sum of the parts, before the new weight is clamped, in thousandths.
+        /// Sum of `parts` in thousandths, before the new weight is clamped.
         delta: WeightDelta,
         /// Weight after the change, clamped to its range, in thousandths.
         after: Weight,
-        /// Weight changes that were summed, each with its reason.
+        /// Individual weight changes that were summed, each with its reason.
         parts: Vec<WeightPart>,
         /// New number of consecutive retrospectives in which the cue was not met.
         cue_not_met: u32,
@@ -163,8 +166,8 @@ pub enum ChangeEffect {
     },
     /// The memory was archived because its weight fell too low, or because no run used the rule.
     Archived,
-    /// The lesson of an archived memory was observed again. The memory is tentative again, and this evidence is the
-    /// first that counts towards its confirmation.
+    /// The lesson of an archived memory was observed again. The memory is tentative again, and this evidence
+    /// is the first that counts towards its confirmation.
     Revived {
         /// Evidence of the new observation.
         evidence: Evidence,
@@ -190,27 +193,27 @@ pub enum ChangeEffect {
     },
     /// The writer refused a request. No memory changed.
     Refused {
-        /// Kind of the refused request.
-        asked: String,
+        /// Kind of the refused request, such as `credit`.
+        requested: String,
     },
 }
 
-/// A tombstone that a person overrode by accepting a proposal.
+/// A tombstone that an operator overrode by accepting a proposal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TombstoneOverride {
     /// Deleted memory for which the tombstone was created.
     pub tombstone_of: MemoryId,
-    /// Reason for overriding it, in the person's words.
+    /// Reason for overriding the tombstone, in the operator's words.
     pub reason: String,
 }
 
 /// One part of a weight change, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeightPart {
-    /// Change of the weight by this part, in thousandths.
+    /// Contribution of this part to the weight change, in thousandths.
     pub delta: WeightDelta,
     /// Kind of reason for this part.
-    pub why: WeightReason,
+    pub kind: WeightReason,
     /// Run whose verdict caused this part; `None` if the policy caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
@@ -218,7 +221,7 @@ pub struct WeightPart {
     pub reason: String,
 }
 
-/// Kind of reason for which a weight changed.
+/// Kind of reason for a weight change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WeightReason {
@@ -245,7 +248,7 @@ pub enum WeightReason {
 }
 
 impl WeightReason {
-    /// Returns the reason as the word that is shown.
+    /// Returns the reason as it is shown, such as `closed unmerged`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Helped => "helped",
@@ -263,7 +266,7 @@ impl WeightReason {
 }
 
 impl ChangeEffect {
-    /// Returns the kind of change as it is stored and shown. The kind is part of the effect key.
+    /// Returns the kind of the change as it is stored and shown. The kind is part of the effect key.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Created { .. } => "created",
@@ -281,13 +284,13 @@ impl ChangeEffect {
         }
     }
 
-    /// Returns whether a change of this kind leaves the memory as it was.
+    /// Returns `true` if a change of this kind leaves the memory unchanged.
     pub const fn leaves_memory_unchanged(&self) -> bool {
         matches!(self, Self::Suppressed { .. } | Self::Refused { .. })
     }
 }
 
-/// Returns the id of the change with this effect key. Two changes with the same effect key have the same id.
+/// Derives the id of a change from its effect key: equal keys give equal ids.
 pub fn change_id(key: &WorkflowKey, memory: MemoryId, cause: &ChangeCause, kind: &str) -> ChangeId {
     let parts =
         [key.tenant.as_str(), key.workflow.as_str(), &memory.to_string(), &cause.canonical_key(), kind];

@@ -9,7 +9,7 @@ use crate::id::{ChangeId, MemoryId};
 use crate::review::AuthorStanding;
 use crate::weight::Weight;
 
-/// A change that is illegal for its memory, which means that the change log or the stored memory is damaged.
+/// Error for a change that is illegal for its memory: the change log or the stored memory is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("change {change} ({kind}) does not fit memory {memory}: {problem}")]
 pub struct FoldError {
@@ -23,8 +23,8 @@ pub struct FoldError {
     pub problem: String,
 }
 
-/// Applies one change to its memory, which is `None` before its first change. Fails when the change is illegal for the
-/// status of the memory, or when the numbers in the change contradict each other or the memory.
+/// Applies one change to a memory, which is `None` before its first change. Fails if the change is illegal
+/// for the status of the memory, or if its numbers contradict each other or the memory.
 pub fn fold_change(memory: Option<Memory>, change: &Change) -> Result<Option<Memory>, FoldError> {
     let illegal = |problem: String| FoldError {
         change: change.id,
@@ -43,6 +43,8 @@ pub fn fold_change(memory: Option<Memory>, change: &Change) -> Result<Option<Mem
     memory.changed_at = change.at;
     if let (ChangeEffect::Reweighted { contradicted_by, .. }, Some(epoch)) = (&change.effect, change.epoch) {
         memory.contradicted_by.extend(contradicted_by.iter().map(|run| (epoch, run.clone())));
+        // The oldest contradictions are dropped first, because only those of the last two retrospectives
+        // count.
         let surplus = memory.contradicted_by.len().saturating_sub(CONTRADICTIONS_KEPT_MAX);
         memory.contradicted_by.drain(..surplus);
     }
@@ -54,7 +56,7 @@ pub const fn initial_statuses() -> &'static [MemoryStatus] {
     &[MemoryStatus::Tentative, MemoryStatus::Active]
 }
 
-/// Returns the kinds of change that are legal for a memory of this status. This is the state machine as a table.
+/// Returns the kinds of change that are legal for a memory in this status: the state machine as a table.
 pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
     match status {
         MemoryStatus::Tentative => &["promoted", "accepted", "observed", "deleted", "superseded"],
@@ -64,7 +66,8 @@ pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
     }
 }
 
-/// Returns the status of a memory after a legal change of this kind; `None` when the change does not affect the status.
+/// Returns the status of a memory after a legal change of this kind, or `None` if the change keeps the
+/// status.
 pub fn status_after(kind: &str) -> Option<MemoryStatus> {
     match kind {
         "promoted" | "accepted" => Some(MemoryStatus::Active),
@@ -76,7 +79,8 @@ pub fn status_after(kind: &str) -> Option<MemoryStatus> {
     }
 }
 
-/// Renders the state machine as a Mermaid diagram from [`initial_statuses`], [`legal_changes`] and [`status_after`].
+/// Renders the state machine as a Mermaid diagram from [`initial_statuses`], [`legal_changes`] and
+/// [`status_after`].
 pub fn render_state_machine() -> String {
     let mut drawn = "stateDiagram-v2\n".to_owned();
     for status in initial_statuses() {
@@ -91,7 +95,7 @@ pub fn render_state_machine() -> String {
     drawn
 }
 
-/// Returns the reason why the change is illegal for this memory; `None` when it is legal.
+/// Returns the reason why the change is illegal for this memory, or `None` if it is legal.
 fn find_misfit(memory: &Memory, change: &Change) -> Option<String> {
     let allowed = legal_changes(memory.status);
     if change.memory != memory.id {
@@ -157,8 +161,8 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             memory.cue_not_met = 0;
             memory.contradicted_by.clear();
             memory.quarantine = None;
-            // A person's promotion counts as an insider's. Memories without an authority are not rules and do
-            // not get one.
+            // A promotion by an operator counts like one by an insider. Memories without an authority are not
+            // rules and do not get one.
             memory.authority = memory.authority.map(|_| AuthorStanding::Insider);
         }
         ChangeEffect::Observed { evidence } => {

@@ -1,8 +1,8 @@
-//! Gives late credit: when a pull request ends, the weights of the memories that were applied in its runs change.
+//! Gives late credit: when a pull request ends, adjusts the weights of the memories applied in its runs.
 //!
-//! The changes are small and may be positive or negative. Each combination of memory, run and end of the pull request
-//! is credited once, because it determines the effect key of the change. Reports of earlier retrospectives stay as they
-//! are, because the credit is a separate change with its own reason.
+//! Credits are small and may be positive or negative. The memory, the run and the end of the pull request
+//! determine the effect key of the change, so each combination is credited once. Reports of earlier
+//! retrospectives stay as they are, because the credit is a separate change with its own reason.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -27,29 +27,30 @@ pub struct MemoryApplication {
     pub memory: MemoryId,
 }
 
-/// Stored facts that a decision on credit depends on, read under the lock of the workflow.
+/// Stored facts from which credit is computed, read under the workflow lock.
 #[derive(Debug, Clone)]
 pub struct CreditFacts {
-    /// Workflow to which the runs belong.
+    /// Workflow of the runs.
     pub key: WorkflowKey,
     /// Pull request that ended.
     pub pull_request: PullRequestRef,
     /// Facts about the pull request.
     pub facts: PullRequestFacts,
-    /// Memories that closed retrospectives found to be applied in runs of this pull request, for runs of this workflow
-    /// only.
+    /// Memories that closed retrospectives found to be applied in runs of this pull request, limited to runs
+    /// of this workflow.
     pub applications: Vec<MemoryApplication>,
-    /// The memories that `applications` names. A missing one belongs to another workflow and is skipped.
+    /// Memories that `applications` names. A memory that is missing here belongs to another workflow and is
+    /// skipped.
     pub memories: Vec<Memory>,
-    /// Ids of the stored changes of the workflow that are caused by the end of a pull request of one of these runs.
-    /// These changes are not made again.
+    /// Ids of the stored changes that credited these runs before. These changes are not made again.
     pub applied: HashSet<ChangeId>,
 }
 
 /// Credit for the end of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OutcomeCredit {
-    /// New changes, sorted by run and then memory; for each memory, the merge comes before the closing without a merge.
+    /// New changes, sorted by run and then memory. For each memory, the merge precedes the closing without a
+    /// merge.
     pub changes: Vec<Change>,
     /// Memories that changed, in their new state.
     pub memories: Vec<Memory>,
@@ -57,9 +58,9 @@ pub struct OutcomeCredit {
     pub messages: Vec<Message>,
 }
 
-/// Decides how the end of a pull request changes the memories that were applied in its runs. This is a pure function:
-/// the same facts give the same changes. If a memory is not active, the change is refused, its weight stays, and the
-/// refusal is stored once. Fails when a memory does not match its changes.
+/// Computes how the end of a pull request changes the memories that were applied in its runs. Pure: equal
+/// facts give equal changes. For a memory that is not active, the weight stays and a refusal is stored once.
+/// Fails if a memory does not match its changes.
 pub fn credit_outcome(
     facts: &CreditFacts,
     policy: &Policy,
@@ -70,6 +71,7 @@ pub fn credit_outcome(
     let mut credited = OutcomeCredit::default();
     let mut touched = Vec::new();
     let mut uses = facts.applications.clone();
+    // A run and a memory may be listed by more than one retrospective; they are credited once.
     uses.sort_unstable();
     uses.dedup();
     for one in &uses {
@@ -92,8 +94,8 @@ pub fn credit_outcome(
     Ok(credited)
 }
 
-/// Returns the change that credits one applied memory for one end of the pull request. Returns `None` when the change
-/// was made before, or when the policy gives no credit for this end.
+/// Returns the change that credits one applied memory for one end of the pull request. Returns `None` if the
+/// change was made before, or if the policy gives no credit for this end.
 fn build_change(
     facts: &CreditFacts,
     one: &MemoryApplication,
@@ -107,7 +109,7 @@ fn build_change(
     if ["reweighted", "refused"].iter().any(|kind| facts.applied.contains(&id(kind))) {
         return None;
     }
-    let (delta, why) = match end {
+    let (delta, kind) = match end {
         PullRequestEnd::Merged => (WeightDelta(policy.merged_delta), WeightReason::Merged),
         PullRequestEnd::ClosedUnmerged => {
             (WeightDelta(policy.closed_unmerged_delta), WeightReason::ClosedUnmerged)
@@ -118,7 +120,7 @@ fn build_change(
     }
     let description = describe_application(facts, one, end);
     let (effect, reason) = if memory.status == MemoryStatus::Active {
-        let part = WeightPart { delta, why, run: Some(one.run.clone()), reason: description.clone() };
+        let part = WeightPart { delta, kind, run: Some(one.run.clone()), reason: description.clone() };
         let effect = ChangeEffect::Reweighted {
             before: memory.weight,
             delta,
@@ -130,7 +132,7 @@ fn build_change(
         (effect, format!("{delta}: {description}"))
     } else {
         let reason = format!("it is {}: it has no weight to move, although {description}", memory.status);
-        (ChangeEffect::Refused { asked: "credit".to_owned() }, reason)
+        (ChangeEffect::Refused { requested: "credit".to_owned() }, reason)
     };
     Some(Change {
         id: id(effect.kind()),

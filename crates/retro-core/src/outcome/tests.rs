@@ -15,20 +15,20 @@ fn said() -> impl Strategy<Value = PullRequestFacts> {
                 .map(|good| if good { ReviewVerdict::Approved } else { ReviewVerdict::ChangesRequested });
             (id, ReviewFacts { verdict, dismissed })
         });
-    let heard = prop::option::of((moment(), prop::bool::ANY));
+    let latest_state = prop::option::of((moment(), prop::bool::ANY));
     let closed = prop::collection::btree_set(moment(), 0..2);
     let reviews = prop::collection::btree_map(0u64..4, Just(ReviewFacts::default()), 0..1);
     let parts = (
         prop::option::of(moment()),
         prop::option::of(moment()),
         closed,
-        heard,
+        latest_state,
         reviews,
         prop::option::of(review),
     );
-    parts.prop_map(|(opened_at, merged_at, closed_at, heard, mut reviews, review)| {
+    parts.prop_map(|(opened_at, merged_at, closed_at, latest_state, mut reviews, review)| {
         reviews.extend(review);
-        PullRequestFacts { opened_at, merged_at, closed_at, heard, reviews }
+        PullRequestFacts { opened_at, merged_at, closed_at, latest_state, reviews }
     })
 }
 
@@ -37,7 +37,7 @@ fn folded(events: &[PullRequestFacts]) -> PullRequestFacts {
 }
 
 proptest! {
-    /// Events in any order, repeated, and in any grouping give the same facts.
+    /// The facts are the same for events in any order, repeated, and in any grouping.
     #[test]
     fn what_is_known_of_a_pull_request_does_not_depend_on_the_order_in_which_it_came(
         events in prop::collection::vec(said(), 0..8),
@@ -74,11 +74,16 @@ proptest! {
 
 #[test]
 fn the_latest_event_decides_the_state_and_merged_is_final() {
-    let open = PullRequestFacts { opened_at: Some(at(0)), heard: Some((at(0), true)), ..Default::default() };
-    let closed = PullRequestFacts { closed_at: [at(5)].into(), heard: Some((at(5), false)), ..open.clone() };
-    let reopened = PullRequestFacts { heard: Some((at(6), true)), ..Default::default() };
-    let merged =
-        PullRequestFacts { merged_at: Some(at(90)), heard: Some((at(90), false)), ..Default::default() };
+    let open =
+        PullRequestFacts { opened_at: Some(at(0)), latest_state: Some((at(0), true)), ..Default::default() };
+    let closed =
+        PullRequestFacts { closed_at: [at(5)].into(), latest_state: Some((at(5), false)), ..open.clone() };
+    let reopened = PullRequestFacts { latest_state: Some((at(6), true)), ..Default::default() };
+    let merged = PullRequestFacts {
+        merged_at: Some(at(90)),
+        latest_state: Some((at(90), false)),
+        ..Default::default()
+    };
     let known = open.merge_facts(&closed);
     assert_eq!(
         (known.state(), known.credited_ends()),
@@ -140,9 +145,12 @@ fn runs_are_totalled_by_workflow_and_merge_times_by_pull_request() {
     ];
     let mut sums = OutcomeTotals::default();
     links.iter().for_each(|(workflow, run, one, facts)| sums.add_link(workflow, run, one, facts));
-    let told = sums.into_outcomes();
-    assert_eq!((told[0].runs, told[0].merged, told[0].changes_requested), (2, 2, 2));
-    assert_eq!((told[0].review_rounds_mean_milli, told[0].time_to_merge_median_s), (Some(1000), Some(60)));
-    assert_eq!((told[1].workflow.as_str(), told[1].runs, told[1].merged), ("docs", 1, 0));
-    assert_eq!((told[1].review_rounds_mean_milli, told[1].time_to_merge_median_s), (None, None));
+    let outcomes = sums.into_outcomes();
+    assert_eq!((outcomes[0].runs, outcomes[0].merged, outcomes[0].changes_requested), (2, 2, 2));
+    assert_eq!(
+        (outcomes[0].review_rounds_mean_milli, outcomes[0].time_to_merge_median_s),
+        (Some(1000), Some(60))
+    );
+    assert_eq!((outcomes[1].workflow.as_str(), outcomes[1].runs, outcomes[1].merged), ("docs", 1, 0));
+    assert_eq!((outcomes[1].review_rounds_mean_milli, outcomes[1].time_to_merge_median_s), (None, None));
 }

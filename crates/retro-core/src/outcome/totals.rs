@@ -1,4 +1,4 @@
-//! Computes totals of pull request outcomes for each workflow.
+//! Totals the outcomes of pull requests per workflow.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,29 @@ use crate::id::{RunId, Workflow};
 pub struct WorkflowOutcomes {
     /// Name of the workflow.
     pub workflow: Workflow,
-    /// Number of runs that belong to a pull request. A run with several pull requests counts once here, and once in
-    /// each of the following numbers of runs that applies to any of them.
+    /// Number of runs with at least one pull request. A run with several pull requests counts once here, and
+    /// once in each number below that applies to any of them.
     pub runs: u64,
     /// Number of runs with a pull request that was approved.
     pub approved: u64,
-    /// Number of runs with a pull request for which changes were requested.
+    /// Number of runs with a pull request on which changes were requested.
     pub changes_requested: u64,
-    /// Mean number of review rounds in thousandths, over all pairs of a run and its pull request in which the pull
-    /// request has a review or has ended; `None` if there is no such pair.
+    /// Mean number of review rounds per link between a run and a pull request, in thousandths. Only pull
+    /// requests that have a review or have ended are included; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review_rounds_mean_milli: Option<u64>,
     /// Number of runs with a pull request that was merged.
     pub merged: u64,
     /// Number of runs with a pull request that is closed without a merge.
     pub closed_unmerged: u64,
-    /// Median time from opening to merge over the merged pull requests, in seconds. Of an even number of values, it is
-    /// the lower middle one. `None` if no time is known.
+    /// Median time from opening to merge of the merged pull requests, in seconds; the lower of the two middle
+    /// values if their number is even. `None` if no time is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_merge_median_s: Option<u64>,
 }
 
-/// Accumulates outcome totals of workflows, one link between a run and a pull request at a time. It needs a few dozen
-/// bytes for each merged pull request, regardless of the size of the facts.
+/// Accumulates outcome totals of workflows, one link between a run and a pull request at a time. Memory use
+/// is a few dozen bytes per merged pull request, regardless of the size of the facts.
 #[derive(Debug, Clone, Default)]
 pub struct OutcomeTotals {
     by_workflow: BTreeMap<Workflow, WorkflowTotals>,
@@ -42,8 +42,7 @@ pub struct OutcomeTotals {
 
 #[derive(Debug, Clone, Default)]
 struct WorkflowTotals {
-    /// Run of the last link that was added, with the flags of the links of that run so far; `None` before the first
-    /// link.
+    /// Run of the last added link, with the flags of its links so far; `None` before the first link.
     run: Option<(RunId, LinkFlags)>,
     runs: [u64; LinkFlags::KINDS],
     rounds: u64,
@@ -61,14 +60,15 @@ impl LinkFlags {
     const KINDS: usize = 5;
 
     fn from_facts(facts: &PullRequestFacts) -> Self {
-        let standing = facts.state();
-        let (merged, closed) = (standing == PullRequestState::Merged, standing == PullRequestState::Closed);
+        let state = facts.state();
+        let (merged, closed) = (state == PullRequestState::Merged, state == PullRequestState::Closed);
         Self([true, facts.is_approved(), facts.review_rounds() > 0, merged, closed])
     }
 }
 
 impl OutcomeTotals {
-    /// Adds a link between a run and one of its pull requests. The links of one run must be added consecutively.
+    /// Adds a link between a run and one of its pull requests. All links of one run must be added
+    /// consecutively.
     pub fn add_link(
         &mut self,
         workflow: &Workflow,
@@ -105,7 +105,7 @@ impl WorkflowTotals {
             self.rounds += u64::from(facts.review_rounds());
         }
         if let Some(time) = facts.time_to_merge_s() {
-            // By pull request, so that several runs of one pull request count its time once.
+            // Keyed by pull request, so several runs of one pull request count its time once.
             self.times.insert(one.clone(), time);
         }
     }
@@ -121,6 +121,7 @@ impl WorkflowTotals {
             runs,
             approved,
             changes_requested,
+            // Half of the divisor is added first, to round to the nearest thousandth.
             review_rounds_mean_milli: (judged > 0).then(|| (rounds * 1000 + judged / 2) / judged),
             merged,
             closed_unmerged,

@@ -1,22 +1,22 @@
 //! Removes the content of opened memories from traces.
 //!
-//! The content of a memory names the failing call and its error, and the evidence quotes the error. In the trace of a
-//! run that opened the memory, this looks like another failure, by which the memory would confirm itself. The answer
-//! that the agent got has no marks, because it is a document and not a block of a prompt. Therefore exactly the words
-//! of the memory are removed wherever they occur, either as they are or escaped within strings. Nobody can hide other
-//! text behind them.
+//! The content of a memory names the failing call and its error, and the evidence quotes the error. In the
+//! trace of a run that opened the memory, they look like another failure, so the memory would confirm itself.
+//! The response to the agent is a document, not a block of a prompt, and has no marks to search for.
+//! Therefore the exact words of the memory are removed wherever they occur, as they are or escaped within
+//! strings. No other text can be hidden behind them.
 
 use crate::memory::Memory;
 
-/// Minimum length of a content that is removed, in characters. A shorter text may well be the agent's own words.
+/// Minimum length of content to remove, in characters. Shorter text may well be the agent's own words.
 const CONTENT_CHARS_MIN: usize = 24;
 
-/// Maximum number of nested levels of string escaping that are recognised: our answer is JSON, the log that contains it
-/// may be JSON, and another JSON document may quote the log.
+/// Maximum number of nested levels of string escaping that are recognised: our response is JSON, the log that
+/// contains it may be JSON, and another JSON document may quote the log.
 const ESCAPES_MAX: usize = 3;
 
-/// Removes the contents and evidence of these memories from a text, but not their titles. Returns `None` when the text
-/// contains none of them.
+/// Removes the content and evidence of these memories from a text, but not their titles. Returns `None` if
+/// the text contains none of them.
 pub fn strip_memory_content(text: &str, memories: &[&Memory]) -> Option<String> {
     let mut stripped = None::<String>;
     for content in memories.iter().flat_map(|memory| memory_texts(memory)) {

@@ -1,5 +1,5 @@
-//! Chooses the rules of a repository that are presented to an agent. They are few and have a separate budget, so that
-//! they never displace the memories of the agent's step.
+//! Chooses the rules of a repository to present to an agent. Rules have a separate budget, so they never
+//! displace the memories of the agent's step.
 
 use super::{
     Recall, RecallCandidate, RecalledMemory, fill_budget, is_eligible, recalled_memory, weight_order,
@@ -7,11 +7,11 @@ use super::{
 use crate::memory::MemoryScope;
 use crate::policy::Policy;
 
-/// Chooses the rules of a repository that are presented to an agent. A rule is eligible if it is active, is not
-/// quarantined, has a sufficient weight, and either has no path or has one that covers one of `paths` (every rule
-/// matches when `paths` is empty). The block is fenced like the block of memories and is removed from traces in the
-/// same way. The line of a rule with a path ends with that path. `tokens` returns the number of tokens of a text, as
-/// counted by a real tokenizer.
+/// Chooses the rules of a repository to present to an agent. A rule is eligible if it is active, not
+/// quarantined, heavy enough, and either has no path or has a path that covers one of `paths`. If `paths` is
+/// empty, paths are not compared. The block is fenced like that of memories, so it is removed from traces in
+/// the same way. The line of a rule with a path ends with that path. `tokens` returns the number of tokens of
+/// a text as counted by a real tokenizer.
 pub fn choose_rules(
     mut candidates: Vec<RecallCandidate>,
     paths: &[String],
@@ -38,14 +38,14 @@ fn rule_line(candidate: &RecallCandidate) -> RecalledMemory {
     }
 }
 
-/// Returns whether the rule has no path, or has a path that is equal to one of `paths` or is a folder above one of
-/// them. Every path matches when `paths` is empty.
+/// Returns `true` if the rule has no path, or if its path equals one of `paths` or is a folder above one of
+/// them. An empty `paths` matches the rules of every path.
 fn matches_paths(scope: &MemoryScope, paths: &[String]) -> bool {
     let MemoryScope::Repository { path, .. } = scope else { return false };
     let Some(path) = path.as_deref().filter(|_| !paths.is_empty()) else { return true };
-    let below = |asked: &String| {
-        let asked = asked.trim_start_matches("./");
-        asked.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let below = |touched: &String| {
+        let touched = touched.trim_start_matches("./");
+        touched.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     paths.iter().any(below)
 }

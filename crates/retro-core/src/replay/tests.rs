@@ -6,7 +6,7 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(1_790_000_000_000 + millis).unwrap()
 }
 
-fn asked(canary: u32, progress: BatchProgress) -> BatchAction {
+fn decide_action(canary: u32, progress: BatchProgress) -> BatchAction {
     decide_batch_action(&ReplayPace { canary, ..ReplayPace::default() }, &progress, at(0), at(0))
 }
 
@@ -18,33 +18,46 @@ fn the_canary_goes_first_and_the_others_wait_for_all_of_it() {
         handled,
         ..BatchProgress::default()
     };
-    assert_eq!(asked(2, waiting(20, 0, 0)), BatchAction::Release(2));
-    assert_eq!(asked(2, waiting(18, 2, 0)), BatchAction::Wait);
-    assert_eq!(asked(2, waiting(18, 1, 1)), BatchAction::Wait);
-    assert_eq!(asked(2, waiting(18, 0, 2)), BatchAction::Release(5), "a second's worth of the pace");
-    assert_eq!(asked(0, waiting(20, 0, 0)), BatchAction::Release(5));
-    assert_eq!(asked(9, waiting(3, 0, 0)), BatchAction::Release(3), "a batch smaller than its canary");
-    assert_eq!(asked(2, waiting(0, 3, 17)), BatchAction::Wait);
-    assert_eq!(asked(2, waiting(0, 0, 20)), BatchAction::Done);
+    assert_eq!(decide_action(2, waiting(20, 0, 0)), BatchAction::Release(2));
+    assert_eq!(decide_action(2, waiting(18, 2, 0)), BatchAction::Wait);
+    assert_eq!(decide_action(2, waiting(18, 1, 1)), BatchAction::Wait);
+    assert_eq!(decide_action(2, waiting(18, 0, 2)), BatchAction::Release(5), "a second's worth of the pace");
+    assert_eq!(decide_action(0, waiting(20, 0, 0)), BatchAction::Release(5));
+    assert_eq!(
+        decide_action(9, waiting(3, 0, 0)),
+        BatchAction::Release(3),
+        "a batch smaller than its canary"
+    );
+    assert_eq!(decide_action(2, waiting(0, 3, 17)), BatchAction::Wait);
+    assert_eq!(decide_action(2, waiting(0, 0, 20)), BatchAction::Done);
 }
 
 #[test]
 fn a_skipped_dead_letter_is_no_canary() {
     let progress = BatchProgress { waiting: 18, skipped: 2, ..BatchProgress::default() };
-    assert_eq!(asked(2, progress), BatchAction::Release(2));
-    assert_eq!(asked(2, BatchProgress { skipped: 20, ..BatchProgress::default() }), BatchAction::Done);
+    assert_eq!(decide_action(2, progress), BatchAction::Release(2));
+    assert_eq!(
+        decide_action(2, BatchProgress { skipped: 20, ..BatchProgress::default() }),
+        BatchAction::Done
+    );
 }
 
 #[test]
 fn a_failed_canary_stops_and_so_does_too_large_a_share() {
     let canary = BatchProgress { waiting: 18, under_way: 1, failed: 1, ..BatchProgress::default() };
     let stopped = BatchAction::Stop(StopReason::CanaryFailed { failed: 1, of: 2 });
-    assert_eq!(asked(2, canary), stopped);
+    assert_eq!(decide_action(2, canary), stopped);
     let ended = |handled, failed| BatchProgress { waiting: 5, handled, failed, ..BatchProgress::default() };
-    assert!(matches!(asked(0, ended(0, 2)), BatchAction::Release(_)), "two are no share yet");
-    assert_eq!(asked(0, ended(0, 3)), BatchAction::Stop(StopReason::TooManyFailed { failed: 3, of: 3 }));
-    assert!(matches!(asked(2, ended(40, 10)), BatchAction::Release(_)), "a fifth is allowed");
-    assert_eq!(asked(2, ended(39, 11)), BatchAction::Stop(StopReason::TooManyFailed { failed: 11, of: 50 }));
+    assert!(matches!(decide_action(0, ended(0, 2)), BatchAction::Release(_)), "two are no share yet");
+    assert_eq!(
+        decide_action(0, ended(0, 3)),
+        BatchAction::Stop(StopReason::TooManyFailed { failed: 3, of: 3 })
+    );
+    assert!(matches!(decide_action(2, ended(40, 10)), BatchAction::Release(_)), "a fifth is allowed");
+    assert_eq!(
+        decide_action(2, ended(39, 11)),
+        BatchAction::Stop(StopReason::TooManyFailed { failed: 11, of: 50 })
+    );
     let all_fail = ReplayPace { failed_permille_max: 1000, ..ReplayPace::default() };
     assert!(matches!(decide_batch_action(&all_fail, &ended(0, 50), at(0), at(0)), BatchAction::Release(_)));
 }
@@ -68,7 +81,7 @@ fn an_invalid_pace_is_rejected_with_its_field() {
     let usual = ReplayPace::default();
     assert_eq!(usual.validate(), Ok(()));
     assert_eq!(refused(ReplayPace { rate_milli: 0, ..usual }), "`rate_milli` is 0; it must be 1 to 1000000");
-    assert!(refused(ReplayPace { failed_permille_max: 1001, ..usual }).contains("max_failed_permille"));
+    assert!(refused(ReplayPace { failed_permille_max: 1001, ..usual }).contains("failed_permille_max"));
     assert!(refused(ReplayPace { canary: 10_001, ..usual }).contains("canary"));
 }
 

@@ -1,5 +1,5 @@
-//! Finds errors that are associated with failure: they occur in failed runs, and rarely in successful ones. A small
-//! sample is weak evidence, so an association is reported only if it is statistically significant.
+//! Finds errors associated with failure: they occur in failed runs and rarely in successful ones. A small
+//! sample is weak evidence, so only statistically significant associations are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use crate::finding::Finding;
 use crate::id::{RunId, Step};
 use crate::retrospective::Investigation;
 
-/// Maximum number of investigated runs of a workflow that are compared: the newest ones, including those of this
+/// Maximum number of investigated runs of a workflow to compare: the newest ones, including those of this
 /// retrospective.
 pub const INVESTIGATED_RUNS_MAX: u32 = 100;
-/// Significance level: the accepted probability that any association in a report is false, over all tested errors
-/// together (Bonferroni correction).
+/// Significance level: the accepted probability that a report contains any false association, over all tested
+/// errors together (Bonferroni correction).
 const FALSE_CLAIM_MAX: f64 = 0.05;
-/// Maximum number of associations in a report. If there are more, the most significant ones are listed.
+/// Maximum number of associations in a report: the most significant ones.
 const ASSOCIATIONS_MAX: usize = 5;
 
-/// An error, normalised so that two runs with the same error compare as equal.
+/// An error, normalised so that the same error in two runs compares as equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ErrorSignature {
     /// Step in which the error occurred.
@@ -34,30 +34,30 @@ pub struct ErrorSignature {
 pub struct InvestigatedRun {
     /// Id of the run.
     pub run: RunId,
-    /// True if the run succeeded.
+    /// `true` if the run succeeded.
     pub succeeded: bool,
     /// Errors in the findings of the run.
     pub errors: BTreeSet<ErrorSignature>,
 }
 
-/// An error that is associated with failure.
+/// An error associated with failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorAssociation {
-    /// Normalised error, with its step and tool.
+    /// Normalised error with its step and tool.
     #[serde(flatten)]
     pub error: ErrorSignature,
-    /// Number of failed runs with the error, followed by the number of all failed runs.
+    /// Number of failed runs with the error, and number of all failed runs.
     pub failed: [u32; 2],
-    /// Number of successful runs with the error, followed by the number of all successful runs.
+    /// Number of successful runs with the error, and number of all successful runs.
     pub succeeded: [u32; 2],
-    /// P-value of Fisher's exact test, two-sided, in millionths.
+    /// Two-sided p-value of Fisher's exact test, in millionths.
     pub p_micros: u32,
-    /// Number of errors that were tested. The significance level is divided by it.
+    /// Number of errors that were tested; the divisor of the significance level.
     pub tested: u32,
 }
 
 impl InvestigatedRun {
-    /// Returns a run with the errors that its investigation found; `None` when the investigation gave no answer.
+    /// Creates the entry for an investigated run. Returns `None` if the investigation gave no answer.
     pub fn from_investigation(one: &Investigation, succeeded: bool) -> Option<Self> {
         let (checked, _) = one.result.as_ref()?.checked_answer()?;
         let errors = checked.findings.iter().filter_map(ErrorSignature::from_finding).collect();
@@ -72,7 +72,7 @@ impl ErrorSignature {
     }
 }
 
-/// Returns the errors that are associated with failure, the most significant first.
+/// Returns the errors associated with failure, most significant first.
 pub(super) fn find_associations(sightings: &[InvestigatedRun]) -> Vec<ErrorAssociation> {
     let mut found: BTreeMap<&ErrorSignature, [u32; 2]> = BTreeMap::new();
     let mut runs = [0u32; 2];
@@ -82,13 +82,14 @@ pub(super) fn find_associations(sightings: &[InvestigatedRun]) -> Vec<ErrorAssoc
             found.entry(error).or_default()[usize::from(sighting.succeeded)] += 1;
         }
     }
-    // An error in a single run does not recur. Testing it would only lower the significance level for the others.
+    // An error seen in a single run is not tested: each test lowers the significance level for the others.
     found.retain(|_, [failed, succeeded]| *failed + *succeeded > 1);
     let tested = u32::try_from(found.len()).unwrap_or(u32::MAX);
     let mut all: Vec<ErrorAssociation> = found
         .into_iter()
         .filter(|(_, [failed, succeeded])| {
-            // Keeps errors with a larger share among the failed runs; a division would fail when a side is empty.
+            // Keeps errors with a larger share among failed runs. Multiplied out, because either side may
+            // have no runs.
             u64::from(*failed) * u64::from(runs[1]) > u64::from(*succeeded) * u64::from(runs[0])
         })
         .filter_map(|(error, [failed, succeeded])| {
@@ -108,22 +109,22 @@ pub(super) fn find_associations(sightings: &[InvestigatedRun]) -> Vec<ErrorAssoc
     all
 }
 
-/// Returns the p-value of Fisher's exact test, two-sided. This is the probability of all tables that are no more likely
-/// than this one, if the error is independent of the outcome. Each argument contains the number of runs with the error
-/// and the number of all runs, for one outcome.
+/// Returns the two-sided p-value of Fisher's exact test: the probability, if the error is independent of the
+/// outcome, of all tables that are no more likely than this one. Each argument contains the number of runs
+/// with the error and the number of all runs, for one outcome.
 fn fisher_exact([one, ones]: [u32; 2], [other, others]: [u32; 2]) -> f64 {
     let with = one + other;
     let weight = |k: u32| binomial_coefficient(ones, k) * binomial_coefficient(others, with - k);
     let possible = with.saturating_sub(others)..=with.min(ones);
     let seen = weight(one);
-    // Tables of equal probability may differ in the last digit.
+    // Rounding may make tables of equal probability differ in the last digit, which would leave some out.
     let no_likelier = |weight: &f64| *weight <= seen * (1.0 + 1e-9);
     let all: f64 = possible.clone().map(weight).sum();
     possible.map(weight).filter(no_likelier).sum::<f64>() / all
 }
 
-/// Returns the binomial coefficient. With arguments of at most a few hundred, the result is far below the maximum of an
-/// `f64`.
+/// Returns the binomial coefficient. For arguments of up to a few hundred, the result is far below
+/// `f64::MAX`.
 fn binomial_coefficient(n: u32, k: u32) -> f64 {
     (0..k).fold(1.0, |all, nth| all * f64::from(n - nth) / f64::from(nth + 1))
 }
@@ -164,10 +165,13 @@ mod tests {
     #[test]
     fn an_error_of_the_failed_runs_is_reported() {
         let all = [runs(5, false, &["no table"]), runs(1, false, &[]), runs(6, true, &[])].concat();
-        let told = find_associations(&all);
-        assert_eq!(told.len(), 1);
-        assert_eq!((told[0].failed, told[0].succeeded, told[0].tested), ([5, 6], [0, 6], 1));
-        assert_eq!(told[0].p_micros, 15_152);
+        let associations = find_associations(&all);
+        assert_eq!(associations.len(), 1);
+        assert_eq!(
+            (associations[0].failed, associations[0].succeeded, associations[0].tested),
+            ([5, 6], [0, 6], 1)
+        );
+        assert_eq!(associations[0].p_micros, 15_152);
         assert_eq!(
             find_associations(&[all, runs(3, true, &["no table"])].concat()),
             [],

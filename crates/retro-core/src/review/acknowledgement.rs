@@ -1,10 +1,11 @@
-//! Detects answers by which the author of a pull request acknowledges a remark.
+//! Detects replies in which the author of a pull request acknowledges a remark.
 
-/// Maximum length of an answer that is only an acknowledgement, in characters. An example is "Good point, thanks! Fixed
-/// in 0123456789abcdef0123456789abcdef01234567, and in the two other places." Longer answers contain reasoning.
+/// Maximum length of a reply that is only an acknowledgement, in characters. An example is "Good point,
+/// thanks! Fixed in 0123456789abcdef0123456789abcdef01234567, and in the two other places." Longer replies
+/// contain reasoning.
 const ACKNOWLEDGEMENT_CHARS_MAX: usize = 160;
 
-/// Phrases with which an acknowledgement may begin, after an optional mention and an optional interjection.
+/// Phrases that an acknowledgement may begin with, after an optional mention and an optional interjection.
 const DONE_PHRASES: &[&str] = &[
     "done",
     "fixed",
@@ -44,7 +45,7 @@ const DONE_PHRASES: &[&str] = &[
     "nice catch",
 ];
 
-/// Interjections that may precede an acknowledgement and mean nothing on their own.
+/// Interjections that may precede an acknowledgement but are none on their own.
 const INTERJECTIONS: &[&str] = &[
     "thanks",
     "thank you",
@@ -71,10 +72,10 @@ const INTERJECTIONS: &[&str] = &[
 const RETRACTING_WORDS: &[&str] =
     &["but", "however", "not", "won't", "don't", "can't", "unless", "although", "why", "disagree"];
 
-/// Returns whether an answer says that the request has been or will be carried out. Such an answer is short, begins
-/// with an acknowledgement, contains no question and retracts nothing. Returns `false` if in doubt.
+/// Returns `true` if a reply says that the request has been or will be carried out. Such a reply is short,
+/// begins with an acknowledgement, contains no question and retracts nothing. Returns `false` if in doubt.
 pub fn is_acknowledgement(text: &str) -> bool {
-    // Quoted lines repeat the remark and are not part of the answer.
+    // Quoted lines repeat the remark, which may itself say "done".
     let answer: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('>')).collect();
     let answer = answer.join(" ").to_lowercase().replace('’', "'");
     let answer = answer.trim();
@@ -95,7 +96,7 @@ pub fn is_acknowledgement(text: &str) -> bool {
     (thumbs && rest.is_empty()) || DONE_PHRASES.iter().any(|done| strip_word(rest, done).is_some())
 }
 
-/// Returns the text without the `@name` at its beginning, if it begins with one.
+/// Strips a leading `@name`, if there is one.
 fn strip_mention(text: &str) -> &str {
     match text.strip_prefix('@') {
         Some(named) => named.split_once(char::is_whitespace).map_or("", |(_, rest)| rest).trim_start(),

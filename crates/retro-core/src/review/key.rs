@@ -1,4 +1,5 @@
-//! Keys of repositories, pull requests and remarks. Each key has one stable written form, from which ids are derived.
+//! Keys of repositories, pull requests and remarks. Each key has one stable written form, from which ids are
+//! derived.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,20 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{NAME_BYTES_MAX, NameError, Tenant, Workflow, WorkflowKey};
 
-/// Prefix in the name of a rule scope, before the name of the repository.
+/// Prefix of the name of a rule scope, before the repository name.
 const RULE_SCOPE_PREFIX: &str = "repo:";
-/// Host that is omitted from names of repositories: `owner/name` means a repository at this host.
+/// Host that is omitted from repository names: `owner/name` means a repository on this host.
 const DEFAULT_HOST: &str = "github.com";
 
-/// Name of a repository in lower case: `owner/name`, or `host/owner/name` if the host is not `github.com`. Lower case
-/// is used because names of repositories are case-insensitive.
+/// Repository name in lower case: `owner/name`, or `host/owner/name` if the host is not `github.com`. GitHub
+/// names are case-insensitive, so lower case gives each repository one key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Repository(String);
 
 impl Repository {
-    /// Parses `owner/name` or `host/owner/name`. Fails when the text has another form, and when it is too long for a
-    /// key.
+    /// Parses `owner/name` or `host/owner/name`. Fails if the text has another form or is too long for a key.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let problem = |problem: &str| NameError { what: "repo", problem: problem.to_owned() };
         let parts: Vec<_> = text.split('/').collect();
@@ -30,8 +30,7 @@ impl Repository {
         if !(2..=3).contains(&parts.len()) || !parts.iter().all(plain) {
             return Err(problem("must be `owner/name`, or `host/owner/name` on a host of its own"));
         }
-        // The name of the rule scope must fit as well. Otherwise `rule_scope` would panic on a name that was
-        // accepted here.
+        // The name of the rule scope must fit as well, or `rule_scope` would panic on a name accepted here.
         if RULE_SCOPE_PREFIX.len() + text.len() > NAME_BYTES_MAX {
             return Err(problem("is too long for the name of a repository"));
         }
@@ -41,26 +40,26 @@ impl Repository {
         Ok(Self(parts.join("/").to_ascii_lowercase()))
     }
 
-    /// Creates the name of a repository from `name` (`owner/name`) and its host.
+    /// Creates a repository name from a host and `name` (`owner/name`).
     pub fn at_host(host: &str, name: &str) -> Result<Self, NameError> {
         Self::new(&format!("{host}/{name}"))
     }
 
-    /// Returns the name as text.
+    /// Returns the name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the key of the repository's rule scope. A rule scope is stored like a workflow of the tenant, with a
-    /// lock, a change log and tombstones. A real workflow with the same name would share only these, because its
-    /// memories have other scopes.
+    /// Returns the key of the repository's rule scope. A rule scope is stored like a workflow of the tenant,
+    /// with a lock, a change log and tombstones. A real workflow with the same name would share only these,
+    /// because its memories have other scopes.
     pub fn rule_scope(&self, tenant: &Tenant) -> WorkflowKey {
         let workflow = Workflow::new(format!("{RULE_SCOPE_PREFIX}{self}"))
             .expect("checked when the repository was named");
         WorkflowKey { tenant: tenant.clone(), workflow }
     }
 
-    /// Returns the repository to which a rule scope belongs; `None` for an ordinary workflow.
+    /// Returns the repository of a rule scope, or `None` for an ordinary workflow.
     pub fn of_rule_scope(workflow: &Workflow) -> Option<Self> {
         workflow.as_str().strip_prefix(RULE_SCOPE_PREFIX).and_then(|name| Self::new(name).ok())
     }
@@ -85,7 +84,7 @@ impl fmt::Display for Repository {
     }
 }
 
-/// A pull request that is reviewed; printed as `owner/name#7`.
+/// A reviewed pull request, written as `owner/name#7`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ReviewedPullRequest {
@@ -110,7 +109,7 @@ impl FromStr for ReviewedPullRequest {
     }
 }
 
-/// Kinds of remarks. GitHub's ids are unique only within one kind.
+/// Kind of a remark. GitHub's ids are unique only within one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemarkKind {
@@ -123,7 +122,7 @@ pub enum RemarkKind {
 }
 
 impl RemarkKind {
-    /// Returns the kind as the word that is used in a key.
+    /// Returns the kind as it appears in a key, such as `line_comment`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ReviewBody => "review_body",
@@ -133,7 +132,7 @@ impl RemarkKind {
     }
 }
 
-/// Identity of a remark; printed and stored as `owner/name#7/line_comment/123`.
+/// Identity of a remark, written and stored as `owner/name#7/line_comment/123`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RemarkKey {
@@ -156,6 +155,7 @@ impl FromStr for RemarkKey {
     fn from_str(text: &str) -> Result<Self, NameError> {
         let problem = "must be `owner/name#number/kind/id`".to_owned();
         let wrong = || NameError { what: "remark", problem: problem.clone() };
+        // Split from the end, because the name of the repository contains slashes as well.
         let mut parts = text.rsplitn(3, '/');
         let id = parts.next().and_then(|id| id.parse().ok()).ok_or_else(wrong)?;
         let kind = match parts.next() {
@@ -168,13 +168,14 @@ impl FromStr for RemarkKey {
     }
 }
 
-/// Key of the remarks that are collected and decided together: all remarks on a pull request, or those of one review.
-/// Printed as `owner/name#7` or `owner/name#7/review/5`.
+/// Key of the remarks that are collected and decided together: all remarks on a pull request, or those of one
+/// review. Written as `owner/name#7` or `owner/name#7/review/5`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReviewKey {
     /// Pull request on which the remarks were made.
     pub pull_request: ReviewedPullRequest,
-    /// GitHub's id of the review; `None` for all remarks on the pull request, including those in the conversation.
+    /// GitHub's id of the review; `None` for all remarks on the pull request, including those in the
+    /// conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<u64>,
 }

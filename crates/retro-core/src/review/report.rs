@@ -1,4 +1,4 @@
-//! The report of a review: its remarks, the decision on each, and the reasons. Other crates render it.
+//! The report of a review: its remarks, with the decision on each and the reasons. Other crates render it.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,25 +13,25 @@ use crate::memory::{Change, Memory};
 use crate::policy::Policy;
 use crate::report::{MemoryListing, list_memories};
 
-/// Maximum length of the excerpt of a remark in a report, in characters, which is enough to recognise the remark.
+/// Maximum length of the excerpt of a remark in a report, in characters: enough to recognise the remark.
 const EXCERPT_CHARS_MAX: usize = 200;
 
-/// Report of a review: the remarks, the decisions and the changes.
+/// Report of a review: its remarks, decisions and changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReviewReport {
     /// Id of the decision and of its report.
     pub id: ReviewBatchId,
     /// Tenant of the repository.
     pub tenant: Tenant,
-    /// Rule scope of the repository, by the name under which it is stored among the workflows.
+    /// Name of the repository's rule scope, under which it is stored among the workflows.
     pub workflow: Workflow,
     /// Key of the review.
     pub review: ReviewKey,
-    /// Policy moment of the decision.
+    /// Time that counted as the present in the decision.
     pub as_of: Timestamp,
     /// All remarks of the review, sorted by key.
     pub remarks: Vec<ReportedRemark>,
-    /// All mutations, each with its outcome and the reason.
+    /// All mutations, each with its outcome and reason.
     pub mutations: Vec<MutationOutcome>,
     /// All changes, in the order in which they were made.
     pub changes: Vec<Change>,
@@ -50,7 +50,7 @@ pub struct ReviewReport {
     pub closed_at: Timestamp,
 }
 
-/// A remark, as a report of a review shows it.
+/// A remark, as shown in the report of a review.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedRemark {
     /// Key of the remark.
@@ -61,34 +61,34 @@ pub struct ReportedRemark {
     pub standing: AuthorStanding,
     /// Beginning of the text, at most 200 characters. The author of the text may be hostile.
     pub excerpt: String,
-    /// Address of the remark's web page; `None` if unknown.
+    /// URL of the remark's web page; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Classification of the remark by the reader.
     pub kind: ReadingKind,
-    /// Features of the text that are evidence for or against the remark being a rule.
+    /// Features of the text that are evidence for or against the remark stating a rule.
     pub features: Vec<ReadingFeature>,
-    /// Evidence for a rule apart from the words of the remark.
+    /// Evidence for a rule, apart from the words of the remark.
     pub support: RemarkSupport,
-    /// Other pull requests on which a person asked for the same thing.
+    /// Other pull requests on which a person made the same request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked_on: Vec<super::ReviewedPullRequest>,
+    pub requested_on: Vec<super::ReviewedPullRequest>,
     /// Result of screening the text.
     pub screening: Screening,
-    /// Certainty that the remark is a rule, including `support`, in thousandths.
+    /// Certainty that the remark states a rule, including `support`, in thousandths.
     pub certainty: u16,
-    /// Rule as the reader phrased it; `None` if the reader phrased none.
+    /// Rule as phrased by the reader; `None` if the reader phrased none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Changes that resulted from the remark; empty for most remarks.
+    /// Changes made because of the remark; empty for most remarks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub did: Vec<ChangeSummary>,
-    /// Reason for the result, as one sentence. It comes from the writer, or from the decision if no mutation was
+    pub changes: Vec<ChangeSummary>,
+    /// Reason for the result, in one sentence. Given by the writer, or by the decision if no mutation was
     /// requested.
-    pub why: String,
+    pub reason: String,
 }
 
-/// Inputs from which the report of a review is built.
+/// Arguments of [`ReviewReport::build_report`].
 pub(crate) struct ReviewReportInputs<'a> {
     pub(crate) rule_scope: &'a WorkflowKey,
     pub(crate) batch: &'a ReviewBatch,
@@ -129,8 +129,8 @@ impl ReviewReport {
 
 fn report_remark(read: &ReadRemark, decided: &DecidedRemark, applied: &AppliedBatch) -> ReportedRemark {
     let ReadRemark { remark, reading, support, screening } = read;
-    let asked = |outcome: &&MutationOutcome| Some(outcome.mutation) == decided.mutation;
-    let outcome = applied.outcomes.iter().find(asked);
+    let belongs = |outcome: &&MutationOutcome| Some(outcome.mutation) == decided.mutation;
+    let outcome = applied.outcomes.iter().find(belongs);
     ReportedRemark {
         remark: remark.key.clone(),
         by: remark.by.clone(),
@@ -140,12 +140,12 @@ fn report_remark(read: &ReadRemark, decided: &DecidedRemark, applied: &AppliedBa
         kind: reading.kind,
         features: reading.features.clone(),
         support: *support,
-        asked_on: decided.asked_on.clone(),
+        requested_on: decided.requested_on.clone(),
         screening: screening.clone(),
         certainty: decided.certainty,
         title: reading.rule.as_ref().map(|rule| rule.title.clone()),
-        did: outcome.map(|outcome| outcome.did.clone()).unwrap_or_default(),
-        why: outcome.map_or_else(|| decided.why.clone(), |outcome| outcome.why.clone()),
+        changes: outcome.map(|outcome| outcome.changes.clone()).unwrap_or_default(),
+        reason: outcome.map_or_else(|| decided.reason.clone(), |outcome| outcome.reason.clone()),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Settles a review: decides which mutation each remark requests, or why it requests none.
 //!
-//! A review is decided after a waiting period, and again whenever something new becomes known about it: a thread was
-//! resolved, the author answered "done", a 👍 was given, the same thing was requested on another pull request, or a
-//! remark was edited or deleted. The results of earlier decisions are not needed, because the effect keys of the
-//! requested changes are derived from the remark and its text, so that each change is made only once.
+//! A review is decided after a waiting period, and again whenever something new becomes known about it: a
+//! thread was resolved, the author replied "done", a 👍 was added, the same request was made on another pull
+//! request, or a remark was edited or deleted. The results of earlier decisions are not needed: the effect
+//! keys of the requested changes are derived from the remark and its text, so each change is made only once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -24,30 +24,29 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::trajectory::QuotePlace;
 
-/// Maximum number of remarks that are decided together: several times as many as the largest real pull requests
-/// have. Callers pass at most this many, oldest first.
+/// Maximum number of remarks that are decided together, several times as many as the largest real pull
+/// requests have. Callers pass at most this many, oldest first.
 pub const REMARKS_MAX: usize = 500;
 
-/// Certainty that a resolved thread adds, in thousandths. It is small, because the person who merges resolves many
+/// Certainty added by a resolved thread, in thousandths. Small, because the person who merges resolves many
 /// threads regardless of their content.
 pub const RESOLVED_COUNTS: u16 = 50;
-/// Certainty that is added when the author answers "done", in thousandths. Such an author acted on the remark.
+/// Certainty added if the author replies "done", in thousandths. Such an author acted on the remark.
 pub const ACKNOWLEDGED_COUNTS: u16 = 100;
-/// Certainty that 👍 reactions add, whatever their number, in thousandths. It is small, because anybody can add a
-/// reaction.
+/// Certainty added by 👍 reactions, whatever their number, in thousandths. Small, because anybody can react.
 pub const THUMBS_COUNT: u16 = 50;
-/// Certainty that each other pull request on which a person asked for the same thing adds, in thousandths. A repeated
-/// request is not a one-off.
+/// Certainty added by each other pull request on which a person made the same request, in thousandths. A
+/// repeated request is not a one-off.
 pub const ASKED_AGAIN_COUNTS: u16 = 250;
 
-/// A remark with everything that is known about it at the time of the decision.
+/// A remark with everything known about it at the time of the decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRemark {
-    /// The remark itself.
+    /// Remark as collected.
     pub remark: Remark,
-    /// Result of the reader's analysis.
+    /// Result of reading the remark.
     pub reading: RemarkReading,
-    /// Evidence for a rule apart from the words of the remark.
+    /// Evidence for a rule, apart from the words of the remark.
     pub support: RemarkSupport,
     /// Result of screening the text.
     pub screening: Screening,
@@ -60,11 +59,11 @@ pub struct OtherRequest {
     pub remark: RemarkKey,
     /// Standing of the author. Requests of bots are ignored.
     pub standing: AuthorStanding,
-    /// Title that the reader made from the remark.
+    /// Title that the reader gave the rule.
     pub title: String,
 }
 
-/// A review that is due for a decision, with everything that the decision depends on.
+/// A review to be decided, with everything that the decision depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewBatch {
     /// Id of the decision.
@@ -75,17 +74,17 @@ pub struct ReviewBatch {
     pub review: ReviewKey,
     /// Remarks of the review in any order, at most [`REMARKS_MAX`].
     pub remarks: Vec<ReadRemark>,
-    /// Requests on other pull requests of the repository for which the reader phrased a rule, in any order. Their
-    /// similarity to the remarks is checked here.
+    /// Remarks on other pull requests of the repository for which the reader phrased a rule, in any order.
+    /// [`settle_review`] compares them with the remarks of this review.
     pub others: Vec<OtherRequest>,
 }
 
-/// Decisions on the remarks of a review, with the mutations that they request.
+/// Decisions on the remarks of a review, with the requested mutations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettledRemarks {
     /// Decisions on all remarks, sorted by key.
     pub decided: Vec<DecidedRemark>,
-    /// Requested mutations, sorted by the standing of the author (highest first) and then by the age of the remark
+    /// Requested mutations, sorted by standing of the author (highest first) and then by age of the remark
     /// (oldest first).
     pub mutations: Vec<RuleMutation>,
 }
@@ -95,37 +94,37 @@ pub struct SettledRemarks {
 pub struct DecidedRemark {
     /// Key of the remark.
     pub remark: RemarkKey,
-    /// Certainty that the remark is a rule, including the support, in thousandths.
+    /// Certainty that the remark states a rule, including the support, in thousandths.
     pub certainty: u16,
-    /// Other pull requests on which a person asked for the same thing.
+    /// Other pull requests on which a person made the same request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked_on: Vec<ReviewedPullRequest>,
+    pub requested_on: Vec<ReviewedPullRequest>,
     /// Id of the mutation that the remark requests; `None` if it requests none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<MutationId>,
-    /// Reason for the decision, as one sentence.
-    pub why: String,
+    /// Reason for the decision, in one sentence.
+    pub reason: String,
 }
 
-/// A request of a review, a run or a timer to the writer to change a repository's rules.
+/// A request to the writer to change a repository's rules, made by a review, a run or a timer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleMutation {
     /// Id derived from the decision and the index of the mutation in it.
     pub id: MutationId,
-    /// The requested change, with its arguments.
+    /// Requested change with its arguments.
     #[serde(flatten)]
-    pub ask: RuleMutationKind,
+    pub request: RuleMutationKind,
 }
 
-/// Kinds of requests to change a repository's rules.
+/// Kind of a request to change a repository's rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(
     clippy::large_enum_variant,
     reason = "a review asks for a handful of things; a box would only hide them"
 )]
 pub enum RuleMutationKind {
-    /// A remark states a rule, which is to be created, confirmed or given evidence.
+    /// A remark states a rule. Creates or confirms the rule, or adds evidence to it.
     Observe {
         /// Id that the memory gets if the rule is new.
         memory: MemoryId,
@@ -138,17 +137,17 @@ pub enum RuleMutationKind {
         lesson: Lesson,
         /// Evidence for the rule: the remark and its text. `evidence.remark` is always set.
         evidence: Evidence,
-        /// Reason why an operator has to approve the rule first; `None` if it is not quarantined.
+        /// Reason why an operator has to approve the rule first; `None` if the rule is not quarantined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quarantine: Option<String>,
     },
-    /// A remark was deleted or no longer states a rule. Rules without other evidence are to be deleted.
+    /// A remark was deleted or no longer states a rule. Deletes the rules without other evidence.
     Withdraw {
         /// Key of the remark.
         remark: RemarkKey,
         /// Edition of the remark's text at the time of the decision.
         edition: String,
-        /// Reason for the withdrawal, as one sentence.
+        /// Reason for the withdrawal, in one sentence.
         reason: String,
     },
     /// A run got a verdict on a rule that was presented to it.
@@ -164,7 +163,7 @@ pub enum RuleMutationKind {
         /// Reason for the verdict, as given by the investigator.
         reason: String,
     },
-    /// Rules that were presented many times and not used are to be archived.
+    /// Archives rules that were presented many times and not used.
     Expire,
 }
 
@@ -180,23 +179,22 @@ impl RuleMutationKind {
     }
 }
 
-/// Decides which mutations a review requests. This is a pure function: the same remarks in any order give the same
-/// mutations.
+/// Decides which mutations a review requests. Pure: the same remarks in any order give the same mutations.
 pub fn settle_review(batch: &ReviewBatch, policy: &Policy, embedder: &dyn Embedder) -> SettledRemarks {
     let mut remarks: Vec<_> = batch.remarks.iter().collect();
-    // The highest standing first, so that an insider's remark creates the rule and other remarks add evidence
-    // to it. The key breaks ties. Otherwise the result would depend on the order of the rows.
+    // The highest standing comes first, so an insider's remark creates the rule and other remarks add
+    // evidence to it. The key breaks ties, or the result would depend on the order of the rows.
     remarks.sort_by_key(|read| (Reverse(read.remark.standing()), read.remark.at, read.remark.key.clone()));
     remarks.dedup_by(|again, first| again.remark.key == first.remark.key);
     let vectors = VectorCache::new(embedder);
     let settling = ReviewSettler { batch, policy, alike: LessonMatcher { vectors: &vectors, policy } };
     let mut settled = SettledRemarks { decided: Vec::new(), mutations: Vec::new() };
     for read in remarks {
-        let (mut decided, ask) = settling.decide_remark(read);
-        if let Some(ask) = ask {
+        let (mut decided, request) = settling.decide_remark(read);
+        if let Some(request) = request {
             let id = MutationId::of_review(batch.id, settled.mutations.len());
             decided.mutation = Some(id);
-            settled.mutations.push(RuleMutation { id, ask });
+            settled.mutations.push(RuleMutation { id, request });
         }
         settled.decided.push(decided);
     }
@@ -212,39 +210,41 @@ struct ReviewSettler<'a> {
 
 impl ReviewSettler<'_> {
     fn decide_remark(&self, read: &ReadRemark) -> (DecidedRemark, Option<RuleMutationKind>) {
-        let asked_on = self.find_other_requests(read);
-        let certainty = total_certainty(read, asked_on.len());
-        let decided = |why: String| DecidedRemark {
+        let requested_on = self.find_other_requests(read);
+        let certainty = total_certainty(read, requested_on.len());
+        let decided = |reason: String| DecidedRemark {
             remark: read.remark.key.clone(),
             certainty,
-            asked_on: asked_on.clone(),
+            requested_on: requested_on.clone(),
             mutation: None,
-            why,
+            reason,
         };
         match self.no_rule_reason(read, certainty) {
-            Some(why) => {
+            Some(reason) => {
+                // Only a deletion or an edit withdraws a rule; lost support, such as a reopened thread, does
+                // not.
                 let gone = read.remark.deleted || read.remark.edited;
                 let withdraw = gone.then(|| RuleMutationKind::Withdraw {
                     remark: read.remark.key.clone(),
                     edition: read.remark.edition(),
-                    reason: why.clone(),
+                    reason: reason.clone(),
                 });
-                (decided(why), withdraw)
+                (decided(reason), withdraw)
             }
             None => {
-                let why = match asked_on.len() {
-                    0 => read.reading.why.clone(),
+                let reason = match requested_on.len() {
+                    0 => read.reading.reason.clone(),
                     n => format!(
                         "{}; a person asked for the same on {n} other pull requests",
-                        read.reading.why
+                        read.reading.reason
                     ),
                 };
-                (decided(why), self.build_observation(read))
+                (decided(reason), self.build_observation(read))
             }
         }
     }
 
-    /// Returns the reason why a remark does not request a rule; `None` if it requests one.
+    /// Returns the reason why a remark does not request a rule, or `None` if it requests one.
     fn no_rule_reason(&self, read: &ReadRemark, certainty: u16) -> Option<String> {
         let ReadRemark { remark, reading, screening, .. } = read;
         let least = self.policy.rule_certainty_min;
@@ -257,10 +257,10 @@ impl ReviewSettler<'_> {
             );
         }
         if !matches!(reading.kind, ReadingKind::Rule | ReadingKind::OneOff) {
-            return Some(format!("{}: {}", reading.kind.as_str(), reading.why));
+            return Some(format!("{}: {}", reading.kind.as_str(), reading.reason));
         }
         let Some(rule) = &reading.rule else {
-            return Some(format!("{}: {}", reading.kind.as_str(), reading.why));
+            return Some(format!("{}: {}", reading.kind.as_str(), reading.reason));
         };
         if let Some(problem) = &screening.not_a_rule {
             return Some(format!("its sentence is no instruction about code: {problem}"));
@@ -278,7 +278,7 @@ impl ReviewSettler<'_> {
             format!(
                 "{}: {} ({certainty} of the {least} thousandths that a rule needs)",
                 reading.kind.as_str(),
-                reading.why
+                reading.reason
             )
         })
     }
@@ -307,7 +307,7 @@ impl ReviewSettler<'_> {
         })
     }
 
-    /// Returns the other pull requests on which a person asked for the same thing.
+    /// Returns the other pull requests on which a person made the same request.
     fn find_other_requests(&self, read: &ReadRemark) -> Vec<ReviewedPullRequest> {
         let Some(rule) = &read.reading.rule else { return Vec::new() };
         let here = &read.remark.key.pull_request;
@@ -323,7 +323,7 @@ impl ReviewSettler<'_> {
     }
 }
 
-/// Returns the reason why a new rule begins in quarantine; `None` if it does not.
+/// Returns the reason why a new rule starts in quarantine, or `None` if it does not.
 fn quarantine_reason(screening: &Screening, standing: AuthorStanding) -> Option<String> {
     if !screening.hostile.is_empty() {
         return Some(format!("its text is taken for hostile: {}", screening.hostile.join("; ")));
@@ -332,10 +332,10 @@ fn quarantine_reason(screening: &Screening, standing: AuthorStanding) -> Option<
     unknown.then(|| "whoever asked for it has no standing in the repository".to_owned())
 }
 
-/// Returns the certainty in the reading plus the support, at most 1000 thousandths.
-fn total_certainty(read: &ReadRemark, asked_on: usize) -> u16 {
+/// Sums the certainty of the reading and the support, capped at 1000 thousandths.
+fn total_certainty(read: &ReadRemark, requested_on: usize) -> u16 {
     let ReadRemark { reading, support, .. } = read;
-    let again = ASKED_AGAIN_COUNTS.saturating_mul(u16::try_from(asked_on).unwrap_or(u16::MAX));
+    let again = ASKED_AGAIN_COUNTS.saturating_mul(u16::try_from(requested_on).unwrap_or(u16::MAX));
     let all = [
         Some(reading.certainty),
         support.resolved.then_some(RESOLVED_COUNTS),

@@ -1,32 +1,32 @@
-//! Precomputed vectors for a decision that must not wait.
+//! Supplies precomputed vectors to decisions that must not wait.
 //!
-//! A model on disk or behind an address cannot be called during a decision, which is a pure function and runs under
-//! the lock of its workflow. A decision is therefore tried with the known vectors and records the texts that have
-//! none. The caller fetches their vectors outside of any transaction, and the decision is made again. Texts whose
-//! vectors are not available are compared by the built-in embedder.
+//! A decision is a pure function that runs under the workflow lock, so it cannot call a model on disk or at
+//! an endpoint. It is first tried with the known vectors and records the texts without a vector. The caller
+//! fetches the missing vectors outside any transaction, and the decision is made again. Texts whose vectors
+//! cannot be fetched are compared by the built-in embedder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Embedder, SimilarityScale};
 
-/// Vectors of one embedder that are known before a decision.
+/// Vectors of one embedder that are known before a decision is made.
 #[derive(Debug, Clone)]
 pub struct KnownVectors {
     /// Name and version of the embedder.
     pub name: String,
     /// Scale of the embedder's cosines.
     pub scale: SimilarityScale,
-    /// Vectors by text. The value is `None` for a text whose vector is not available now.
+    /// Vectors by text; `None` for a text whose vector cannot be fetched now.
     pub vectors: BTreeMap<String, Option<Vec<i32>>>,
 }
 
-/// A decision was made without some vectors, so its result must not be stored.
+/// Error for a decision made without some vectors, which must not be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("vectors are missing for some texts, so the decision cannot be stored")]
 pub struct MissingEmbeddings;
 
-/// Embedder over known vectors. It records each requested text that is not among them.
+/// Embedder over known vectors that records each requested text without a vector.
 #[derive(Debug)]
 pub struct RequestedTexts<'v> {
     known: &'v KnownVectors,
@@ -34,12 +34,12 @@ pub struct RequestedTexts<'v> {
 }
 
 impl<'v> RequestedTexts<'v> {
-    /// Wraps known vectors. No text is recorded as missing yet.
+    /// Wraps known vectors, with no text recorded as missing.
     pub fn over(known: &'v KnownVectors) -> Self {
         Self { known, missed: Mutex::default() }
     }
 
-    /// Returns the texts that were requested and are not among the known vectors, sorted.
+    /// Returns the requested texts that are not among the known vectors, sorted.
     pub fn missing_texts(&self) -> BTreeSet<String> {
         self.missed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

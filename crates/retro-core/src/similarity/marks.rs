@@ -1,19 +1,19 @@
-//! Marks that prevent two lessons from being merged, however similar their words are: negation, numbers, identifiers
-//! and reversed advice.
+//! Detects marks that prevent two lessons from being merged, however similar their words are: negation,
+//! numbers, identifiers and reversed advice.
 
 use std::collections::BTreeSet;
 
 use super::is_stop_word;
 use crate::memory::Lesson;
 
-/// Returns whether two different lessons may be merged. If both lessons have a signature, the signatures must be
-/// equal. Otherwise negation, numbers and identifiers of their texts must agree, and short texts must share most of
-/// their words.
+/// Returns `true` if two different lessons may be merged. If both lessons have a signature, the signatures
+/// must be equal. Otherwise negation, numbers and identifiers of their texts must agree, and short texts must
+/// share most of their words.
 pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
     may_merge_by(a, b, |a, b| TextFeatures::from_text(a).may_merge(&TextFeatures::from_text(b)))
 }
 
-/// Variant of [`may_merge`] that compares the texts with the given function.
+/// Implements [`may_merge`] with a given function that compares the texts.
 pub(super) fn may_merge_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str) -> bool) -> bool {
     match (a.cue.signature(), b.cue.signature()) {
         (Some(a), Some(b)) => a == b,
@@ -21,8 +21,8 @@ pub(super) fn may_merge_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str
     }
 }
 
-/// Features of a text besides its vector. Extracting them takes longer than computing a cosine, so a batch does it
-/// once per text.
+/// Features of a text other than its vector. Extracting them takes longer than computing a cosine, so they
+/// are extracted once per text and batch.
 #[derive(Debug)]
 pub(super) struct TextFeatures {
     marks: TextMarks,
@@ -44,13 +44,13 @@ impl TextFeatures {
     }
 }
 
-/// Number of meaningful words below which a text is short, which means that one word is a large part of it.
+/// Number of meaningful words below which a text is short, so that a single word is a large part of it.
 const FEW_WORDS: usize = 4;
 
-/// Returns whether the shorter of two texts has fewer than [`FEW_WORDS`] words and the longer text is not the same
-/// words with at most one word added (none if the shorter text is a single word). Two rules of four words may have
-/// half of their words in common by chance ("sort the imports of each module", "test each endpoint of the module"),
-/// and no cosine distinguishes that from a paraphrase.
+/// Returns `true` if the shorter of two texts has fewer than [`FEW_WORDS`] words, and the longer one is not
+/// the same words with at most one word added (none if the shorter text is a single word). Two rules of four
+/// words may share half of them by chance ("sort the imports of each module", "test each endpoint of the
+/// module"), and no cosine distinguishes that from a paraphrase.
 fn differ_in_few_words(a: &BTreeSet<String>, b: &BTreeSet<String>) -> bool {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let mostly_equal = short.is_subset(long) && long.len() - short.len() < short.len().clamp(1, 2);
@@ -63,13 +63,13 @@ fn subject_words(text: &str) -> BTreeSet<String> {
     meaningful.map(|word| word.strip_suffix('s').map_or(word.clone(), str::to_owned)).collect()
 }
 
-/// Returns whether two lessons give opposite advice: one prefers what the other avoids, or one is the other's
-/// negation. A tombstone of wrong advice must not block the right advice.
+/// Returns `true` if two lessons give opposite advice: one prefers what the other avoids, or one negates the
+/// other. A tombstone for wrong advice must not block the right advice.
 pub fn are_opposite(a: &Lesson, b: &Lesson) -> bool {
     are_opposite_by(a, b, |a, b| TextFeatures::from_text(a).opposes(&TextFeatures::from_text(b)))
 }
 
-/// Variant of [`are_opposite`] that compares the texts with the given function.
+/// Implements [`are_opposite`] with a given function that compares the texts.
 pub(super) fn are_opposite_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str) -> bool) -> bool {
     match (a.cue.signature(), b.cue.signature()) {
         (Some(_), Some(_)) => a.cue.opposes(&b.cue),
@@ -87,11 +87,11 @@ struct TextMarks {
     exact: BTreeSet<String>,
 }
 
-/// Number of words after "instead of" that count as the rejected alternative: a name and perhaps an adjective. More
-/// words would reach into the advice itself ("Instead of x use y").
+/// Number of words after "instead of" that name the rejected alternative: a noun and perhaps an adjective.
+/// More words would reach into the advice itself ("Instead of x use y").
 const AGAINST_WORDS: usize = 2;
 
-/// Phrases of two words that introduce the rejected alternative.
+/// Two-word phrases that introduce the rejected alternative.
 const OPPOSING_PHRASES: &[[&str; 2]] = &[["instead", "of"], ["rather", "than"]];
 
 const NEGATIONS: &[&str] = &[
@@ -150,9 +150,9 @@ fn advised_against(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns whether a word counts as a number or an identifier. Such a word starts with a backtick, a quote or `--`,
-/// contains a digit or one of the characters `_/.=$<>#@`, or has a capital letter after its first character and a
-/// lower-case letter.
+/// Returns `true` if a word counts as a number or an identifier: it starts with a backtick, a quote or `--`,
+/// contains a digit or one of the characters `_/.=$<>#@`, or mixes lower case with a capital letter after the
+/// first character.
 fn is_exact(token: &str) -> bool {
     let quoted = token.len() > 2 && (token.starts_with('`') || token.starts_with('\''));
     let inner = |c: char| c.is_ascii_digit() || "_/.=$<>#@".contains(c);

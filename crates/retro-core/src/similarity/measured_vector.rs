@@ -1,10 +1,10 @@
-//! Vectors that are cached while a batch is applied. The dot product of a vector with itself is computed once, and
-//! a vector of mostly zeros stores only its non-zero components. The built-in embedder fills about sixty of its
-//! 4,096 components, so most comparisons are sparse.
+//! Vectors in a form that is fast to compare, cached while a batch is applied. The dot product of a vector
+//! with itself is computed once, and a vector of mostly zeros stores only its non-zero components. The
+//! built-in embedder fills about sixty of its 4,096 components, so most comparisons are sparse.
 
 use super::{cosine_from_products, dot_product};
 
-/// A vector that is compared repeatedly.
+/// A vector prepared for repeated comparison.
 #[derive(Debug)]
 pub(super) struct MeasuredVector {
     parts: VectorParts,
@@ -19,8 +19,8 @@ enum VectorParts {
     Sparse(Vec<(u16, i32)>),
 }
 
-/// A vector is stored sparsely when fewer than one in this many of its components are non-zero. A component with
-/// its position takes twice the memory of a component alone, and more time to iterate.
+/// A vector is stored sparsely if fewer than one in this many of its components are non-zero. A component
+/// with its position takes twice the memory of a component alone, and more time to iterate.
 const SPARSE_BELOW_ONE_IN: usize = 4;
 
 impl MeasuredVector {
@@ -37,7 +37,7 @@ impl MeasuredVector {
         Self { parts: VectorParts::Sparse(placed.collect()), square }
     }
 
-    /// Returns the same result as [`super::cosine_similarity`] of the two vectors.
+    /// Returns the same result as [`super::cosine_similarity`] on the original vectors.
     pub(super) fn cosine_similarity(&self, other: &Self) -> u16 {
         let product = match (&self.parts, &other.parts) {
             (VectorParts::Dense(a), VectorParts::Dense(b)) => dot_product(a, b),

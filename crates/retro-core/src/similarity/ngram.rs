@@ -1,13 +1,13 @@
-//! The built-in embedder, which needs no model weights. It hashes words, and the character trigrams in them, into
+//! The built-in embedder, which needs no model weights: it hashes words and their character trigrams into
 //! buckets.
 //!
-//! A word counts as a whole and again by its trigrams, so that a word and its plural are similar. The
-//! trigrams of a word share one weight, because long words would otherwise outweigh short ones. A repeated
-//! word counts less than double.
+//! A word counts as a whole and again by its trigrams, so a word and its plural are similar. The trigrams of
+//! a word share one weight, because long words would otherwise outweigh short ones. A repeated word counts
+//! less than double.
 //!
-//! The following variants separate paraphrases no better: splitting camelCase words, stems instead of trigrams,
-//! longer or mixed n-grams, pairs of words, more stop words, and less weight for words that are frequent in reviews
-//! in general. Fewer buckets separate worse, because their collisions are as large as the differences.
+//! These variants separate paraphrases no better: splitting camelCase words, stems instead of trigrams,
+//! longer or mixed n-grams, pairs of words, more stop words, and less weight for words that are common in
+//! reviews. Fewer buckets separate worse, because collisions become as large as the differences.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ use super::{COMPONENT_MAX, Embedder, SimilarityScale, content_words};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NgramEmbedder;
 
-/// Number of buckets, which is the number of components of a vector.
+/// Number of buckets, equal to the number of components of a vector.
 const BUCKETS: usize = 4096;
-/// Number of units that a word adds as a whole.
+/// Units that a word adds as a whole.
 const WORD_UNITS: u32 = 600;
-/// Number of units that all trigrams of a word share.
+/// Units that all trigrams of a word share.
 const TRIGRAMS_UNITS: u32 = 300;
-/// Words that express advice or its extent, whatever the subject. They would be half of the words that two short
-/// lessons have in common.
+/// Words that express advice or its extent, whatever the subject. At full weight, they would be half of the
+/// words that two short lessons share.
 const LIGHT_WORDS: &[&str] = &[
     "add", "all", "always", "any", "avoid", "call", "can", "check", "do", "each", "ensure", "every", "first",
     "get", "if", "keep", "make", "must", "need", "needs", "never", "not", "run", "set", "should", "use",
     "used", "uses", "using",
 ];
-/// Number by which the units of a light word are divided.
+/// Divisor of the units of a light word.
 const LIGHT_SHARE: u32 = 3;
 /// Factor applied to units before the square root, which keeps one decimal place.
 const ROOT_SCALE: u32 = 100;
@@ -41,13 +41,14 @@ impl Embedder for NgramEmbedder {
     }
 
     fn scale(&self) -> SimilarityScale {
-        // Printed by `cargo xtask eval paraphrases --calibrate`, from the part of its set that is not held out.
+        // Printed by `cargo xtask eval paraphrases --calibrate`, computed from the pairs that are not held
+        // out.
         SimilarityScale { contradiction: 223, tombstone: 324, merge: 498 }
     }
 
     fn embed(&self, text: &str) -> Option<Vec<i32>> {
         let mut units: BTreeMap<u64, u32> = BTreeMap::new();
-        // Units are summed per feature before the root is taken, so that a repeated word counts less than double.
+        // Units are summed per feature before the root is taken, so a repeated word counts less than double.
         let mut count = |feature: u64, more: u32| {
             let known = units.entry(feature).or_default();
             *known = known.saturating_add(more);
@@ -69,7 +70,7 @@ impl Embedder for NgramEmbedder {
     }
 }
 
-/// Returns whether a word only expresses advice, whatever the subject.
+/// Returns `true` if a word only expresses advice, whatever the subject.
 pub(super) fn is_light_word(word: &str) -> bool {
     LIGHT_WORDS.contains(&word)
 }
@@ -82,7 +83,7 @@ fn add_feature(vector: &mut [i32], feature: u64, units: u32) {
     vector[bucket] = vector[bucket].saturating_add(signed).clamp(-COMPONENT_MAX, COMPONENT_MAX);
 }
 
-/// Returns the 64-bit FNV-1a hash, which is the same on every machine and in every version of this program.
+/// Computes the 64-bit FNV-1a hash, which is the same on every machine and in every version of this program.
 fn hash_fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

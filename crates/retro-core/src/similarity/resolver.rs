@@ -1,21 +1,21 @@
-//! Resolves missing vectors around a decision. The decision is tried with the known vectors, the caller fetches the
-//! missing ones, and the decision is tried again. The last pass decides with the vectors that are known by then.
+//! Resolves missing vectors around a decision: tries the decision with the known vectors, lets the caller
+//! fetch the missing ones, and tries again. The last pass decides with the vectors known by then.
 
 use std::collections::BTreeMap;
 
 use super::{Embedder, KnownVectors, MissingEmbeddings, NgramEmbedder, RequestedTexts, SimilarityScale};
 
-/// Maximum number of passes of one decision. The last pass decides with the vectors that are known by then.
+/// Maximum number of passes of one decision. The last pass decides with the vectors known by then.
 const PASSES_MAX: u32 = 3;
 
-/// State of one decision: the known vectors and the number of passes that are left.
+/// State of one decision: the known vectors and the number of remaining passes.
 #[derive(Debug)]
 pub struct EmbeddingResolver {
     known: Option<KnownVectors>,
     passes_left: u32,
 }
 
-/// Vectors that one pass uses.
+/// Vectors used in one pass.
 #[derive(Debug)]
 pub enum ResolverPass<'r> {
     /// The pass uses the built-in embedder, which has every vector.
@@ -24,18 +24,18 @@ pub enum ResolverPass<'r> {
     Known {
         /// Known vectors of the embedder, which also record the missing texts.
         requested: RequestedTexts<'r>,
-        /// `true` if this pass decides even when vectors are missing.
+        /// `true` if this pass decides even if vectors are missing.
         is_last: bool,
     },
 }
 
 impl EmbeddingResolver {
-    /// Returns a resolver with the built-in embedder, for which one pass is enough.
+    /// Creates a resolver for the built-in embedder, which needs only one pass.
     pub fn built_in() -> Self {
         Self { known: None, passes_left: 0 }
     }
 
-    /// Returns a resolver for the embedder with this name and scale. No vectors are known yet.
+    /// Creates a resolver for the embedder with this name and scale. No vectors are known yet.
     pub fn for_embedder(name: &str, scale: SimilarityScale) -> Self {
         let known = KnownVectors { name: name.to_owned(), scale, vectors: BTreeMap::new() };
         Self { known: Some(known), passes_left: PASSES_MAX - 1 }
@@ -51,8 +51,8 @@ impl EmbeddingResolver {
         }
     }
 
-    /// Ends a pass and stores the vectors that were found for its missing texts. The other missing texts are
-    /// compared by the built-in embedder from now on.
+    /// Ends a pass and stores the vectors found for its missing texts. From now on, the built-in embedder
+    /// compares the texts without a vector.
     pub fn add_vectors(&mut self, missed: Vec<String>, mut found: BTreeMap<String, Vec<i32>>) {
         self.passes_left = self.passes_left.saturating_sub(1);
         let Some(known) = &mut self.known else { return };
@@ -72,7 +72,7 @@ impl ResolverPass<'_> {
         }
     }
 
-    /// Returns the decision if it may be stored. Fails when vectors are missing and another pass follows.
+    /// Returns the decision if it may be stored. Fails if vectors are missing and another pass follows.
     pub fn ensure_complete<T>(&self, decided: T) -> Result<T, MissingEmbeddings> {
         match self {
             Self::Known { requested: wanted, is_last: false } if !wanted.missing_texts().is_empty() => {
@@ -82,7 +82,7 @@ impl ResolverPass<'_> {
         }
     }
 
-    /// Returns the texts that this pass requested and whose vectors are missing.
+    /// Returns the texts that this pass requested but had no vector for.
     pub fn missing_texts(&self) -> Vec<String> {
         match self {
             Self::BuiltIn => Vec::new(),

@@ -1,15 +1,16 @@
-//! Maps the cosines of all embedders to a common scale, so that 700 in a policy means the same similarity with
-//! every embedder.
+//! Maps the cosines of all embedders to a common scale, so that 700 in a policy means the same similarity
+//! with every embedder.
 //!
-//! The cosine above which two texts mean the same depends on the embedder: 0.9 is far too strict for an embedder
-//! that counts words, and too lax for another. An embedder therefore comes with three of its cosines, calibrated on
-//! texts that people have judged. These map to the policy's defaults, and the scale is linear between them. A
-//! policy stays right when the embedder changes, and similarities from two embedders may be compared.
+//! The cosine above which two texts mean the same depends on the embedder: 0.9 is far too strict for an
+//! embedder that counts words, and too lax for another. An embedder is therefore configured with three of its
+//! cosines, calibrated on texts that people have judged. These cosines map to the policy's defaults, and the
+//! scale is linear between them. A policy stays valid when the embedder changes, and similarities from two
+//! embedders may be compared.
 
 use serde::{Deserialize, Serialize};
 
-/// Cosines of an embedder, in thousandths, that map to fixed values on the common scale. They satisfy 0 <
-/// contradiction < tombstone < merge < 1000.
+/// Three cosines of an embedder, in thousandths, that map to fixed values on the common scale. They satisfy 0
+/// < contradiction < tombstone < merge < 1000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimilarityScale {
@@ -17,11 +18,11 @@ pub struct SimilarityScale {
     pub contradiction: u16,
     /// Lowest cosine at which a tombstone forbids a text; maps to 600.
     pub tombstone: u16,
-    /// Lowest cosine at which two texts are one memory; maps to 700.
+    /// Lowest cosine at which two texts are merged into one memory; maps to 700.
     pub merge: u16,
 }
 
-/// A scale whose cosines are not in order.
+/// Error for a scale whose cosines are not in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "contradiction {}, tombstone {}, merge {} (thousandths) must grow, between 0 and 1000",
@@ -30,21 +31,21 @@ pub struct SimilarityScale {
 pub struct ScaleError(pub SimilarityScale);
 
 impl SimilarityScale {
-    /// Value to which the contradiction cosine maps, in thousandths.
+    /// Value that the contradiction cosine maps to, in thousandths.
     pub const CONTRADICTION: u16 = 500;
-    /// Value to which the tombstone cosine maps, in thousandths.
+    /// Value that the tombstone cosine maps to, in thousandths.
     pub const TOMBSTONE: u16 = 600;
-    /// Value to which the merge cosine maps, in thousandths.
+    /// Value that the merge cosine maps to, in thousandths.
     pub const MERGE: u16 = 700;
 
-    /// Fails unless the cosines are in increasing order between 0 and 1000.
+    /// Returns the scale if its cosines strictly increase between 0 and 1000, and fails otherwise.
     pub fn validate(self) -> Result<Self, ScaleError> {
         let grows = [0, self.contradiction, self.tombstone, self.merge, 1000].is_sorted_by(|a, b| a < b);
         if grows { Ok(self) } else { Err(ScaleError(self)) }
     }
 
-    /// Maps a cosine to the common scale, in thousandths. Only a cosine of 1000, which only vectors of equal
-    /// direction have, maps to 1000.
+    /// Maps a cosine to the common scale, in thousandths. Only a cosine of 1000, which means equal
+    /// directions, maps to 1000.
     pub fn normalize_cosine(self, cosine: u16) -> u16 {
         let knots = [
             (0, 0),
@@ -57,6 +58,7 @@ impl SimilarityScale {
         let above = knots.partition_point(|(knot, _)| *knot <= cosine).clamp(1, knots.len() - 1);
         let ((from, low), (to, high)) = (knots[above - 1], knots[above]);
         let share = u32::from(cosine.saturating_sub(from)) * u32::from(high - low);
+        // A scale that was never validated may have equal cosines, so the divisor is at least 1.
         let more = share / u32::from(to.saturating_sub(from).max(1));
         low + u16::try_from(more).unwrap_or(u16::MAX).min(high - low)
     }
@@ -92,8 +94,9 @@ mod tests {
     fn cosines_out_of_order_are_rejected() {
         let error =
             SimilarityScale { contradiction: 300, tombstone: 300, merge: 400 }.validate().unwrap_err();
-        let told = "contradiction 300, tombstone 300, merge 400 (thousandths) must grow, between 0 and 1000";
-        assert_eq!(error.to_string(), told);
+        let expected =
+            "contradiction 300, tombstone 300, merge 400 (thousandths) must grow, between 0 and 1000";
+        assert_eq!(error.to_string(), expected);
         assert!(SimilarityScale { contradiction: 0, tombstone: 1, merge: 2 }.validate().is_err());
         assert!(SimilarityScale { contradiction: 1, tombstone: 2, merge: 1000 }.validate().is_err());
     }

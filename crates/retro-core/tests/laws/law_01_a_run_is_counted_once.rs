@@ -1,4 +1,4 @@
-//! A run is counted once, whatever is redelivered, replayed, re-emitted or restarted, at any later time.
+//! A run is counted once, no matter what is redelivered, replayed, re-emitted or restarted later.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,8 @@ proptest! {
         });
         for workflow in 0..3 {
             let (may, did) = (countable_runs(&timeline.events, workflow), counted_runs(&ledger, workflow));
-            // Only a cancelled higher attempt that came first prevents a run from being counted.
+            // Only a cancelled attempt with a higher number that arrives first prevents a run from being
+            // counted.
             let cancelled = timeline.events.iter().filter(|one| !one.run.is_countable());
             let cancelled: BTreeSet<_> = cancelled.map(|one| one.run.run_id.as_str()).collect();
             prop_assert!(did.is_subset(&may));
@@ -51,7 +52,8 @@ proptest! {
         let mut again = timeline.events;
         let middle = turn % again.len();
         again.rotate_left(middle);
-        // At a time when the same pauses still run, so that the replay does not open a window that has become due.
+        // The time is that of the first events, so pauses still run and the replay does not open a window
+        // that has become due.
         let effects = ledger.count(&again, start_time());
         prop_assert!(effects.decisions.iter().all(|one| one.disposition == Disposition::Duplicate));
         prop_assert_eq!(&ledger.events, &before.events);

@@ -1,5 +1,5 @@
-//! At most one automatic retrospective of a workflow is open. Windows are contiguous and disjoint; each ends in a
-//! report or is released.
+//! A workflow has at most one open automatic retrospective. Its windows are contiguous and disjoint, and each
+//! ends in a report or is released.
 
 use proptest::prelude::*;
 use retro_core::retrospective::{Retrospective, RetrospectiveState};

@@ -1,5 +1,5 @@
-//! The same runs in the same order, windows, seed, policy time, policy and answers give the same bytes, however they
-//! are split into batches and in whichever order a database returns its rows.
+//! The same runs in the same order, windows, seed, policy time, policy and answers give the same bytes,
+//! regardless of the split into batches and of the order in which a database returns its rows.
 
 use proptest::prelude::*;
 use retro_core::id::RetrospectiveId;
@@ -15,7 +15,7 @@ use crate::story::stories;
 use crate::world::{InvestigatedRun, World, WriterInput, decide, finding, investigate, key, run, start_time};
 use crate::{CASES, cases};
 
-/// Returns the same input with every list and set in another order.
+/// Returns the input with every list and set in another order.
 fn shuffle(input: &WriterInput, turn: usize) -> WriterInput {
     let mut input = input.clone();
     let facts = &mut input.facts;
@@ -33,7 +33,7 @@ fn to_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap()
 }
 
-/// Returns the facts of a window of ten runs. The sampled runs have the same two findings.
+/// Returns the facts of a window of ten runs whose sampled runs share two findings.
 fn closing_facts(world: &World) -> ClosingFacts {
     let id = RetrospectiveId::of_epoch(&key(), 1);
     let sample = draw_sample(id, (1..=10).collect(), &world.policy);
@@ -58,7 +58,7 @@ fn closing_facts(world: &World) -> ClosingFacts {
             as_of: start_time(),
             policy: world.policy.clone(),
             state: RetrospectiveState::Settling,
-            asked: None,
+            manual_request: None,
         },
         sample,
         window: (1..=10)

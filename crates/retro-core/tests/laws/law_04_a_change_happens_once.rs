@@ -1,5 +1,5 @@
-//! A change has an effect key (memory, cause, kind) and happens once. Replaying a batch changes nothing, and neither
-//! does repeating all earlier requests in any order and at any time.
+//! A change happens once per effect key (memory, cause, kind). Replaying a batch changes nothing, and neither
+//! does repeating all earlier requests, in any order and at any time.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::story::stories;
 use crate::world::{World, WriterInput, decide, key};
 use crate::{CASES, cases};
 
-/// Returns the same batch with the facts that a store would load for it now.
+/// Returns the batch with the facts that a store would load for it now.
 fn reload_input(world: &World, input: &WriterInput) -> WriterInput {
     let mut facts = world.facts(input.facts.retrospective, &input.batch);
     let first = &input.facts;
@@ -19,16 +19,16 @@ fn reload_input(world: &World, input: &WriterInput) -> WriterInput {
     WriterInput { facts, batch: input.batch.clone() }
 }
 
-/// Applies a batch again and stores the result, like a store that has forgotten that it closed the retrospective.
+/// Applies a batch again and stores the result, like a store that forgot that the retrospective was closed.
 fn replay(world: &mut World, input: &WriterInput) {
     let applied = decide(&reload_input(world, input));
     world.commit(&applied);
 }
 
-/// Returns true if a change comes from the sweep alone: limbo decay, or archiving what became too light by it.
+/// Returns `true` if only the sweep caused a change: limbo decay, or archiving a memory that decayed too far.
 fn is_limbo_change(change: &Change) -> bool {
     match &change.effect {
-        ChangeEffect::Reweighted { parts, .. } => parts.iter().all(|part| part.why == WeightReason::Limbo),
+        ChangeEffect::Reweighted { parts, .. } => parts.iter().all(|part| part.kind == WeightReason::Limbo),
         effect => matches!(effect, ChangeEffect::Archived),
     }
 }
@@ -43,7 +43,7 @@ proptest! {
             assert_eq!(again.changes, []);
             assert_eq!((again.memories, again.tombstones), (vec![], vec![]));
             assert_eq!(again.outcomes.len(), input.batch.len(), "but every mutation is answered");
-            assert!(again.outcomes.iter().all(|one| !one.why.is_empty()), "{:?}", again.outcomes);
+            assert!(again.outcomes.iter().all(|one| !one.reason.is_empty()), "{:?}", again.outcomes);
         });
     }
 
@@ -62,11 +62,11 @@ proptest! {
         });
     }
 
-    /// Replays each batch after every later chapter and after the whole story. Whatever happened to the memories since,
-    /// no run of the batch creates, confirms, revives or contradicts anything again, and no verdict moves a weight
-    /// again. Only the sweep of such a late batch may still change memories in limbo, and it belongs to no run. A store
-    /// prevents even that, because it closes only retrospectives that are settling (the conformance suite tests that
-    /// closing twice changes nothing).
+    /// Replays each batch after every later chapter and after the whole story. Whatever happened to the
+    /// memories in the meantime, no run of the batch creates, confirms, revives or contradicts anything
+    /// again, and no verdict changes a weight again. Only the sweep of a late batch, which no run causes, may
+    /// still change memories in limbo. A store prevents even that, because it closes only retrospectives that
+    /// are settling (the conformance suite tests that closing twice changes nothing).
     #[test]
     fn replaying_a_batch_later_counts_no_run_again(story in stories()) {
         let (mut worlds, mut batches) = (Vec::new(), Vec::new());
@@ -83,7 +83,7 @@ proptest! {
         }
     }
 
-    /// Repeats all requests of operators at the end of the story, up to five times.
+    /// Repeats all operator requests at the end of the story, up to five times.
     #[test]
     fn an_operator_request_is_applied_once(story in stories(), times in 1..=5usize) {
         let played = story.play(|_, _, _, _| {});
@@ -122,9 +122,9 @@ proptest! {
             let requested: Vec<_> = input.batch.iter().map(|one| one.id).collect();
             let answered: Vec<_> = applied.outcomes.iter().map(|one| one.mutation).collect();
             assert_eq!(requested, answered);
-            assert!(applied.outcomes.iter().all(|one| !one.why.is_empty()), "{:?}", applied.outcomes);
+            assert!(applied.outcomes.iter().all(|one| !one.reason.is_empty()), "{:?}", applied.outcomes);
             let reported: HashSet<_> =
-                applied.outcomes.iter().flat_map(|one| one.did.iter().map(|did| did.change)).collect();
+                applied.outcomes.iter().flat_map(|one| one.changes.iter().map(|one| one.change)).collect();
             assert!(applied.changes.iter().all(|change| reported.contains(&change.id)));
         });
     }

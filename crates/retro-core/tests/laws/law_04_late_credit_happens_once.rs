@@ -1,6 +1,7 @@
-//! Law 4 of late credit: each combination of memory, run and end of a pull request is credited once. It does not matter
-//! which of the three facts (the end, the linked run, the memory applied in the run) comes last, how often each is
-//! reported, and whether one transaction credits everything or several do. A memory that was not applied stays unchanged.
+//! Law 4 for late credit: each combination of memory, run and end of a pull request is credited once. The
+//! three facts (the end, the linked run, the memory applied in the run) may arrive in any order and
+//! repeatedly, and may be credited in one transaction or in several. A memory that was not applied stays
+//! unchanged.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -16,17 +17,18 @@ use retro_core::policy::Policy;
 use crate::world::{World, key, run, start_time};
 use crate::{CASES, cases};
 
-/// Names of the memories: two that no movement brings to an end of the scale, two at the ends of the scale, one archived.
+/// Names of the memories: two that never reach an end of the scale, one at each end, and one archived.
 const MEMORIES: [&str; 5] = ["light", "heavy", "at the bottom", "at the top", "archived"];
-/// Runs in which a memory may be applied. From a weight of 0.300 or 0.800 their movements together reach neither end.
+/// Number of runs in which a memory may be applied. Starting from 0.300 or 0.800, their credits together
+/// reach neither end of the scale.
 const RUNS: u8 = 3;
 
-/// A reported fact. Facts may be repeated and may come in any order.
+/// A reported fact. Facts may be repeated and may arrive in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fact {
     /// The pull request was merged, closed or reopened.
     PullRequest(PullRequestAction),
-    /// A run belongs to the pull request.
+    /// A run is linked to the pull request.
     RunLinked(u8),
     /// A closed retrospective found a memory applied in a run.
     MemoryApplied(u8, u8),
@@ -42,7 +44,7 @@ enum PullRequestAction {
 impl PullRequestAction {
     fn facts(self) -> PullRequestFacts {
         let at = |hour| start_time() + jiff::SignedDuration::from_hours(hour);
-        let (closed, merged, heard) = match self {
+        let (closed, merged, latest_state) = match self {
             Self::Closed => (Some(at(1)), None, (at(1), false)),
             Self::Reopened => (None, None, (at(2), true)),
             Self::Merged => (None, Some(at(3)), (at(3), false)),
@@ -50,7 +52,7 @@ impl PullRequestAction {
         PullRequestFacts {
             merged_at: merged,
             closed_at: closed.into_iter().collect(),
-            heard: Some(heard),
+            latest_state: Some(latest_state),
             ..Default::default()
         }
     }
@@ -70,7 +72,7 @@ fn fact() -> impl Strategy<Value = Fact> {
     ]
 }
 
-/// State that a store keeps.
+/// State that a store would keep.
 #[derive(Debug, Clone)]
 struct Ledger {
     known: PullRequestFacts,
@@ -111,7 +113,7 @@ impl Ledger {
         self.memories.values().find(|memory| memory.lesson.title == title).unwrap()
     }
 
-    /// Lists the memory applications that wait for credit, in the order of the store.
+    /// Lists the memory applications that wait for credit, sorted as a store returns them.
     fn pending(&self) -> Vec<MemoryApplication> {
         let uses = self.uses.iter().filter(|(_, run)| self.linked_runs.contains(run));
         let mut uses: Vec<_> = uses
@@ -149,7 +151,7 @@ impl Ledger {
         all
     }
 
-    /// Lists the changes that must exist at the end: one for each application in a linked run and each end.
+    /// Lists the changes that must exist at the end: one per application in a linked run and end.
     fn expected(&self) -> Vec<(MemoryId, RunId, PullRequestEnd, &'static str)> {
         let archived = self.named(4).id;
         let mut all = Vec::new();
@@ -168,7 +170,7 @@ fn run_id(nth: u8) -> RunId {
     run(&format!("run-{nth}"))
 }
 
-/// Records the facts in this order and credits after those that `credits` selects, and at the end.
+/// Records the facts in this order. Credits after those facts that `credits` selects, and at the end.
 fn play(order: &[Fact], credits: &[bool], at_once: usize) -> Ledger {
     let mut ledger = Ledger::new();
     for (nth, fact) in order.iter().enumerate() {
@@ -181,7 +183,7 @@ fn play(order: &[Fact], credits: &[bool], at_once: usize) -> Ledger {
     ledger
 }
 
-/// Facts, and the same facts in another order with some of them repeated.
+/// Generates facts, and the same facts in another order with some of them repeated.
 fn with_reordered_repeats() -> impl Strategy<Value = (Vec<Fact>, Vec<Fact>)> {
     prop::collection::vec(fact(), 1..24).prop_flat_map(|first| {
         let again = prop::collection::vec(prop::sample::select(first.clone()), 0..12);
@@ -202,7 +204,7 @@ proptest! {
         prop_assert_eq!(one.credited(), one.expected(), "nothing twice and nothing missing");
         prop_assert_eq!(&other.credited(), &other.expected());
         prop_assert_eq!(one.credited(), other.credited());
-        // Where no end of the scale is reached, the weight does not depend on the order either.
+        // If no end of the scale is reached, the weight does not depend on the order either.
         for nth in [0, 1] {
             prop_assert_eq!(one.named(nth).weight, other.named(nth).weight);
         }
@@ -229,8 +231,8 @@ proptest! {
         }
     }
 
-    /// A pull request is closed, reopened and merged; the application is found at any time in between. Both ends are
-    /// credited once.
+    /// A pull request is closed, reopened and merged, and the application is found at any time in between.
+    /// Both ends are credited once.
     #[test]
     fn closing_reopening_and_merging_credits_both_ends_once(
         order in Just(vec![

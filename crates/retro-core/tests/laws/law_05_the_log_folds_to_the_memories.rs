@@ -10,7 +10,7 @@ use retro_core::weight::Weight;
 use crate::story::stories;
 use crate::{CASES, cases};
 
-/// Folds a log to its memories. Returns `None` if a change is not legal.
+/// Folds a log to its memories. Returns `None` if a change is illegal.
 fn fold_log(log: &[Change]) -> Option<BTreeMap<MemoryId, Memory>> {
     let mut memories = BTreeMap::new();
     for change in log {

@@ -1,4 +1,4 @@
-//! "A separate run" means another run id. A run that is investigated twice counts as one run.
+//! A separate run is one with another run id: a run investigated twice counts once.
 
 use std::collections::BTreeSet;
 
@@ -23,12 +23,12 @@ fn runs_that_showed(world: &World, memory: MemoryId) -> Vec<RunId> {
         .collect()
 }
 
-/// Returns true if an operator accepted the memory, so that no separate run had to confirm it.
+/// Returns `true` if an operator accepted the memory, which makes confirmation by another run unnecessary.
 fn is_accepted(world: &World, memory: MemoryId) -> bool {
     world.log.iter().any(|change| change.memory == memory && change.effect.kind() == "accepted")
 }
 
-/// Returns the story with every investigation on the same run.
+/// Returns the story with all investigations moved to the same run.
 fn with_one_run(mut story: Story) -> Story {
     for chapter in &mut story.chapters {
         if let Chapter::Retrospective(investigated) | Chapter::Manual(investigated) = chapter {

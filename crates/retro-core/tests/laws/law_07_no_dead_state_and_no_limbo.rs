@@ -1,5 +1,5 @@
-//! From tentative, active and archived, some events lead to active and others to archived or deleted. No memory stays
-//! in a state in which it can never be read.
+//! No memory stays forever in a state in which it is never read: from tentative, active and archived, events
+//! lead to active as well as to archived or deleted.
 
 use proptest::prelude::*;
 use retro_core::finding::MemoryVerdict;
@@ -18,7 +18,7 @@ fn living_memories(story: &Story) -> Vec<(World, MemoryId)> {
     living.map(|memory| (world.clone(), memory.id)).collect()
 }
 
-/// Returns an investigation of a run that was not investigated before.
+/// Returns an investigation of a new run.
 fn investigate_fresh_run(world: &World, nth: u32) -> InvestigatedRun {
     investigate(&format!("fresh {} {nth}", world.epoch))
 }
@@ -26,14 +26,14 @@ fn investigate_fresh_run(world: &World, nth: u32) -> InvestigatedRun {
 /// Investigates enough runs with the same lesson to confirm the memory, after its tombstone has expired.
 fn show_again(world: &mut World, id: MemoryId) {
     world.now = add_seconds(world.now, world.policy.tombstone_s + DAY_S);
-    // An archived memory needs one run more, because the first one revives it.
+    // An archived memory needs one more run, because the first one revives it.
     let investigated: Vec<_> = (0..=world.policy.confirm_runs)
         .map(|nth| investigate_fresh_run(world, nth).with_finding(confirming_finding(find_memory(world, id))))
         .collect();
     world.retro(&investigated);
 }
 
-/// Investigates enough runs of one retrospective that contradict the memory.
+/// Investigates enough runs that contradict the memory, in one retrospective.
 fn contradict(world: &mut World, id: MemoryId) {
     let investigated: Vec<_> = (0..world.policy.contradiction_runs)
         .map(|nth| {

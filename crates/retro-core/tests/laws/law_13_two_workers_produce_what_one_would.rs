@@ -1,4 +1,4 @@
-//! Two workers that process the same input at once leave the same state as one.
+//! Two workers that process the same input concurrently leave the same state as one.
 
 use proptest::prelude::*;
 use retro_core::count::count_arrivals as count;

@@ -1,5 +1,6 @@
-//! A loss is reported only if it is proven. However the steps of several stream-checking processes interleave, no loss is
-//! reported for a broker that keeps everything, and every known message that a broker loses is finally reported once by name.
+//! A loss is reported only if it is proven. However the steps of several stream-checking processes
+//! interleave, no loss is reported for a broker that keeps everything, and every known message that a broker
+//! loses is eventually reported by name, once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,27 +9,27 @@ use retro_core::stream::{KnownStream, StreamObservation, StreamVerdict, judge_ob
 
 use crate::{CASES, cases};
 
-/// Processes that check the stream. Each may be delayed between any two of its steps.
+/// Number of processes that check the stream. Each may be delayed between any two of its steps.
 const PROCESSES: usize = 3;
 const STEPS_MAX: usize = 160;
-/// Checks per process after which everything knowable is known: one to finish the running check, two that agree, one to
-/// read the names.
+/// Number of checks per process after which everything that can be known is known: one to finish the running
+/// check, two that agree, and one to read the names, with one to spare.
 const CHECKS_TO_SETTLE: usize = 5;
 
 /// One action on the broker, its consumer or a process.
 #[derive(Debug, Clone, Copy)]
 enum Action {
-    /// An engine publishes an event.
+    /// An emitter publishes an event.
     Publish,
-    /// The consumer handles the next event and stores it in the inbox.
+    /// The consumer processes the next event and stores it in the inbox.
     Handle,
-    /// The consumer acknowledges the events it has handled.
+    /// The consumer acknowledges the events it has processed.
     Acknowledge,
-    /// A process makes its next step.
+    /// A process performs its next step.
     Step(usize),
-    /// The broker's disk is replaced.
+    /// The broker's disk is replaced by an empty one.
     Wipe,
-    /// An older copy of the broker is restored, in which this number of the latest messages is missing.
+    /// The broker is restored from an older copy that lacks this number of the latest messages.
     Restore(usize),
 }
 
@@ -54,11 +55,11 @@ fn disturbed() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(one, 0..STEPS_MAX)
 }
 
-/// A stream and its consumer. A position is the 1-based index in `messages`.
+/// A stream and its consumer. Positions are 1-based indexes into `messages`.
 #[derive(Default)]
 struct Broker {
     made: u64,
-    /// Events with the time at which each was stored.
+    /// Events with their storage times.
     messages: Vec<(u32, u64)>,
     handled: usize,
     acknowledged: usize,
@@ -79,7 +80,7 @@ impl Broker {
     }
 }
 
-/// State of the stream in the database.
+/// State of the stream as stored in the database.
 #[derive(Default)]
 struct Database {
     known: Option<KnownStream>,
@@ -98,14 +99,15 @@ enum Phase {
     Loaded(Option<KnownStream>),
     StreamRead(Option<KnownStream>, u64, u64),
     Acknowledged(Option<KnownStream>, u64, u64, u64),
-    /// With the names of the pending messages.
+    /// The observation, and the names of the pending messages.
     Seen(StreamObservation, Vec<(u64, u32)>),
 }
 
 #[derive(Default)]
 struct Process {
     phase: Phase,
-    /// Names read after a check, with the number of their stream. They are stored if the next check recognizes that stream.
+    /// Names read after a check, with the number of their stream. Stored if the next check recognizes that
+    /// stream.
     read: Option<(u64, Vec<(u64, u32)>)>,
 }
 
@@ -144,7 +146,8 @@ impl World {
                 self.broker.messages.truncate(left);
                 self.broker.handled = self.broker.handled.min(left);
                 self.broker.acknowledged = self.broker.acknowledged.min(left);
-                // The broker is down while it is restored, so running requests fail and their check starts over.
+                // The broker is down while it is restored, so running requests fail and their checks start
+                // over.
                 for process in &mut self.processes {
                     if matches!(process.phase, Phase::StreamRead(..) | Phase::Acknowledged(..)) {
                         process.phase = Phase::Idle;
@@ -154,7 +157,7 @@ impl World {
         }
     }
 
-    /// Loses all messages after the first `left`.
+    /// Loses all messages after the first `left` ones.
     fn lose_messages(&mut self, left: usize) {
         let gone: BTreeSet<u32> = self.broker.messages[left..].iter().map(|(event, _)| *event).collect();
         let named = self.database.pending.values().copied();
@@ -201,7 +204,7 @@ impl World {
         };
     }
 
-    /// Returns the pending messages that the broker shows now, even if it has another stream by then.
+    /// Returns the pending messages that the broker has now, even if its stream has been replaced since.
     fn read_names(&self, observation: &StreamObservation) -> Vec<(u64, u32)> {
         let all = (1..).zip(self.broker.messages.iter().map(|(event, _)| *event));
         all.filter(|(position, _)| (observation.handled + 1..=observation.last).contains(position)).collect()
@@ -218,7 +221,7 @@ impl World {
 }
 
 impl Database {
-    /// Returns the number of the stream that was recognized.
+    /// Records an observation. Returns the number of the stream if it was recognized.
     fn record(&mut self, observation: &StreamObservation, held: Vec<(u64, u32)>) -> Option<u64> {
         match (judge_observation(self.known.as_ref(), observation), self.known.clone()) {
             (StreamVerdict::FirstSeen, _) => self.known = Some(observation.to_known_stream(1)),

@@ -14,14 +14,14 @@ use retro_core::time::add_seconds;
 
 use crate::world::{run, start_time};
 
-/// Small enough that random stories open several windows.
+/// Threshold of all workflows, small enough that random timelines open several windows.
 pub(crate) const THRESHOLD: u32 = 4;
 
 pub(crate) fn policy() -> Policy {
     Policy { threshold_runs: THRESHOLD, ..Policy::default() }
 }
 
-/// All state that counting stores.
+/// All state that the counter stores.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Ledger {
     pub(crate) events: BTreeMap<EventKey, String>,
@@ -30,7 +30,8 @@ pub(crate) struct Ledger {
     pub(crate) retrospectives: BTreeMap<(WorkflowKey, u64), Retrospective>,
 }
 
-/// Returns the stored content of an event. The details of every other event are purged, so its digest has to suffice.
+/// Returns the stored content of an event. The details of every other event are purged, so its digest must
+/// suffice.
 fn seen_content(event: &EventKey, hash: &str) -> SeenContent {
     let purged = event.id.bytes().fold(0u8, u8::wrapping_add).is_multiple_of(2);
     if purged {
@@ -56,7 +57,7 @@ impl Ledger {
         facts
     }
 
-    /// Stores the effects, keyed by identity as in a database.
+    /// Stores the effects, keyed by identity like in a database.
     pub(crate) fn store(&mut self, batch: &[Arrival], effects: &CountingEffects) {
         for (arrival, counted) in batch.iter().zip(&effects.decisions) {
             let identity = || (arrival.event.clone(), arrival.content_hash.clone());
@@ -83,7 +84,7 @@ impl Ledger {
         effects
     }
 
-    /// Ends the open retrospective of a workflow, if there is one, and opens the next one if its window is full.
+    /// Ends the open retrospective of a workflow, if any, and opens the next one if its window is full.
     pub(crate) fn end_retrospective(&mut self, key: &WorkflowKey, success: bool, now: Timestamp) {
         let Some(state) = self.workflows.get_mut(key).filter(|state| state.open) else { return };
         let retrospective = self.retrospectives.get_mut(&(key.clone(), state.epoch)).unwrap();
@@ -99,7 +100,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the assigned ordinals of a workflow, sorted.
+    /// Returns the assigned ordinals of a workflow in ascending order.
     pub(crate) fn ordinals(&self, key: &WorkflowKey) -> Vec<Ordinal> {
         let of_key = self.runs.iter().filter(|((its_key, _), _)| its_key == key);
         let mut ordinals: Vec<_> = of_key.filter_map(|(_, (_, ordinal))| *ordinal).collect();
@@ -111,19 +112,19 @@ impl Ledger {
 /// One action on the counter.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    /// A batch arrives, is counted and acknowledged. The numbers are positions in the list of all events.
+    /// A batch arrives and is counted and acknowledged. The numbers are positions in the list of all events.
     Batch(Vec<usize>),
-    /// A batch arrives and the process dies before its transaction commits. The batch is redelivered later.
+    /// A batch arrives, but the process dies before its transaction commits. The batch is redelivered later.
     LostBeforeCommit(Vec<usize>),
-    /// A batch is counted, and the process dies before it is acknowledged. The batch is redelivered at once.
+    /// A batch is counted, but the process dies before acknowledging it. The batch is redelivered at once.
     LostBeforeAck(Vec<usize>),
     /// The open retrospective of a workflow ends.
     End { workflow: usize, success: bool },
-    /// Time passes, seconds.
+    /// This number of seconds passes.
     Pause(u64),
 }
 
-/// All events of a test case, and the actions on them.
+/// All events of a test case, with the actions on them.
 #[derive(Debug, Clone)]
 pub(crate) struct Timeline {
     pub(crate) events: Vec<Arrival>,
@@ -135,7 +136,8 @@ impl Timeline {
         positions.iter().map(|at| self.events[at % self.events.len()].clone()).collect()
     }
 
-    /// Plays the timeline and calls `watch` with the ledger after each action. In the end every event has arrived.
+    /// Plays the timeline, and calls `watch` with the ledger after each action. Every event has arrived at
+    /// the end.
     pub(crate) fn play(&self, mut watch: impl FnMut(&Ledger)) -> Ledger {
         let mut ledger = Ledger::default();
         let mut now = start_time();
@@ -200,7 +202,8 @@ pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outco
     }
 }
 
-/// Up to 40 events of up to 20 runs per workflow. Some runs have several events and attempts, some are cancelled.
+/// Generates up to 40 events of up to 20 runs per workflow. Some runs have several events and attempts, and
+/// some are cancelled.
 pub(crate) fn events() -> impl Strategy<Value = Vec<Arrival>> {
     let outcome = prop_oneof![
         6 => Just(RunOutcome::Success),

@@ -1,5 +1,5 @@
-//! The laws of the design as properties over random stories. The decisions are those of the crate; an in-memory store
-//! stands for the database between them.
+//! The laws of the design, as properties over random stories. The decisions are those of the crate; an
+//! in-memory store replaces the database between them.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not recognize shared test helpers as tests")]
 
@@ -24,10 +24,10 @@ mod rules;
 
 use proptest::test_runner::Config;
 
-/// Random cases per law. All laws together take a few seconds in a debug build.
+/// Number of random cases per law. All laws together take a few seconds in a debug build.
 const CASES: u32 = 48;
 
 fn cases(cases: u32) -> Config {
-    // A failing case is printed completely, so a file of old failures beside the tests is not needed.
+    // A failing case is printed in full, so no file of old failures is needed.
     Config { cases, failure_persistence: None, ..Config::default() }
 }

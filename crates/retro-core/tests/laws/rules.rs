@@ -1,5 +1,6 @@
-//! The laws of rules: deciding a review again changes nothing (4), in any order of its remarks (13); the log folds to the
-//! rules (5); every rule can be activated, archived and deleted (7); and the author's standing limits what a remark can do.
+//! The laws of rules. Deciding a review again changes nothing (4), in any order of its remarks (13). The log
+//! folds to the rules (5). Every rule can be activated, archived and deleted (7). The author's standing
+//! limits what a remark can do.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +29,13 @@ fn standing() -> impl Strategy<Value = AuthorStanding> {
     ]
 }
 
-/// A requested rule: the author's standing, the title, whether it is limited to a folder, and whether it is hostile.
+/// Generates a requested rule: the author's standing, the title, whether it is limited to a folder, and
+/// whether it is hostile.
 fn wish() -> impl Strategy<Value = (AuthorStanding, usize, bool, bool)> {
     (standing(), 0..TITLES.len(), any::<bool>(), proptest::bool::weighted(0.2))
 }
 
-/// Reviews: the remarks of one pull request each.
+/// Generates reviews, each with remarks on one pull request.
 fn reviews() -> impl Strategy<Value = Vec<Vec<ReadRemark>>> {
     let remarks = proptest::collection::vec(wish(), 1..5);
     proptest::collection::vec((1u64..4, remarks), 1..7).prop_map(|reviews| {

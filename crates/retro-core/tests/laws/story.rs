@@ -1,4 +1,4 @@
-//! Random stories of the memories of one workflow: the findings of its retrospectives, and actions of operators.
+//! Random stories of one workflow's memories: the findings of its retrospectives, and operator actions.
 
 use std::ops::Range;
 
@@ -14,7 +14,8 @@ use crate::world::{
     DAY_S, InvestigatedRun, World, WriterInput, decide, finding, in_step, investigate, quote, remark,
 };
 
-/// A part of an investigation's result. Memories are named by their position among those that exist at that time.
+/// A part of an investigation's result. Memories are identified by their position among those that exist at
+/// that time.
 #[derive(Debug, Clone)]
 pub(crate) enum Observation {
     Find { lesson: usize, step: usize },
@@ -40,7 +41,7 @@ pub(crate) struct Story {
     pub(crate) chapters: Vec<Chapter>,
 }
 
-/// Titles of text-only lessons; some are similar, some opposite.
+/// Titles of lessons without a signature. Some are similar, some opposite.
 const WORDS: &[&str] = &[
     "List the tables before querying one",
     "Before querying, list all the tables",
@@ -48,7 +49,8 @@ const WORDS: &[&str] = &[
     "Use rg instead of grep",
     "Use grep instead of rg",
 ];
-/// Number of lessons with a signature that are about an error alone. The others are solutions of the first of these errors.
+/// Number of lessons with a signature that name only an error. The remaining lessons are solutions to the
+/// first of these errors.
 const ERRORS: usize = 4;
 const LESSONS: Range<usize> = 0..WORDS.len() + ERRORS + 2;
 
@@ -64,8 +66,8 @@ pub(crate) fn lesson(nth: usize) -> Finding {
 }
 
 impl Story {
-    /// Plays the story. Calls `watch` for each retrospective with the world before, its batch, the result and the world
-    /// after.
+    /// Plays the story. For each retrospective, calls `watch` with the world before it, its batch, its result
+    /// and the world after it.
     pub(crate) fn play(&self, mut watch: impl FnMut(&World, &WriterInput, &AppliedBatch, &World)) -> World {
         let mut world = World::with(self.policy.clone());
         for chapter in &self.chapters {
@@ -109,7 +111,7 @@ fn delete(world: &mut World, nth: usize) {
     world.delete(memory.id);
 }
 
-/// Decides on an existing proposal, possibly again and possibly against a tombstone.
+/// Decides on a proposal, which may be decided already or blocked by a tombstone.
 fn decide_proposal(world: &mut World, nth: usize, accept: bool, despite: bool) {
     let Some((proposal, _)) = world.proposals.get(nth % world.proposals.len().max(1)) else { return };
     let id = proposal.id;
@@ -148,14 +150,14 @@ fn investigate_run(world: &World, run: u8, observations: &[Observation]) -> Inve
     })
 }
 
-/// Returns a finding that contradicts a memory, about the same subject in the same step or in another one.
+/// Returns a finding that contradicts a memory, on the same subject, in its step or in another one.
 pub(crate) fn contradicting_finding(memory: &Memory, elsewhere: bool) -> Finding {
     let step = if elsewhere { Step::new("elsewhere").unwrap() } else { memory.scope.step().unwrap().clone() };
     let against = finding(&format!("against {}", memory.id));
     Finding { step, subject: memory.lesson.subject.clone(), contradicts: Some(memory.id), ..against }
 }
 
-/// Returns a finding with the lesson of a memory, in its step.
+/// Returns a finding with the lesson and step of a memory.
 pub(crate) fn confirming_finding(memory: &Memory) -> Finding {
     let lesson = memory.lesson.clone();
     let step = memory.scope.step().unwrap().clone();
@@ -182,7 +184,7 @@ fn policies() -> impl Strategy<Value = Policy> {
 }
 
 fn chapter() -> impl Strategy<Value = Chapter> {
-    // Few runs, so that the same run is often investigated again in the same retrospective or in a later one.
+    // Few runs, so the same run is often investigated again, in the same retrospective or a later one.
     let investigated = || prop::collection::vec((0..12u8, prop::collection::vec(observation(), 0..5)), 0..5);
     prop_oneof![
         12 => investigated().prop_map(Chapter::Retrospective),

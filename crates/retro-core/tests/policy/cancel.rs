@@ -1,4 +1,4 @@
-//! Cancelling and reopening retrospectives: the effect on a workflow.
+//! Cancels and reopens retrospectives, and checks the effect on their workflow.
 
 use retro_core::cancel::{ATTRIBUTION_CHARS_MAX, Attribution, ReopenError};
 use retro_core::id::{Epoch, RetrospectiveId};
@@ -19,11 +19,11 @@ fn retrospective_over(epoch: Epoch, first: u64, last: u64) -> Retrospective {
         as_of: start_time(),
         policy: Policy::default(),
         state: RetrospectiveState::Investigating,
-        asked: None,
+        manual_request: None,
     }
 }
 
-/// Returns a workflow with fourteen counted runs, the first ten of which are in the open retrospective.
+/// Returns a workflow with fourteen counted runs, of which the open retrospective claims the first ten.
 fn open_workflow() -> WorkflowState {
     WorkflowState { counted: 14, claimed: 10, epoch: 1, open: true, ..WorkflowState::default() }
 }
@@ -52,10 +52,10 @@ fn cancelling_releases_the_runs_spends_the_epoch_and_counts_as_no_failure() {
 
 #[test]
 fn cancelling_a_manual_retrospective_leaves_the_workflow_unchanged() {
-    let asked = ManualRequest { request: "q".into(), by: "ada".into(), runs: vec![run("r1")], focus: None };
+    let request = ManualRequest { request: "q".into(), by: "ada".into(), runs: vec![run("r1")], focus: None };
     let mut state = open_workflow();
     state.cancel_retrospective(
-        &Retrospective { asked: Some(asked), ..retrospective_over(0, 0, 0) },
+        &Retrospective { manual_request: Some(request), ..retrospective_over(0, 0, 0) },
         start_time(),
     );
     assert_eq!(state, open_workflow());

@@ -1,7 +1,7 @@
-//! Closing a retrospective, and its effect on the workflow.
+//! Closes retrospectives, and checks the effect on their workflow.
 
 use jiff::Timestamp;
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::RetrospectiveId;
 use retro_core::learn::{ClosedRetrospective, ClosingFacts, close_retrospective, settle_investigations};
 use retro_core::memory::MemoryStatus;
@@ -23,7 +23,7 @@ fn failed_investigation(number: u32) -> Investigation {
     Investigation { result, ..investigate(&format!("r{number}")).to_investigation(number) }
 }
 
-/// Builds the facts of the first retrospective, over runs 1 to 10, after `counted` runs were counted.
+/// Builds the facts for closing the first retrospective, over runs 1 to 10, when `counted` runs were counted.
 fn closing_facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> ClosingFacts {
     let id = RetrospectiveId::of_epoch(&key(), 1);
     let retrospective = Retrospective {
@@ -35,7 +35,7 @@ fn closing_facts(world: &World, counted: u64, investigations: Vec<Investigation>
         as_of: start_time(),
         policy: world.policy.clone(),
         state: RetrospectiveState::Settling,
-        asked: None,
+        manual_request: None,
     };
     let window_run = |ordinal| WindowRun {
         ordinal,
@@ -96,7 +96,7 @@ fn a_failed_retrospective_applies_nothing_releases_its_runs_and_pauses() {
     );
     assert_eq!(closing.retrospective_state, RetrospectiveState::Failed);
     assert!(closing.applied.changes.is_empty() && closing.applied.memories.is_empty(), "no sweep either");
-    assert_eq!(closing.applied.outcomes[0].why, "the retrospective failed: nothing is applied");
+    assert_eq!(closing.applied.outcomes[0].reason, "the retrospective failed: nothing is applied");
     assert_eq!(closing.report.before, closing.report.after);
     let state = closing.workflow_state;
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_failed_retrospective_applies_nothing_releases_its_runs_and_pauses() {
     assert_eq!(state.paused_until, Some(add_seconds(start_time(), 3600)));
     assert!(closing.opened.is_none(), "paused, although the window is full");
     let failure = closing.failure.unwrap();
-    assert_eq!(failure.code, Code::RetrospectiveFailed);
+    assert_eq!(failure.code, DeadLetterCode::RetrospectiveFailed);
     assert!(failure.detail.contains("run r1: no answer; run r2: no answer"), "{}", failure.detail);
 }
 
@@ -185,9 +185,9 @@ fn the_report_lists_runs_results_and_memories_before_and_after() {
     assert_eq!(report.before.by_status, [(MemoryStatus::Tentative, 1)].into());
     assert_eq!(report.after.by_status, [(MemoryStatus::Tentative, 1), (MemoryStatus::Deleted, 1)].into());
     assert_eq!(report.policy_hash, world.policy.content_hash());
-    let asked: Vec<_> = report.mutations.iter().map(|one| one.asked.kind.as_str()).collect();
-    assert_eq!(asked, ["observe", "contradict", "sweep"]);
-    assert!(report.mutations.iter().all(|one| !one.why.is_empty()), "{:?}", report.mutations);
+    let requested: Vec<_> = report.mutations.iter().map(|one| one.request.kind.as_str()).collect();
+    assert_eq!(requested, ["observe", "contradict", "sweep"]);
+    assert!(report.mutations.iter().all(|one| !one.reason.is_empty()), "{:?}", report.mutations);
     let json = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<retro_core::report::Report>(&json).unwrap(), report);
 }

@@ -1,4 +1,5 @@
-//! A contradiction applies within workflow, step and subject. One run deletes a tentative memory, two an active one.
+//! Contradictions apply within one workflow, step and subject. One run deletes a tentative memory, two an
+//! active one.
 
 use retro_core::finding::{Finding, MemoryVerdict};
 use retro_core::policy::Policy;
@@ -9,7 +10,7 @@ fn investigate_against_a(run: &str, world: &World) -> InvestigatedRun {
     investigate(run).with_finding(against(world.id("A")))
 }
 
-/// Returns the lines about the memory `A`.
+/// Filters the lines about memory `A`.
 fn lines_about_a(lines: Vec<String>) -> Vec<String> {
     lines.into_iter().filter(|line| line.contains(" A: ")).collect()
 }
@@ -63,9 +64,9 @@ fn two_runs_of_one_retrospective_delete_an_active_memory() {
     assert_eq!(lines_about_a(lines), ["retro deleted A: deleted 1.000"]);
     assert_eq!(applied.tombstones[0].reason, "contradicted by separate runs: r1, r2");
     let contradictions: Vec<_> =
-        applied.outcomes.iter().filter(|one| one.asked.kind == "contradict").collect();
+        applied.outcomes.iter().filter(|one| one.request.kind == "contradict").collect();
     assert!(
-        contradictions.len() == 2 && contradictions.iter().all(|one| one.did[0].kind == "deleted"),
+        contradictions.len() == 2 && contradictions.iter().all(|one| one.changes[0].kind == "deleted"),
         "{contradictions:?}"
     );
 }
@@ -143,7 +144,7 @@ fn archived_and_deleted_memories_cannot_be_contradicted() {
     let r1 = investigate_against_a("r1", &world);
     let (lines, applied) = world.retrospective(&[r1]);
     assert_eq!(lines_about_a(lines), ["r1 refused (contradict) A: archived 0.000"]);
-    assert_eq!(applied.outcomes[1].why, "it is archived: there is nothing to take back");
+    assert_eq!(applied.outcomes[1].reason, "it is archived: there is nothing to take back");
     let mut world = World::new();
     world.retro(&[investigate("r1").with_finding(finding("A"))]);
     let investigated = ["r2", "r3"].map(|name| investigate_against_a(name, &world));

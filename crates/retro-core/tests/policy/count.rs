@@ -1,9 +1,9 @@
-//! Counting: the disposition of each event, and the opening of windows.
+//! Counts runs: the disposition of each event, and the opening of windows.
 
 use std::collections::HashMap;
 
 use retro_core::count::{Arrival, CountingEffects, CountingFacts, Disposition, KnownRun, count_arrivals};
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{EventKey, Ordinal, Tenant};
 use retro_core::policy::Policy;
 use retro_core::retention::{ContentDigest, SeenContent};
@@ -51,7 +51,8 @@ fn with_outcome(outcome: RunOutcome, arrival: Arrival) -> Arrival {
     Arrival { run: RunFacts { outcome, ..arrival.run }, ..arrival }
 }
 
-/// Builds the facts after `counted` runs `k1`, `k2` … were counted. An open retrospective claims the first `claimed` of them.
+/// Builds the facts for a workflow in which `counted` runs `k1`, `k2` … were counted. An open retrospective
+/// claims the first `claimed` of them.
 fn counting_facts(counted: Ordinal, claimed: Ordinal) -> CountingFacts {
     let run_of = |ordinal: Ordinal| {
         ((key(), run(&format!("k{ordinal}"))), KnownRun { attempt: 2, ordinal: Some(ordinal) })
@@ -126,7 +127,7 @@ fn the_same_event_id_with_other_content_is_an_identity_conflict_and_changes_noth
     let effects = count(counting_facts(0, 0), &[arrival("a", "r1"), changed, elsewhere]);
     for one in &effects.decisions[1..] {
         let Disposition::Conflict(rejection) = &one.disposition else { panic!("{one:?}") };
-        assert_eq!(rejection.code, Code::IdentityConflict);
+        assert_eq!(rejection.code, DeadLetterCode::IdentityConflict);
     }
     assert_eq!(effects.workflows.len(), 1, "an event that conflicts creates no workflow");
     assert_eq!(effects.workflows[&key()].counted, 1);

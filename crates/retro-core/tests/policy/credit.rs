@@ -1,11 +1,12 @@
-//! Each run has one verdict per memory. The weight changes of a retrospective are summed and clamped once.
+//! Credits memories: each run gives one verdict per memory, and the weight changes of a retrospective are
+//! summed and clamped once.
 
 use retro_core::finding::MemoryVerdict::{self, Applied, CueNotMet, Harmed, Helped, Ignored};
 use retro_core::policy::Policy;
 
 use crate::world::{World, finding, investigate};
 
-/// Credits a memory with the verdicts of one retrospective, one run each, and checks the resulting change.
+/// Credits a memory with these verdicts, one run each, in one retrospective, and checks the resulting change.
 #[track_caller]
 fn check_weight(weight: u16, verdicts: &[MemoryVerdict], line: &str) {
     let mut world = World::new();
@@ -75,7 +76,7 @@ fn a_memory_presented_without_a_verdict_was_ignored() {
     let id = world.add_active("A", 300);
     let (lines, applied) = world.retrospective(&[investigate("r1").with_presented(id)]);
     assert_eq!(lines, ["retro reweighted (ignored -0.020) A: active 0.280"]);
-    assert_eq!(applied.outcomes[0].why, "-0.020 ignored: presented, and read or applied in no run");
+    assert_eq!(applied.outcomes[0].reason, "-0.020 ignored: presented, and read or applied in no run");
 }
 
 #[test]
@@ -144,7 +145,7 @@ fn credit_on_a_memory_without_weight_is_refused_with_the_reason() {
     ]);
     assert_eq!(lines, ["retro refused (credit) A: tentative 0.000"]);
     for outcome in &applied.outcomes[..2] {
-        assert_eq!(outcome.why, "it is tentative: it has no weight to move");
+        assert_eq!(outcome.reason, "it is tentative: it has no weight to move");
     }
     let mut world = World::new();
     let id = world.add_archived("A");

@@ -1,4 +1,4 @@
-//! The policy, row by row and bullet by bullet. The name of each test is the rule that it checks.
+//! The policy, rule by rule. The name of each test is the rule that it checks.
 
 #![expect(clippy::unwrap_used, reason = "clippy does not recognize shared test helpers as tests")]
 

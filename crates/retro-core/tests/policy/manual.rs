@@ -1,4 +1,4 @@
-//! Manual retrospectives: their proposals, and the effect of an operator's decision.
+//! Manual retrospectives: their proposals, and the effects of decisions on them.
 
 use retro_core::id::{RunId, WorkflowKey};
 use retro_core::manual::{
@@ -39,7 +39,7 @@ fn exactly_the_named_runs_are_investigated_in_counting_order() {
     .unwrap();
     assert_eq!((triggered.sample.order, triggered.sample.size), (vec![3, 7], 2));
     let opened = triggered.retrospective;
-    assert_eq!(opened.asked.as_ref().unwrap().runs, ["b", "a"].map(run));
+    assert_eq!(opened.manual_request.as_ref().unwrap().runs, ["b", "a"].map(run));
     assert_eq!((opened.epoch, opened.first, opened.last, opened.window_runs()), (0, 0, 0, 2));
     let other = trigger_retrospective(
         &key,
@@ -57,7 +57,7 @@ fn an_invalid_request_is_refused_with_the_problem() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let long = ManualRequest { focus: Some("?".repeat(1001)), ..manual_request(&["a"]) };
     let nobody = ManualRequest { by: String::new(), ..manual_request(&["a"]) };
-    for (asked, problem) in [
+    for (requested, problem) in [
         (manual_request(&[]), "name at least one run"),
         (manual_request(&many), "21 runs are named; one manual retrospective investigates at most 20"),
         (
@@ -69,8 +69,9 @@ fn an_invalid_request_is_refused_with_the_problem() {
         (long, "focus must have 1 to 1000 characters"),
         (nobody, "by must have 1 to 256 bytes"),
     ] {
-        let refused = trigger_retrospective(&key(), &asked, &known_runs(), &Policy::default(), start_time())
-            .unwrap_err();
+        let refused =
+            trigger_retrospective(&key(), &requested, &known_runs(), &Policy::default(), start_time())
+                .unwrap_err();
         assert!(refused.to_string().starts_with(problem), "{refused}");
     }
     let missing = TriggerError::UnknownRun { run: run("x"), workflow: key().workflow };
@@ -207,7 +208,8 @@ fn a_tombstone_stops_an_acceptance_until_a_reason_overrides_it() {
     assert!(world.tombstones.contains_key(&given), "the tombstone stays in force otherwise");
 }
 
-/// Law 6: a run that both passes investigate counts once, whether the proposal is accepted before, after or never.
+/// Law 6: a run investigated by both passes counts once, whether the proposal is accepted before, after or
+/// never.
 #[test]
 fn a_run_seen_by_both_passes_counts_once() {
     let investigated = || [investigate("r1").with_finding(finding("one"))];
@@ -236,7 +238,7 @@ fn a_run_seen_by_both_passes_counts_once() {
     world.retro(&investigated());
     world.manual(&investigated());
     assert_eq!(world.status_and_weight("one"), "tentative 0.000");
-    // Control: another run does confirm.
+    // Control: another run does confirm the memory.
     world.retro(&[investigate("r2").with_finding(finding("one"))]);
     assert_eq!(world.status_and_weight("one"), "active 0.300");
 }

@@ -1,4 +1,4 @@
-//! A finding creates a memory, confirms one, adds evidence to one, or revives one.
+//! A finding creates, confirms or revives a memory, or adds evidence to it.
 
 use retro_core::finding::MemoryVerdict;
 use retro_core::id::derive_uuid;
@@ -42,10 +42,11 @@ fn the_same_run_never_confirms_its_own_finding() {
         investigate("r1").with_finding(finding("A")).with_finding(finding("A")).with_finding(finding("A"));
     let (lines, applied) = world.retrospective(&[r1]);
     assert_eq!(lines, ["r1 created A: tentative 0.000", "r1 refused (observe) A: tentative 0.000"]);
-    let why = "run r1 has shown it already; only a separate run confirms";
-    assert_eq!(applied.outcomes[1].why, why);
-    assert_eq!(applied.outcomes[2].why, format!("this has happened before: {why}"));
-    // Even if the store does not list the change as applied, the memory's own evidence prevents counting the run twice.
+    let reason = "run r1 has shown it already; only a separate run confirms";
+    assert_eq!(applied.outcomes[1].reason, reason);
+    assert_eq!(applied.outcomes[2].reason, format!("this has happened before: {reason}"));
+    // Even if the store does not list the change as applied, the memory's own evidence keeps the run from
+    // counting twice.
     let mut input = world.prepare_batch(&[investigate("r1").with_finding(finding("A"))]);
     input.facts.applied.clear();
     assert!(crate::world::decide(&input).memories.is_empty());
@@ -58,7 +59,7 @@ fn a_run_that_confirms_a_memory_counts_once_in_its_evidence() {
     let (lines, applied) =
         world.retrospective(&[investigate("r2").with_finding(finding("A")).with_finding(finding("A"))]);
     assert_eq!(lines, ["r2 promoted A: active 0.300"]);
-    assert_eq!(applied.outcomes[1].why, "run r2 has shown it already; a run counts once");
+    assert_eq!(applied.outcomes[1].reason, "run r2 has shown it already; a run counts once");
     assert_eq!(world.named("A").observed_runs, 2);
 }
 
@@ -162,7 +163,7 @@ fn without_evidence_a_tentative_memory_stays_unchanged() {
     assert_eq!(*world.named("A"), before);
 }
 
-/// Checks whether a second run with the lesson `again` confirms the first one.
+/// Checks that a second run with the lesson `again` confirms the first lesson, or does not.
 #[track_caller]
 fn check_merge(first: &str, again: &str, confirmed: bool) {
     let mut world = World::new();
@@ -231,6 +232,6 @@ fn a_memory_of_another_workflow_is_treated_like_a_missing_one() {
     let (lines, applied) =
         world.retrospective(&[investigate("r1").with_presented(id).with_presented(missing)]);
     assert!(applied.memories.is_empty(), "{lines:?}");
-    assert_eq!(applied.outcomes[0].why, "no such memory in this workflow");
-    assert_eq!(applied.outcomes[0].why, applied.outcomes[1].why);
+    assert_eq!(applied.outcomes[0].reason, "no such memory in this workflow");
+    assert_eq!(applied.outcomes[0].reason, applied.outcomes[1].reason);
 }

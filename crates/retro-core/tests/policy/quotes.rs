@@ -1,4 +1,4 @@
-//! The answer of an investigator is checked mechanically, and parts that fail are dropped.
+//! Mechanical checks of an investigator's answer, which drop the parts that fail.
 
 use retro_core::finding::{
     BriefMemory, CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, Finding, InvestigationBrief,
@@ -31,7 +31,8 @@ fn memory_id(name: &str) -> MemoryId {
     MemoryId(derive_uuid("memory", &[name]))
 }
 
-/// Builds the brief of a run with two turns, in the steps `main` and `review`, and one self-feedback remark.
+/// Builds the brief of a run with two turns, in the steps `main` and `review`, and one remark of
+/// self-feedback.
 fn brief() -> InvestigationBrief {
     let turn = |step: &str| Turn {
         step: step.parse().unwrap(),

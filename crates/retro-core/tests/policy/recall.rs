@@ -1,5 +1,5 @@
-//! Memories presented to the next run of a step: the ten heaviest, with two places for newcomers, within a token budget,
-//! in a fenced block.
+//! Memories presented to the next run of a step: the ten heaviest, with two places for newcomers, within a
+//! token budget and in a fenced block.
 
 use retro_core::id::{MemoryId, derive_uuid};
 use retro_core::memory::{Memory, MemoryStatus};
@@ -9,7 +9,7 @@ use retro_core::time::add_seconds;
 
 use crate::world::{World, start_time};
 
-/// Builds an active memory with this title.
+/// Builds an active memory with this title and weight.
 fn memory(name: &str, weight: u16) -> Memory {
     let mut world = World::new();
     world.add_active(name, weight);
@@ -77,7 +77,7 @@ fn ten_eligible_memories_all_have_a_place_by_weight() {
     let recall = choose_by_default_policy(candidates);
     assert_eq!(titles(&recall), ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9"]);
     assert!(recall.memories.iter().all(|memory| !memory.newcomer));
-    assert_eq!(recall.left_out, 0);
+    assert_eq!(recall.omitted, 0);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn with_more_than_ten_two_places_go_to_the_least_presented() {
     assert_eq!(titles(&recall), ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m11", "m9"]);
     let newcomers = recall.memories.iter().map(|memory| memory.newcomer);
     assert_eq!(newcomers.collect::<Vec<_>>(), [[false; 8].as_slice(), &[true; 2]].concat());
-    assert_eq!(recall.left_out, 2);
+    assert_eq!(recall.omitted, 2);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_whole_block_stays_within_the_token_budget() {
         let policy = Policy { inject_tokens_max: budget, ..Policy::default() };
         let recall = choose_memories(candidates.clone(), &policy, &count_words);
         assert!(recall.tokens <= budget && recall.tokens as usize == count_words(&recall.text));
-        assert_eq!(recall.memories.len() + recall.left_out as usize, 3);
+        assert_eq!(recall.memories.len() + recall.omitted as usize, 3);
     }
     let policy = Policy { inject_tokens_max: all.tokens - 1, ..Policy::default() };
     let titles: Vec<_> =
@@ -131,11 +131,11 @@ fn a_line_that_does_not_fit_makes_room_for_a_shorter_one() {
     let recall =
         choose_memories(vec![candidate(long, 900, 0), candidate("short", 100, 0)], &policy, &count_words);
     assert_eq!(titles(&recall), ["short"]);
-    assert_eq!(recall.left_out, 1);
+    assert_eq!(recall.omitted, 1);
 }
 
-/// Checks the memories chosen from `eligible` ones if the budget has room for `lines`. The lightest memories are the least
-/// presented.
+/// Checks the memories chosen from `eligible` ones if the budget fits `lines` lines. The lightest memories
+/// are the least presented.
 #[track_caller]
 fn check_scarce(eligible: u16, lines: u16, expected: &[&str]) {
     let named = |nth: u16| candidate(&format!("m{nth}"), 500 - nth, u64::from(100 - nth));
@@ -143,7 +143,7 @@ fn check_scarce(eligible: u16, lines: u16, expected: &[&str]) {
     let policy = Policy { inject_tokens_max: full.tokens, ..Policy::default() };
     let recall = choose_memories((0..eligible).map(named).collect(), &policy, &count_words);
     assert_eq!(titles(&recall), expected);
-    assert_eq!(usize::from(eligible), recall.memories.len() + recall.left_out as usize);
+    assert_eq!(usize::from(eligible), recall.memories.len() + recall.omitted as usize);
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn a_retired_rule_is_suppressed_and_its_opposite_is_not() {
     store.record_review(&[rule_request(Insider, 1, 1, WRAP)]);
     store.retire(store.named(WRAP).id);
     let report = store.record_review(&[rule_request(Insider, 2, 2, WRAP)]);
-    assert_eq!(report.remarks[0].did[0].kind, "suppressed");
+    assert_eq!(report.remarks[0].changes[0].kind, "suppressed");
     store.record_review(&[rule_request(Insider, 3, 3, NEVER_WRAP)]);
     assert_eq!(
         store.rules(),
@@ -161,7 +161,7 @@ fn an_uncertain_remark_becomes_a_rule_only_with_support_from_another_pull_reques
     (doubtful.reading.kind, doubtful.reading.certainty) = (ReadingKind::OneOff, 300);
     let mut store = RuleStore::new();
     let report = store.record_review(&[doubtful.clone()]);
-    assert!(report.remarks[0].why.contains("300 of the 600"), "{}", report.remarks[0].why);
+    assert!(report.remarks[0].reason.contains("300 of the 600"), "{}", report.remarks[0].reason);
     assert!(store.memories.is_empty());
     doubtful.support.acknowledged = true;
     let other = |standing, number| OtherRequest {
@@ -213,7 +213,7 @@ fn rules_have_their_own_budget_and_apply_only_to_their_path() {
     let words = |text: &str| text.split_whitespace().count();
     let all = || store.memories.values().map(candidate).collect::<Vec<_>>();
     let recall = choose_rules(all(), &[], &Policy::default(), &words);
-    assert_eq!((recall.memories.len(), recall.left_out), (5, 2));
+    assert_eq!((recall.memories.len(), recall.omitted), (5, 2));
     assert_eq!(strip_injected(&recall.text).as_deref(), Some(""));
     let only = |paths: &[&str]| {
         let paths: Vec<_> = paths.iter().map(|path| (*path).to_owned()).collect();
@@ -289,14 +289,14 @@ fn verdicts_on_rules_are_credited_only_in_their_rule_scope() {
         as_of: start_time(),
         policy: Policy::default(),
         state: RetrospectiveState::Settling,
-        asked: None,
+        manual_request: None,
     };
-    // The workflow of the run gets only the sweep.
+    // The run's own workflow gets only the sweep.
     let own = retro_core::learn::build_batch(&retrospective, &investigated);
-    assert!(matches!(&own[..], [one] if one.ask == MutationKind::Sweep), "{own:?}");
+    assert!(matches!(&own[..], [one] if one.request == MutationKind::Sweep), "{own:?}");
     let used = build_rule_use_batches(&retrospective, &investigated, &Policy::default());
     let describe = |used: &RuleUseBatch| {
-        let asks = used.mutations.iter().map(|one| match &one.ask {
+        let asks = used.mutations.iter().map(|one| match &one.request {
             RuleMutationKind::Credit { memory, run, verdict, .. } => {
                 let number = ["1", "2", "3"].into_iter().find(|number| rule(number) == *memory).unwrap();
                 format!("{run} {number} {}", verdict.as_key())
@@ -312,14 +312,18 @@ fn verdicts_on_rules_are_credited_only_in_their_rule_scope() {
             "default/repo:acme/shop: r1 1 applied, r2 1 cue_not_met, expire"
         ]
     );
-    let asked = Some(ManualRequest {
+    let manual_request = Some(ManualRequest {
         request: "one".to_owned(),
         by: "ann".to_owned(),
         runs: vec![run("r1")],
         focus: None,
     });
     assert_eq!(
-        build_rule_use_batches(&Retrospective { asked, ..retrospective }, &investigated, &Policy::default()),
+        build_rule_use_batches(
+            &Retrospective { manual_request, ..retrospective },
+            &investigated,
+            &Policy::default()
+        ),
         []
     );
 }

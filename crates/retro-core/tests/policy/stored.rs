@@ -1,4 +1,4 @@
-//! Stored values are read back unchanged, and illegal changes are refused with the reason.
+//! Stored values are read back unchanged, and illegal changes are refused with a reason.
 
 use retro_core::memory::{ChangeEffect, Memory, MemoryStatus, fold_change};
 use retro_core::retrospective::{Investigation, InvestigationResult};

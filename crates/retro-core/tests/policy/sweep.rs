@@ -1,4 +1,5 @@
-//! Limbo and archiving cover every active memory of the workflow, including those of steps without sampled runs.
+//! Limbo and archiving apply to every active memory of the workflow, including those of steps without sampled
+//! runs.
 
 use retro_core::finding::MemoryVerdict;
 use retro_core::memory::{ChangeCause, change_id};

@@ -6,7 +6,7 @@ use retro_core::time::add_seconds;
 
 use crate::world::{DAY_S, World, finding, in_step, investigate, key, remark};
 
-/// Builds a world in which an operator has deleted the memory of this finding.
+/// Builds a world in which an operator deleted the memory of this finding.
 fn world_after_deletion(finding: Finding) -> World {
     let mut world = World::new();
     let title = finding.title.clone();
@@ -20,7 +20,7 @@ fn world_after_deletion(finding: Finding) -> World {
     world
 }
 
-/// Checks the kind of change that `again` causes after the memory of `first` was deleted.
+/// Checks the kind of change that `again` causes after the memory of `first` is deleted.
 #[track_caller]
 fn check_after_deletion(first: Finding, again: Finding, kind: &str) {
     let description = format!("{} after {}", again.title, first.title);
@@ -81,7 +81,7 @@ fn a_tombstone_does_not_block_other_steps() {
 fn a_suppressed_finding_is_recorded_with_the_reason_of_the_tombstone() {
     let mut world = world_after_deletion(finding("A"));
     let (_, applied) = world.retrospective(&[investigate("r2").with_finding(finding("A"))]);
-    assert_eq!(applied.outcomes[0].why, "a tombstone forbids it until 2026-02-01T00:00:00Z: it is wrong");
+    assert_eq!(applied.outcomes[0].reason, "a tombstone forbids it until 2026-02-01T00:00:00Z: it is wrong");
     assert!(
         applied.memories.is_empty() && !applied.changes.is_empty(),
         "the suppression is recorded and no memory is created"

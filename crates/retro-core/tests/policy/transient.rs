@@ -1,11 +1,11 @@
-//! An error that the identical call later gets past teaches nothing, in whichever run it occurred.
+//! An error that the identical call later overcomes teaches nothing, in whichever run it occurred.
 
 use retro_core::finding::Finding;
 
 use crate::world::{World, finding, in_step, investigate};
 
 fn outcome_reason(applied: &retro_core::learn::AppliedBatch, row: usize) -> &str {
-    &applied.outcomes[row].why
+    &applied.outcomes[row].reason
 }
 
 #[test]

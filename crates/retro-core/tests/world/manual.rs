@@ -1,4 +1,4 @@
-//! Manual retrospectives of the test world, and decisions on their proposals.
+//! Manual retrospectives in the test world, and decisions on their proposals.
 
 use std::collections::HashSet;
 
@@ -43,7 +43,7 @@ impl World {
             as_of: self.now,
             policy: self.policy.clone(),
             state: RetrospectiveState::Settling,
-            asked: Some(ManualRequest {
+            manual_request: Some(ManualRequest {
                 request,
                 by: "ada".into(),
                 runs: investigated.iter().map(|investigated_run| investigated_run.run.clone()).collect(),
@@ -62,8 +62,8 @@ impl World {
         despite: Option<&str>,
     ) -> Result<Vec<String>, DecideError> {
         let request = "yes".to_owned();
-        let despite_tombstone = despite.map(str::to_owned);
-        let acceptance = Acceptance { request, by: "ada".into(), despite_tombstone };
+        let override_tombstone = despite.map(str::to_owned);
+        let acceptance = Acceptance { request, by: "ada".into(), override_tombstone };
         let facts = self.proposal_facts(id);
         let decided = accept_proposal(&facts, &acceptance, &self.policy, &NgramEmbedder, self.now)?;
         Ok(self.store_decision(id, decided))

@@ -1,4 +1,4 @@
-//! An in-memory store that keeps the decisions of [`retro_core`] like a database.
+//! An in-memory store that applies the decisions of [`retro_core`] like a database.
 
 mod manual;
 pub(crate) mod rules;
@@ -39,12 +39,12 @@ pub(crate) fn run(name: &str) -> RunId {
     RunId::new(name).unwrap()
 }
 
-/// Returns the time at which every test world starts.
+/// Returns the time at which every test world begins.
 pub(crate) fn start_time() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-/// Returns a finding whose lesson has a signature; the same name gives the same lesson.
+/// Returns a finding whose lesson has a signature. The same name gives the same lesson.
 pub(crate) fn finding(name: &str) -> Finding {
     let cue = LessonCue { tool: Some("sh".into()), error: Some(name.into()), ..LessonCue::default() };
     Finding { cue, ..remark(name) }
@@ -115,7 +115,7 @@ impl InvestigatedRun {
         self
     }
 
-    /// Adds a presented rule of a repository with its verdict; `None` if the investigator gave none.
+    /// Adds a presented rule of a repository with its verdict; `None` if the investigator gave no verdict.
     pub(crate) fn with_rule_verdict(
         mut self,
         repo: &Repository,
@@ -134,7 +134,8 @@ impl InvestigatedRun {
         self.with_presented(memory)
     }
 
-    /// Adds that the identical call got past the error of this finding; `memories` are the memories about that error.
+    /// Records that the identical call overcame the error of this finding. `memories` are the memories about
+    /// that error.
     pub(crate) fn with_passed_error<'m>(
         mut self,
         about: &Finding,
@@ -178,7 +179,7 @@ impl InvestigatedRun {
     }
 }
 
-/// A batch for the writer, with the facts loaded for it.
+/// A batch for the writer with the facts loaded for it.
 #[derive(Debug, Clone)]
 pub(crate) struct WriterInput {
     pub(crate) facts: WriterFacts,
@@ -219,7 +220,7 @@ impl World {
         Self { policy, ..Self::new() }
     }
 
-    /// Adds an active memory with the lesson of [`finding`] of the same name.
+    /// Adds an active memory with the lesson that [`finding`] gives for this name.
     pub(crate) fn add_active(&mut self, name: &str, weight: u16) -> MemoryId {
         let id = MemoryId(derive_uuid("given", &[name]));
         let made = finding(name);
@@ -273,26 +274,26 @@ impl World {
         self.named(title).id
     }
 
-    /// Returns status and weight, such as `active 0.300`.
+    /// Returns the status and weight of a memory, such as `active 0.300`.
     pub(crate) fn status_and_weight(&self, title: &str) -> String {
         let memory = self.named(title);
         format!("{} {}", memory.status, memory.weight)
     }
 
-    /// Runs a retrospective over these runs, a day after the previous one. Returns the new changes as lines, and the
-    /// applied batch.
+    /// Runs a retrospective over these runs, a day after the previous one. Returns the new changes as lines,
+    /// and the applied batch.
     pub(crate) fn retrospective(&mut self, investigated: &[InvestigatedRun]) -> (Vec<String>, AppliedBatch) {
         let input = self.prepare_batch(investigated);
         let applied = decide(&input);
         (self.commit(&applied), applied)
     }
 
-    /// Runs [`Self::retrospective`] and returns only the lines.
+    /// Calls [`Self::retrospective`] and returns only the lines.
     pub(crate) fn retro(&mut self, investigated: &[InvestigatedRun]) -> Vec<String> {
         self.retrospective(investigated).0
     }
 
-    /// Fails a retrospective: it uses an epoch and changes nothing else.
+    /// Fails a retrospective, which uses up an epoch and changes nothing else.
     pub(crate) fn fail_retrospective(&mut self) {
         self.epoch += 1;
         self.now = add_seconds(self.now, DAY_S);
@@ -314,8 +315,8 @@ impl World {
     }
 
     pub(crate) fn facts(&self, retrospective: RetrospectiveId, batch: &[Mutation]) -> WriterFacts {
-        let named: HashSet<_> = batch.iter().filter_map(|one| memory_of(&one.ask)).collect();
-        let runs: HashSet<_> = batch.iter().filter_map(|one| run_of_mutation(&one.ask)).collect();
+        let named: HashSet<_> = batch.iter().filter_map(|one| memory_of(&one.request)).collect();
+        let runs: HashSet<_> = batch.iter().filter_map(|one| run_of_mutation(&one.request)).collect();
         let ours = |change: &&Change| match &change.cause {
             ChangeCause::Run { run, .. } => runs.contains(run),
             ChangeCause::Retrospective { id } => *id == retrospective,
@@ -342,8 +343,8 @@ impl World {
         }
     }
 
-    /// Stores the decisions like a database, which does not store a change id twice. Returns one line for each new
-    /// change.
+    /// Stores the decisions like a database, which never stores a change id twice. Returns one line for each
+    /// new change.
     pub(crate) fn commit(&mut self, applied: &AppliedBatch) -> Vec<String> {
         let lines = self.append(&applied.changes);
         self.memories.extend(applied.memories.iter().map(|memory| (memory.id, memory.clone())));
@@ -374,7 +375,7 @@ impl World {
         assert!(self.delete_as(id, &request), "{id} is a living memory");
     }
 
-    /// Deletes a memory as an operator with a request of this name. Returns false if it cannot be deleted.
+    /// Deletes a memory as an operator, under this request id. Returns `false` if it cannot be deleted.
     pub(crate) fn delete_as(&mut self, id: MemoryId, request: &str) -> bool {
         let memory = &self.memories[&id];
         let done = delete_by_operator(&key(), memory, request, "wrong", self.now, &self.policy);
@@ -404,8 +405,8 @@ pub(crate) fn decide(input: &WriterInput) -> AppliedBatch {
     apply_mutations(input.facts.clone(), &input.batch, &NgramEmbedder)
 }
 
-fn memory_of(ask: &MutationKind) -> Option<MemoryId> {
-    match ask {
+fn memory_of(request: &MutationKind) -> Option<MemoryId> {
+    match request {
         MutationKind::Observe { memory, .. }
         | MutationKind::Contradict { memory, .. }
         | MutationKind::Credit { memory, .. } => Some(*memory),
@@ -413,8 +414,8 @@ fn memory_of(ask: &MutationKind) -> Option<MemoryId> {
     }
 }
 
-fn run_of_mutation(ask: &MutationKind) -> Option<&RunId> {
-    match ask {
+fn run_of_mutation(request: &MutationKind) -> Option<&RunId> {
+    match request {
         MutationKind::Observe { run, .. }
         | MutationKind::Contradict { run, .. }
         | MutationKind::Credit { run, .. } => Some(run),
@@ -435,12 +436,12 @@ pub(crate) fn describe_change(change: &Change, after: Option<&Memory>) -> String
     let detail = match &change.effect {
         ChangeEffect::Reweighted { parts, .. } => {
             let part =
-                |part: &retro_core::memory::WeightPart| format!("{} {}", part.why.as_str(), part.delta);
+                |part: &retro_core::memory::WeightPart| format!("{} {}", part.kind.as_str(), part.delta);
             format!(" ({})", parts.iter().map(part).collect::<Vec<_>>().join(", "))
         }
         ChangeEffect::Exempted { cue_not_met } => format!(" ({cue_not_met} in a row)"),
         ChangeEffect::Suppressed { title, similarity, .. } => format!(" ({title}, {similarity})"),
-        ChangeEffect::Refused { asked } => format!(" ({asked})"),
+        ChangeEffect::Refused { requested } => format!(" ({requested})"),
         _ => String::new(),
     };
     let stands = after.map_or("nothing".into(), |memory| {

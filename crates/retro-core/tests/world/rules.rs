@@ -1,4 +1,4 @@
-//! An in-memory store of one repository's rules, which keeps the decisions about reviews like a database.
+//! An in-memory store of one repository's rules, which applies the decisions about reviews like a database.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -37,7 +37,7 @@ pub(crate) fn rule_scope() -> WorkflowKey {
     repo().rule_scope(&Tenant::default_tenant())
 }
 
-/// Builds a remark that clearly requests a rule. The `id` distinguishes remarks of one pull request.
+/// Builds a remark that clearly requests a rule. The `id` distinguishes the remarks on a pull request.
 pub(crate) fn rule_request(standing: AuthorStanding, pull_request: u64, id: u64, title: &str) -> ReadRemark {
     let pull_request = ReviewedPullRequest { repo: repo(), number: pull_request };
     let (association, bot) = match standing {
@@ -49,7 +49,7 @@ pub(crate) fn rule_request(standing: AuthorStanding, pull_request: u64, id: u64,
     let remark = Remark {
         key: RemarkKey { pull_request, kind: RemarkKind::LineComment, id },
         review: Some(1),
-        verdict: None,
+        review_state: None,
         reply_to: None,
         by: standing.as_str().to_owned(),
         bot,
@@ -74,7 +74,7 @@ pub(crate) fn rule_request(standing: AuthorStanding, pull_request: u64, id: u64,
         certainty: 800,
         features: Vec::new(),
         rule: Some(rule),
-        why: "it says so".to_owned(),
+        reason: "it says so".to_owned(),
     };
     ReadRemark { remark, reading, support: RemarkSupport::default(), screening: Screening::default() }
 }
@@ -143,13 +143,13 @@ impl RuleStore {
 
     pub(crate) fn apply_mutation(
         &mut self,
-        ask: RuleMutationKind,
+        request: RuleMutationKind,
         uses: BTreeMap<MemoryId, RuleUse>,
     ) -> AppliedBatch {
-        self.apply_mutations(&[ask], uses)
+        self.apply_mutations(&[request], uses)
     }
 
-    /// Applies the mutations that follow from the verdicts of one retrospective.
+    /// Applies the mutations that result from the verdicts of one retrospective.
     pub(crate) fn apply_mutations(
         &mut self,
         asks: &[RuleMutationKind],
@@ -159,16 +159,16 @@ impl RuleStore {
         let retrospective = RetrospectiveId::of_epoch(&rule_scope(), self.round);
         let batch = ReviewBatchId::of_rule_uses(&rule_scope(), retrospective);
         let ours = |change: &&Change| {
-            asks.iter().any(|ask| match (&change.cause, ask) {
+            asks.iter().any(|request| match (&change.cause, request) {
                 (ChangeCause::Run { run, .. }, RuleMutationKind::Credit { run: of, .. }) => run == of,
                 (ChangeCause::Expiry { .. }, RuleMutationKind::Expire) => true,
                 _ => false,
             })
         };
         let facts = self.facts(ours, uses);
-        let numbered = |(index, ask): (usize, &RuleMutationKind)| {
+        let numbered = |(index, request): (usize, &RuleMutationKind)| {
             let id = MutationId::of_review(batch, index);
-            RuleMutation { id, ask: ask.clone() }
+            RuleMutation { id, request: request.clone() }
         };
         let mutations: Vec<_> = asks.iter().enumerate().map(numbered).collect();
         let applied = apply_rules(facts, &mutations, &NgramEmbedder);
@@ -213,7 +213,7 @@ impl RuleStore {
         self.tombstones.push(stone);
     }
 
-    /// Lists every memory as `title: status`, with its quarantine, sorted.
+    /// Lists all memories as `title: status`, with a note if quarantined, sorted.
     pub(crate) fn rules(&self) -> Vec<String> {
         let describe = |memory: &Memory| {
             let quarantine = if memory.quarantine.is_some() { " (quarantine)" } else { "" };

@@ -1,4 +1,4 @@
-//! Any message, read as an event. The laws are in `retro_events::testing::laws`.
+//! Parses any message as an event. The laws are in `retro_events::testing::laws`.
 #![no_main]
 
 mod memory;
@@ -7,6 +7,6 @@ use retro_events::testing::laws;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     laws::event(input);
-    // After it, so that what is built at first use is there.
+    // Second, so that values built at first use already exist and are not measured.
     laws::event_memory(input, memory::peak);
 });

@@ -1,4 +1,4 @@
-//! Any body, read as a trajectory. The laws are in `retro_events::testing::laws`.
+//! Parses any body as a trajectory. The laws are in `retro_events::testing::laws`.
 #![no_main]
 
 mod memory;

@@ -1,8 +1,8 @@
-//! Path of a value in a trajectory. The text of the path is built only when an error reports it.
+//! Tracks the path of a value in a trajectory. The text of the path is built only if an error reports it.
 
 use std::borrow::Cow;
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use serde::Deserialize;
 
 use crate::field;
@@ -25,7 +25,7 @@ impl<'a> DocumentPath<'a> {
         Self::Member(self, name)
     }
 
-    /// Returns the path of item `nth`, counted from 0, of an array that is a member of this value.
+    /// Returns the path of the item with the 0-based index `nth` in an array member of this value.
     pub(super) const fn item(&'a self, name: &'a str, nth: usize) -> Self {
         Self::Item(self, name, nth)
     }
@@ -40,7 +40,7 @@ impl<'a> DocumentPath<'a> {
 
     /// Builds a rejection of the value at this path.
     pub(super) fn invalid_at(&self, detail: impl Into<String>) -> Rejection {
-        Rejection::of_field(Code::TrajectoryInvalid, self.to_path(), detail)
+        Rejection::of_field(DeadLetterCode::TrajectoryInvalid, self.to_path(), detail)
     }
 
     /// Builds a rejection for a missing value at this path.
@@ -78,12 +78,12 @@ impl<'a> DocumentPath<'a> {
     ) -> Result<T, Rejection> {
         T::deserialize(value).or_else(|_| {
             // Deserialized again only to build the error with path and message.
-            field::deserialize_field(Code::TrajectoryInvalid, &self.member(name).to_path(), value)
+            field::deserialize_field(DeadLetterCode::TrajectoryInvalid, &self.member(name).to_path(), value)
         })
     }
 
-    /// Returns the text of a string member, without copying it if possible; `None` if the member is missing or
-    /// `null`.
+    /// Returns the value of a string member, without copying it if possible; `None` if the member is missing
+    /// or `null`.
     pub(super) fn parse_str<'de>(
         &self,
         object: JsonNode<'de>,
@@ -96,7 +96,7 @@ impl<'a> DocumentPath<'a> {
         }
     }
 
-    /// Returns the text of a string or of content parts; empty if the member is missing.
+    /// Returns the text of a member that is a string or content parts; empty if the member is missing.
     pub(super) fn parse_text(&self, object: JsonNode<'_>, name: &str) -> Result<String, Rejection> {
         let Some(value) = object.get(name) else { return Ok(String::new()) };
         super::content_text(value).ok_or_else(|| {
@@ -131,6 +131,7 @@ const fn kind_with_article(kind: JsonKind) -> &'static str {
         JsonKind::String => "a string",
         JsonKind::Number => "an integer",
         JsonKind::Bool => "a boolean",
+        // An array is never reported, because it is the expected kind.
         JsonKind::Null | JsonKind::Array => "null",
     }
 }

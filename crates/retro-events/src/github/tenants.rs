@@ -1,4 +1,4 @@
-//! Maps repositories to tenants, as the configuration says. A payload names its repository, never its tenant.
+//! Maps repositories to tenants as configured. A payload names its repository, never its tenant.
 //!
 //! Anyone who knows the webhook's secret can name any repository, so a repository belongs to no tenant unless
 //! an entry says so.
@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use retro_core::id::Tenant;
 
-/// Host of repositories whose entry does not name a host.
+/// Host of a repository whose entry names none.
 pub const DEFAULT_HOST: &str = "github.com";
-/// Longest host name, in bytes, as the domain name system limits it.
+/// Maximum length of a host name, in bytes, as in the domain name system.
 pub const HOST_BYTES_MAX: usize = 253;
-/// Longest name of an owner or a repository, in bytes. GitHub allows 39 for an owner and 100 for a repository.
+/// Maximum length of the name of an owner or a repository, in bytes. GitHub allows 39 for an owner and 100
+/// for a repository.
 pub const NAME_BYTES_MAX: usize = 100;
 
 /// Tenants of repositories and installations. Names are compared ignoring case, as GitHub does.
@@ -24,7 +25,7 @@ pub struct GithubTenants {
     installations: BTreeMap<u64, Tenant>,
 }
 
-/// An entry cannot be parsed or contradicts an earlier one.
+/// Error for an entry that cannot be parsed or contradicts an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{entry:?} {problem}; an entry is `owner/name = tenant`, `owner/* = tenant`, `host/owner/name = tenant` for an \
@@ -46,12 +47,12 @@ impl GithubTenants {
         Ok(tenants)
     }
 
-    /// Returns whether no repository or installation is mapped.
+    /// Returns `true` if no repository or installation is mapped.
     pub fn is_empty(&self) -> bool {
         self.repositories.is_empty() && self.installations.is_empty()
     }
 
-    /// Returns whether any repository or installation is mapped to a tenant.
+    /// Returns `true` if any repository or installation is mapped to the tenant.
     pub fn contains_tenant(&self, tenant: &Tenant) -> bool {
         self.repositories.values().chain(self.installations.values()).any(|owner| owner == tenant)
     }
@@ -60,6 +61,7 @@ impl GithubTenants {
     /// the repository, its owner, the installation, everything else.
     pub fn find_tenant(&self, host: &str, repo: &str, installation: Option<u64>) -> Option<&Tenant> {
         let whole = format!("{host}/{repo}").to_lowercase();
+        // The owner includes the host, so an entry does not cover an owner of the same name elsewhere.
         let (owner, _) = whole.rsplit_once('/')?;
         let named = self.repositories.get(&whole).or_else(|| self.repositories.get(&format!("{owner}/*")));
         named.or_else(|| self.installations.get(&installation?)).or_else(|| self.repositories.get("*"))
@@ -69,6 +71,7 @@ impl GithubTenants {
         let (whose, tenant) = entry.split_once('=').ok_or("has no `=`")?;
         let (whose, tenant) = (whose.trim(), tenant.trim());
         let tenant = Tenant::new(tenant).map_err(|error| format!("names no tenant: {error}"))?;
+        // A number is an installation, because every repository contains a slash.
         let before = match whose.parse() {
             Ok(installation) => self.installations.insert(installation, tenant.clone()),
             Err(_) => self.repositories.insert(normalize_repository(whose)?, tenant.clone()),
@@ -98,13 +101,13 @@ fn normalize_repository(whose: &str) -> Result<String, String> {
     Ok(format!("{host}/{owner}/{name}"))
 }
 
-/// Returns whether a text is valid as the name of an owner or a repository.
+/// Returns `true` if the text is valid as the name of an owner or a repository.
 pub fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain)
 }
 
-/// Returns whether a text is valid as the name of a host, optionally with a port.
+/// Returns `true` if the text is valid as the name of a host, optionally with a port.
 pub fn is_host(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':');
     (1..=HOST_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain)

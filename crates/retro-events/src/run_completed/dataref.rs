@@ -1,7 +1,7 @@
 //! Parses references to bodies. A reference names either an object with the tenant's own prefix in the broker's
 //! bucket, with its hash and size, or a URL at an allowed HTTPS host, with its hash.
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::Tenant;
 use retro_core::run::{HttpsRef, ObjectRef};
 use serde_json::{Map, Value};
@@ -12,13 +12,13 @@ use crate::hosts::DatarefHosts;
 use crate::{field, subject};
 use retro_core::json::JsonNode;
 
-/// Maximum number of values and keys of a reference: those of its three fields, and those that an emitter adds.
+/// Maximum number of values and keys in a reference: its three fields, and any that an emitter adds.
 const REFERENCE_VALUES_MAX: usize = 64;
 
-/// Parses `data.dataref` (`{name, sha256, bytes}` or `{url, sha256}`), or the extension `dataref` (the name or the
-/// URL) with its companions `datarefsha256` and `datarefbytes`. A file path and the name of another tenant's object
-/// are both rejected as `dataref_refused` with the same text, because different answers would reveal which other
-/// tenants exist.
+/// Parses `data.dataref` (`{name, sha256, bytes}` or `{url, sha256}`), or the extension `dataref` (the name
+/// or the URL) with its companions `datarefsha256` and `datarefbytes`. A file path and the name of another
+/// tenant's object are both rejected as `dataref_refused` with the same text, because different errors would
+/// reveal which other tenants exist.
 pub(super) fn parse_dataref(
     data: JsonNode<'_>,
     extensions: &Map<String, Value>,
@@ -27,12 +27,14 @@ pub(super) fn parse_dataref(
 ) -> Result<Option<Body>, Rejection> {
     let (path, reference) = match (data.get_non_null("dataref"), extensions.get("dataref")) {
         (None, None) => return Ok(None),
+        // Before `to_value`, which would build a tree of any size.
         (Some(reference), _) if reference.descendant_count() > REFERENCE_VALUES_MAX => {
             return Err(dataref_refused("data.dataref"));
         }
         (Some(reference), _) => ("data.dataref", reference.to_value()),
         (None, Some(place)) => ("dataref", from_extensions(place, extensions)),
     };
+    // Exactly one of the two: with both, it would be unclear which body belongs to the run.
     match (reference["name"].as_str(), reference["url"].as_str()) {
         (Some(name), None) => parse_object_ref(path, name, &reference, tenant).map(Body::Object),
         (None, Some(url)) => parse_https_ref(path, url, &reference, hosts).map(Body::Https),
@@ -66,13 +68,13 @@ fn parse_object_ref(
     if !name.starts_with(&format!("{}/", subject::encode_token(tenant.as_str()))) {
         return Err(dataref_refused(path));
     }
-    let object: ObjectRef = field::deserialize_field(Code::FieldInvalid, path, reference)?;
+    let object: ObjectRef = field::deserialize_field(DeadLetterCode::FieldInvalid, path, reference)?;
     if subject::body_owner(&object).as_ref() != Some(tenant) {
         return Err(dataref_refused(path));
     }
     if object.bytes > BODY_BYTES_MAX as u64 {
         let detail = format!("{} bytes; at most {BODY_BYTES_MAX} are taken", object.bytes);
-        return Err(Rejection::of_field(Code::Oversized, field::join_path(path, "bytes"), detail));
+        return Err(Rejection::of_field(DeadLetterCode::Oversized, field::join_path(path, "bytes"), detail));
     }
     Ok(object)
 }
@@ -85,11 +87,15 @@ fn parse_https_ref(
 ) -> Result<HttpsRef, Rejection> {
     let allowed = hosts
         .check_address(url)
-        .map_err(|problem| Rejection::of_field(Code::DatarefRefused, path, problem))?;
-    let body: HttpsRef = field::deserialize_field(Code::FieldInvalid, path, reference)?;
+        .map_err(|problem| Rejection::of_field(DeadLetterCode::DatarefRefused, path, problem))?;
+    let body: HttpsRef = field::deserialize_field(DeadLetterCode::FieldInvalid, path, reference)?;
     if !subject::is_sha256(&body.sha256) {
         let detail = "is not a SHA-256: 64 digits of lower-case hex";
-        return Err(Rejection::of_field(Code::FieldInvalid, field::join_path(path, "sha256"), detail));
+        return Err(Rejection::of_field(
+            DeadLetterCode::FieldInvalid,
+            field::join_path(path, "sha256"),
+            detail,
+        ));
     }
     Ok(HttpsRef { url: allowed.url().to_string(), ..body })
 }
@@ -97,5 +103,5 @@ fn parse_https_ref(
 fn dataref_refused(path: &str) -> Rejection {
     let detail = "names neither a body of this tenant in the broker's bucket (`<tenant>/<sha256>`) nor an https \
                   address; files are not read";
-    Rejection::of_field(Code::DatarefRefused, path, detail)
+    Rejection::of_field(DeadLetterCode::DatarefRefused, path, detail)
 }

@@ -1,5 +1,5 @@
-//! A deserializer for the facts in `data`. It skips the body and the remarks, which are parsed separately, and
-//! members that are `null`.
+//! Deserializes the facts in `data`. Skips the body and the remarks, which are parsed separately, and members
+//! that are `null`.
 
 use serde::de::value::{Error, MapDeserializer};
 use serde::de::{Deserializer, Visitor};

@@ -13,23 +13,23 @@ use super::TYPE;
 use crate::envelope::Envelope;
 use retro_core::json::{JsonDocument, JsonNode};
 
-/// Largest trajectory that is sent inside its event, in bytes of JSON: 64 KiB, which CloudEvents asks every
-/// intermediary to forward.
+/// Maximum size of a trajectory sent inside its event, in bytes of JSON: 64 KiB, the event size that
+/// CloudEvents asks every intermediary to forward.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
-/// A `run.completed` event to be sent.
+/// An outgoing `run.completed` event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEvent {
     /// Envelope to send; `to_structured` and `to_binary` encode it.
     pub envelope: Envelope,
     /// Workflow named in the envelope, from which the subject is built.
     pub workflow: Workflow,
-    /// Facts of the run, as the envelope contains them.
+    /// Facts of the run, as contained in the envelope.
     pub run: RunFacts,
 }
 
 impl RunEvent {
-    /// Creates an event. Its id is derived from its source and content, so that the same run sent twice is one
+    /// Creates an event. Its id is derived from its source and content, so the same run sent twice is one
     /// event.
     pub fn new(source: &str, workflow: Workflow, run: RunFacts, trajectory: Option<Value>) -> Self {
         let mut data = json!(run);
@@ -50,10 +50,11 @@ impl RunEvent {
     }
 
     /// Wraps an existing event to be sent unchanged, because rewriting its data could give it other content under
-    /// the same id. Fails when its facts cannot be parsed.
+    /// the same id. Fails if its facts cannot be parsed.
     pub fn from_envelope(envelope: Envelope) -> Result<Self, Rejection> {
         let workflow = super::parse_workflow(&envelope)?;
         let run = super::parse_facts(super::data_object(&envelope)?)?;
+        // Not compared with a clock: the gateway or the broker does so when it receives the event.
         super::check_times(&run, None)?;
         Ok(Self { envelope, workflow, run })
     }
@@ -63,11 +64,11 @@ impl RunEvent {
         self.envelope.data.root().get_non_null("trajectory")
     }
 
-    /// Returns the JSON of the trajectory if it is too large to send inside the event, and `None` otherwise. The
+    /// Returns the JSON of the trajectory if it is too large to send inside the event; otherwise `None`. The
     /// caller stores it as an object and passes the reference to [`RunEvent::with_object`].
     pub fn body_to_upload(&self) -> Option<Bytes> {
         let trajectory = self.trajectory()?;
-        // The original text is small enough, so it is not serialized just to measure it.
+        // A short original text is not serialized just to measure it.
         if trajectory.raw_text().len() <= INLINE_BYTES_MAX {
             return None;
         }
@@ -75,7 +76,7 @@ impl RunEvent {
         (json.len() > INLINE_BYTES_MAX).then(|| json.into())
     }
 
-    /// Replaces the body by a reference to an object.
+    /// Replaces the trajectory with a reference to an object.
     pub fn with_object(mut self, object: &ObjectRef) -> Self {
         let object = JsonDocument::from_value(&json!(object));
         let data = self.envelope.data.root();

@@ -19,7 +19,7 @@ fn delivery(headers: &[(&str, &str)], payload: impl Into<Bytes>) -> Delivery {
     }
 }
 
-/// Parses a delivery with one allowed host.
+/// Parses a delivery, with `runs.example.com` as the only allowed host.
 fn read(delivery: &Delivery) -> Result<RunCompleted, Rejection> {
     super::parse_delivery(delivery, &DatarefHosts::parse(&["runs.example.com"]).unwrap())
 }
@@ -35,7 +35,7 @@ fn event() -> Value {
     })
 }
 
-/// Builds an event with another value at a pointer.
+/// Builds an event with a different value at a JSON pointer.
 fn with(pointer: &str, value: Value) -> Value {
     let mut event = event();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -79,7 +79,7 @@ fn the_full_binary_payload_of_version_1_is_read() {
 }
 
 #[track_caller]
-fn refused(event: &Value, code: Code, path: &str) -> String {
+fn refused(event: &Value, code: DeadLetterCode, path: &str) -> String {
     let rejection = read(&structured(event)).unwrap_err();
     assert_eq!((rejection.code, rejection.path.as_deref()), (code, Some(path)), "{rejection}");
     rejection.detail
@@ -87,7 +87,7 @@ fn refused(event: &Value, code: Code, path: &str) -> String {
 
 #[test]
 fn invalid_values_are_rejected_with_code_and_path() {
-    use Code::{
+    use DeadLetterCode::{
         DatarefRefused, FieldInvalid, NotCloudEvent, Oversized, SpecVersionUnknown, TenantMismatch,
         TrajectoryInvalid, TypeUnknown, WorkflowMismatch,
     };
@@ -229,7 +229,7 @@ fn a_body_at_an_allowed_host_is_taken_in_both_forms_and_by_one_spelling() {
         let none = DatarefHosts::default();
         assert_eq!(
             super::parse_delivery(&structured(&within), &none).unwrap_err().code,
-            Code::DatarefRefused
+            DeadLetterCode::DatarefRefused
         );
     }
 }
@@ -254,7 +254,10 @@ fn an_end_before_its_start_is_refused() {
     let mut event = event();
     event["data"]["started_at"] = json!("2026-11-20T10:00:00Z");
     event["data"]["finished_at"] = json!("2026-11-20T09:59:59Z");
-    assert_eq!(refused(&event, Code::FieldInvalid, "data.finished_at"), "is before data.started_at");
+    assert_eq!(
+        refused(&event, DeadLetterCode::FieldInvalid, "data.finished_at"),
+        "is before data.started_at"
+    );
 }
 
 #[test]
@@ -264,17 +267,17 @@ fn a_task_is_an_optional_short_text() {
     assert_eq!(task(json!(null)).unwrap().run.task, None);
     refused(
         &with("/data/task", json!("x".repeat(field::SHORT_TEXT_BYTES_MAX + 1))),
-        Code::FieldInvalid,
+        DeadLetterCode::FieldInvalid,
         "data.task",
     );
-    refused(&with("/data/task", json!(17)), Code::FieldInvalid, "data.task");
+    refused(&with("/data/task", json!(17)), DeadLetterCode::FieldInvalid, "data.task");
 }
 
 #[test]
 fn a_run_has_one_body() {
     let mut event = with("/data/trajectory", json!({"schema_version": "ATIF-v1.0", "steps": []}));
     event["data"]["dataref"] = json!({"name": format!("acme/{HASH}"), "sha256": HASH, "bytes": 1});
-    refused(&event, Code::FieldInvalid, "data.trajectory");
+    refused(&event, DeadLetterCode::FieldInvalid, "data.trajectory");
 }
 
 #[test]
@@ -288,21 +291,24 @@ fn a_rejection_never_repeats_the_value() {
 #[test]
 fn messages_that_are_not_events_get_distinct_codes() {
     for (headers, payload, code) in [
-        (vec![], "", Code::NotJson),
-        (vec![], "[]", Code::NotCloudEvent),
-        (vec![], "{}", Code::NotCloudEvent),
-        (vec![("content-type", "application/cloudevents-batch+json")], "[]", Code::NotCloudEvent),
-        (vec![("content-type", "application/cloudevents+avro")], "x", Code::NotCloudEvent),
-        (vec![("ce-specversion", "1.0"), ("content-type", "text/plain")], "x", Code::FieldInvalid),
+        (vec![], "", DeadLetterCode::NotJson),
+        (vec![], "[]", DeadLetterCode::NotCloudEvent),
+        (vec![], "{}", DeadLetterCode::NotCloudEvent),
+        (vec![("content-type", "application/cloudevents-batch+json")], "[]", DeadLetterCode::NotCloudEvent),
+        (vec![("content-type", "application/cloudevents+avro")], "x", DeadLetterCode::NotCloudEvent),
+        (vec![("ce-specversion", "1.0"), ("content-type", "text/plain")], "x", DeadLetterCode::FieldInvalid),
     ] {
         assert_eq!(read(&delivery(&headers, payload)).unwrap_err().code, code, "{headers:?} {payload}");
     }
-    assert_eq!(read(&delivery(&[], vec![0xff])).unwrap_err().code, Code::NotUtf8);
-    assert_eq!(read(&delivery(&[], vec![b' '; 1024 * 1024 + 1])).unwrap_err().code, Code::Oversized);
-    assert_eq!(read(&delivery(&[], "[".repeat(200))).unwrap_err().code, Code::TooDeep);
+    assert_eq!(read(&delivery(&[], vec![0xff])).unwrap_err().code, DeadLetterCode::NotUtf8);
+    assert_eq!(
+        read(&delivery(&[], vec![b' '; 1024 * 1024 + 1])).unwrap_err().code,
+        DeadLetterCode::Oversized
+    );
+    assert_eq!(read(&delivery(&[], "[".repeat(200))).unwrap_err().code, DeadLetterCode::TooDeep);
     let mut elsewhere = structured(&event());
     elsewhere.subject = "retro.run.completed.acme".to_owned();
-    assert_eq!(read(&elsewhere).unwrap_err().code, Code::SubjectInvalid);
+    assert_eq!(read(&elsewhere).unwrap_err().code, DeadLetterCode::SubjectInvalid);
 }
 
 #[test]
@@ -374,7 +380,7 @@ fn a_large_body_is_uploaded_and_named() {
     );
 }
 
-/// Returns every pointer of a value.
+/// Collects the JSON pointers of a value and of everything in it.
 fn pointers(value: &Value, at: &str, into: &mut Vec<String>) {
     into.push(at.to_owned());
     match value {

@@ -1,26 +1,25 @@
-//! Table of bad input. It lists mistakes that engines make, with the outcome that is expected over NATS and over
-//! HTTP.
+//! Lists mistakes that engines make in events, with the outcomes expected over NATS and over HTTP.
 //!
-//! The table is data, so that the stories can send each case through the whole program over NATS and over HTTP, and
-//! the fuzz targets can start with it. Over NATS a mistake becomes a dead letter, over HTTP a problem document;
-//! both contain code and path.
+//! The table is data: the stories send each case through the whole program over NATS and over HTTP, and the
+//! fuzz targets start with it. Over NATS a mistake becomes a dead letter, over HTTP a problem document; both
+//! contain a code and a path.
 
 use std::io::Write as _;
 
 use bytes::Bytes;
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use serde_json::{Value, json};
 
 use crate::atif::TURNS_MAX;
 use crate::envelope::{EVENT_BYTES_MAX, EncodedEvent, MESSAGE_BYTES_MAX};
 use crate::run_completed::TYPE;
 
-/// Workflow that the subjects of the cases name.
+/// Workflow in the subjects of most cases.
 pub const WORKFLOW: &str = "release";
 /// Another workflow of the same tenant.
 pub const OTHER_WORKFLOW: &str = "rollback";
 
-/// A message and its expected outcomes.
+/// A message with a mistake, and its expected outcomes.
 #[derive(Debug, Clone)]
 pub struct BadInput {
     /// Description of the mistake.
@@ -41,9 +40,9 @@ pub enum ExpectedOutcome {
     /// The broker refuses a payload of this size.
     RefusedByBroker,
     /// The message is accepted, and becomes a dead letter with this code and path.
-    DeadLetter(Code, Option<&'static str>),
-    /// The request is answered with a problem document of this status, code and path.
-    Problem(u16, Code, Option<&'static str>),
+    DeadLetter(DeadLetterCode, Option<&'static str>),
+    /// The response is a problem document with this status, code and path.
+    Problem(u16, DeadLetterCode, Option<&'static str>),
     /// The message is valid over this protocol, and its run is counted.
     Counted,
     /// The message repeats a known event, and nothing is counted.
@@ -79,33 +78,51 @@ fn byte_cases() -> Vec<BadInput> {
     let nested = structured_event("nested", &nested).to_string().replace("\"DEEP\"", &deep);
     let half = valid_event().to_string();
     vec![
-        refused_case("not JSON", b"run 7 is over", 400, Code::NotJson, None),
-        refused_case("half of an event", &half.as_bytes()[..half.len() / 2], 400, Code::NotJson, None),
-        refused_case("nothing at all", b"", 400, Code::NotJson, None),
-        refused_case("not UTF-8", b"{\"id\": \"\xff\xfe\"}", 400, Code::NotUtf8, None),
-        refused_case("nested 10,000 deep", "[".repeat(10_000).as_bytes(), 400, Code::TooDeep, None),
-        refused_case("nested 10,000 deep in a field", nested.as_bytes(), 400, Code::TooDeep, None),
+        refused_case("not JSON", b"run 7 is over", 400, DeadLetterCode::NotJson, None),
+        refused_case(
+            "half of an event",
+            &half.as_bytes()[..half.len() / 2],
+            400,
+            DeadLetterCode::NotJson,
+            None,
+        ),
+        refused_case("nothing at all", b"", 400, DeadLetterCode::NotJson, None),
+        refused_case("not UTF-8", b"{\"id\": \"\xff\xfe\"}", 400, DeadLetterCode::NotUtf8, None),
+        refused_case("nested 10,000 deep", "[".repeat(10_000).as_bytes(), 400, DeadLetterCode::TooDeep, None),
+        refused_case("nested 10,000 deep in a field", nested.as_bytes(), 400, DeadLetterCode::TooDeep, None),
     ]
 }
 
 fn envelope_cases() -> Vec<BadInput> {
     let typed = |version: &str| with_value("/type", json!(TYPE.replace(".v1", version)));
     vec![
-        refused_case("no CloudEvent", b"{\"run\": 7}", 400, Code::NotCloudEvent, Some("specversion")),
+        refused_case(
+            "no CloudEvent",
+            b"{\"run\": 7}",
+            400,
+            DeadLetterCode::NotCloudEvent,
+            Some("specversion"),
+        ),
         refused_case(
             "an unknown spec version",
             &with_value("/specversion", json!("2.0")),
             400,
-            Code::SpecVersionUnknown,
+            DeadLetterCode::SpecVersionUnknown,
             Some("specversion"),
         ),
-        refused_case("an unknown event version", &typed(".v2"), 422, Code::TypeUnknown, Some("type")),
-        refused_case("no id", &with_value("/id", json!(null)), 422, Code::FieldInvalid, Some("id")),
+        refused_case(
+            "an unknown event version",
+            &typed(".v2"),
+            422,
+            DeadLetterCode::TypeUnknown,
+            Some("type"),
+        ),
+        refused_case("no id", &with_value("/id", json!(null)), 422, DeadLetterCode::FieldInvalid, Some("id")),
         refused_case(
             "data that is a list",
             &with_value("/data", json!([7])),
             422,
-            Code::FieldInvalid,
+            DeadLetterCode::FieldInvalid,
             Some("data.workflow"),
         ),
     ]
@@ -113,7 +130,7 @@ fn envelope_cases() -> Vec<BadInput> {
 
 fn field_cases() -> Vec<BadInput> {
     let field = |name, pointer, value, path| {
-        refused_case(name, &with_value(pointer, value), 422, Code::FieldInvalid, Some(path))
+        refused_case(name, &with_value(pointer, value), 422, DeadLetterCode::FieldInvalid, Some(path))
     };
     let call = json!({"schema_version": "ATIF-v1.6", "steps": [
         {"source": "agent", "message": "a"}, {"source": "agent", "tool_calls": [{"arguments": {}}]}]});
@@ -125,7 +142,7 @@ fn field_cases() -> Vec<BadInput> {
             "a call without a name",
             &with_value("/data/trajectory", call),
             422,
-            Code::TrajectoryInvalid,
+            DeadLetterCode::TrajectoryInvalid,
             Some("data.trajectory.steps[1].tool_calls[0].function_name"),
         ),
     ]
@@ -138,7 +155,7 @@ fn time_cases() -> Vec<BadInput> {
             name,
             structured_event(name, &data).to_string().as_bytes(),
             422,
-            Code::FieldInvalid,
+            DeadLetterCode::FieldInvalid,
             Some(path),
         )
     };
@@ -163,31 +180,31 @@ fn owner_cases() -> Vec<BadInput> {
             "a tenant unlike the subject's",
             &with_value("/tenant", json!("somebody-else")),
             422,
-            Code::TenantMismatch,
+            DeadLetterCode::TenantMismatch,
             Some("tenant"),
         ),
         BadInput {
             name: "a workflow unlike the subject's",
             subject: WORKFLOW,
             sent: elsewhere,
-            over_nats: ExpectedOutcome::DeadLetter(Code::WorkflowMismatch, Some("data.workflow")),
+            over_nats: ExpectedOutcome::DeadLetter(DeadLetterCode::WorkflowMismatch, Some("data.workflow")),
             over_http: ExpectedOutcome::Counted,
         },
         BadInput {
             subject: "a.b",
-            over_nats: ExpectedOutcome::DeadLetter(Code::SubjectInvalid, Some("subject")),
+            over_nats: ExpectedOutcome::DeadLetter(DeadLetterCode::SubjectInvalid, Some("subject")),
             over_http: ExpectedOutcome::NotExpressible,
-            ..refused_case("a subject of one token too many", b"{}", 400, Code::NotCloudEvent, None)
+            ..refused_case("a subject of one token too many", b"{}", 400, DeadLetterCode::NotCloudEvent, None)
         },
     ]
 }
 
-/// Returns the cases in which the identity of an event is repeated. They have to be sent in this order, after
+/// Returns the cases in which the identity of an event is repeated. They must be sent in this order, after
 /// [`valid_event`].
 fn identity_cases() -> Vec<BadInput> {
     let mut changed = valid_event();
     changed["data"]["outcome"] = json!("failure");
-    let conflict = ExpectedOutcome::DeadLetter(Code::IdentityConflict, Some("id"));
+    let conflict = ExpectedOutcome::DeadLetter(DeadLetterCode::IdentityConflict, Some("id"));
     let both = json!({"workflow": OTHER_WORKFLOW, "run_id": "good", "outcome": "success"});
     let case = |name, subject, event: Value, fate: ExpectedOutcome| BadInput {
         name,
@@ -216,11 +233,13 @@ fn size_cases() -> Vec<BadInput> {
     let turns = |name, id, turns, over_http| {
         let steps = vec![json!({"source": "user", "message": "a"}); turns];
         let data = data(id, json!({"trajectory": {"schema_version": "ATIF-v1.7", "steps": steps}}));
-        // Compressed, or no message could carry it; decompressed it exceeds the size of a message.
-        let over_nats = ExpectedOutcome::DeadLetter(Code::Oversized, None);
+        // Compressed, because no message could carry it otherwise; decompressed, it exceeds the size of a
+        // message.
+        let over_nats = ExpectedOutcome::DeadLetter(DeadLetterCode::Oversized, None);
         BadInput { name, subject: WORKFLOW, sent: compress_zstd(&data), over_nats, over_http }
     };
-    let too_many = ExpectedOutcome::Problem(422, Code::TrajectoryInvalid, Some("data.trajectory.steps"));
+    let too_many =
+        ExpectedOutcome::Problem(422, DeadLetterCode::TrajectoryInvalid, Some("data.trajectory.steps"));
     vec![
         BadInput {
             over_nats: ExpectedOutcome::RefusedByBroker,
@@ -228,7 +247,7 @@ fn size_cases() -> Vec<BadInput> {
                 "a message above 1 MiB without a trajectory",
                 &data("large", json!({"note": "x".repeat(MESSAGE_BYTES_MAX)})),
                 413,
-                Code::Oversized,
+                DeadLetterCode::Oversized,
                 None,
             )
         },
@@ -245,7 +264,7 @@ fn compressed_cases() -> Vec<BadInput> {
     };
     let case =
         |name, sent, status, code, path| BadInput { sent, ..refused_case(name, b"", status, code, path) };
-    let (invalid, at) = (Code::EncodingInvalid, Some("content-encoding"));
+    let (invalid, at) = (DeadLetterCode::EncodingInvalid, Some("content-encoding"));
     vec![
         case("half of a zstd body", half(&whole), 400, invalid, at),
         case(
@@ -260,7 +279,7 @@ fn compressed_cases() -> Vec<BadInput> {
             "a bomb of 34 MiB in zstd",
             compress_zstd(&vec![b' '; 2 * EVENT_BYTES_MAX]),
             413,
-            Code::Oversized,
+            DeadLetterCode::Oversized,
             None,
         ),
     ]
@@ -270,7 +289,7 @@ fn dataref_cases() -> Vec<BadInput> {
     let sha256 = "0".repeat(64);
     let refused = |name, reference: Value| {
         let sent = with_value("/data/dataref", reference);
-        refused_case(name, &sent, 422, Code::DatarefRefused, Some("data.dataref"))
+        refused_case(name, &sent, 422, DeadLetterCode::DatarefRefused, Some("data.dataref"))
     };
     let url = |url: &str| json!({"url": url, "sha256": sha256});
     vec![
@@ -291,7 +310,7 @@ fn refused_case(
     name: &'static str,
     payload: &[u8],
     status: u16,
-    code: Code,
+    code: DeadLetterCode,
     path: Option<&'static str>,
 ) -> BadInput {
     BadInput {
@@ -366,9 +385,9 @@ mod tests {
             let read = run_completed::parse_delivery(&delivery, &DatarefHosts::default());
             let read = read.map(|_| ()).map_err(|rejection| (rejection.code, rejection.path));
             let expected = match over_nats {
-                ExpectedOutcome::RefusedByBroker => Err((Code::Oversized, None)),
-                // Only the database can tell which content had this id before.
-                ExpectedOutcome::DeadLetter(Code::IdentityConflict, _)
+                ExpectedOutcome::RefusedByBroker => Err((DeadLetterCode::Oversized, None)),
+                // Only the database knows which content this id had before.
+                ExpectedOutcome::DeadLetter(DeadLetterCode::IdentityConflict, _)
                 | ExpectedOutcome::Counted
                 | ExpectedOutcome::Duplicate => Ok(()),
                 ExpectedOutcome::DeadLetter(code, path) => Err((code, path.map(str::to_owned))),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::bad::{self, BadInput};
 use super::laws;
 
-/// Maximum size of the corpus, in bytes, which keeps it small enough for the repository.
+/// Maximum size of the whole corpus, in bytes, to keep the repository small.
 const CORPUS_BYTES_MAX: usize = 200_000;
 
 #[test]
@@ -34,7 +34,7 @@ fn the_table_of_bad_input_keeps_the_laws() {
     }
 }
 
-/// Runs a check and names the input if it fails.
+/// Runs a check and, if it fails, names the input.
 fn assert_law(path: &Path, law: impl Fn()) {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(law));
     assert!(outcome.is_ok(), "{} breaks a law; the sentence above says which", path.display());

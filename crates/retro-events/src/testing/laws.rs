@@ -17,13 +17,14 @@ use crate::hosts::DatarefHosts;
 use crate::run_completed::{self, Body};
 use crate::{Delivery, atif, encoding};
 
-/// Longest path of a rejection, in bytes: that of nested subagents down to the deepest level that is parsed.
+/// Maximum length of a rejection's path, in bytes: that of nested subagents down to the deepest level that is
+/// parsed.
 const PATH_BYTES_MAX: usize = 2048;
-/// Longest sentence of a rejection, in bytes.
+/// Maximum length of a rejection's sentence, in bytes.
 const DETAIL_BYTES_MAX: usize = 512;
-/// Maximum bytes of stored trajectory per byte of input. Storing may lengthen short input: `1e15` in the arguments
-/// of a call is stored as a number of 16 digits, and an entry of about thirty bytes takes about sixty. The rest is
-/// a margin.
+/// Maximum number of bytes of stored trajectory per byte of input. Storing may lengthen short input: `1e15`
+/// in the arguments of a call is stored as a number of 16 digits, and an entry of about thirty bytes takes
+/// about sixty. The rest is a margin.
 const GROWTH_MAX: usize = 8;
 
 /// Checks the properties of an event. The input is a message as text: header lines, an empty line, the payload.
@@ -110,7 +111,7 @@ fn assert_bounded_rejection(rejection: &Rejection) {
     assert!(!rejection.detail.contains(['\n', '\0']), "a sentence is one line");
 }
 
-/// Encodes an envelope in binary mode; `None` if an attribute is legal in structured mode only.
+/// Encodes an envelope in binary mode; `None` if an attribute is legal only in structured mode.
 fn legal_binary(envelope: &Envelope) -> Option<EncodedEvent> {
     let legal = |name: &String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     let legal = envelope.extensions.keys().all(legal);

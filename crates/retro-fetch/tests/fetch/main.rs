@@ -1,4 +1,4 @@
-//! Tests of every check: addresses and responses that it refuses, and those that it allows.
+//! Tests of all checks: the addresses and responses that they refuse, and those that they allow.
 
 mod world;
 
@@ -30,11 +30,14 @@ async fn a_body_is_fetched_from_the_address_that_was_checked() {
     let world = World::start().await;
     world.serve_body(BODY_URL, BODY);
     world.add_resolution("runs.example.com", &[PUBLIC_ADDRESS]);
-    // Resolving the name a second time, between the check and the connection, would lead to an internal
-    // address.
+    // A second resolution, between the check and the connection, would return an internal address.
     world.add_resolution("runs.example.com", &["127.0.0.1"]);
     assert_eq!(world.fetch_body(BODY_URL).await.unwrap(), BODY);
-    assert_eq!(*world.network().asked.lock().unwrap(), ["runs.example.com"], "a name is resolved once");
+    assert_eq!(
+        *world.network().requested_hosts.lock().unwrap(),
+        ["runs.example.com"],
+        "a name is resolved once"
+    );
     assert_eq!(*world.network().connected.lock().unwrap(), [(parse_address(PUBLIC_ADDRESS), 443).into()]);
     let rebound = world.fetch_gone(BODY_URL).await;
     assert!(rebound.contains("127.0.0.1") && rebound.contains("not of the open internet"), "{rebound}");
@@ -61,7 +64,7 @@ async fn disallowed_urls_are_refused_without_any_request() {
         assert!(world.fetch_gone(&format!("https://{host}/")).await.contains("does not name"), "{host}");
     }
     assert!(world.fetch_gone("https://me:s3cret@runs.example.com/").await.contains("credentials"));
-    assert!(world.network().asked.lock().unwrap().is_empty());
+    assert!(world.network().requested_hosts.lock().unwrap().is_empty());
     assert!(world.network().connected.lock().unwrap().is_empty());
 }
 

@@ -1,4 +1,5 @@
-//! A network for tests: a certificate authority, one TLS server for every host, and configurable name resolution.
+//! A network for tests: a certificate authority, one TLS server for every host, and configurable name
+//! resolution.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,14 +22,14 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// Address of every host unless a test sets another one: a public address that is never connected to, because
-/// every connection of this network ends at its own server.
+/// Address of every host unless a test sets another one. It is public but never connected to, because all
+/// connections of this network end at its own server.
 pub(crate) const PUBLIC_ADDRESS: &str = "1.2.3.4";
 pub(crate) const BODY: &[u8] = br#"{"schema_version":"ATIF-v1.7","steps":[]}"#;
-/// Host names of this network.
+/// Host names of the test network.
 const HOSTS: [&str; 2] = ["runs.example.com", "files.example.com"];
 
-/// Response of the server for a path of a host.
+/// Response of the server to a request for one path.
 #[derive(Clone)]
 pub(crate) enum Page {
     /// Sends these bytes as a complete body.
@@ -43,19 +44,19 @@ pub(crate) struct World {
     network: Arc<TestNetwork>,
 }
 
-/// Network of the tests.
+/// Network that resolves names as configured and connects everything to one server.
 pub(crate) struct TestNetwork {
     server: SocketAddr,
-    /// Answers for each name, used one after the other; the last one stays.
+    /// Addresses for each name, one list per resolution. The last list is used for all further resolutions.
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
-    pub(crate) asked: Mutex<Vec<String>>,
+    pub(crate) requested_hosts: Mutex<Vec<String>>,
     pub(crate) connected: Mutex<Vec<SocketAddr>>,
 }
 
 #[async_trait]
 impl Network for TestNetwork {
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        self.asked.lock().expect("the lock is not poisoned").push(host.to_owned());
+        self.requested_hosts.lock().expect("the lock is not poisoned").push(host.to_owned());
         let mut answers = self.answers.lock().expect("the lock is not poisoned");
         let Some(answers) = answers.get_mut(host) else {
             return Ok(vec![(parse_address(PUBLIC_ADDRESS), port).into()]);
@@ -77,7 +78,7 @@ impl World {
         let network = Arc::new(TestNetwork {
             server: listener.local_addr().expect("the test network can be built"),
             answers: Mutex::default(),
-            asked: Mutex::default(),
+            requested_hosts: Mutex::default(),
             connected: Mutex::default(),
         });
         let pages: Arc<Mutex<HashMap<String, Page>>> = Arc::default();
@@ -108,7 +109,7 @@ impl World {
         self.serve_page(at, Page::Whole(format!("HTTP/1.1 {status}\r\n{headers}\r\n{body}")));
     }
 
-    /// Sets the addresses of a name; each further call adds the answer to the next resolution.
+    /// Sets the addresses of a name. Each further call sets those of the next resolution.
     pub(crate) fn add_resolution(&self, host: &str, addresses: &[&str]) {
         let addresses = addresses.iter().map(|address| parse_address(address)).collect();
         self.network
@@ -124,7 +125,7 @@ impl World {
         &self.network
     }
 
-    /// Fetches this address with the hash of [`BODY`].
+    /// Fetches this URL with the hash of [`BODY`].
     pub(crate) async fn fetch_body(&self, url: &str) -> Result<Bytes, ObjectError> {
         self.fetch(url, self.roots.clone(), FetchBounds::default().total_timeout).await
     }
@@ -148,7 +149,7 @@ impl World {
         fetcher.fetch_body(&HttpsRef { url: url.to_owned(), sha256: sha256_hex(BODY) }).await
     }
 
-    /// Fetches an address that must be gone, and returns the reason.
+    /// Fetches a URL that must be gone, and returns the reason.
     #[track_caller]
     pub(crate) fn fetch_gone(&self, url: &str) -> impl Future<Output = String> {
         let caller = std::panic::Location::caller();
@@ -160,7 +161,7 @@ impl World {
         }
     }
 
-    /// Fetches an address that must be unavailable, and returns the reason.
+    /// Fetches a URL that must be unavailable, and returns the reason.
     pub(crate) async fn fetch_unavailable(&self, url: &str) -> String {
         match self.fetch_body(url).await {
             Err(ObjectError::Unavailable(problem)) => problem,
@@ -169,7 +170,7 @@ impl World {
     }
 }
 
-/// Creates a certificate authority, and a server with a certificate for these names.
+/// Creates a certificate authority, and a TLS server with a certificate for these names.
 pub(crate) fn create_authority(names: &[&str]) -> (RootCertStore, TlsAcceptor) {
     let mut params = CertificateParams::new(Vec::new()).expect("the test network can be built");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -193,7 +194,7 @@ pub(crate) fn create_authority(names: &[&str]) -> (RootCertStore, TlsAcceptor) {
     (roots, TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Answers one request. A client that disconnects early is no error.
+/// Responds to one request. A client that disconnects early is not an error.
 async fn answer_request(
     acceptor: TlsAcceptor,
     stream: TcpStream,

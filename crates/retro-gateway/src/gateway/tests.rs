@@ -60,10 +60,10 @@ async fn the_token_budget_holds_and_memories_left_out_are_counted() {
     let answer = gateway.context(&home(), request(None)).await;
     assert!(answer.tokens <= 500, "{}", answer.tokens);
     assert!((5..10).contains(&answer.memories.len()), "{} memories", answer.memories.len());
-    assert_eq!(answer.memories.len() + answer.left_out as usize, 12);
+    assert_eq!(answer.memories.len() + answer.omitted as usize, 12);
 }
 
-/// With complete ids only eight would fit.
+/// With full ids only eight memories would fit.
 #[tokio::test]
 async fn ten_memories_with_titles_of_25_tokens_fit_into_the_budget() {
     let title = "When `set_schedule` answers “timezone is required”, pass `timezone` as well.";
@@ -75,7 +75,7 @@ async fn ten_memories_with_titles_of_25_tokens_fit_into_the_budget() {
     };
     let (gateway, _) = gateway(FakeStore::with_memories((0..10).map(titled).collect()));
     let answer = gateway.context(&home(), request(None)).await;
-    assert_eq!((answer.memories.len(), answer.left_out), (10, 0), "{} tokens", answer.tokens);
+    assert_eq!((answer.memories.len(), answer.omitted), (10, 0), "{} tokens", answer.tokens);
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +155,7 @@ async fn rules_of_the_repository_have_a_block_of_their_own_and_hostile_ones_are_
     let answer = gateway.context(&home(), ContextRequest { repo, ..request(Some("run-7")) }).await;
     let rules = answer.rules.unwrap();
     let titles: Vec<_> = rules.rules.iter().map(|rule| rule.title.as_str()).collect();
-    assert_eq!((titles, rules.withheld, rules.left_out), (vec!["Never unwrap in library code"], 2, 0));
+    assert_eq!((titles, rules.withheld, rules.omitted), (vec!["Never unwrap in library code"], 2, 0));
     assert!(rules.text.starts_with(FENCE_BEGIN) && rules.text.ends_with(FENCE_END), "{}", rules.text);
     assert!(!answer.text.contains("unwrap"), "{}", answer.text);
     let presented = shelf.records.lock().unwrap().len();

@@ -12,7 +12,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::testing::{FakeStore, active_memory, build_ingest, memory_alike};
 
-/// `default` has `select`, `acme` has `insert`, both in the same workflow and step.
+/// Creates a store in which `default` has `select` and `acme` has `insert`, in the same workflow and step.
 fn two_tenants() -> Arc<FakeStore> {
     let mut shelf = FakeStore::with_memories(vec![active_memory("select", 300)]);
     shelf.memories.push((Tenant::new("acme").unwrap(), active_memory("insert", 300)));
@@ -140,10 +140,10 @@ async fn an_invalid_field_is_a_problem_with_its_path() {
         (json!({"workflow": "shop", "run_id": 7}), "run_id", "invalid type"),
         (json!({"workflow": "shop", "step": "a\nb"}), "step", "control character"),
     ];
-    for (body, path, told) in cases {
+    for (body, path, expected) in cases {
         let (status, problem) = context_as("default", &body).await;
         assert_eq!((status, &problem["path"]), (400, &json!(path)), "{problem}");
-        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains(told)), "{problem}");
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains(expected)), "{problem}");
     }
     let (status, problem) = get_as("default", "/v1/memories/seven").await;
     assert_eq!(status, 400, "{problem}");

@@ -1,31 +1,31 @@
-//! Answers to `POST /v1/events`.
+//! Defines the responses to `POST /v1/events`.
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_events::field;
 use retro_http::Problem;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Outcome of the events of a request.
+/// Result of a `POST /v1/events` request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EventsAnswer {
-    /// Number of events that the broker has stored on disk. The counter processes them soon.
+    /// Number of events that the broker has stored on disk and the counter will process.
     pub accepted: usize,
-    /// Events that are invalid; sending them again does not help.
+    /// Invalid events. Sending them again unchanged fails again.
     pub refused: Vec<RefusedEvent>,
 }
 
 /// An invalid event of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RefusedEvent {
-    /// Index of the event in the batch, from 0.
+    /// 0-based index of the event in the batch.
     pub index: usize,
-    /// Error code, which is the same as that of a dead letter for this event.
+    /// Error code, the same as for a dead letter with this error.
     #[schema(value_type = String)]
-    pub code: Code,
-    /// Path of the offending field, starting at the batch, such as `[3].data.run_id`.
+    pub code: DeadLetterCode,
+    /// Path of the invalid field, starting at the batch, such as `[3].data.run_id`.
     pub path: String,
-    /// Explanation of what is wrong and how to correct it.
+    /// Explanation of the error and how to fix it.
     pub detail: String,
 }
 
@@ -36,13 +36,13 @@ impl RefusedEvent {
     }
 }
 
-/// Problem for a batch in which every event is invalid. It consists of the problem of the first event and a list of
-/// all events.
+/// Problem for a batch in which every event is invalid: the problem of the first event, plus a list of all
+/// events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EventsRefused {
     /// Problem of the first event.
     #[serde(flatten)]
     pub problem: Problem,
-    /// Refusals of all events in the batch.
+    /// Errors of all events in the batch.
     pub refused: Vec<RefusedEvent>,
 }

@@ -1,4 +1,4 @@
-//! HTTP route `POST /v1/events`.
+//! Defines the HTTP route `POST /v1/events`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::Tenant;
 use retro_core::trace::TraceContext;
 use retro_events::envelope::EVENT_BYTES_MAX;
@@ -24,24 +24,24 @@ use super::answer::{EventsAnswer, EventsRefused, RefusedEvent};
 use super::schemas::{Event, RunData};
 use super::{IngestError, IngestService};
 
-/// Maximum time for a body to arrive, which is enough for the largest body over a slow line.
+/// Timeout for receiving a body, enough for the largest body over a slow connection.
 const BODY_READ_MAX: Duration = Duration::from_secs(60);
-/// `Retry-After` in seconds during a burst or a restart of the broker, both of which are over soon.
+/// `Retry-After` for a burst or a broker restart, in seconds. Both are over soon.
 const RETRY_SOON_S: u32 = 1;
-/// `Retry-After` in seconds when the stream is full: space becomes free only when messages expire or a person
+/// `Retry-After` for a full stream, in seconds: space becomes free only if messages expire or an operator
 /// acts.
 const RETRY_LATER_S: u32 = 30;
 
 const BATCH_MEDIA_TYPE: &str = "application/cloudevents-batch+json";
 
-/// Returns the route for finished runs.
+/// Returns the route that accepts finished runs.
 pub(crate) fn ingest_routes() -> Api<IngestService> {
     Api::new().routes(routes!(events))
 }
 
-/// Accepts finished runs: one CloudEvent, structured or with `ce-` headers, or a batch of up to a thousand. Answers
-/// once the broker has stored the events on disk. Sending an event again is harmless, because a run is counted
-/// once.
+/// Accepts finished runs: one CloudEvent, structured or with `ce-` headers, or a batch of up to a thousand.
+/// Responds once the broker has stored the events on disk. Sending an event again is harmless, because a run
+/// is counted once.
 #[utoipa::path(post, path = "/v1/events", tag = "engines",
     request_body(content(
         (Event = "application/cloudevents+json"),
@@ -74,15 +74,15 @@ async fn events(
         Ok(payload) => payload,
         Err(problem) => return problem.into_response(),
     };
-    // The permit covers the larger of the two bodies, not both, so the compressed one is freed immediately.
+    // The permit covers only the larger of the two bodies, so the compressed one must not stay in memory.
     drop(compressed);
     let (idempotency, event_headers) = (service.idempotency.clone(), describe_event_headers(&headers));
     let work = {
         let (tenant, payload) = (tenant.clone(), payload.clone());
         let send_span = request_span.in_scope(|| retro_trace::start_send_event_span(subject::RUN_COMPLETED));
         async move {
-            // Held until the work is done, even when the caller disconnects and the work continues without
-            // it.
+            // Held until the work is done: if the client disconnects, the work continues and still uses this
+            // memory.
             let _held = (permit, tenant_permit);
             send_span.instrument(ingest_request(&service, &tenant, &headers, &payload)).await
         }
@@ -98,7 +98,7 @@ async fn events(
     response
 }
 
-/// Begins the span of the request, as a child of the caller's span.
+/// Starts the span of the request as a child of the caller's span.
 fn begin_request_span(headers: &HeaderMap) -> Span {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let caller =
@@ -109,8 +109,8 @@ fn begin_request_span(headers: &HeaderMap) -> Span {
     work
 }
 
-/// Reads the body within the budget. The bytes are charged as they arrive; a complete body is charged for at least
-/// the cost of handling the smallest request.
+/// Reads the body within the budget. Bytes are charged as they arrive; a complete body is charged at least
+/// `OWNER_RESERVE_BYTES`, the cost of processing even the smallest request.
 async fn read_body(
     service: &IngestService,
     tenant: &Tenant,
@@ -124,14 +124,14 @@ async fn read_body(
         other => other.into(),
     })?;
     body.permit.charge_up_to(OWNER_RESERVE_BYTES).map_err(budget_problem)?;
-    // Acquired once the body has arrived: a slow sender must not hold a permit.
+    // Acquired only after the body has arrived, so slow senders cannot use up the permits.
     let tenant_permit =
         service.in_flight.try_acquire(tenant).ok_or_else(|| budget_problem(BudgetExceeded::Process))?;
     Ok((body, tenant_permit))
 }
 
-/// Returns the decompressed body, charged for its decompressed size. That size is determined first, by decompressing
-/// once without keeping the output, so that memory is charged before it is allocated.
+/// Decompresses the body and charges its decompressed size. A first pass determines that size without keeping
+/// the output, so memory is charged before it is allocated.
 fn decompress_body(
     headers: &HeaderMap,
     compressed: &Bytes,
@@ -144,8 +144,8 @@ fn decompress_body(
     encoding::decompress_payload(encoding, compressed, EVENT_BYTES_MAX).map_err(rejection_problem)
 }
 
-/// Returns the headers that belong to the event, as part of the request's fingerprint: the same body under other
-/// headers is a different request.
+/// Returns the headers that are part of the event, for the request's fingerprint: the same body under
+/// different event headers is a different request.
 fn describe_event_headers(headers: &HeaderMap) -> String {
     let mut event_headers = header_pairs(headers);
     event_headers.retain(|(name, _)| {
@@ -175,7 +175,7 @@ async fn ingest_request(
     }
 }
 
-/// Refuses a media type or an encoding that is not supported, before the body is read.
+/// Rejects an unsupported media type or encoding before the body is read.
 fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
     let unsupported = |detail: &str| {
         Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported form of the body", detail)
@@ -191,7 +191,7 @@ fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
     if encoding.is_some_and(|encoding| !encoding::is_supported(encoding)) {
         let problem = unsupported("send the body uncompressed, or with one Content-Encoding, zstd or gzip");
         let path = Some(encoding::CONTENT_ENCODING.to_owned());
-        return Err(Problem { path, ..problem }.with_code(Code::EncodingInvalid.as_str()));
+        return Err(Problem { path, ..problem }.with_code(DeadLetterCode::EncodingInvalid.as_str()));
     }
     Ok(())
 }
@@ -226,8 +226,8 @@ fn rejection_problem(rejection: Rejection) -> Problem {
     Problem { path, ..Problem::new(status_of(code), "the event is refused", detail) }.with_code(code.as_str())
 }
 
-/// Returns a 422 for a batch of invalid events. Each event has its own code, so the status is the general one
-/// for content that cannot be processed.
+/// Returns a 422 for a batch without a valid event. The events may have different codes, so the status is the
+/// general one for unprocessable content.
 fn all_refused_response(refused: Vec<RefusedEvent>) -> Response {
     let first = refused.first().map(|first| (first.path.clone(), first.code.as_str()));
     let detail = format!("each of the {} events is refused", refused.len());
@@ -237,16 +237,16 @@ fn all_refused_response(refused: Vec<RefusedEvent>) -> Response {
     EventsRefused { problem: Problem { path, code, ..problem }, refused }.to_response(status)
 }
 
-const fn status_of(code: Code) -> StatusCode {
+const fn status_of(code: DeadLetterCode) -> StatusCode {
     match code {
-        Code::Oversized | Code::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::NotJson
-        | Code::NotUtf8
-        | Code::EncodingInvalid
-        | Code::NotCloudEvent
-        | Code::TooDeep
-        | Code::DuplicateKey
-        | Code::SpecVersionUnknown => StatusCode::BAD_REQUEST,
+        DeadLetterCode::Oversized | DeadLetterCode::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
+        DeadLetterCode::NotJson
+        | DeadLetterCode::NotUtf8
+        | DeadLetterCode::EncodingInvalid
+        | DeadLetterCode::NotCloudEvent
+        | DeadLetterCode::TooDeep
+        | DeadLetterCode::DuplicateKey
+        | DeadLetterCode::SpecVersionUnknown => StatusCode::BAD_REQUEST,
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     }
 }

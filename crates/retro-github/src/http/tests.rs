@@ -53,14 +53,14 @@ async fn a_webhook_signed_with_either_secret_reaches_the_tenant_of_its_repositor
     for secret in SECRETS {
         let (status, answer) =
             answered(&broker, webhook("pull_request", secret, &read_fixture("pull_request", "opened"))).await;
-        assert_eq!((status, answer["outcome"].as_str()), (202, Some("taken")), "{answer}");
+        assert_eq!((status, answer["outcome"].as_str()), (202, Some("accepted")), "{answer}");
     }
     let run = webhook("workflow_run", SECRETS[1], &read_fixture("workflow_run", "completed"));
     assert_eq!(answered(&broker, run).await.0, 202);
     assert_eq!(stored(&broker), (2, 1));
-    let told = broker.published.lock().unwrap();
-    assert_eq!(told[0].subject, "retro.github.acme.pull_request");
-    let event: Value = serde_json::from_slice(&told[0].payload).unwrap();
+    let published = broker.published.lock().unwrap();
+    assert_eq!(published[0].subject, "retro.github.acme.pull_request");
+    let event: Value = serde_json::from_slice(&published[0].payload).unwrap();
     assert_eq!(
         (event["id"].as_str(), event["data"]["repo"].as_str()),
         (Some("delivery-1"), Some("Codertocat/Hello-World"))
@@ -96,8 +96,8 @@ async fn an_ignored_webhook_is_answered_with_the_reason() {
     let broker = Arc::default();
     for (event, name, outcome) in [
         ("ping", "ping", "ping"),
-        ("issue_comment", "on-issue", "not_taken"),
-        ("push", "push", "not_taken"),
+        ("issue_comment", "on-issue", "ignored"),
+        ("push", "push", "ignored"),
         ("pull_request", "null-repo", "incomplete"),
         ("pull_request", "merged", "unmapped"),
     ] {
@@ -108,9 +108,9 @@ async fn an_ignored_webhook_is_answered_with_the_reason() {
     let shape = webhook("push", SECRETS[0], r#"{"commits": 7}"#);
     let (status, answer) = answered(&broker, shape).await;
     assert_eq!((status, answer["outcome"].as_str()), (200, Some("incomplete")), "{answer}");
-    assert!(answer["why"].as_str().unwrap().contains("`commits`"), "{answer}");
+    assert!(answer["reason"].as_str().unwrap().contains("`commits`"), "{answer}");
     let (status, answer) = answered(&broker, webhook("star", SECRETS[0], "{}")).await;
-    assert_eq!((status, answer["outcome"].as_str()), (200, Some("not_taken")));
+    assert_eq!((status, answer["outcome"].as_str()), (200, Some("ignored")));
     assert_eq!(stored(&broker), (0, 0));
 }
 
@@ -165,7 +165,7 @@ async fn a_webhook_that_was_not_stored_fails_the_delivery() {
     }
 }
 
-/// Signatures published by others together with the secrets that made them.
+/// Checks published signatures against the secrets that made them.
 #[test]
 fn published_signature_vectors_are_verified() {
     let vectors = include_str!("../../fixtures/hmac_vectors.jsonl");

@@ -22,7 +22,7 @@ fn repository_event_of(event: &str, name: &str) -> (AcceptedWebhook, RepositoryE
     (taken, what)
 }
 
-/// Builds the payload of a conversation comment on a pull request, with one field changed.
+/// Parses the payload of a comment on a pull request, with one field replaced.
 fn with(path: &str, value: Value) -> Result<ParsedWebhook, String> {
     let mut payload: Value =
         serde_json::from_str(&testing::read_fixture("issue_comment", "on-pull-request")).unwrap();
@@ -181,7 +181,7 @@ fn the_largest_texts_fit_into_a_message() {
     let long = "\u{1f600}".repeat(TEXT_BYTES_MAX);
     let taken = accepted_webhook(with("/comment/body", json!(long)).unwrap());
     let WebhookContent::Repository(data) = taken.content else { panic!("it is a comment") };
-    assert!(matches!(&data.what, RepositoryEvent::IssueComment { comment, .. } if comment.cut));
+    assert!(matches!(&data.what, RepositoryEvent::IssueComment { comment, .. } if comment.truncated));
     let sent =
         data.to_envelope("delivery-1", "2026-11-20T10:00:00Z".parse().unwrap()).to_structured().payload;
     assert!(sent.len() < 2 * TEXT_BYTES_MAX, "{}", sent.len());

@@ -1,4 +1,4 @@
-//! Reads the body of a request from its connection, within a budget and at a minimum pace.
+//! Reads request bodies within a budget and at a minimum rate.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ use tokio::time::{Instant, timeout_at};
 use super::{BodyBudget, BodyPermit, BudgetExceeded};
 use crate::problem::Problem;
 
-/// Number of bytes that are charged at once, so that not every small chunk takes the lock: about the size of a
+/// Number of bytes charged at once, so small chunks do not each take the lock. About the size of a
 /// connection's read buffer.
 const CHARGE_STEP_BYTES: u64 = 16 * 1024;
-/// Longest time for which the rest of a body is read and dropped after a refusal. A client that finds the connection
-/// closed while it is sending never reads the answer.
+/// Maximum time for which the rest of a rejected body is read and discarded. A client whose connection is
+/// closed while it sends never reads the response.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Limits on the size and the pace of a body.
+/// Limits on the size and rate of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Largest body, in bytes.
+    /// Maximum size of the body, in bytes.
     pub bytes_max: usize,
-    /// Longest time for the complete body.
+    /// Timeout for the complete body.
     pub time_max: Duration,
-    /// Length of the intervals over which the pace is measured.
+    /// Interval over which the rate is measured.
     pub interval: Duration,
-    /// Minimum number of bytes that must arrive in each interval, unless the body ends in it.
+    /// Minimum number of bytes that must arrive per interval, unless the body ends in it.
     pub interval_bytes_min: usize,
 }
 
 impl BodyLimits {
-    /// Returns limits for a body of at most `bytes_max` bytes that arrives within `whole` and brings at least
-    /// 64 KiB in every 5 s until it ends. That is a hundredth of the rate of the slowest usual line, and more
-    /// than a client that trickles bytes ever sends.
+    /// Returns limits for a body of at most `bytes_max` bytes that arrives within `whole`, at no less than 64
+    /// KiB per 5 s. That is a hundredth of the rate of the slowest common line, and more than a trickling
+    /// client sends.
     pub const fn new(bytes_max: usize, whole: Duration) -> Self {
         Self { bytes_max, time_max: whole, interval: Duration::from_secs(5), interval_bytes_min: 64 * 1024 }
     }
@@ -45,28 +45,28 @@ impl BodyLimits {
 /// A completely received body. Dropping it returns its bytes to the budget.
 #[derive(Debug)]
 pub struct BufferedBody {
-    /// Bytes of the body.
+    /// Content of the body.
     pub bytes: Bytes,
-    /// Permit for the bytes that the body takes from the budget.
+    /// Permit for the bytes charged to the budget.
     pub permit: BodyPermit,
 }
 
-/// A reason why a body was not read.
+/// Reason why a body was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadBodyError {
-    /// The budget has no free bytes for the body.
+    /// The body does not fit into the budget.
     #[error(transparent)]
     BudgetExceeded(#[from] BudgetExceeded),
-    /// The body is larger than the limit, given in bytes.
+    /// The body is larger than this limit, in bytes.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// The body did not arrive completely within this time.
+    /// The body was not complete within this time.
     #[error("the body did not arrive within {} s", .0.as_secs())]
     TimedOut(Duration),
     /// Fewer than this many bytes arrived within an interval of this length.
     #[error("fewer than {} KiB of the body arrived within {} s", .0 / 1024, .1.as_secs())]
     TooSlow(usize, Duration),
-    /// The connection broke before the body was complete.
+    /// The connection ended before the body was complete.
     #[error("the body is incomplete: {0}")]
     Incomplete(String),
 }
@@ -90,9 +90,9 @@ impl From<ReadBodyError> for Problem {
 }
 
 impl BodyBudget {
-    /// Reads the body of a request from `tenant`, or from an unknown sender if it is `None`, and charges the bytes
-    /// as they arrive. After a refusal the rest of the body is read and dropped for up to a second, so that a
-    /// client that is still sending reads the answer.
+    /// Reads a request body and charges its bytes to `tenant` as they arrive; `None` is an unknown sender. If
+    /// the body is rejected, the rest is read and discarded for up to a second, so a client that is still
+    /// sending reads the response.
     pub async fn read_request(
         &self,
         tenant: Option<&Tenant>,
@@ -105,13 +105,13 @@ impl BodyBudget {
     }
 }
 
-/// Reads the body of a request without a budget. It is for bodies so small that the limit on concurrent requests
-/// bounds the memory that they take.
+/// Reads a request body without a budget. For bodies so small that the limit on concurrent requests is enough
+/// to bound their memory.
 pub(crate) async fn read_body(request: Request, limits: BodyLimits) -> Result<Bytes, ReadBodyError> {
     read_within(request, limits, |_| Ok(())).await
 }
 
-/// Reads and drops the rest of a body, for at most a second.
+/// Reads and discards the rest of a body for up to [`DISCARD_TIME_MAX`].
 async fn discard_rest(body: Body) {
     let mut chunks = body.into_data_stream();
     let discard = async { while let Some(Ok(_)) = chunks.next().await {} };
@@ -123,7 +123,7 @@ async fn read_within(
     limits: BodyLimits,
     mut charge: impl FnMut(u64) -> Result<(), BudgetExceeded>,
 ) -> Result<Bytes, ReadBodyError> {
-    // An announced size only serves to refuse early; it is never charged.
+    // The announced size serves only to reject early; it is never charged.
     let content_length = request.headers().get(header::CONTENT_LENGTH);
     let content_length = content_length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut body = request.into_body();
@@ -132,7 +132,7 @@ async fn read_within(
     } else {
         read_chunks(&mut body, limits, &mut charge).await
     };
-    // A slow or broken connection is not read any further: it would only waste the second.
+    // Not after a timeout or a broken connection: waiting for more would only waste the second.
     if let Err(ReadBodyError::TooLarge(_) | ReadBodyError::BudgetExceeded(_)) = &read {
         discard_rest(body).await;
     }
@@ -168,16 +168,17 @@ async fn read_chunks(
         body_bytes.extend_from_slice(&chunk);
         limiter.add_bytes(chunk.len());
     };
+    // The unread rest goes back into `body`, so the caller can discard it.
     *body = Body::from_stream(chunks);
     Err(ended)
 }
 
-/// Tracks whether a body stays within its time limits.
+/// Enforces the time limits and the minimum rate of a body.
 struct PaceLimiter {
     limits: BodyLimits,
     deadline: Instant,
     interval_end: Instant,
-    /// Bytes that arrived in the current interval.
+    /// Bytes received in the current interval.
     interval_bytes: usize,
 }
 
@@ -196,12 +197,12 @@ impl PaceLimiter {
         self.interval_bytes += bytes;
     }
 
-    /// Waits for the next chunk. Fails once the body has exceeded its total time or brought too few bytes in an
+    /// Waits for the next chunk. Fails if the body exceeds its total time or delivers too few bytes in an
     /// interval.
     async fn next_chunk<T>(&mut self, chunk: impl Future<Output = T>) -> Result<T, ReadBodyError> {
         let mut chunk = std::pin::pin!(chunk);
         loop {
-            // A future that is always ready never lets the timer fire, so the clock is checked as well.
+            // A future that is always ready never lets the timer fire, so compare the clock as well.
             let until = self.interval_end.min(self.deadline);
             if Instant::now() < until
                 && let Ok(chunk) = timeout_at(until, chunk.as_mut()).await

@@ -23,7 +23,7 @@ fn limits(bytes_max: usize) -> BodyLimits {
     BodyLimits::new(bytes_max, Duration::from_secs(60))
 }
 
-/// Returns a request and the sender of its body's chunks.
+/// Returns a request and the sender for the chunks of its body.
 fn request() -> (mpsc::UnboundedSender<Bytes>, Request) {
     let (send, receive) = mpsc::unbounded_channel();
     let pieces =
@@ -66,9 +66,9 @@ fn a_request_without_a_tenant_is_an_owner_of_its_own() {
 }
 
 proptest! {
-    /// For any sequence of requests: no tenant exceeds its share, all together stay within the bound and its
-    /// reserve, and a tenant that holds nothing is admitted as long as fewer than the reserved number hold
-    /// little.
+    /// For any sequence of requests: no tenant exceeds its share, all tenants together stay within the limit
+    /// plus the reserve, and a tenant without charged bytes is admitted as long as fewer than the reserved
+    /// number of tenants have any.
     #[test]
     fn a_tenant_that_holds_nothing_is_always_admitted(steps in prop::collection::vec((0..20_u8, 1..3_000_000_u64, any::<bool>()), 1..200)) {
         let budget = BodyBudget::new(BOUNDS);
@@ -155,7 +155,7 @@ async fn the_rest_of_a_refused_body_is_read_for_a_second_only() {
     assert!(send.send(piece(1)).is_err(), "the receiver is closed");
 }
 
-/// Reads a body that arrives in chunks at a fixed interval. Returns the result and the seconds it took.
+/// Reads a body that arrives in chunks at a fixed interval. Returns the result and the elapsed seconds.
 async fn read_at_pace(bytes: u64, every: Duration, bytes_max: usize) -> (Result<usize, ReadBodyError>, u64) {
     let (send, request) = request();
     let sending = tokio::spawn(async move {
@@ -182,8 +182,8 @@ async fn a_body_that_trickles_or_takes_too_long_is_abandoned() {
     assert_eq!(Problem::from(slow.unwrap_err()).status, 408);
     let (late, after_s) = read_at_pace(20_000, second, 9_000_000).await;
     assert_eq!((late, after_s), (Err(ReadBodyError::TimedOut(Duration::from_secs(60))), 60));
-    // All bytes except the last ones at once, and then nothing: bytes of the first interval do not count in
-    // the second.
+    // Everything but the last bytes arrives at once: bytes of the first interval must not count in the
+    // second.
     let (stalls, after_s) = read_at_pace(1_000_000, Duration::from_secs(3600), 1_000_100).await;
     assert_eq!((stalls, after_s), (Err(ReadBodyError::TooSlow(65_536, Duration::from_secs(5))), 10));
 }

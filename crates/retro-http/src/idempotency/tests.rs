@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::*;
 
-/// A store that never forgets; `None` marks a request in progress.
+/// A store that never forgets a request. A request in progress has the response `None`.
 #[derive(Default)]
 struct FakeRequestStore {
     requests: Mutex<HashMap<RequestKey, (String, Option<StoredResponse>)>>,
@@ -60,7 +60,7 @@ impl IdempotencyStore for FakeRequestStore {
     }
 }
 
-/// A route that counts every execution.
+/// A route that counts its executions.
 struct CountingRoute {
     idempotency: Idempotency,
     done: Arc<AtomicU32>,
@@ -77,11 +77,11 @@ impl CountingRoute {
             let nth = done.fetch_add(1, Ordering::Relaxed) + 1;
             (StatusCode::from_u16(status).unwrap(), format!("done {nth}")).into_response()
         };
-        told(self.idempotency.run_once(asked(key, &[content.as_bytes()]), work).await).await
+        read_response(self.idempotency.run_once(build_request(key, &[content.as_bytes()]), work).await).await
     }
 }
 
-fn asked<'a>(key: Option<&str>, content: &'a [&'a [u8]]) -> IdempotentRequest<'a> {
+fn build_request<'a>(key: Option<&str>, content: &'a [&'a [u8]]) -> IdempotentRequest<'a> {
     static TENANT: std::sync::LazyLock<Tenant> = std::sync::LazyLock::new(Tenant::default_tenant);
     IdempotentRequest {
         tenant: &TENANT,
@@ -91,7 +91,7 @@ fn asked<'a>(key: Option<&str>, content: &'a [&'a [u8]]) -> IdempotentRequest<'a
     }
 }
 
-async fn told(response: Response) -> (u16, bool, String) {
+async fn read_response(response: Response) -> (u16, bool, String) {
     let (status, replayed) =
         (response.status().as_u16(), response.headers().contains_key("idempotency-replayed"));
     let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
@@ -132,7 +132,7 @@ async fn work_finishes_without_its_caller_and_an_early_retry_gets_409() {
             "whole".into_response()
         }
     };
-    let mut first = Box::pin(road.idempotency.run_once(asked(Some("k"), &[b"x"]), work));
+    let mut first = Box::pin(road.idempotency.run_once(build_request(Some("k"), &[b"x"]), work));
     assert!(futures::poll!(&mut first).is_pending());
     drop(first);
     let (status, _, problem) = road.ask(Some("k"), "x", 200).await;
@@ -174,7 +174,10 @@ async fn expired_requests_are_purged_until_the_stop() {
 async fn work_that_panics_is_a_problem() {
     let road = CountingRoute::new(FakeRequestStore::default());
     let work = async { panic!("no") };
-    assert_eq!(told(road.idempotency.run_once(asked(Some("k"), &[b"x"]), work).await).await.0, 500);
+    assert_eq!(
+        read_response(road.idempotency.run_once(build_request(Some("k"), &[b"x"]), work).await).await.0,
+        500
+    );
 }
 
 #[test]

@@ -1,20 +1,20 @@
-//! Serves a bounded number of connections, each with bounded time and memory for its request.
+//! Serves a limited number of connections, each with limited time and memory for its request.
 //!
 //! **The need.** Anyone who can reach the port can open connections and send nothing, a byte now and then, or
-//! headers without end. Each connection takes a file descriptor and a task of this process, and the database and
-//! the broker need file descriptors too.
+//! endless headers. Each connection takes a task and a file descriptor, which the database and the broker
+//! also need.
 //!
-//! **The design.** A listener holds at most a fixed number of connections. When all slots are taken, a new
-//! connection gets the slot of the one that has been without a complete request longest ([`table`]). Slow heads,
-//! bodies that trickle, clients that do not read and idle keep-alive connections therefore block nobody, and a body
-//! or an answer that makes progress is not evicted. While every connection is being answered, the next one waits,
-//! and each answer closes its connection: a client that keeps connections busy all the time, as a proxy does, would
-//! otherwise hold every slot forever. A connection also ends when a head is not complete in time, when the silence
-//! between two requests is too long, or when the client reads nothing of its answer. The time and size of a
-//! request's body are left to the handler, which knows what the body is.
+//! **The design.** A listener has a fixed number of connection slots. If all are taken, a new connection gets
+//! the slot of the connection that has gone longest without a complete request ([`table`]). Slow heads,
+//! trickling bodies, clients that do not read and idle keep-alive connections therefore block nobody, while a
+//! body or a response that makes progress is not evicted. While every connection is being answered, the next
+//! one waits and each response closes its connection; otherwise a client that keeps its connections busy, as
+//! a proxy does, would keep every slot forever. A connection also ends if a head is not complete in time, if
+//! the pause between two requests is too long, or if the client reads nothing of its response. Handlers limit
+//! the time and size of a request's body, because they know what the body is.
 //!
-//! **An accepted race.** A keep-alive connection may be evicted just as its client sends the next request. The client
-//! sees a closed keep-alive connection, as with any server, and retries.
+//! **An accepted race.** A keep-alive connection may be evicted just as its client sends the next request.
+//! The client sees a closed keep-alive connection, as with any server, and retries.
 
 mod table;
 mod watched;
@@ -44,28 +44,28 @@ use table::{ConnectionTable, Slot};
 pub(crate) use watched::GuardedBody;
 use watched::{RequestProgress, WatchedStream};
 
-/// Wait after a failed accept, such as when too many files are open.
+/// Delay after a failed accept, such as one caused by too many open files.
 const ACCEPT_RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// Limits of the connections of a listener.
+/// Limits of a listener's connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionLimits {
     /// Maximum number of concurrent connections.
     pub(crate) connections_max: usize,
-    /// Longest time in which a head must be complete, from its first byte.
+    /// Timeout for a complete request head, from its first byte.
     pub(crate) head_timeout: Duration,
-    /// Longest time without any byte before the head of a request.
+    /// Timeout for the first byte of a request.
     pub(crate) idle_timeout: Duration,
-    /// Largest head, in bytes; a larger one is answered with 431.
+    /// Maximum size of a request head, in bytes. A larger one gets 431.
     pub(crate) head_bytes_max: usize,
-    /// Longest time for which a client may read nothing of its answer.
+    /// Timeout for a client that reads nothing of its response.
     pub(crate) write_timeout: Duration,
 }
 
 impl ConnectionLimits {
-    /// Limits for agents and operators. 512 connections are half of the 1,024 files that a process may commonly
-    /// have open. A head arrives in one piece from every usual client, and 64 KiB is eight times as much as usual
-    /// servers accept. An agent that asks every few seconds keeps its connection.
+    /// Limits for agents and operators. 512 connections are half of the usual limit of 1,024 open files.
+    /// Ordinary clients send a head in one piece, and 64 KiB is eight times what most servers accept. An
+    /// agent that sends a request every few seconds keeps its connection.
     pub(crate) const HTTP: Self = Self {
         connections_max: 512,
         head_timeout: Duration::from_secs(5),
@@ -73,13 +73,13 @@ impl ConnectionLimits {
         head_bytes_max: 64 * 1024,
         write_timeout: Duration::from_secs(10),
     };
-    /// Limits for webhooks; GitHub sends few of them at once.
+    /// Limits for webhooks, of which GitHub sends few at once.
     pub(crate) const SIGNED: Self = Self { connections_max: 128, ..Self::HTTP };
-    /// Limits for a probe and a scraper.
+    /// Limits for probes and a scraper.
     pub(crate) const HEALTH: Self = Self { connections_max: 32, ..Self::HTTP };
 }
 
-/// Serves until `stop` is cancelled, then lets requests in progress finish within [`SHUTDOWN_S_MAX`] seconds.
+/// Serves until `stop` is cancelled, then gives requests in progress [`SHUTDOWN_S_MAX`] seconds to finish.
 pub(super) async fn serve_until_stopped(
     listener: TcpListener,
     router: Router,
@@ -88,9 +88,10 @@ pub(super) async fn serve_until_stopped(
 ) {
     let (table, open) = (ConnectionTable::new(bounds.connections_max), TaskTracker::new());
     let cancel = CancellationToken::new();
-    // Connections that are still open when this function returns are dropped.
+    // Drops the connections that are still open when this function returns.
     let _ends = cancel.clone().drop_guard();
     let next = async || {
+        // Accept first: an open connection must not lose its slot before there is a new one to take it.
         let stream = accept_connection(&listener).await;
         (table.wait_for_slot().await, stream)
     };
@@ -98,7 +99,7 @@ pub(super) async fn serve_until_stopped(
         let (router, stop, cancel) = (router.clone(), stop.clone(), cancel.clone());
         open.spawn(cancel.run_until_cancelled_owned(serve_connection(stream, router, slot, bounds, stop)));
     }
-    // Closed before the wait, so that new connections are refused instead of hanging.
+    // Closed before the wait, so new connections are refused instead of hanging.
     drop(listener);
     open.close();
     if tokio::time::timeout(Duration::from_secs(SHUTDOWN_S_MAX), open.wait()).await.is_err() {
@@ -111,7 +112,7 @@ async fn accept_connection(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
-            // The client has closed the connection already.
+            // The client has already closed the connection, so there is nothing to report.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -125,7 +126,7 @@ async fn accept_connection(listener: &TcpListener) -> TcpStream {
     }
 }
 
-/// Answers the requests of a connection until the client or the server closes it, or its slot is given to another
+/// Serves the requests of a connection until either side closes it or its slot is given to another
 /// connection.
 async fn serve_connection(
     stream: TcpStream,
@@ -142,7 +143,7 @@ async fn serve_connection(
         async move {
             let request = request.map(|body| progress.begin_request(Body::new(body)));
             let mut response = router.oneshot(request).await?;
-            // While others wait, a keep-alive connection would hold its slot forever.
+            // While others wait, a keep-alive connection would keep its slot forever.
             if closes_connection(response.status()) || progress.slot.has_waiter() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -150,7 +151,7 @@ async fn serve_connection(
         }
     });
     let mut http = http1::Builder::new();
-    // hyper's timeout for a head includes the silence before it.
+    // hyper's head timeout includes the pause before the head.
     let head_read = bounds.idle_timeout + bounds.head_timeout;
     http.timer(TokioTimer::new()).header_read_timeout(head_read).max_buf_size(bounds.head_bytes_max);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
@@ -170,7 +171,8 @@ async fn serve_connection(
     }
 }
 
-/// Returns whether the connection closes after this answer, without waiting for the rest of the request's body.
+/// Returns `true` if the connection must close after this response because the request's body was not read to
+/// its end.
 fn closes_connection(status: StatusCode) -> bool {
     [StatusCode::REQUEST_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE].contains(&status)
 }

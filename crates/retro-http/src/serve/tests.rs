@@ -159,7 +159,7 @@ async fn only_health_is_served_to_other_machines() {
     let missing = || Readiness::NotReady("the broker is away".to_owned());
     let probes = Probes { ready: Arc::new(missing), metrics: Arc::new(|| "retro_build_info 1\n".to_owned()) };
     let serving = tokio::spawn(serve_health(listener, probes, stop.clone()));
-    for (path, status, told) in [
+    for (path, status, expected) in [
         ("/livez", "200", "ok"),
         ("/readyz", "503", "the broker is away"),
         ("/metrics", "200", "text/plain; version=0.0.4"),
@@ -171,7 +171,7 @@ async fn only_health_is_served_to_other_machines() {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(told), "{answer}");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(expected), "{answer}");
     }
     stop.cancel();
     serving.await.unwrap().unwrap();

@@ -1,8 +1,8 @@
 //! Turns an error into one imperative sentence that says what the error demands.
 //!
 //! Error classes with a publicly known meaning (those of a database or a shell) are tried first, then the
-//! grammar of the error itself ("non-pending order cannot be modified" demands that the order is pending).
-//! Where neither applies, there is no sentence, because a title never states more than the error.
+//! grammar of the error itself ("non-pending order cannot be modified" demands that the order is pending). If
+//! neither applies, there is no sentence, because a title never claims more than the error says.
 
 use std::sync::LazyLock;
 
@@ -15,14 +15,15 @@ use super::signature::{self, MASK};
 
 /// Advice for a path that does not exist.
 const USE_A_PATH: &str = "list the parent directory and use a path that it shows";
-/// Minimum number of characters of the error that a title quotes; fewer would not distinguish it from other
-/// errors.
+/// Minimum number of characters of an error that a title quotes. A shorter quote would not distinguish the
+/// error from others.
 const ERROR_CHARS_MIN: usize = 40;
-/// Longest condition that is derived from an error, in characters; a longer one does not read as a condition.
+/// Maximum length of a condition derived from an error, in characters. Longer text does not read as a
+/// condition.
 const CONDITION_CHARS_MAX: usize = 110;
 
-/// Returns the title for the error of a call; `None` when nothing can be said beyond the error itself, or when
-/// the known advice does not fit this call.
+/// Returns the title of a lesson about a failed call. Returns `None` if there is nothing to add to the error
+/// itself, or if the known advice does not fit this call.
 pub(super) fn title_for_call(call: &Call<'_>) -> Option<String> {
     let error = call.error();
     if find_known_advice(error) == Some(USE_A_PATH)
@@ -33,9 +34,9 @@ pub(super) fn title_for_call(call: &Call<'_>) -> Option<String> {
     title_for_error(call.tool, error)
 }
 
-/// Returns whether the missing file is not a path that the call names. Its name may be part of an option (awk's
-/// `-f,` for `-F,`), punctuation or a piece of a program, or a compiler may have found it in a source file.
-/// Advice to look for existing paths would not help in these cases.
+/// Returns `true` if the file that the error reports as missing is not a path in the call. Its name may be
+/// part of an option (awk's `-f,` for `-F,`), punctuation or a piece of a program, or a compiler may have
+/// found it in a source file. Advice to look for existing paths would not help in these cases.
 fn is_not_a_path(call: &Call<'_>, line: &str) -> bool {
     if signature::has_place(line) {
         return true;
@@ -53,7 +54,7 @@ fn is_not_a_path(call: &Call<'_>, line: &str) -> bool {
         || call.arguments.as_command().is_some_and(|command| command.words.iter().any(glued))
 }
 
-/// Words with which an error names the file that could not be opened.
+/// Matches the name of the file in an error about a file that could not be opened.
 static MISSING_FILE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?:(?:cannot|can't|can’t|could not) (?:open|access|stat|read)|can't open file|cannot remove)(?: file)? ",
@@ -62,7 +63,8 @@ static MISSING_FILE: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
-/// Returns the title for an error of a tool; `None` when nothing can be said beyond the error itself.
+/// Returns the title of a lesson about a tool's error, or `None` if there is nothing to add to the error
+/// itself.
 fn title_for_error(tool: &str, error: &str) -> Option<String> {
     if let Some(advice) = find_known_advice(error) {
         return Some(format_when_title(tool, error, advice));
@@ -86,18 +88,18 @@ fn format_before_title(tool: &str, error: &str, condition: &str) -> String {
     )
 }
 
-/// Shortens the error so that it fits into a title that has `frame` other characters.
+/// Shortens an error to fit into a title that has `frame` other characters.
 fn shorten_error(error: &str, frame: usize) -> String {
     let room = TITLE_CHARS_MAX.saturating_sub(frame).clamp(ERROR_CHARS_MIN, 110);
     shorten_text(error, room)
 }
 
-/// Returns advice for an error class that means the same for every tool.
+/// Returns the advice for a known error class, whichever tool reported the error.
 pub(super) fn find_known_advice(error: &str) -> Option<&'static str> {
     KNOWN_ADVICE.iter().find(|(pattern, _)| pattern.is_match(error)).map(|(_, advice)| *advice)
 }
 
-/// Error classes with their advice. The first pattern that matches is used, so specific patterns come before
+/// Known error classes with their advice. The first matching pattern wins, so specific patterns precede
 /// general ones.
 static KNOWN_ADVICE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
@@ -214,7 +216,7 @@ static KNOWN_ADVICE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Derives the condition that an error in plain words demands.
+/// Derives the condition that an error in plain words demands, such as "the order is pending".
 fn derive_condition(error: &str) -> Option<String> {
     let (pattern, build) = GRAMMAR.iter().find(|(pattern, _)| pattern.is_match(error))?;
     let found = pattern.captures(error)?;
@@ -230,7 +232,8 @@ fn derive_condition(error: &str) -> Option<String> {
         .then_some(text)
 }
 
-/// Patterns of signatures with the condition that each demands. `{1}` is a noun phrase.
+/// Patterns of error signatures, each with the condition that it demands. `{1}` to `{3}` stand for the
+/// captured phrases; `{1}` is a noun phrase.
 static GRAMMAR: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (r"(?i)^non-([\w-]+) (\w[\w ]*?) cannot be \w+$", "the {2} is {1}"),
@@ -274,7 +277,7 @@ fn clean_noun_phrase(text: &str) -> String {
     words[usize::from(article)..].join(" ")
 }
 
-/// Replaces the masks in the rest of a sentence, so that "date …" becomes "that date".
+/// Replaces each masked noun ("date …" becomes "that date") and removes all other masks.
 fn unmask_phrase(text: &str) -> String {
     static NAMED: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"([A-Za-z]+) …").expect("constant patterns compile"));
@@ -331,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_no_path_gets_no_path_advice() {
-        let told = |raw: &str, line: &str| {
+        let is_advice = |raw: &str, line: &str| {
             let outcome = CallOutcome::Failed(CallFailure::from_line(line));
             let call = Call { outcome, ..Call::with_answer("bash", raw, line) };
             title_for_call(&call).is_some_and(|title| title.contains(USE_A_PATH))
@@ -344,7 +347,7 @@ mod tests {
             ("awk -f '{print $1}' a", "awk: cannot open {print $1} (No such file or directory)"),
             ("ls \"${directory}\"", "ls: cannot access '${directory}': No such file or directory"),
         ] {
-            assert!(!told(raw, line), "{line}");
+            assert!(!is_advice(raw, line), "{line}");
         }
         for (raw, line) in [
             ("awk -f a.awk /a/b.csv", "awk: cannot open a.awk (No such file or directory)"),
@@ -353,7 +356,7 @@ mod tests {
             ("rm /a/*.o", "rm: cannot remove '/a/*.o': No such file or directory"),
             ("python x.py", "python: can't open file 'x.py': [Errno 2] No such file or directory"),
         ] {
-            assert!(told(raw, line), "{line}");
+            assert!(is_advice(raw, line), "{line}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Parses the arguments of a call: a JSON object, or one command (shell, SQL or code), which may be in a code
+//! Parses the arguments of a call: a JSON object, or one command (shell, SQL or code), possibly in a code
 //! block.
 
 use std::borrow::Cow;
@@ -9,44 +9,45 @@ use serde_json::{Map, Value};
 
 use super::quote::first_chars;
 
-/// Maximum number of characters of the arguments that are parsed; the rest of a longer text is ignored.
+/// Maximum number of characters of the arguments that are parsed; the rest is ignored.
 const ARGUMENTS_CHARS_MAX: usize = 16_384;
-/// Maximum number of words of a command that are compared. A repair changes a few words; the difference between
-/// two long scripts says nothing.
+/// Maximum number of words of a command that are compared. A repair changes a few words, and nothing can be
+/// learned from the difference between two long scripts.
 const WORDS_MAX: usize = 400;
-/// Parameters that hold a whole command.
+/// Names of parameters whose value is a whole command.
 const COMMAND_KEYS: &[&str] =
     &["command", "cmd", "code", "script", "query", "sql", "statement", "action", "input", "commands"];
 
-/// Arguments of a call, parsed.
+/// Parsed arguments of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Arguments {
-    /// The arguments are named parameters.
+    /// Named parameters.
     Object(Map<String, Value>),
-    /// The arguments are one command.
+    /// A single command.
     Command(Command),
 }
 
-/// A command without the code block or brackets around it.
+/// Command without the code block or brackets that enclosed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Command {
-    /// Text of the command.
+    /// Text of the command, without code fence and shell prompt.
     pub(super) text: String,
-    /// True when the command was in a code block.
+    /// `true` if the command was in a code block.
     pub(super) fenced: bool,
-    /// True when the command is an SQL statement.
+    /// `true` if the command is an SQL statement.
     pub(super) sql: bool,
-    /// True when the command is the source text of a program. Its words do not name programs, and changing them
+    /// `true` if the command is the source code of a program. Its words name no programs, and changing them
     /// is not a manner.
     pub(super) program: bool,
-    /// Words of the command, each with the quotes around it.
+    /// Words of the command including their quotes, at most [`WORDS_MAX`].
     pub(super) words: Vec<String>,
-    /// All parameters of the call, the command among them; `None` when the command is all that was passed.
+    /// All parameters of the call, including the command; `None` if the arguments were only the text of the
+    /// command.
     pub(super) parameters: Option<Map<String, Value>>,
 }
 
 impl Arguments {
-    /// Parses the arguments as the log stores them.
+    /// Parses the arguments as recorded in the log.
     pub(super) fn parse(raw: &str) -> Self {
         let text = first_chars(raw.trim(), ARGUMENTS_CHARS_MAX);
         if text.starts_with('{')
@@ -60,7 +61,7 @@ impl Arguments {
         Self::Command(Command::parse(text))
     }
 
-    /// Parses the source text of a program that a terminal executed.
+    /// Parses the source code of a program that a terminal executed.
     pub(super) fn parse_program(text: &str) -> Self {
         let text = first_chars(text.trim(), ARGUMENTS_CHARS_MAX);
         Self::Command(Command {
@@ -81,7 +82,7 @@ impl Arguments {
         }
     }
 
-    /// Returns all parameters by name, a command among them; `None` for a command without parameters.
+    /// Returns all parameters by name, including a command; `None` for a command without a parameter name.
     pub(super) fn parameters(&self) -> Option<&Map<String, Value>> {
         match self {
             Self::Object(map) => Some(map),
@@ -89,9 +90,8 @@ impl Arguments {
         }
     }
 
-    /// Returns all parameters by name. A log may store only the text of a command, without its parameter name.
-    /// The name is then taken from `other`, the arguments of another call of the same tool with the same
-    /// command.
+    /// Returns all parameters by name. If the log records a command without its parameter name, the name is
+    /// taken from `other`, the arguments of another call of the same tool with the same command.
     pub(super) fn parameters_named_by(&self, other: &Self) -> Option<Cow<'_, Map<String, Value>>> {
         if let Some(own) = self.parameters() {
             return Some(Cow::Borrowed(own));
@@ -112,12 +112,12 @@ impl Arguments {
     }
 }
 
-/// Returns whether both objects contain the same commands, or neither contains one.
+/// Returns `true` if both objects contain the same commands, or if neither contains one.
 pub(super) fn same_command(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     COMMAND_KEYS.iter().all(|key| a.get(*key) == b.get(*key))
 }
 
-/// Returns the command of an object that otherwise holds only settings (numbers, flags).
+/// Returns the command of an object whose other parameters are only settings, such as numbers and flags.
 fn only_command(map: &Map<String, Value>) -> Option<String> {
     let mut texts = map.iter().filter_map(|(key, value)| Some((key, value.as_str()?)));
     let (key, text) = texts.next()?;
@@ -155,8 +155,8 @@ impl Command {
         }
     }
 
-    /// Returns the programs of a shell command: the first word, and the words after `|`, `;`, `&&`, `||`, `$(`,
-    /// `sudo`, `xargs`.
+    /// Returns the base names of the programs that a shell command runs: its first word, and the words after
+    /// `|`, `;`, `&&`, `||`, `$(`, `sudo` and `xargs`.
     pub(super) fn programs(&self) -> impl Iterator<Item = &str> {
         let mut next = !self.program;
         self.words.iter().filter_map(move |word| {
@@ -169,7 +169,7 @@ impl Command {
         })
     }
 
-    /// Returns the words that follow `program` in its part of the pipeline.
+    /// Returns the words after `program` up to the next shell operator.
     pub(super) fn words_after(&self, program: &str) -> &[String] {
         let Some(at) = self.words.iter().position(|word| basename(word) == program) else { return &[] };
         let rest = &self.words[at + 1..];
@@ -185,17 +185,18 @@ impl Command {
     }
 }
 
-/// Returns whether a word assigns a variable, such as `A=1`.
+/// Returns `true` if a word assigns a variable, as in `A=1`.
 pub(super) fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     })
 }
 
-/// Returns the text in the first code block; a block that is not closed extends to the end.
+/// Returns the content of the first code block. An unclosed block extends to the end of the text.
 fn inside_fence(text: &str) -> &str {
     let Some((before, rest)) = text.split_once("```") else { return text };
     if !before.trim().is_empty() && rest.trim().is_empty() {
+        // The only fence closes a block whose opening fence is missing.
         return before;
     }
     let body = rest.split("```").next().unwrap_or(rest);

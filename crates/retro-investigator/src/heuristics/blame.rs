@@ -1,12 +1,12 @@
-//! Locates the turn at which a failed run went wrong, as far as its trace shows it.
+//! Locates the turn at which a failed run went wrong, as far as the trace shows.
 //!
-//! No trace states this, and no single sign is reliable. So the strongest of a few signs decides, all of which
-//! people use too. The strongest sign is an unresolved error: a call failed, and no later call of its tool
-//! succeeded. Where calls changed something and no error was left unresolved, no turn is blamed, because
-//! blaming the last call that changed something was right in only one run of ten (set 02b). Where agents only
-//! talk, the signs are code that failed when it was executed, a crash, an answer that names no source while
-//! others do, the first program, and the first contribution. Only the first sign is a fact; the others are
-//! guesses. A guess appears in the report, marked as one, and in no lesson.
+//! No trace states this, and no single sign is reliable, so the strongest of several signs decides. People
+//! who read traces use the same signs. The strongest sign is an unresolved error: a call failed, and no later
+//! call of its tool succeeded. If calls changed something and no error was left unresolved, no turn is
+//! blamed, because blaming the last call that changed something was right in only one run of ten (set 02b).
+//! If agents only talk, the signs are code that failed when it was executed, a crash, an answer that names no
+//! source while others do, the first program, and the first contribution. Only the first sign is a fact; the
+//! others are guesses. A guess appears in the report, marked as one, and in no lesson.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -20,12 +20,12 @@ use super::call::{Call, StepCalls};
 use super::handled_errors::is_transient_error;
 use super::{lookup, quote};
 
-/// Sign that a turn is to blame. The variants are ordered from the strongest sign to the weakest.
+/// Sign that a turn is to blame. The variants are ordered from strongest to weakest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlameSign {
     /// A call failed, and no later call of its tool succeeded.
     UnresolvedError,
-    /// The code that the turn wrote was executed and failed.
+    /// The code in the turn was executed and failed.
     ExecutionFailed,
     /// The turn ends in an uncaught exception.
     UncaughtException,
@@ -37,10 +37,10 @@ pub enum BlameSign {
     FirstContribution,
 }
 
-/// Turn at which a run went wrong, with the sign that points at it.
+/// Turn at which a run probably went wrong, with the sign that points at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blame {
-    /// Index of the turn, from 0.
+    /// 0-based index of the turn in the trajectory.
     pub turn: u32,
     /// Sign that points at the turn.
     pub sign: BlameSign,
@@ -53,10 +53,10 @@ macro_rules! pattern {
     };
 }
 
-// Answer of a code executor in a conversation.
+// A code executor's report of a failure, in a conversation.
 pattern!(EXECUTION_FAILED, r"(?i)\A\s*exit ?code:? [1-9]");
 pattern!(EXECUTED, r"\A\s*(?:(?i:exit ?code:? [0-9])|There is no code from the last)");
-// Words with which a browsing agent reports its actions and what it saw.
+// First words with which a browsing agent reports its actions or what it sees.
 pattern!(
     LOOKED,
     concat!(
@@ -64,13 +64,13 @@ pattern!(
         r".{0,80}Here is a screenshot)"
     )
 );
-/// First words of an uncaught Python exception.
+/// First line of the traceback of an uncaught Python exception.
 const TRACEBACK: &str = "Traceback (most recent call last)";
-/// Mark that opens a program in a message.
+/// Code fence that opens a program in a message.
 const PROGRAM: &str = "```";
 
 impl BlameSign {
-    /// Describes the sign in a clause that follows "probably".
+    /// Returns a clause that describes the sign and can follow "probably".
     const fn description(self) -> &'static str {
         match self {
             Self::UnresolvedError => "a call failed, and no later call of its tool succeeded",
@@ -83,8 +83,8 @@ impl BlameSign {
     }
 }
 
-/// Builds the guess that a report shows, with a quote from the blamed call or message. Returns `None` when
-/// there is nothing to quote.
+/// Builds the guess for the report, with a quote from the blamed call or message. Returns `None` if there is
+/// nothing to quote.
 pub(super) fn build_fault(blame: Blame, trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Option<Fault> {
     let Blame { turn, sign } = blame;
     let calls = || steps.iter().flat_map(|step| &step.calls).filter(|call| call.turn == turn);
@@ -106,13 +106,13 @@ pub(super) fn build_fault(blame: Blame, trajectory: &Trajectory, steps: &[StepCa
     Some(Fault { step: there.step.clone(), sign: sign.description().to_owned(), quote: quote? })
 }
 
-/// Finds the turn that is probably to blame for a failed run. Returns `None` when no agent contributed
-/// anything, or when a call changed something and no error was left unresolved.
+/// Finds the turn that is probably to blame for a failed run. Returns `None` if no agent contributed
+/// anything, or if a call changed something and no error was left unresolved.
 pub(super) fn find_blame(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Option<Blame> {
     // Calls that were recovered from messages are excluded: conversations are judged by their messages.
     let is_logged = |call: &&Call<'_>| call.terminal.is_none();
     let mut calls: Vec<&Call<'_>> = steps.iter().flat_map(|step| &step.calls).filter(is_logged).collect();
-    // The calls are grouped by step; steps may alternate in the run.
+    // Calls are grouped by step, but steps may alternate in the run.
     calls.sort_by_key(|call| (call.turn, call.call_index));
     let changed = calls.iter().any(|call| call.succeeded() && lookup::lookup_label(call).is_none());
     find_unresolved_error(&calls).or_else(|| if changed { None } else { find_blame_in_messages(trajectory) })
@@ -121,6 +121,8 @@ pub(super) fn find_blame(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Op
 fn find_unresolved_error(calls: &[&Call<'_>]) -> Option<Blame> {
     let mut succeeded_later = HashSet::new();
     let mut stuck = None;
+    // Backwards, so a call knows the tools that succeeded later. The earliest unresolved error overwrites the
+    // others.
     for call in calls.iter().rev() {
         if call.succeeded() {
             succeeded_later.insert(call.tool);
@@ -167,13 +169,13 @@ fn find_blame_in_messages(trajectory: &Trajectory) -> Option<Blame> {
     refuted.or_else(crashed).or_else(unsourced).or_else(programmed).or_else(began)
 }
 
-/// Returns whether an agent wrote the turn itself, as opposed to the executor of its programs.
+/// Returns `true` if an agent itself wrote the turn, not the executor of its programs.
 fn is_agent_speech(turn: &Turn) -> bool {
     turn.source == TurnSource::Agent && !EXECUTED.is_match(&turn.message)
 }
 
-/// Returns the steps that plan for other steps. Such a step has a turn that contains reasoning, but no message
-/// and no call.
+/// Returns the steps that plan for other steps: those with a turn that has reasoning, but no message and no
+/// call.
 fn planning_steps(trajectory: &Trajectory) -> HashSet<&Step> {
     let mut others: HashMap<&Step, bool> = HashMap::new();
     for turn in &trajectory.turns {
@@ -181,7 +183,7 @@ fn planning_steps(trajectory: &Trajectory) -> HashSet<&Step> {
         *others.entry(&turn.step).or_default() |= only_thinks;
     }
     let planners: HashSet<_> = others.iter().filter(|(_, plans)| **plans).map(|(step, _)| *step).collect();
-    // When every step plans, no step plans for the others.
+    // If every step plans, none of them plans for the others.
     if planners.len() == others.len() { HashSet::new() } else { planners }
 }
 

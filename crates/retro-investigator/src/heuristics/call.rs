@@ -1,5 +1,5 @@
 //! Groups the calls of a run by step, parses their arguments and judges their outcomes. Code that an agent
-//! wrote in a message and that a terminal executed counts as a call too (`conversation`).
+//! wrote in a message and a terminal executed also counts as a call (`conversation`).
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use super::outcome::{self, CallFailure, CallOutcome};
 use super::quote;
 use super::{conversation, soft_failure};
 
-/// Maximum number of calls of a run that are considered, from its start. No honest run has nearly as many. It
-/// bounds the time of one investigation to about a second.
+/// Maximum number of calls considered per run, far more than a genuine run makes. Bounds the time of one
+/// investigation to about a second.
 pub(super) const CALLS_MAX: usize = 10_000;
 
 /// One call of a tool, with its parsed arguments and its outcome.
@@ -21,38 +21,38 @@ pub(super) const CALLS_MAX: usize = 10_000;
 pub(super) struct Call<'a> {
     pub(super) turn: u32,
     pub(super) call_index: u32,
-    /// Place of the answer when the call was recovered from a message; `None` for a call that the log records.
+    /// Message with the terminal's answer if the call was recovered from a message; `None` for a call in the
+    /// log.
     pub(super) terminal: Option<TerminalAnswer>,
-    /// True when the log itself records whether the call succeeded or failed.
+    /// `true` if the log itself records whether the call failed.
     pub(super) flagged: bool,
     pub(super) tool: &'a str,
-    /// Arguments as the log stores them.
+    /// Arguments as recorded in the log.
     pub(super) raw: &'a str,
     pub(super) arguments: Arguments,
-    /// Answer of the tool; empty when there is none.
+    /// Answer of the tool; empty if there is none.
     pub(super) answer: &'a str,
     pub(super) outcome: CallOutcome<'a>,
 }
 
-/// Place in a conversation at which a terminal answers.
+/// Message in which a terminal answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TerminalAnswer {
-    /// Turn whose message is the answer.
+    /// 0-based index of the turn whose message is the answer.
     pub(super) turn: u32,
-    /// True when the answer belongs to the same step as the code. Otherwise a finding quotes the code, because
-    /// a finding belongs to the step of its quote, and only the step that writes the code can follow a lesson
-    /// about it.
+    /// `true` if the answer is in the same step as the code. Otherwise a finding quotes the code: a finding
+    /// belongs to the step of its quote, and only the step that writes the code can follow a lesson about it.
     pub(super) in_same_step: bool,
 }
 
-/// Calls of one agentic step, in order.
+/// Calls of one agentic step, in the order of the run.
 #[derive(Debug)]
 pub(super) struct StepCalls<'a> {
     pub(super) step: &'a Step,
     pub(super) calls: Vec<Call<'a>>,
 }
 
-/// Returns the calls of every agentic step. The steps are ordered by their first call.
+/// Returns the calls of each agentic step. Steps are ordered by their first call.
 pub(super) fn calls_by_step(trajectory: &Trajectory) -> Vec<StepCalls<'_>> {
     let mut steps: Vec<StepCalls<'_>> = Vec::new();
     let mut known: HashMap<&Step, usize> = HashMap::new();
@@ -74,7 +74,7 @@ pub(super) fn calls_by_step(trajectory: &Trajectory) -> Vec<StepCalls<'_>> {
 }
 
 impl<'a> Call<'a> {
-    /// Creates a call from a tool call that the log records.
+    /// Creates a call from a tool call in the log.
     fn from_log(turn: u32, nth: u32, call: &'a ToolCall) -> Self {
         let arguments = Arguments::parse(&call.arguments);
         let outcome = outcome::judge_outcome(call, &arguments);
@@ -83,7 +83,7 @@ impl<'a> Call<'a> {
         Self { turn, call_index: nth, terminal: None, flagged, tool, raw, arguments, answer, outcome }
     }
 
-    /// Creates a call from the code in a message, if the next turn reports that it was executed.
+    /// Creates a call from the code in a message if the next turn reports its execution.
     fn from_message(turn: u32, entry: &'a Turn, next: &'a Turn) -> Option<Self> {
         let conversation::ExecutedCode { tool, code: raw, failed, answer } =
             conversation::find_executed_code(entry, next)?;
@@ -111,7 +111,7 @@ impl<'a> Call<'a> {
         Self { turn: 0, call_index: 0, terminal: None, flagged: false, tool, raw, arguments, answer, outcome }
     }
 
-    /// Returns the failure; `None` when the call did not fail.
+    /// Returns the failure, or `None` if the call did not fail.
     pub(super) const fn failure(&self) -> Option<&CallFailure<'a>> {
         match &self.outcome {
             CallOutcome::Failed(failure) => Some(failure),
@@ -119,18 +119,18 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the signature of the error; empty when the call did not fail or the failure has no words.
+    /// Returns the signature of the error; empty if the call did not fail or the failure has no text.
     pub(super) fn error(&self) -> &str {
         self.failure().map_or("", |failure| failure.error.as_str())
     }
 
-    /// Returns whether the call was answered without a failure.
+    /// Returns `true` if the call was answered and did not fail.
     pub(super) const fn succeeded(&self) -> bool {
         matches!(self.outcome, CallOutcome::Succeeded)
     }
 
-    /// Quotes the words that say that the call failed. For code whose terminal belongs to another step, quotes
-    /// the code line that the error names.
+    /// Quotes the line that reports the failure. If a terminal answered in another step, quotes the line of
+    /// code that contains the name in the error, or the whole code if no line does.
     pub(super) fn error_quote(&self) -> Option<Quote> {
         let line = self.failure()?.line;
         match self.terminal {
@@ -143,7 +143,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Quotes the arguments, or the answer when there are none.
+    /// Quotes the arguments or, if there are none, the answer.
     pub(super) fn quote(&self) -> Option<Quote> {
         let (turn, call) = (self.turn, self.call_index);
         let given = match self.terminal {
@@ -160,13 +160,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the subject of the call: the tool, followed in a shell by the program that complained.
+    /// Returns the subject of the call: the tool and, in a shell, the program that reported the error.
     pub(super) fn subject(&self) -> String {
         self.complaining_program()
             .map_or_else(|| self.tool.to_owned(), |program| format!("{} {program}", self.tool))
     }
 
-    /// Returns which program of a shell command complained, according to the prefix of the error.
+    /// Returns the program of a shell command that reported the error, according to the error's prefix.
     pub(super) fn complaining_program(&self) -> Option<&str> {
         program_of_error(self.error()).filter(|program| {
             self.arguments.as_command().is_some_and(|command| command.programs().any(|one| one == *program))
@@ -174,13 +174,13 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns the line of code that contains the name quoted in the error.
+/// Returns the first line of code that contains the name quoted in the error.
 fn find_named_line<'a>(code: &'a str, error: &str) -> Option<&'a str> {
     let name = error.split('\'').nth(1).filter(|name| !name.is_empty())?;
     code.lines().find(|line| line.contains(name))
 }
 
-/// Returns the program named before an error signature, such as `tar` in `tar: …`.
+/// Returns the program that prefixes an error signature, such as `tar` in `tar: …`.
 pub(super) fn program_of_error(error: &str) -> Option<&str> {
     let (front, _) = error.split_once(": ")?;
     let is_name = front.len() <= 25

@@ -1,6 +1,6 @@
-//! Finds contradictions of the memories in the brief. A run contradicts a memory when it shows that the
-//! opposite helps, that the error disappears without the memory, or that the tool refuses exactly what the
-//! memory prefers.
+//! Finds evidence against the memories in the brief. A run contradicts a memory if it shows that the opposite
+//! helps, that the error disappears without the memory, or that the tool refuses exactly what the memory
+//! prefers.
 
 use std::sync::LazyLock;
 
@@ -12,8 +12,8 @@ use retro_core::id::MemoryId;
 
 use super::manner::Manner;
 
-/// Returns the memory of the same step and subject that a repair reverses: the call that followed the memory
-/// failed, and the call that did the opposite succeeded. A memory without `avoid` is reversed by a repair that
+/// Returns the memory of the same step and subject that a repair contradicts: the call made as the memory
+/// advises failed, and the opposite call succeeded. A memory without `avoid` is contradicted by a repair that
 /// avoids what the memory prefers.
 pub(super) fn find_contradicted_memory(finding: &Finding, memories: &[BriefMemory]) -> Option<MemoryId> {
     let reversed = |memory: &&BriefMemory| {
@@ -29,8 +29,8 @@ pub(super) fn find_contradicted_memory(finding: &Finding, memories: &[BriefMemor
     shows.then(|| memories.iter().find(reversed).map(|memory| memory.id))?
 }
 
-/// Returns the contradictions that transients and harmful verdicts show. Contradictions that findings show are
-/// stored with the findings.
+/// Returns the contradictions shown by transient errors and `harmed` verdicts. Contradictions shown by
+/// findings are stored with the findings.
 pub(super) fn find_contradictions(
     memories: &[BriefMemory],
     transients: &[TransientError],
@@ -66,8 +66,8 @@ fn build_contradiction(
     Some(Contradiction { memory: memory.id, step, subject: memory.subject.clone(), reason, quote })
 }
 
-/// Words before a name that the tool rejects, such as "unknown argument". An error about the value of a known name
-/// does not match.
+/// Matches the words before a rejected name, such as "unknown argument". An error about the value of a known
+/// name does not match.
 static UNKNOWN_BEFORE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?:unknown|unexpected|unrecogni[sz]ed|unsupported|no such|extra|undefined|illegal|deprecated) (?:keyword )?",
@@ -75,7 +75,7 @@ static UNKNOWN_BEFORE: LazyLock<Regex> = LazyLock::new(|| {
     ))
     .expect("constant patterns compile")
 });
-/// Words after a name that the tool rejects, such as "is deprecated".
+/// Matches the words after a rejected name, such as "is deprecated".
 static REMOVED_AFTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^ (?:(?:is|was|are|were|has been|have been) )?(?:no longer \w+|removed|retired|deprecated|disabled|forbidden|refused|",
@@ -83,8 +83,8 @@ static REMOVED_AFTER: LazyLock<Regex> = LazyLock::new(|| {
     ))
     .expect("constant patterns compile")
 });
-/// Words after a refused choice, option or tool. They are not applied to parameters, because after a
-/// parameter's name they may be about its value.
+/// Matches the words after a rejected choice, option or tool. Not applied to parameters, because the words
+/// after a parameter's name may be about its value.
 static UNSUPPORTED_AFTER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^ (?:(?:is|was|are|were) )?(?:unknown|unsupported|unavailable|invalid|",
@@ -93,7 +93,7 @@ static UNSUPPORTED_AFTER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
-/// Returns whether an error refuses exactly what a memory prefers.
+/// Returns `true` if an error refuses exactly what a memory prefers.
 fn refuses_preference(error: &str, prefer: &Manner) -> bool {
     let (name, is_parameter) = match prefer {
         Manner::WithParameter(name) => (name, true),
@@ -117,7 +117,7 @@ fn refuses_preference(error: &str, prefer: &Manner) -> bool {
         })
 }
 
-/// Returns the text in lower case with every separator and quotation mark replaced by a single space.
+/// Returns the text in lower case, with each run of separators and quotation marks replaced by one space.
 fn normalize_text(text: &str) -> String {
     let text = text.to_lowercase().replace(['_', '-', '`', '\'', '"', '“', '”', ':'], " ");
     text.split_whitespace().collect::<Vec<_>>().join(" ")

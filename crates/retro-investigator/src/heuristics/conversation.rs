@@ -1,10 +1,10 @@
 //! Recovers calls from conversations: code that an agent wrote in a message and that a terminal executed.
 //!
-//! Where agents only talk to each other, the log contains no calls: one message contains the code in a fenced
-//! block, and the next message is the terminal's answer. The pair counts as a call only where the harness
+//! If agents only talk to each other, the log contains no calls: one message contains the code in a fenced
+//! block, and the next message is the terminal's answer. The pair counts as a call only if the harness
 //! reports an execution in its own fixed words (AutoGen's code executor) and the message contains exactly one
-//! block with a language. If there were several, it would be unknown which one the answer is about. Both texts
-//! stay in place, so quotes point at the messages.
+//! code block, which names its language. With several blocks, it would be unclear which one the answer refers
+//! to. Both texts stay in place, so quotes point at the original messages.
 
 use std::sync::LazyLock;
 
@@ -18,25 +18,24 @@ macro_rules! pattern {
     };
 }
 
-// First words of AutoGen's terminal, the same for every execution.
+// Header that AutoGen's terminal prints for every execution.
 pattern!(EXECUTED, r"\A\s*exitcode: -?[0-9]+ \(execution (failed|succeeded)\)[ \t]*\r?\nCode output:");
-// Code blocks as that harness recognises them. As in AutoGen, an unmatched fence swallows the text up to the
-// next block.
+// Code blocks as AutoGen recognises them: an unmatched fence swallows the text up to the next block.
 pattern!(BLOCK, r"(?s)```[ \t]*([A-Za-z0-9_]+)?[ \t]*\r?\n(.*?)\r?\n[ \t]*```");
 
-/// Code in a message that a terminal executed, with what the terminal answered.
+/// Code in a message that a terminal executed, with the terminal's answer.
 pub(super) struct ExecutedCode<'a> {
-    /// Name of the tool that executed the code, as in calls: `python`, `sh`.
+    /// Name of the tool that executed the code: `python` or `sh`.
     pub(super) tool: &'static str,
-    /// Text of the code, as a slice of the message that contains it.
+    /// Text of the code, borrowed from the message that contains it.
     pub(super) code: &'a str,
-    /// True when the terminal reports a failure.
+    /// `true` if the terminal reports a failure.
     pub(super) failed: bool,
-    /// Output of the code, as a slice of the terminal's message.
+    /// Output of the code, borrowed from the terminal's message.
     pub(super) answer: &'a str,
 }
 
-/// Returns the code in the message of `turn` if the message of `next` reports that it was executed; otherwise
+/// Returns the code in the message of `turn` if the message of `next` reports its execution; otherwise
 /// `None`.
 pub(super) fn find_executed_code<'a>(turn: &'a Turn, next: &'a Turn) -> Option<ExecutedCode<'a>> {
     let talks = turn.source == TurnSource::Agent && turn.calls.is_empty() && next.calls.is_empty();

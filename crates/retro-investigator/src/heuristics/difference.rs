@@ -1,4 +1,5 @@
-//! Compares two calls and generalises their difference over names and values.
+//! Compares two calls of a tool and reduces their difference to a manner that holds for other names and
+//! values.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -12,13 +13,13 @@ use super::manner::{Manner, format_value, id_kind, is_name, json_type_name, valu
 
 mod commands;
 
-/// Maximum depth to which nested parameters are compared.
+/// Maximum nesting depth to which parameters are compared.
 const DEPTH_MAX: usize = 3;
-/// Maximum length in characters of a word of a fixed choice, such as `one_way`.
+/// Maximum length of a fixed choice, such as `one_way`, in characters.
 const CHOICE_CHARS_MAX: usize = 24;
-/// Maximum number of words of a choice, such as `round trip`.
+/// Maximum number of words in a choice, such as `round trip`.
 const PHRASE_WORDS_MAX: usize = 4;
-/// Names of parameters that contain free text. The text differs in every call, so a change of it is not a
+/// Names of parameters that contain free text. Free text differs in every call, so changing it is not a
 /// manner.
 const FREE_TEXT: &[&str] = &[
     "name",
@@ -51,7 +52,7 @@ const FREE_TEXT: &[&str] = &[
 /// Difference between two calls of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Difference {
-    /// The calls are equal or about different things, so nothing can be learned from them.
+    /// The calls are identical or have too little in common, so nothing can be learned from them.
     Unrelated,
     /// The calls differ in one manner.
     Manner {
@@ -60,16 +61,17 @@ pub(super) enum Difference {
         /// Manner of the second call.
         prefer: Manner,
     },
-    /// The calls differ in the values of these parameters, or (when empty) in the text of a command.
+    /// The calls differ in the values of these parameters; if the list is empty, in the text of a command.
     Values(Vec<String>),
 }
 
-/// Kind of the calls that were made between two compared calls.
+/// Effect of the calls between two compared calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InterveningCalls {
-    /// No call in between can have changed anything, so only the difference of the two calls can be the cause.
+    /// No call in between can have changed anything, so the difference between the two calls must be the
+    /// cause.
     Harmless,
-    /// Other calls were made in between, and one of them may be the cause.
+    /// Calls in between may have changed something, so one of them may be the cause.
     Others,
 }
 
@@ -102,14 +104,14 @@ pub(super) fn compare_calls(
     }
 }
 
-/// Parameter whose value differs between two calls; `None` is the value of a call that lacks the parameter.
+/// Parameter whose value differs between two calls; `None` if the call lacks the parameter.
 struct ChangedParameter<'a> {
     path: String,
     before: Option<&'a Value>,
     after: Option<&'a Value>,
 }
 
-/// Line that reports an error, and the kind of calls between the failing call and the next attempt.
+/// Line that reports an error, and the effect of the calls between the failing call and the next attempt.
 #[derive(Clone, Copy)]
 struct RefusalContext<'a> {
     line: &'a str,
@@ -117,8 +119,8 @@ struct RefusalContext<'a> {
 }
 
 impl RefusalContext<'_> {
-    /// Returns whether the error refuses the value that changed: it names the value or its parameter, or the
-    /// value is the only change between two consecutive calls.
+    /// Returns `true` if the error refuses the value that changed: it mentions the value or its parameter, or
+    /// no other call can be the cause.
     fn refuses_value(self, path: &str, before: &str, after: &str) -> bool {
         let named = mentions_word(self.line, before)
             || mentions_word(self.line, after)
@@ -161,8 +163,8 @@ fn collect_changes<'a>(
     }
 }
 
-/// Returns the manners of the first and the second call if they differ in exactly one manner. With two changes
-/// it is unknown which one mattered.
+/// Returns the manners of the first and the second call if the calls differ in exactly one manner. With two
+/// changes, it is unknown which one mattered.
 fn find_manners(changed: &[ChangedParameter<'_>], error: RefusalContext<'_>) -> Option<(Manner, Manner)> {
     if changed.iter().any(|one| !is_name(&one.path)) {
         return None;
@@ -230,22 +232,22 @@ fn find_value_manners(
     (is_named_choice || phrase).then(|| both(Manner::Value, a, b))?
 }
 
-/// Words with which an error refuses a value.
+/// Matches the words with which an error refuses a value.
 static REFUSES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)invalid|unknown|unsupported|not supported|not allowed|cannot|must be|one of|expected|\breject(?:s|ed)\b")
         .expect("constant patterns compile")
 });
 
-/// Returns whether an error mentions a word or a parameter, however its parts are joined. Values may change for
-/// other reasons when an error disappears (a cheaper cabin is covered by a gift card), so a change counts only
-/// when the error mentions it.
+/// Returns `true` if an error mentions a word or parameter name, however its parts are joined. A value may
+/// change for reasons other than the error (a cheaper cabin is covered by a gift card), so a change counts
+/// only if the error mentions it.
 fn mentions_word(error: &str, word: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], " ");
     !word.is_empty() && format!(" {} ", plain(error)).contains(plain(word).as_str())
 }
 
-/// Returns whether two texts have the same letters and digits in any order and case, so that they are one value
-/// written in two ways.
+/// Returns `true` if two strings have the same letters and digits in any order and case, so they are one
+/// value written in two ways.
 fn spelled_alike(a: &str, b: &str) -> bool {
     let sorted = |text: &str| {
         let mut chars: Vec<char> =
@@ -257,15 +259,16 @@ fn spelled_alike(a: &str, b: &str) -> bool {
     !chars.is_empty() && chars == sorted(b)
 }
 
-/// Returns whether a text is a choice of a few plain words, such as `round trip`. Prose looks the same, so such
-/// a text counts only where an error refuses it.
+/// Returns `true` if a string is a choice of a few plain words, such as `round trip`. Prose looks the same,
+/// so such a string counts only if an error refuses it.
 fn is_phrase(text: &str) -> bool {
     let words = text.split(' ').count();
     let plain = text.split(' ').all(|word| !word.is_empty() && is_choice(word));
     plain && words <= PHRASE_WORDS_MAX && text.len() <= CHOICE_CHARS_MAX
 }
 
-/// Returns whether a text is a word of a fixed choice, such as `one_way`: short, without digits or spaces.
+/// Returns `true` if a string is a word of a fixed choice, such as `one_way`: short, without digits or
+/// spaces, and not capitalised like a name.
 fn is_choice(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= CHOICE_CHARS_MAX

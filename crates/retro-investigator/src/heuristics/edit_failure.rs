@@ -1,15 +1,15 @@
-//! Recognises answers of editing tools that changed nothing or broke the file.
+//! Recognises answers in which an editing tool reports that it changed nothing or broke the file.
 //!
 //! Such an answer often begins with what went well ("Applied edit to …"), so only known failure messages
 //! decide: those of coding agents' editors (aider, the text editor tools of Claude and of SWE-agent,
-//! `apply_patch`), of `git apply` and `patch`, and the two classes of flake8 for which every Python editor
-//! stops (E9 and F82, which mean that the code cannot run).
+//! `apply_patch`), of `git apply` and `patch`, and the flake8 codes E9 and F82, which mean that the code
+//! cannot run and at which every Python editor stops.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Maximum number of lines of an answer that are searched. The refusal comes after a few lines about what
+/// Maximum number of lines of an answer that are searched. A refusal may follow a few lines about what
 /// succeeded.
 const LINES_MAX: usize = 60;
 
@@ -27,18 +27,18 @@ pattern!(
         r"Failed to find expected lines in|error: patch failed: |error: .{1,200}: patch does not apply|Hunk #\d+ FAILED at )"
     )
 );
-// This line precedes the reason, where there is one.
+// Printed before the reason, so it decides only if no reason follows.
 pattern!(UNREADABLE, r"\AThe LLM did not conform to the edit format");
 pattern!(CANNOT_RUN, r"\A\S+\.py:\d+:\d+: (?:E9\d\d|F82[123]) ");
 
-/// Returns the words that say that an edit failed or broke the file.
+/// Returns the line, or the part of it, that says that an edit failed or broke the file.
 pub(super) fn find_edit_failure(answer: &str) -> Option<&str> {
     let lines = || answer.lines().map(str::trim).take(LINES_MAX);
     let first = |pattern: &Regex| lines().find(|line| pattern.is_match(line));
     let refused = first(&REFUSED).map(|line| line.trim_start_matches(['#', ' ']));
     refused.or_else(|| first(&UNREADABLE)).or_else(|| {
         let line = first(&CANNOT_RUN)?;
-        // The place is dropped because it differs in every run.
+        // Path, line and column are dropped, because they differ in every run.
         line.splitn(4, ':').nth(3).map(str::trim)
     })
 }

@@ -1,13 +1,13 @@
-//! Finds the line of a long log that says why the work failed.
+//! Finds the lines of a long log that say why the work failed.
 //!
-//! A log holds thousands of lines that look like errors: warnings, retries, and the runner's remarks about the
-//! failed step. Every line gets a score from its strongest sign. A line that only repeats that something failed
-//! ("exited with code 1") has a score near zero. The score is lower for a line after the runner gave up, and
-//! higher for a line right before that. Of equal lines only the last one counts, because it belongs to the last
-//! attempt. The scores were set by hand and only order the signs.
+//! A log contains thousands of lines that look like errors: warnings, retries, and the runner's messages
+//! about the failed step. Every line gets a score from its strongest sign. A line that only repeats that
+//! something failed ("exited with code 1") scores near zero. Lines right before the runner gives up score
+//! higher, and lines after that score lower. Of equal lines only the last one counts, because it belongs to
+//! the last attempt. The scores were set by hand and only order the signs.
 //!
-//! The time is linear in the length of the log: one automaton runs once over each line, and at most
-//! `LOG_BYTES_MAX` bytes are read from the end of the log, where the failure is.
+//! The time is linear in the length of the log: one automaton scans each line once, and only the last
+//! `LOG_BYTES_MAX` bytes are read, because the failure is at the end.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -16,30 +16,31 @@ use regex::{Regex, RegexSet};
 
 use super::quote::first_chars;
 
-/// Maximum number of bytes that are read from the end of a log, where a failure is reported. Reading 8 MiB
-/// takes about a second.
+/// Maximum number of bytes read from the end of a log, where the failure is. Reading 8 MiB takes about a
+/// second.
 const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum number of characters of a line that are considered; the rest of a longer line is data.
 const LINE_CHARS_MAX: usize = 1_000;
-/// Maximum number of failing lines that are returned for one log.
+/// Maximum number of failing lines returned for one log.
 const LINES_MAX: usize = 3;
-/// Minimum score of a line that is informative without other lines.
+/// Minimum score of a line that explains the failure on its own.
 const WEIGHT_MIN: i32 = 30;
-/// Score of a line that the runner marks as an error and that has no other sign.
+/// Base score of a line that the runner marks as an error. A stronger sign in the line replaces the base
+/// score.
 const MARKED_WEIGHT: i32 = 78;
-/// Score that the runner's error mark adds to that of another sign.
+/// Score that the runner's error mark adds to the score of an informative line.
 const MARK_BONUS: i32 = 6;
-/// Score that is added to each line right before the runner gives up, and the number of such lines.
+/// Score added to each line right before the runner gives up, and the number of such lines.
 const BEFORE_END_BONUS: (i32, usize) = (15, 6);
-/// Score that is subtracted from each line after the runner gave up.
+/// Score subtracted from each line after the runner gave up.
 const AFTER_END_PENALTY: i32 = 40;
 
 /// Line of a log that says why the work failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailingLine<'a> {
-    /// Index of the line in the log, from 0.
+    /// 0-based index of the line in the log.
     pub number: usize,
-    /// Verbatim text of the line, without the time and the runner's mark.
+    /// Verbatim text of the line, without its timestamp and the runner's error mark.
     pub text: &'a str,
 }
 
@@ -50,7 +51,7 @@ macro_rules! pattern {
     };
 }
 
-// Prefixes that runners put before a line: colours and the time.
+// Prefixes that runners put before a line: colours and timestamps.
 pattern!(
     FRONT,
     concat!(
@@ -69,7 +70,7 @@ pattern!(
     )
 );
 
-/// Signs with their scores. The first sign that matches a line counts.
+/// Signs with their scores. The first sign that matches a line decides.
 static SIGNS: LazyLock<(RegexSet, Vec<i32>)> = LazyLock::new(|| {
     let signs = [
         // Echoed commands, headings and remarks.
@@ -118,19 +119,20 @@ static SIGNS: LazyLock<(RegexSet, Vec<i32>)> = LazyLock::new(|| {
     (set, signs.map(|(_, weight)| weight).to_vec())
 });
 
-/// Returns the lines of a log that most likely say why the work failed, most likely first; empty when no line
-/// says anything.
+/// Returns the lines of a log that probably say why the work failed, most likely first; empty if no line
+/// explains it.
 pub fn failing_lines(log: &str) -> Vec<FailingLine<'_>> {
     failing_lines_of_tail(log, LOG_BYTES_MAX)
 }
 
 /// Returns the failing lines among the last `bytes_max` bytes of a log.
 fn failing_lines_of_tail(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
+    // The cut may fall inside a character, and slicing there would panic.
     let cut = log.ceil_char_boundary(log.len().saturating_sub(bytes_max));
     let skipped = log[..cut].matches('\n').count();
     let lines: Vec<&str> = log[cut..].split('\n').map(strip_log_prefix).collect();
     let end = lines.iter().position(|line| END.is_match(line)).unwrap_or(lines.len());
-    // The last of several equal lines wins, because it belongs to the last attempt.
+    // The last of several equal lines overwrites the others, because it belongs to the last attempt.
     let mut last: HashMap<&str, (i32, usize)> = HashMap::new();
     for (at, line) in lines.iter().enumerate() {
         let weight = weigh_line(line);
@@ -139,6 +141,7 @@ fn failing_lines_of_tail(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
         }
     }
     let mut found: Vec<_> = last.into_values().collect();
+    // The position breaks ties, because the order of a `HashMap` differs between processes.
     found.sort_unstable_by_key(|(weight, at)| (-weight, *at));
     found.truncate(LINES_MAX);
     found
@@ -147,7 +150,7 @@ fn failing_lines_of_tail(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
         .collect()
 }
 
-/// Returns the line without the colours and the time that a runner puts before it.
+/// Returns the line without the colours and timestamp that a runner puts before it.
 pub(super) fn strip_log_prefix(line: &str) -> &str {
     let line = first_chars(line, LINE_CHARS_MAX).trim_end();
     FRONT.find(line).map_or(line, |front| &line[front.end()..])

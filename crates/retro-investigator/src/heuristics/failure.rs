@@ -1,5 +1,5 @@
-//! Finds failures: errors that no later call resolved in a way that another run could reuse. The lesson is only
-//! what the error itself demands.
+//! Finds failures: errors that no later call resolved in a way that another run could reuse. The lesson
+//! states only what the error itself demands.
 
 use retro_core::finding::{Finding, FindingKind};
 
@@ -9,11 +9,11 @@ use super::handled_errors::HandledErrors;
 use super::lesson::Lesson;
 use super::lookup;
 
-/// Returns the warnings of a step, one for each error that has no lesson yet.
+/// Returns a warning for each error of a step that has no lesson yet and for which there is advice.
 pub(super) fn find_failures(step: &StepCalls<'_>, errors: &mut HandledErrors) -> Vec<Finding> {
     let mut findings = Vec::new();
     for call in &step.calls {
-        // "Not found" is a normal answer of a look-up, and no earlier look-up could have prevented it.
+        // "Not found" is a normal answer to a look-up, and no earlier look-up could have prevented it.
         if !errors.needs_warning(step.step, call)
             || (call.arguments.as_object().is_some() && lookup::lookup_label(call).is_some())
         {

@@ -1,5 +1,5 @@
-//! Derives findings from the agent's own remarks on its run. A remark becomes a finding only if it reads as one
-//! sentence of advice. Such a finding names no tool, so it is compared by its words.
+//! Derives findings from the agent's own remarks on its run. A remark becomes a finding only if it reads as
+//! one sentence of advice. Such a finding names no tool, so it is compared by its words.
 
 use std::sync::LazyLock;
 
@@ -11,12 +11,13 @@ use retro_core::trajectory::QuotePlace;
 use super::prompt_injection::is_prompt_injection;
 use super::quote;
 
-/// Maximum length in characters of a remark that becomes a finding. Advice fits on one line.
+/// Maximum length, in characters, of a remark that becomes a finding. Advice fits on one line.
 const REMARK_CHARS_MAX: usize = 200;
-/// Minimum number of words of a remark: a shorter remark contains no advice.
+/// Minimum number of words in a remark that becomes a finding. A shorter remark contains no advice.
 const REMARK_WORDS_MIN: usize = 4;
 
-/// Words that say when advice applies. A sentence with such words is advice unless it matches `STORY`.
+/// Matches words that say when advice applies. A sentence with such words is advice unless it matches
+/// `STORY`.
 static CUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:before|after|when|whenever|until|unless|instead of|as soon as)\b")
         .expect("constant patterns compile")

@@ -15,11 +15,11 @@ use super::prompt_injection::is_prompt_injection;
 /// archived.
 const FIX_WEIGHT_MIN: u16 = 50;
 
-/// Errors of a run that already have a lesson. There is at most one lesson for each error, tool and step.
+/// Errors of a run that already have a lesson. Each combination of step, tool and error gets at most one.
 #[derive(Debug, Default)]
 pub(super) struct HandledErrors {
     handled: HashSet<ErrorKey>,
-    /// Errors whose fix is already in a memory or in a finding of an earlier run of the retrospective.
+    /// Errors whose fix is already known from a memory or from an earlier run of the retrospective.
     known_fixes: HashSet<ErrorKey>,
 }
 
@@ -38,8 +38,8 @@ static TRANSIENT: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl HandledErrors {
-    /// Starts without handled errors, and with the fixes that the brief's memories and earlier findings
-    /// contain.
+    /// Creates a set without handled errors that knows the fixes in the brief's memories and earlier
+    /// findings.
     pub(super) fn from_brief(brief: &InvestigationBrief) -> Self {
         let living = brief.memories.iter().filter(|memory| memory.weight.get() >= FIX_WEIGHT_MIN);
         let memories = living.filter_map(|memory| Some((memory.step.as_ref()?, &memory.cue)));
@@ -50,19 +50,20 @@ impl HandledErrors {
         Self { handled: HashSet::new(), known_fixes: keyed.collect() }
     }
 
-    /// Returns whether the error needs a lesson and no fix for it is known. Loops and failures yield only
-    /// warnings, which are pointless when a fix is known.
+    /// Returns `true` if the error needs a lesson and no fix for it is known. Retry loops and failures yield
+    /// only warnings, which are pointless if a fix is known.
     pub(super) fn needs_warning(&self, step: &Step, call: &Call<'_>) -> bool {
         self.needs_lesson(step, call) && !self.known_fixes.contains(&error_key(step, call))
     }
 
-    /// Returns whether the call failed with an error that has words, has no lesson yet, and may have one: the
-    /// error is not transient and does not try to command an agent.
+    /// Returns `true` if the call failed with an error that has text, has no lesson yet, and may have one:
+    /// the error is not transient and does not try to command an agent.
     pub(super) fn needs_lesson(&self, step: &Step, call: &Call<'_>) -> bool {
         let error = call.error();
         !error.is_empty()
             && !is_transient_error(error)
             && !is_prompt_injection(error)
+            // The tool's name comes from the log and becomes part of a lesson, so it must be harmless too.
             && is_name(call.tool)
             && !is_prompt_injection(call.tool)
             && !self.handled.contains(&error_key(step, call))
@@ -74,7 +75,7 @@ impl HandledErrors {
     }
 }
 
-/// Returns whether an error is transient. A timeout of the work itself is not transient.
+/// Returns `true` if an error is transient. A timeout of the work itself is not transient.
 pub(super) fn is_transient_error(error: &str) -> bool {
     TRANSIENT.is_match(error)
 }

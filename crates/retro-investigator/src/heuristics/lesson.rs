@@ -1,4 +1,4 @@
-//! Builds findings: a title of one sentence with its cue, a content that describes the case in a few sentences,
+//! Builds findings: a one-sentence title with its cue, content that describes the case in a few sentences,
 //! and a quote as evidence.
 
 use retro_core::finding::{CONTENT_CHARS_MAX, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX};
@@ -11,7 +11,7 @@ use super::manner::Manner;
 use super::quote::shorten_text;
 use super::tool_output::summarize_output;
 
-/// Maximum number of characters of the arguments that the content shows. The same limit applies to the answer.
+/// Maximum number of characters of the arguments, and of the answer, that the content shows.
 const SHOWN_CHARS_MAX: usize = 240;
 
 /// Lesson about an error, before it becomes a finding.
@@ -25,8 +25,8 @@ pub(super) struct Lesson {
 }
 
 impl Lesson {
-    /// Converts the lesson into a finding; `None` when the title is too long or the failing call has no words
-    /// to quote.
+    /// Converts the lesson into a finding, or returns `None` if the title is too long or the failing call has
+    /// no text to quote.
     pub(super) fn into_finding(self, step: &Step, failing: &Call<'_>) -> Option<Finding> {
         if self.title.chars().count() > TITLE_CHARS_MAX {
             return None;
@@ -58,7 +58,8 @@ impl Lesson {
     }
 }
 
-/// Appends to the findings about the blamed turn that the run failed and no later call of the tool succeeded.
+/// Appends a note to the findings about the blamed turn: the run failed, and no later call of the tool
+/// succeeded.
 pub(super) fn append_blame(findings: &mut [Finding], blame: Option<Blame>) {
     const NOTE: &str = " The run failed, and no later call of the tool succeeded.";
     let Some(Blame { turn, sign: BlameSign::UnresolvedError }) = blame else { return };
@@ -70,8 +71,8 @@ pub(super) fn append_blame(findings: &mut [Finding], blame: Option<Blame>) {
     }
 }
 
-/// Returns the subject of a lesson: the tool, followed by the parameter or program that the lesson is about, if
-/// any. A lesson and its reverse have the same subject.
+/// Returns the subject of a lesson: the tool, followed by the parameter or program that the lesson is about,
+/// if any. A lesson and its reverse have the same subject.
 fn lesson_subject(failing: &Call<'_>, manner: Option<&Manner>) -> String {
     let tool = failing.tool;
     match manner {

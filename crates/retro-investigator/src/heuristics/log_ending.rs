@@ -1,9 +1,9 @@
-//! Recognises answers that are logs and end with an error.
+//! Recognises answers that are logs and end in an error.
 //!
-//! Such an answer begins with what went well, and the program that printed it stopped at its last lines. So
-//! only the end is read, and only lines that begin with the words of an error count, after any prefix of the
-//! runner (a time, the number of a build step). The output of tools that fetch or print other people's text may
-//! end in anything and is excluded.
+//! Such an answer begins with what went well, and the program that printed it stopped at its last lines. Only
+//! the end is read, and only lines that begin with the words of an error count, after any prefix of the
+//! runner (a timestamp, the number of a build step). The output of tools that fetch or print other people's
+//! text may end in anything and is excluded.
 
 use std::sync::LazyLock;
 
@@ -13,9 +13,9 @@ use super::arguments::Arguments;
 use super::failing_line::{failing_lines, strip_log_prefix};
 use super::lookup;
 
-/// Number of lines at the end that may contain the error. Some programs add a remark after it.
+/// Number of final lines that may contain the error. Some programs print a message after their error.
 const LAST_LINES: usize = 3;
-/// Maximum number of lines that are read from the end of an answer, empty lines and hints included.
+/// Maximum number of lines read from the end of an answer, including empty lines and hints.
 const LINES_READ_MAX: usize = 40;
 
 macro_rules! pattern {
@@ -25,7 +25,7 @@ macro_rules! pattern {
     };
 }
 
-// Number of a build step of an image, and the seconds since it began.
+// Prefix of an image build: the number of the build step, and the seconds since the step began.
 pattern!(NUMBERED, r"\A#[0-9]{1,4} (?:[0-9.]{1,10} )?");
 pattern!(
     ERROR,
@@ -39,7 +39,7 @@ pattern!(ADDED, r"\A(?:(?i:hint|note|help|info): |= |For more information |See )
 // Message of pytest when it could not collect the tests, and the reason, in pytest's own words.
 pattern!(NOT_COLLECTED, r"\A!+ Interrupted: [0-9]+ errors? during collection !+\z");
 pattern!(WHY_NOT, r"\AE   +((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .*)\z");
-// Words that rule out that the work failed.
+// Words that, in a line after the error, rule out that the work failed.
 pattern!(WELL, r"(?i)\b(?:done|finished|succe\w+|ok|passed|saved|written|built)\b");
 /// Words in the name of a tool that prints other people's text.
 const SHOWING_TOOLS: &[&str] = &[
@@ -51,13 +51,13 @@ const SHOWING_PROGRAMS: &[&str] =
     &["echo", "printf", "curl", "wget", "journalctl", "diff", "dmesg", "ls", "find"];
 const SHOWING_WORDS: &[&str] = &["log", "logs", "show", "diff", "blame", "history"];
 
-/// Returns the words that say why the work failed if the answer is a log that ends in an error; otherwise
+/// Returns the line that says why the work failed if the answer is a log that ends in an error; otherwise
 /// `None`.
 pub(super) fn find_final_error<'a>(tool: &str, arguments: &Arguments, answer: &'a str) -> Option<&'a str> {
     if prints_foreign_text(tool, arguments) {
         return None;
     }
-    // Lines are taken from the end.
+    // In reverse: `last[0]` is the last line, and `last[..at]` are the lines after the error.
     let tail = answer.lines().rev().take(LINES_READ_MAX).map(strip_step_number);
     let last: Vec<&str> =
         tail.filter(|line| !line.is_empty() && !ADDED.is_match(line)).take(LAST_LINES).collect();
@@ -73,13 +73,14 @@ pub(super) fn find_final_error<'a>(tool: &str, arguments: &Arguments, answer: &'
     (answer.trim().contains('\n') && !goes_on).then(why)
 }
 
-/// Returns the line without the colours, the time and the number of a build step before it.
+/// Returns the line without the colours, timestamp and build-step number before it.
 fn strip_step_number(line: &str) -> &str {
     let line = strip_log_prefix(line).trim();
     NUMBERED.find(line).map_or(line, |front| &line[front.end()..])
 }
 
-/// Returns whether the call prints other people's text, which may end in an error that the call did not cause.
+/// Returns `true` if the call prints other people's text, which may end in an error that the call did not
+/// cause.
 pub(super) fn prints_foreign_text(tool: &str, arguments: &Arguments) -> bool {
     let mut parts = tool.split(['_', '-', '.', ' ']).map(str::to_lowercase);
     lookup::is_lookup_name(tool)

@@ -8,7 +8,7 @@ use super::arguments::Command;
 use super::call::Call;
 use super::manner::is_name;
 
-/// Verbs with which the names of look-up tools begin.
+/// Verbs that begin the names of look-up tools.
 const VERBS: &[&str] = &[
     "get", "list", "search", "find", "describe", "show", "lookup", "look", "read", "view", "fetch", "check",
     "inspect", "ls",
@@ -38,12 +38,12 @@ pattern!(
 pattern!(DATABASES, r"(?i)^show\s+(?:databases|schemas)");
 pattern!(HELP, r"(?:^|\s)(?:--help|-h|--version)\s*$");
 
-/// Returns the label that lessons use for a look-up; it is the same for all look-ups of the same thing. Returns
-/// `None` for any other call.
+/// Returns the label of a look-up, equal for all look-ups of the same thing. Returns `None` for any other
+/// call.
 pub(super) fn lookup_label(call: &Call<'_>) -> Option<String> {
     let label = match call.arguments.as_command() {
-        // A search tool takes its one text in the parameter of a command, so its name decides. For a
-        // statement or a bare command, its text decides.
+        // A search tool takes its only string in a command parameter, so its name decides if the text does
+        // not. For an SQL statement or a bare command, only the text decides.
         Some(command) if command.sql || !call.raw.trim_start().starts_with('{') => command_label(command),
         Some(command) => {
             command_label(command).or_else(|| is_lookup_name(call.tool).then(|| call.tool.to_owned()))
@@ -63,7 +63,7 @@ fn command_label(command: &Command) -> Option<String> {
     if HELP.is_match(text) {
         return Some(format!("{program} --help"));
     }
-    // `find -delete` and `find -exec` change something.
+    // `find -delete`, `find -exec`, a redirection and `xargs` can change something.
     let acts = command
         .words
         .iter()
@@ -71,7 +71,7 @@ fn command_label(command: &Command) -> Option<String> {
     (PROGRAMS.contains(&program) && !acts && command.programs().count() <= 2).then(|| program.to_owned())
 }
 
-/// Returns whether the name of a tool says that it looks something up.
+/// Returns `true` if the name of a tool begins with a look-up verb.
 pub(super) fn is_lookup_name(tool: &str) -> bool {
     let first = tool.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(tool);
     let word_end = first.find(char::is_uppercase).filter(|end| *end > 0).unwrap_or(first.len());

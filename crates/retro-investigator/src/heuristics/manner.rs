@@ -1,8 +1,8 @@
-//! Defines manners: ways of making a call, whose text form is stored in `Cue::avoid` and `Cue::prefer`.
+//! Defines manners: ways of making a call, stored as text in `LessonCue::avoid` and `LessonCue::prefer`.
 //!
-//! The text form of a manner is readable and the same for equal manners, and it can be parsed when a later run
-//! is judged by it. A text that is not a known manner (a person's own words) matches a call whose arguments
-//! contain it.
+//! The text form of a manner is readable, is the same for equal manners, and is parsed again when a later run
+//! is judged. A string that is not a known manner (an operator's own words) matches a call whose arguments
+//! contain the string.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -15,11 +15,11 @@ use super::call::Call;
 use super::lookup;
 use super::prerequisite;
 
-/// Constructs a manner from the name of a parameter or program and from a detail, such as a type or an option.
+/// Constructor of a manner from the name of a parameter or program and a detail, such as a type or an option.
 type MannerConstructor = fn(String, String) -> Manner;
 
-/// Way of making a call. A first field contains the name of the parameter, program or tool; a second field
-/// contains the detail.
+/// Way of making a call. The first field is the name of the parameter, program or tool; the second field is
+/// the detail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Manner {
     /// The call has this parameter.
@@ -28,9 +28,9 @@ pub(super) enum Manner {
     WithoutParameter(String),
     /// The value of the parameter has this JSON type.
     Typed(String, String),
-    /// The value of the parameter is written in this pattern, as [`value_pattern`] returns it.
+    /// The value of the parameter has this pattern, as returned by [`value_pattern`].
     Written(String, String),
-    /// The value of the parameter is an id of this kind, such as `credit_card` in `credit_card_17`.
+    /// The value of the parameter is an ID of this kind, such as `credit_card` in `credit_card_17`.
     Kind(String, String),
     /// The value of the parameter is this word of a fixed choice.
     Value(String, String),
@@ -42,7 +42,7 @@ pub(super) enum Manner {
     Program(String),
     /// This tool is used instead of another tool.
     Tool(String),
-    /// A call with this label is made first, to look something up or to prepare for this call.
+    /// A call with this label is made first, to look something up or to prepare this call.
     CalledFirst(String),
     /// The command is sent in a code block.
     Fenced,
@@ -50,7 +50,7 @@ pub(super) enum Manner {
     Bare,
     /// The identical call is made again.
     SameCallAgain,
-    /// The arguments contain this text. Used for a text that describes no other manner.
+    /// The arguments contain this string, which describes no other manner.
     Text(String),
 }
 
@@ -86,7 +86,7 @@ static FORM: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl Manner {
-    /// Parses the text form of a manner.
+    /// Parses the text form of a manner. Any other string becomes [`Self::Text`].
     pub(super) fn parse(text: &str) -> Self {
         match text {
             "in a code block" => return Self::Fenced,
@@ -118,8 +118,8 @@ impl Manner {
         read.unwrap_or_else(|| Self::Text(text.to_owned()))
     }
 
-    /// Returns whether the call could be made in this manner or in its opposite, because it has the parameter
-    /// or runs the program.
+    /// Returns `true` if the call could be made in this manner or in its opposite, because it has the
+    /// parameter or runs the program.
     pub(super) fn applies_to(&self, call: &Call<'_>) -> bool {
         match self {
             Self::Typed(key, _) | Self::Written(key, _) | Self::Kind(key, _) | Self::Value(key, _) => {
@@ -133,8 +133,8 @@ impl Manner {
         }
     }
 
-    /// Returns whether the call was made in this manner. Always returns `false` for [`Self::SameCallAgain`],
-    /// which a single call cannot show.
+    /// Returns `true` if the call was made in this manner. Always returns `false` for
+    /// [`Self::SameCallAgain`], which a single call cannot show.
     pub(super) fn matches_call(&self, call: &Call<'_>) -> bool {
         let command = call.arguments.as_command();
         let text_of = |key: &str| find_parameter(call, key).and_then(Value::as_str);
@@ -165,18 +165,18 @@ impl Manner {
     }
 }
 
-/// Maximum length in characters of the name of a tool, a parameter or a program in a lesson.
+/// Maximum length, in characters, of a tool, parameter or program name in a lesson.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Returns whether a text is a plain name. Other characters could end the part of a sentence that contains the
-/// name.
+/// Returns `true` if a string is a plain name. Other characters, such as a backtick, could end the code span
+/// that contains the name in a lesson.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.chars().count() <= NAME_CHARS_MAX
         && text.chars().all(|c| c.is_alphanumeric() || "_.-/:+ ".contains(c))
 }
 
-/// Returns the value of a parameter by its path, such as `address.zip`.
+/// Returns the value of a parameter by its dotted path, such as `address.zip`.
 fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
     let object = call.arguments.parameters()?;
     let mut parts = path.split('.');
@@ -184,7 +184,7 @@ fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
     parts.try_fold(first, |value, part| value.get(part))
 }
 
-/// Returns whether a command runs a program or a subcommand, such as `helm upgrade`.
+/// Returns `true` if a command runs a program or a subcommand, such as `helm upgrade`.
 fn runs_program(command: &Command, program: &str) -> bool {
     let (program, does) = program.split_once(' ').map_or((program, None), |(one, does)| (one, Some(does)));
     command.programs().any(|one| one == program)
@@ -197,12 +197,12 @@ fn has_option(call: &Call<'_>, program: &str, option: &str) -> Option<bool> {
     command.programs().any(|one| one == program).then(|| words.any(|word| word == option))
 }
 
-/// Formats a value for a lesson, such as a word, `true` or `false`.
+/// Formats a parameter value for a lesson: a string without quotes, any other value as JSON.
 pub(super) fn format_value(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the name of a value's JSON type in plain words.
+/// Returns the name of a value's JSON type in plain English.
 pub(super) const fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
@@ -214,8 +214,7 @@ pub(super) const fn json_type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Returns the kind of an id, which is the words before its digits, such as `credit_card` in
-/// `credit_card_2198526`.
+/// Returns the kind of an ID: the words before its digits, such as `credit_card` in `credit_card_2198526`.
 pub(super) fn id_kind(text: &str) -> Option<&str> {
     let (kind, digits) = text.rsplit_once(['_', '-'])?;
     let named = kind.starts_with(|c: char| c.is_ascii_lowercase())
@@ -224,8 +223,8 @@ pub(super) fn id_kind(text: &str) -> Option<&str> {
     (named && numbered).then_some(kind)
 }
 
-/// Returns the pattern in which a value is written: dates by their fields, otherwise digits as `9` and letters
-/// as `a`.
+/// Returns the pattern of a value: a named pattern for a date, otherwise `9` for each run of digits and `a`
+/// for each run of letters in the first 40 characters.
 pub(super) fn value_pattern(text: &str) -> String {
     static DATES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         [

@@ -1,9 +1,9 @@
-//! Decides whether a call failed, and which line reports it.
+//! Decides whether a call failed and which line reports the failure.
 //!
-//! The log's own flag comes first. Without one the answer decides, but only by its start, its error fields or
-//! its exit status, because file contents and query results mention errors all the time. So a command that
-//! prints files has failed only if the command itself complains, a shell answer only if every line of it is a
-//! complaint, and an empty answer or an empty list is a success.
+//! The log's own flag comes first. Without a flag the answer decides, but only by its start, its error fields
+//! or its exit status, because file contents and query results mention errors all the time. A command that
+//! prints files has therefore failed only if the command itself complains, and a shell answer only if every
+//! line of it is a complaint. An empty answer or an empty list is a success.
 
 mod document;
 
@@ -18,14 +18,14 @@ use super::quote::first_chars;
 use super::signature;
 use super::{edit_failure, log_ending};
 
-/// Maximum number of characters that are read from the start of an answer, where errors are reported.
+/// Maximum number of characters read from the start of an answer, where errors are reported.
 const ANSWER_CHARS_MAX: usize = 6_000;
 /// Maximum number of lines of an answer that are read.
 const LINES_MAX: usize = 60;
-/// Maximum number of lines of a refusal; a longer answer is the requested content.
+/// Maximum number of lines of a refusal. A longer answer is the requested content.
 const REFUSAL_LINES_MAX: usize = 4;
 
-/// Outcome of a call, as far as the log shows it.
+/// Outcome of a call, as far as the log shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOutcome<'a> {
     /// The call was answered, and nothing indicates that it failed.
@@ -36,23 +36,23 @@ pub enum CallOutcome<'a> {
     Unanswered,
 }
 
-/// Failure of a call, with the words that report it.
+/// Failure of a call, with the text that reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallFailure<'a> {
-    /// Verbatim words of the answer that report the failure; empty when it contains no such words.
+    /// Verbatim part of the answer that reports the failure; empty if there is none.
     pub line: &'a str,
-    /// Signature of the error; empty when the failure has no words of its own.
+    /// Signature of the error; empty if the failure has no text of its own.
     pub error: String,
 }
 
 impl<'a> CallFailure<'a> {
-    /// Creates the failure that this line reports.
+    /// Creates the failure that a line reports.
     pub(super) fn from_line(line: &'a str) -> Self {
         Self { line, error: signature::error_signature(line) }
     }
 }
 
-/// Judges a call by the log's own flag if there is one, and otherwise by its answer.
+/// Judges a call by the log's own flag if there is one, otherwise by its answer.
 pub(super) fn judge_outcome<'a>(call: &'a ToolCall, arguments: &Arguments) -> CallOutcome<'a> {
     let answer = call.answer.as_deref().map(str::trim);
     match (call.failed, answer) {
@@ -70,8 +70,8 @@ pub(super) fn judge_outcome<'a>(call: &'a ToolCall, arguments: &Arguments) -> Ca
     }
 }
 
-/// Judges code that a terminal executed. The terminal itself reports whether it failed. The output may be
-/// anything, so it supplies the failure's words only if they read as an error.
+/// Judges code that a terminal executed. The terminal itself reports a failure. Its output may be anything,
+/// so the output provides the text of the failure only if it reads as an error.
 pub(super) fn judge_terminal<'a>(
     failed: bool,
     tool: &str,
@@ -105,6 +105,7 @@ fn find_failure<'a>(tool: &str, arguments: &Arguments, full_answer: &'a str) -> 
     }
     let command = arguments.as_command();
     let lines = || answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
+    // The contents of files may mention any error, so a long answer of such a command proves nothing.
     let content = command.is_some_and(prints_files) && lines().count() > REFUSAL_LINES_MAX;
     if !content {
         if let Some(line) = find_exception(answer).or_else(|| edit_failure::find_edit_failure(answer)) {
@@ -141,7 +142,7 @@ macro_rules! pattern {
     };
 }
 
-// Exit status as harnesses write it, at the start or on its own line.
+// Exit status as harnesses print it, at the start of the answer or on its own line.
 pattern!(
     EXIT,
     concat!(
@@ -149,12 +150,12 @@ pattern!(
         r"^(?:process exited with (?:code|status) (\d+)|\[exit (?:code|status):? (\d+)\])"
     )
 );
-// Words with which a runner reports that a command failed.
+// Phrases in which a runner reports that a command failed.
 pattern!(
     EXITED,
     r"(?im)^.{1,80}\b(?:exited|failed|terminated|finished) with (?:a )?(?:non-?zero )?(?:exit |status )?(?:code|status)[: ]+[1-9]\d{0,2}\b.*$"
 );
-// Words with which only an error begins.
+// Phrases with which only an error begins.
 pattern!(
     STARTS,
     concat!(
@@ -169,7 +170,7 @@ pattern!(
         r"Your proposed edit has introduced new syntax error)"
     )
 );
-// Words with which errors begin, and prose too; they count only in a short answer.
+// Phrases with which errors begin, but also prose, so they count only in a short answer.
 pattern!(
     SHORT_STARTS,
     concat!(
@@ -199,16 +200,16 @@ pattern!(
     SHELL_SYNTAX,
     r"^(?:\S*/)?(?:ba|z|da|k)?sh: (?:-c: |eval: )?(?:line )?\d+: (?i:syntax error|unexpected EOF)"
 );
-// Message of a program that cannot work at all, as opposed to failing on one of its files.
+// Message of a program that cannot work at all, unlike one that fails on a single file.
 pattern!(CAN_NOTHING, r"(?i)^(?:invalid input|unable to (?:resolve|connect|parse|read)|cannot execute)");
 // Last line of a program that was called with wrong arguments.
 pattern!(HINT, r"^Try ['`‘]([\w./+-]+)(?: --help| -h)?['’]");
 pattern!(CONTINUES, r"(?i)^(?:try '|try `|usage:|or:|see '|\s{2,})");
 
-/// Returns the exception of a traceback at the start or the end of the answer.
+/// Returns the exception of a traceback that starts or ends the answer.
 fn find_exception(answer: &str) -> Option<&str> {
     const HEADER: &str = "Traceback (most recent call last)";
-    // A syntax error has no traceback, only its place.
+    // A syntax error has no traceback, only the place in the file.
     let at = if answer.starts_with("File \"") { 0 } else { answer.find(HEADER)? };
     let last = answer[at..].lines().rev().map(str::trim).find(|line| RAISED.is_match(line));
     match last {
@@ -220,8 +221,8 @@ fn find_exception(answer: &str) -> Option<&str> {
     }
 }
 
-/// Returns the first complaint of a shell answer that consists of complaints only. Other output means that the
-/// command worked, unless the program says at the end that it did not.
+/// Returns the first complaint of a shell answer that consists only of complaints. Any other output means
+/// that the command worked, unless the program says at the end that it did not.
 fn find_shell_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     if let Some(line) = find_exit_complaint(command, answer).or_else(|| find_fatal_complaint(command, answer))
     {
@@ -241,8 +242,7 @@ fn find_shell_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a st
     first
 }
 
-/// Returns the complaint of a program whose last line points to its manual or reports that it exits with a
-/// failure.
+/// Returns the complaint of a program whose last line refers to its help or reports a failing exit.
 fn find_exit_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     let lines: Vec<_> =
         answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX).collect();
@@ -254,7 +254,7 @@ fn find_exit_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str
     (ends && command.words.iter().any(|word| basename(word) == speaker)).then_some(*complaint)
 }
 
-/// Returns the line that says that the command achieved nothing although the answer contains other text: the
+/// Returns the line that says that the command achieved nothing, even if the answer contains other text: the
 /// shell could not parse the command, or the last program could not use its input.
 fn find_fatal_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a str> {
     let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
@@ -269,7 +269,7 @@ fn find_fatal_complaint<'a>(command: &Command, answer: &'a str) -> Option<&'a st
     })
 }
 
-/// Returns whether this line is a complaint by the shell or by a program of the command.
+/// Returns `true` if a line is a complaint by the shell or by a program of the command.
 fn is_complaint(command: &Command, line: &str) -> bool {
     if !COMPLAINT.is_match(line) {
         return false;
@@ -282,7 +282,8 @@ fn is_complaint(command: &Command, line: &str) -> bool {
         || command.programs().any(|program| program.starts_with(speaker) && !speaker.is_empty())
 }
 
-/// Returns the line of a log that says why the work failed. The work must be known to have failed.
+/// Returns the line of a log that says why the work failed. Call this only if the work is known to have
+/// failed.
 fn find_failing_line(answer: &str) -> Option<&str> {
     failing_lines(answer).first().map(|line| line.text)
 }
@@ -297,7 +298,7 @@ fn find_error_line(answer: &str) -> Option<&str> {
     })
 }
 
-/// Returns whether the command prints the contents of files, which may say anything.
+/// Returns `true` if the command prints the contents of files, which may say anything.
 fn prints_files(command: &Command) -> bool {
     const PRINTERS: &[&str] = &[
         "cat",

@@ -1,9 +1,9 @@
-//! Finds prerequisites: a call fails, another call is made, and the identical call succeeds. The call in
+//! Finds prerequisites: a call fails, another call is made, and then the identical call succeeds. The call in
 //! between is the lesson.
 //!
-//! It must be the only one, because with two it is unknown which one mattered. Writing a file is not a
-//! prerequisite, because the content is what helped and another run writes something else. Thinking, waiting
-//! and talking are not prerequisites either.
+//! Only a single call in between counts, because with two it is unknown which one mattered. Writing a file is
+//! not a prerequisite, because the content is what helped and another run writes other content. Thinking,
+//! waiting and talking are not prerequisites either.
 
 use std::sync::LazyLock;
 
@@ -16,11 +16,11 @@ use super::lesson::{Lesson, describe_success};
 use super::lookup;
 use super::manner::{Manner, is_name};
 
-/// Maximum length of a text in the arguments of a prerequisite, in characters. A call with a longer text writes
+/// Maximum length of a string argument of a prerequisite, in characters. A call with a longer string writes
 /// content.
 const TEXT_CHARS_MAX: usize = 120;
 
-/// Words in the names of tools that write, think, wait or talk.
+/// Matches the names of tools that write, think, wait or talk.
 static NO_PREREQUISITE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)(?:^|[_.\-/ ])(?:edit|edits|write|patch|replace|insert|append|think|thought|plan|note|wait|sleep|pause|say|message|",
@@ -29,8 +29,9 @@ static NO_PREREQUISITE: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
-/// Shell commands that are prerequisites, reduced to the program, or to the program and its subcommand if it
-/// has several. A command that creates the missing thing, such as `mkdir`, is not a prerequisite.
+/// Matches shell commands that are prerequisites. The capture groups contain the program, or the program and
+/// its subcommand if it has several. A command that creates the missing thing, such as `mkdir`, is not a
+/// prerequisite.
 static SETUP: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^(?:sudo )?(?:(?P<one>chmod|chown|source|ssh-add|kinit)|",
@@ -42,8 +43,8 @@ static SETUP: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
-/// Returns the lesson that the only call in `between` (apart from look-ups) made the identical call succeed.
-/// `between` must contain every call of the step between the failing call and its repetition.
+/// Returns the lesson that the only call in `between`, apart from look-ups, made the identical call succeed.
+/// `between` must contain all calls of the step between the failing call and its repetition.
 pub(super) fn prerequisite_lesson(failing: &Call<'_>, between: &[Call<'_>]) -> Option<Lesson> {
     let mut acts = between.iter().filter(|call| lookup::lookup_label(call).is_none());
     let (Some(act), None) = (acts.next(), acts.next()) else { return None };
@@ -65,7 +66,7 @@ fn call_verb(act: &Call<'_>) -> &'static str {
     if act.arguments.as_command().is_some() { "run" } else { "call" }
 }
 
-/// Returns the label that lessons use for a call that may be a prerequisite; `None` for any other call.
+/// Returns the label of a call that may be a prerequisite, or `None` for any other call.
 pub(super) fn prerequisite_label(call: &Call<'_>) -> Option<String> {
     if let Some(command) = call.arguments.as_command() {
         let found = SETUP.captures(command.text.trim())?;

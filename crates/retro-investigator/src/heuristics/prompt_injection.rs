@@ -1,5 +1,5 @@
-//! Excludes prompt injections from lessons. A lesson is shown in later prompts, so the author of an error
-//! message or a remark must not be able to instruct later agents through it.
+//! Detects prompt injections, which must not become lessons. A lesson is shown in later prompts, so the
+//! author of an error message or a remark must not be able to instruct later agents through it.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ static INJECTION: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
-/// Returns whether a text tries to command an agent, contains a link, or contains marks that could end its
+/// Returns `true` if a text tries to command an agent, contains a link, or contains marks that could end its
 /// section of a prompt.
 pub(super) fn is_prompt_injection(text: &str) -> bool {
     INJECTION.is_match(text)

@@ -1,23 +1,25 @@
-//! Extracts verbatim quotes, no longer than the core stores.
+//! Extracts verbatim quotes within the length limit of the core.
 
 use retro_core::finding::{QUOTE_CHARS_MAX, Quote};
 use retro_core::trajectory::QuotePlace;
 
-/// Quotes `words`, which must be a slice of the text at `place`; `None` when nothing but white space would be
-/// left.
+/// Quotes `words`, which must be a slice of the text at `place`. Returns `None` if only white space would
+/// remain.
 pub(super) fn quote_at(place: QuotePlace, words: &str) -> Option<Quote> {
     let text = first_chars(words.trim(), QUOTE_CHARS_MAX).trim_end();
     (!text.is_empty()).then(|| Quote { place, text: text.to_owned() })
 }
 
-/// Returns the first `chars_max` characters of a text.
+/// Returns at most the first `chars_max` characters of a text.
 pub(super) fn first_chars(text: &str, chars_max: usize) -> &str {
     text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
 }
 
-/// Shortens a text to one line of at most `chars_max` characters. Cuts it between words where that keeps more
+/// Shortens a text to one line of at most `chars_max` characters. Cuts it between words if that keeps more
 /// than half of it, and marks the cut with `…`.
 pub(super) fn shorten_text(text: &str, chars_max: usize) -> String {
+    // Bounded before the words are split, so a huge text stays cheap. White space shrinks, so more is read
+    // than kept.
     let line =
         first_chars(text, chars_max.saturating_mul(4)).split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= chars_max {

@@ -1,21 +1,20 @@
-//! Finds repairs: a call fails, and a changed call no longer gives the error. The difference between the calls
-//! is the lesson.
+//! Finds repairs: a call fails, and a changed call no longer gives the error. The difference between the
+//! calls is the lesson.
 //!
 //! Kinds of lessons, most valuable first:
-//! 1. **Look-up.** A look-up was made between the two calls, and its answer contains a name that the later call
-//!    uses and the failing call did not use. The lesson is to look up first. A name that was guessed correctly
-//!    is not a lesson.
+//! 1. **Look-up.** A look-up between the two calls returned a name that the later call uses and the failing
+//!    call did not. The lesson is to look up first. A name that was guessed correctly is not a lesson.
 //! 2. **Manner.** The later call succeeded and differs in one way that means the same in another run: a
 //!    parameter added, removed or renamed, another type, spelling, kind or choice, another option or program.
-//!    Where the error does not say what it is about, an added option or another choice counts only between two
+//!    If the error does not say what it objects to, an added option or another choice counts only between two
 //!    consecutive calls.
-//! 3. **Stated number.** The later call uses a number that the error named.
+//! 3. **Stated number.** The later call uses a number that the error stated.
 //! 4. **Prerequisite.** The identical call succeeded after one other call (`prerequisite`).
-//! 5. **Tool.** Another tool took exactly the same arguments, or another look-up of the same kind gave an
-//!    answer.
+//! 5. **Tool.** Another tool accepted exactly the same arguments, or another look-up of the same kind
+//!    returned an answer.
 //!
-//! Any other difference concerns only values of this run and is not a repair. `failure` derives a lesson from
-//! the error alone.
+//! Any other difference concerns only values of this run and is not a repair. `failure` then derives a lesson
+//! from the error alone.
 
 use std::collections::BTreeSet;
 
@@ -32,20 +31,20 @@ use super::manner::{Manner, is_name};
 use super::prerequisite;
 use super::quote::first_chars;
 
-/// Maximum number of calls after a failing call that are considered. Later calls are made for other reasons.
+/// Maximum number of calls after a failing call that are considered. Calls after that are made for other
+/// reasons.
 const CALLS_AFTER_MAX: usize = 12;
-/// Maximum number of calls within which another tool must follow to count as a replacement.
+/// Maximum number of calls after a failing call within which another tool counts as its replacement.
 const TOOL_SWITCH_CALLS_MAX: usize = 4;
-/// Minimum number of leading words that the names of two look-ups of one kind have in common, as in
-/// `find_user_by_…`.
+/// Minimum number of leading name parts that two look-ups of one kind share, as in `find_user_by_…`.
 const TOOL_PARTS_SHARED_MIN: usize = 3;
-/// Maximum number of characters of a look-up's answer that are searched for names.
+/// Maximum number of characters of a look-up's answer in which names are searched for.
 const ANSWER_CHARS_MAX: usize = 20_000;
-/// Minimum length in characters of a name that is searched for in an answer. Shorter names occur in every
+/// Minimum length, in bytes, of a name that is searched for in an answer. Shorter names occur in every
 /// answer.
 const NAME_CHARS_MIN: usize = 2;
 
-/// Returns the repairs of a step, one for each error.
+/// Returns the repairs in a step, at most one per error.
 pub(super) fn find_repairs(step: &StepCalls<'_>, errors: &mut HandledErrors) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, failing) in step.calls.iter().enumerate() {
@@ -74,6 +73,8 @@ fn find_repair(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
             return prerequisite::prerequisite_lesson(last, &calls[last_at + 1..nth]);
         }
         if same_tool && later.error() == failing.error() {
+            // The same error again: the next call is compared with this attempt, so earlier calls no longer
+            // intervene.
             (last, last_at, intervening) = (later, nth, InterveningCalls::Harmless);
         } else if later.succeeded() && lookup::lookup_label(later).is_some() && !(same_tool && looks_itself) {
             lookups.push(later);
@@ -92,7 +93,8 @@ fn find_repair(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
         .find_map(|later| lesson_from_tool_switch(failing, later))
 }
 
-/// Returns whether a later command prepares for the failing command and is not another way of writing it.
+/// Returns `true` if a later command prepares for the failing command, rather than being another way to write
+/// it.
 fn is_preparation(failing: &Call<'_>, later: &Call<'_>) -> bool {
     later.arguments.as_command().is_some()
         && prerequisite::prerequisite_label(later)
@@ -124,7 +126,7 @@ fn build_lesson(
     }
 }
 
-/// Formats the advice to prefer one manner to another.
+/// Formats the advice to replace one manner with another.
 fn format_advice(avoid: &Manner, prefer: &Manner) -> String {
     match (avoid, prefer) {
         (Manner::WithParameter(removed), Manner::WithParameter(added)) => {
@@ -156,7 +158,7 @@ fn format_advice(avoid: &Manner, prefer: &Manner) -> String {
     }
 }
 
-/// Returns the lesson to look up first, if the answer to a look-up contains a name that only the later call
+/// Returns the lesson to look up first if the answer to a look-up contains a name that only the later call
 /// uses.
 fn lesson_from_lookup(
     failing: &Call<'_>,
@@ -238,7 +240,7 @@ fn split_identifiers(text: &str) -> impl Iterator<Item = String> + '_ {
 fn contains_any_name(answer: &str, new: &BTreeSet<String>) -> bool {
     let answer = first_chars(answer, ANSWER_CHARS_MAX).to_lowercase();
     let words: BTreeSet<String> = split_identifiers(&answer).collect();
-    // Values such as dates and order numbers are not single words, so they are searched for verbatim.
+    // Values such as dates and order numbers are not single words, so they are searched for as substrings.
     new.iter().any(|name| {
         words.contains(name) || (name.len() > 4 && !is_word(name) && answer.contains(name.as_str()))
     })
@@ -248,12 +250,13 @@ fn is_word(name: &str) -> bool {
     name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Returns the lesson if the later call uses a number that the error named, as a value or as the sum of a list.
+/// Returns the lesson that the error states the number to use, if the later call uses that number as a value
+/// or as the sum of a list.
 fn lesson_from_stated_number(failing: &Call<'_>, later: &Call<'_>, keys: &[String]) -> Option<Lesson> {
     let named = numbers_in(failing.failure()?.line);
     let (before, after) = (failing.arguments.as_object()?, later.arguments.as_object()?);
     let key = keys.iter().find(|key| {
-        // The error may also name what was passed ("total is 375, but paid 299").
+        // The error may also state the number that was passed ("total is 375, but paid 299").
         let new: Vec<f64> = named
             .iter()
             .copied()
@@ -283,7 +286,7 @@ fn numbers_in(line: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Returns whether a value, or the sum of one field over a list, is among the numbers.
+/// Returns `true` if a number, or the sum of one field over a list of objects, is among the stated numbers.
 fn matches_any_number(value: &Value, named: &[f64]) -> bool {
     let is_named = |number: f64| named.iter().any(|one| (one - number).abs() < 0.005);
     match value {
@@ -298,8 +301,8 @@ fn matches_any_number(value: &Value, named: &[f64]) -> bool {
     }
 }
 
-/// Returns the lesson if another tool replaced the failing one: it took the same arguments, or is a look-up of
-/// the same kind.
+/// Returns the lesson to use another tool, if that tool accepted the same arguments or is a look-up of the
+/// same kind.
 fn lesson_from_tool_switch(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesson> {
     if later.tool == failing.tool
         || !is_name(later.tool)

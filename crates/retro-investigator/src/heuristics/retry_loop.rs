@@ -1,7 +1,7 @@
-//! Finds retry loops: a tool gives the same error again and again, whether the identical call or a variation of
-//! it is made.
+//! Finds retry loops: a tool returns the same error again and again, to the identical call or to variations
+//! of it.
 //!
-//! Where the error says what it demands, that is the lesson. A single failure yields the same lesson, so a run
+//! If the error says what it demands, that is the lesson. A single failure yields the same lesson, so a run
 //! that loops and a run that fails once confirm each other. Otherwise the lesson is not to repeat the call.
 
 use retro_core::finding::{Finding, FindingKind};
@@ -12,10 +12,10 @@ use super::handled_errors::HandledErrors;
 use super::lesson::Lesson;
 use super::manner::Manner;
 
-/// Minimum number of consecutive failures that make a loop. Two failures are only one retry.
+/// Minimum number of consecutive failures in a loop. Two failures are only one retry.
 const REPEATS_MIN: usize = 3;
 
-/// Returns the findings about the loops of a step, one for each error.
+/// Returns a finding for each retry loop of a step, at most one per error.
 pub(super) fn find_retry_loops(step: &StepCalls<'_>, errors: &mut HandledErrors) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut at = 0;
@@ -34,8 +34,9 @@ pub(super) fn find_retry_loops(step: &StepCalls<'_>, errors: &mut HandledErrors)
     findings
 }
 
-/// Returns the series of consecutive calls that fail like the call at `at`, and the index at which the next
-/// series may start. Calls of other tools without an answer (thinking aloud) do not interrupt a series.
+/// Returns the series of consecutive calls that fail with the same error as the call at `at`, and the index
+/// at which the next series may start. Calls of other tools without an answer (thinking aloud) do not
+/// interrupt a series.
 fn repeated_failures<'c, 'a>(calls: &'c [Call<'a>], at: usize) -> (Vec<&'c Call<'a>>, usize) {
     let first = &calls[at];
     let mut members = vec![first];

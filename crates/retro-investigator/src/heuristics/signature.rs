@@ -1,16 +1,16 @@
-//! Computes error signatures: the text of an error without everything that belongs to one run.
+//! Computes error signatures: the text of an error with everything specific to one run masked.
 //!
-//! Numbers, dates, paths, identifiers, addresses and quoted names become `…`; the other words are kept. Errors
-//! of one class get the same signature regardless of the names in them, and errors of different classes get
-//! different ones. Some parts look like names but define the class, so they are kept: the program in front
-//! (`tar:`), options (`-exec`), single quoted punctuation (`)`), status codes, exception classes, a missing
-//! program, module or parameter, and the key of a value.
+//! Numbers, dates, paths, identifiers, addresses and quoted names become `…`; the other words are kept.
+//! Errors of one class get the same signature whatever names they contain, and errors of different classes
+//! get different ones. Some parts look like names but define the class, so they are kept: the program in
+//! front (`tar:`), options (`-exec`), single quoted punctuation (`)`), status codes, exception classes, a
+//! missing program, module or parameter, and the key of a value.
 //!
 //! Templates are deliberately not learned from the data. The miners that were tried (the crates `logdrain`,
-//! `drain3`, `drainrs` and `drain-rs`, all based on Drain) learn from earlier lines what varies, so one line
-//! gets different templates in another run, in another order or on another worker. A signature is compared with
-//! those that earlier retrospectives stored, so it must never change. It is also part of a lesson, so the words
-//! that it keeps must be readable.
+//! `drain3`, `drainrs` and `drain-rs`, all based on Drain) learn from earlier lines which parts vary, so the
+//! same line gets another template in another run, in another order or on another worker. A signature is
+//! compared with those stored by earlier retrospectives, so it must never change. It is also part of a
+//! lesson, so the words that it keeps must be readable.
 
 use std::sync::LazyLock;
 
@@ -19,14 +19,14 @@ use regex::{Captures, Regex};
 use super::arguments::basename;
 use super::quote::{first_chars, shorten_text};
 
-/// Mask for everything that belongs to one run.
+/// Mask for everything that is specific to one run.
 pub(super) const MASK: &str = "…";
 /// Maximum length of a signature, in characters. Longer error lines contain data.
 const SIGNATURE_CHARS_MAX: usize = 160;
 /// Maximum number of characters of an error line that are read.
 const LINE_CHARS_MAX: usize = 1_000;
-/// Maximum length of a quoted name, in characters. A quotation mark that is not closed within this length is an
-/// apostrophe.
+/// Maximum length of a quoted name, in characters. A quotation mark without a closing mark within this length
+/// is an apostrophe.
 const QUOTED_CHARS_MAX: usize = 200;
 
 macro_rules! pattern {
@@ -38,7 +38,7 @@ macro_rules! pattern {
 
 pattern!(ANSI, r"\x1b\[[0-9;]*[A-Za-z]");
 pattern!(SHELL_LINE, r"^.*?: (?:-c: )?line \d+: ");
-// Place in a source file before a compiler's message; it differs in every run.
+// Location in a source file before a compiler's message, which differs in every run.
 pattern!(PLACE, r"^(?:\S*/)?[\w+.-]*\.[A-Za-z+]{1,5}:\d+:\d+: ");
 pattern!(
     GENERIC_PREFIX,
@@ -50,7 +50,8 @@ pattern!(
 );
 pattern!(NEAR, r#"\bnear ['"`](?:.*['"`](?: at line \d+)?$|.*['"`](: .*)$|.*$)"#);
 pattern!(UNEXPECTED, r#"\b(unexpected token) ['"`]\S+['"]?"#);
-// Lists, and what was searched for. A class in brackets is one word or has its own number, and does not match.
+// Lists, and the names of things that were searched for. A class in brackets is a single word or has its own
+// number, so it does not match.
 pattern!(
     LISTED,
     concat!(
@@ -82,9 +83,8 @@ pattern!(AGO, r"\b(?:\d+|an?) (?:second|minute|hour|day|week|month|year)s? ago\b
 pattern!(CALLED, r"^([A-Za-z_]{3,})\((.*)$");
 pattern!(REPEATED, r"…(?:[\s,;]*(?:and |or |& )?…)+");
 
-/// Returns the signature of an error line, which is the same for all errors of one class in every run, and
-/// empty when the line contains no words. Stored lessons contain signatures, so the result for a line must
-/// never change.
+/// Returns the signature of an error line: equal for all errors of one class in every run, and empty if the
+/// line contains no words. Stored lessons contain signatures, so the result for a line must never change.
 pub fn error_signature(line: &str) -> String {
     let line = ANSI.replace_all(first_chars(line.trim(), LINE_CHARS_MAX), "");
     let line = strip_prefixes(&line);
@@ -101,7 +101,7 @@ pub fn error_signature(line: &str) -> String {
     let masked = REPEATED.replace_all(&masked, MASK);
     let masked = masked.split_whitespace().collect::<Vec<_>>().join(" ");
     let masked = masked.trim_end_matches(['.', ' ', ':']);
-    // A single letter is a name, as in "a" and "b".
+    // A single letter is a name, as in "a" and "b", not the text of an error.
     let letters = masked.chars().filter(|c| c.is_alphabetic()).count();
     if letters > 1 || (letters == 1 && masked.contains([' ', ':'])) {
         shorten_text(masked, SIGNATURE_CHARS_MAX)
@@ -110,19 +110,21 @@ pub fn error_signature(line: &str) -> String {
     }
 }
 
-/// Replaces a list in brackets after a word by `[…]`, but keeps an error number in brackets.
+/// Replaces a list in brackets by `[…]` and keeps the word before it. An error number, such as `[Errno 2]`,
+/// is kept.
 fn mask_list(found: &Captures<'_>) -> String {
     let whole = &found[0];
     let numbered = whole.starts_with("[Errno ") || whole.starts_with("[WinError ");
     if numbered { whole.to_owned() } else { format!("{}[{MASK}]", &whole[..whole.find('[').unwrap_or(0)]) }
 }
 
-/// Returns whether a line begins with a place in a source file, such as a path and a line number.
+/// Returns `true` if a line begins with a location in a source file: a path, a line and a column.
 pub(super) fn has_place(line: &str) -> bool {
     PLACE.is_match(line)
 }
 
-/// Returns the line without prefixes that only say "error" or name a line of a shell script.
+/// Returns the line without prefixes that only say "error" or name a location in a shell script or source
+/// file.
 fn strip_prefixes(line: &str) -> &str {
     let mut rest = line.trim();
     if let Some(found) = SHELL_LINE.find(rest) {
@@ -131,7 +133,7 @@ fn strip_prefixes(line: &str) -> &str {
     if let Some(found) = PLACE.find(rest).filter(|found| found.end() < rest.len()) {
         rest = &rest[found.end()..];
     }
-    // Wrappers nest: "Error: Error executing query: …". At most four were seen so far.
+    // Wrappers nest ("Error: Error executing query: …"); at most four have been seen so far.
     for _ in 0..4 {
         let Some(found) = GENERIC_PREFIX.find(rest).filter(|found| found.end() < rest.len()) else { break };
         rest = &rest[found.end()..];
@@ -139,11 +141,12 @@ fn strip_prefixes(line: &str) -> &str {
     rest.trim()
 }
 
-/// Masks the name in an error whose known form shows where the name is, even when the name is a plain word. For
-/// some forms the name is kept.
+/// Masks the name in an error of a known form. The form shows where the name is, even if the name is a plain
+/// word. Some forms keep the name.
 fn mask_known_form(line: &str) -> Option<String> {
     if let Some(found) = UNIX.captures(line) {
-        // A missing path is one class for all programs, except that `xargs` reports missing programs.
+        // A missing path is one class for all programs, but `xargs` reports a missing program with the same
+        // words.
         let program = basename(&found[1]);
         let nameless = &found[3] == "No such file or directory" && program != "xargs";
         return Some(if nameless {
@@ -184,7 +187,7 @@ fn mask_quoted(line: &str) -> String {
     out
 }
 
-/// Splits the text at the closing quotation mark and returns both parts.
+/// Splits the text at the closing quotation mark. Returns `None` if no mark closes the quotation.
 fn split_at_closing_quote(open: char, text: &str) -> Option<(&str, &str)> {
     let closes = |c: char| match open {
         '`' => c == '`' || c == '\'',
@@ -195,7 +198,7 @@ fn split_at_closing_quote(open: char, text: &str) -> Option<(&str, &str)> {
     let mut chars = text.char_indices().take(QUOTED_CHARS_MAX).peekable();
     while let Some((at, c)) = chars.next() {
         let before_word = chars.peek().is_some_and(|(_, next)| next.is_alphanumeric());
-        // The quotation mark in "matching `''" is content and does not close a quotation.
+        // The mark in "matching `''" is content and does not close the quotation.
         if closes(c) && !before_word && (at > 0 || open != '`') {
             return Some((&text[..at], &text[at + c.len_utf8()..]));
         }
@@ -203,7 +206,7 @@ fn split_at_closing_quote(open: char, text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Returns whether a quoted text is part of the error class.
+/// Returns `true` if a quoted text is part of the error class.
 fn keeps_quoted_text(before: &str, inner: &str, after: &str) -> bool {
     let mark = !inner.is_empty() && inner.len() <= 3 && inner.chars().all(|c| c.is_ascii_punctuation());
     let starts = before.trim_end().is_empty() || before.trim_end().ends_with(['{', ',']);
@@ -227,7 +230,7 @@ fn mask_words(line: &str) -> String {
     out.join(" ")
 }
 
-/// Masks a word that belongs to one run, and keeps the punctuation around it.
+/// Masks a word that is specific to one run, and keeps the punctuation around it.
 fn mask_word(before: &str, word: &str, first: bool) -> String {
     if is_short_address(word) {
         return MASK.to_owned();
@@ -253,21 +256,21 @@ fn mask_word(before: &str, word: &str, first: bool) -> String {
     format!("{lead}{masked}{tail}")
 }
 
-/// Returns whether a word is an abbreviated IPv6 address such as `::1`, whose colons are not punctuation.
+/// Returns `true` if a word is an abbreviated IPv6 address such as `::1`, whose colons are not punctuation.
 fn is_short_address(word: &str) -> bool {
     word.contains("::")
         && word.contains(|c: char| c.is_ascii_digit())
         && word.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | ','))
 }
 
-/// Splits an assignment `key=value` into key and value. A URL with a query is not an assignment.
+/// Splits an assignment `key=value` at its first `=`. A URL with a query is not an assignment.
 fn split_assignment(word: &str) -> Option<(&str, &str)> {
     word.split_once('=')
         .filter(|(key, _)| key.chars().all(|c| c.is_ascii_alphabetic() || c == '_' || c == '-'))
 }
 
-/// Returns whether the word before a number makes the number part of the class, as a status or an error number.
-/// Exit codes 1 and 2 are not part of it, because they only say that something failed.
+/// Returns `true` if the word before a number makes the number part of the error class, as a status or error
+/// number. Exit codes 1 and 2 are not part of it, because they only say that something failed.
 fn is_status_code(before: &str, number: &str) -> bool {
     let word = before.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let leaves = matches!(word.as_str(), "status" | "code" | "exit");
@@ -275,13 +278,13 @@ fn is_status_code(before: &str, number: &str) -> bool {
         && (matches!(word.as_str(), "http" | "errno") || (leaves && !matches!(number, "1" | "2")))
 }
 
-/// Returns the last part of the dotted name of an exception class, and any other word unchanged.
+/// Returns the last part of an exception class's dotted name, or any other word unchanged.
 fn exception_class(word: &str) -> &str {
     let last = word.rsplit('.').next().unwrap_or(word);
     if last.ends_with("Error") || last.ends_with("Exception") { last } else { word }
 }
 
-/// Words with digits that are common names, so they are not masked.
+/// Common words with digits, which are not masked.
 const KNOWN_WITH_DIGITS: &[&str] = &[
     "python2",
     "python3",
@@ -309,7 +312,8 @@ const KNOWN_WITH_DIGITS: &[&str] = &[
     "iso-8601",
 ];
 
-/// Names of days and months, which are parts of dates. Names that are also ordinary words are left out.
+/// Names of days and months, which are parts of dates. Names that are also ordinary words, such as "May", are
+/// left out.
 const CALENDAR: &[&str] = &[
     "Monday",
     "Tuesday",
@@ -347,8 +351,8 @@ const CALENDAR: &[&str] = &[
     "latest",
 ];
 
-/// Returns whether a word belongs to one run: it has a digit, or is an address, a path, a file or a dotted
-/// name.
+/// Returns `true` if a word is specific to one run: it contains a digit, or is an address, a path, a file or
+/// a dotted name.
 fn is_run_specific(word: &str) -> bool {
     if word.is_empty() || KNOWN_WITH_DIGITS.contains(&word.to_lowercase().as_str()) {
         return false;

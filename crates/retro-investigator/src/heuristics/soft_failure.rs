@@ -1,11 +1,11 @@
-//! Finds failures that are reported in free words: answers that ask for something that the agent does next.
+//! Finds failures that are reported in prose: answers that ask for something that the agent does next.
 //!
 //! "The template exists in several languages, none was chosen" neither begins like an error nor is flagged as
 //! one, and no list of words distinguishes it from a success. The next calls do distinguish it: the same call
-//! follows with one parameter added or changed, or it is repeated unchanged after one other call. If the answer
-//! names that parameter or that call in a sentence about something lacking or too small, and is not given
-//! again, it was a failure. The answer of a look-up is never a failure, because asking for the next page is not
-//! a remedy.
+//! follows with one parameter added or changed, or it is repeated unchanged after one other call. The answer
+//! was a failure if a sentence of it, about something lacking or too small, names that parameter or that
+//! call, and if the answer is not returned again. The answer to a look-up is never a failure, because asking
+//! for the next page is not a remedy.
 
 use std::sync::LazyLock;
 
@@ -17,13 +17,13 @@ use super::manner::is_name;
 use super::outcome::{CallFailure, CallOutcome};
 use super::prerequisite;
 
-/// Maximum length of a refusal in free words, in bytes. A longer answer is the requested content.
+/// Maximum length of a refusal in prose, in bytes. A longer answer is the requested content.
 const ANSWER_BYTES_MAX: usize = 400;
 const LINES_MAX: usize = 2;
-/// Maximum number of calls after a possible refusal that are considered, since look-ups may come before the
+/// Maximum number of calls after a possible refusal that are considered, because look-ups may precede the
 /// next attempt.
 const CALLS_AFTER_MAX: usize = 4;
-/// Minimum length in characters of a word in a parameter's name that is searched for in an answer.
+/// Minimum length, in characters, of a word in a parameter's name that is searched for in an answer.
 const WORD_CHARS_MIN: usize = 4;
 
 static LACKS: LazyLock<Regex> = LazyLock::new(|| {
@@ -34,19 +34,19 @@ static LACKS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
-// Requests that do not occur in an answer when the work succeeded.
+// Requests that do not occur in the answer to a successful call.
 static PLEASE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\bplease (?:enter|provide|use|specify|choose|select|give|pass|supply|correct|fill)\b")
         .expect("constant patterns compile")
 });
 
-// Tools whose answers are the words of a person.
+// Tools that return a human's words.
 static TALKS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)(?:^|[_.\-/ ])(?:ask|chat|talk|interview|user|human)(?:$|[_.\-/ ])")
         .expect("constant patterns compile")
 });
 
-/// Judges the calls of a step again, using the calls that follow each of them.
+/// Judges the calls of a step again, based on the calls that follow them.
 pub(super) fn rejudge_calls(calls: &mut [Call<'_>]) {
     for at in 0..calls.len() {
         if !may_be_refusal(&calls[at]) {
@@ -68,8 +68,8 @@ pub(super) fn rejudge_calls(calls: &mut [Call<'_>]) {
     }
 }
 
-/// Returns whether the answer of a call is short prose that may be a refusal, and nothing marks it as success
-/// or failure.
+/// Returns `true` if the answer to a call is short prose that may be a refusal, and nothing marks it as
+/// success or failure.
 fn may_be_refusal(call: &Call<'_>) -> bool {
     let answer = call.answer.trim();
     let in_words = !answer.starts_with(['{', '[', '<', '(']) && answer.lines().count() <= LINES_MAX;
@@ -78,7 +78,7 @@ fn may_be_refusal(call: &Call<'_>) -> bool {
     call.succeeded() && !call.flagged && in_words && short && works
 }
 
-/// Returns the sentence of an answer that asks for `name` or for another attempt; `None` when there is none.
+/// Returns the sentence of an answer that asks for `name` or for another attempt, or `None`.
 fn find_request<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     split_sentences(answer).find(|sentence| {
         PLEASE.is_match(sentence) || (LACKS.is_match(sentence) && names_parameter(sentence, name))
@@ -111,7 +111,7 @@ fn split_sentences(answer: &str) -> impl Iterator<Item = &str> {
     answer.lines().flat_map(|line| line.split(". ")).map(str::trim)
 }
 
-/// Returns whether a sentence names a parameter, in the singular or in the plural.
+/// Returns `true` if a sentence contains a word of the parameter's name, in the singular or plural.
 fn names_parameter(sentence: &str, parameter: &str) -> bool {
     let singular = |word: &str| word.strip_suffix('s').unwrap_or(word).to_owned();
     let lower = sentence.to_lowercase();

@@ -38,7 +38,7 @@ fn turn(call: ToolCall) -> Turn {
 
 /// Builds a run with one call per turn.
 fn run(calls: &[Told<'_>]) -> InvestigationBrief {
-    let turns = calls.iter().map(|told| turn(call(*told))).collect();
+    let turns = calls.iter().map(|spec| turn(call(*spec))).collect();
     let run = RunFacts {
         run_id: RunId::new("r1").unwrap(),
         attempt: 1,
@@ -74,7 +74,7 @@ fn investigated(brief: &InvestigationBrief) -> (Vec<Finding>, Vec<VerdictRecord>
 }
 
 fn raw_answer(brief: &InvestigationBrief) -> RawAnswer {
-    let InvestigatorAnswer::Looked(looked) = investigate_run(brief) else {
+    let InvestigatorAnswer::Answered(looked) = investigate_run(brief) else {
         panic!("the heuristics always look")
     };
     let checked = check_answer(brief, looked.clone());
@@ -113,7 +113,7 @@ fn cue(tool: &str, error: &str, avoid: Option<&str>, prefer: Option<&str>) -> Le
     }
 }
 
-/// Generates realistic texts (commands, answers and manners) and arbitrary ones.
+/// Generates realistic strings (commands, answers and manners) and arbitrary ones.
 fn text() -> impl Strategy<Value = String> {
     let real = prop::sample::select(vec![
         "",

@@ -1,11 +1,11 @@
-//! Parses the reports of compilers, linters and test runners: diagnostics with their places, and counts of
-//! tests.
+//! Parses the reports of compilers, linters and test runners: diagnostics with their locations, and test
+//! counts.
 //!
-//! Most tools put the place before the message, in one of a few spellings, so one parser serves all of them.
-//! Reports in documents (XML, JSON) or over several lines are not parsed. A test runner ends with a line of
-//! counts; the last such line of an output is used.
+//! Most tools put the location before the message, in one of a few spellings, so one parser serves all of
+//! them. Reports in documents (XML, JSON) or over several lines are not parsed. A test runner ends with a
+//! line of counts; the last such line of an output is used.
 //!
-//! Every line is matched once by linear-time automata, and the numbers of lines and diagnostics are bounded.
+//! Linear-time automata match every line once, and the numbers of lines and diagnostics are bounded.
 
 use std::sync::LazyLock;
 
@@ -13,32 +13,32 @@ use regex::{Captures, Regex};
 
 use super::quote::first_chars;
 
-/// Maximum number of lines of an output that are read. Even the build of a large project prints fewer lines.
+/// Maximum number of lines of an output that are read. Even the build of a large project prints fewer.
 const LINES_MAX: usize = 100_000;
-/// Maximum number of diagnostics that are returned. A lesson mentions only how many there are.
+/// Maximum number of diagnostics returned for one output. A lesson only mentions their number.
 const PLACES_MAX: usize = 10_000;
 /// Maximum number of characters of a line that are read.
 const LINE_CHARS_MAX: usize = 1_000;
 
-/// Diagnostic that a tool reports about a place in a file.
+/// Diagnostic that a tool reports about a location in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Diagnostic<'a> {
-    /// Path of the file, as the tool writes it.
+    /// Path of the file, as printed by the tool.
     pub file: &'a str,
-    /// Line number, from 1.
+    /// 1-based line number.
     pub line: u32,
-    /// Message of the tool about the place.
+    /// Message of the tool about the location.
     pub message: &'a str,
 }
 
-/// Numbers of tests by result, as a test runner reports them.
+/// Numbers of tests by result, as reported by a test runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TestCounts {
     /// Number of tests that passed.
     pub passed: u32,
     /// Number of tests whose assertions failed.
     pub failed: u32,
-    /// Number of tests that could not be run to their end.
+    /// Number of tests that did not run to completion.
     pub errors: u32,
     /// Number of tests that were skipped.
     pub skipped: u32,
@@ -65,7 +65,7 @@ pattern!(
     IN_BRACKETS,
     r"\A[ \t]*([^\s:()\[\]|]*[./][^\s:()\[\]|]*)[(\[]([0-9]{1,7})(?:, ?[0-9]{1,6})?[)\]][ \t]*:[ \t]*([^\s].*)\z"
 );
-// A remark on the diagnostic before it.
+// Remark on the preceding diagnostic.
 pattern!(REMARK, r"\A(?:note|help|info):");
 // Colour codes of a terminal.
 pattern!(COLOUR, r"\x1b\[[0-9;?]*[A-Za-z]");
@@ -83,7 +83,7 @@ pattern!(UNITTEST_END, r"\A(?:OK|FAILED)(?: \((.*)\))?\z");
 pattern!(COUNTED, r"([0-9]+) (passed|failed|errors?|exceptions?|skipped|ignored|todo)(?-u:\b)");
 pattern!(KEYED, r"(failures|errors|skipped)=([0-9]+)");
 
-/// Returns the diagnostics of an output, in order.
+/// Parses the diagnostics in an output, in the order of its lines.
 pub fn find_diagnostics(output: &str) -> Vec<Diagnostic<'_>> {
     let lines = output.lines().take(LINES_MAX).map(|line| first_chars(line, LINE_CHARS_MAX).trim_end());
     lines.filter_map(parse_diagnostic).take(PLACES_MAX).collect()
@@ -98,13 +98,13 @@ fn parse_diagnostic(line: &str) -> Option<Diagnostic<'_>> {
         (part(&found, 1)?, part(&found, 2)?, part(&found, 3)?)
     };
     // Times and addresses have digits around the colon, but no letters before it. Remarks belong to the
-    // diagnostic before them.
+    // preceding diagnostic.
     let is_name = file.chars().any(char::is_alphabetic);
     let stands = is_name && !REMARK.is_match(message);
     stands.then_some(Diagnostic { file, line: number.parse().ok()?, message })
 }
 
-/// Parses the counts from the last line of an output that contains any; `None` when no line does.
+/// Parses the counts from the last line of an output that contains counts. Returns `None` if no line does.
 pub fn parse_test_counts(output: &str) -> Option<TestCounts> {
     let mut counts = None;
     let mut ran = None;
@@ -163,12 +163,13 @@ fn counts_from_unittest(ran: u32, text: &str) -> TestCounts {
     counts
 }
 
-/// Parses a count. Returns 0 when it is above 10,000,000 or not a number.
+/// Parses a count. Returns 0 if it is not a number or exceeds 10,000,000, which keeps the sums of a line
+/// within `u32`.
 fn parse_count(digits: &str) -> u32 {
     digits.parse::<u32>().ok().filter(|number| *number <= 10_000_000).unwrap_or(0)
 }
 
-/// Summarises the report of an output in one sentence; `None` when it reports no problem.
+/// Summarises the report of an output in one sentence. Returns `None` if the output reports no problem.
 pub(super) fn summarize_output(output: &str) -> Option<String> {
     if let Some(TestCounts { passed, failed, errors, skipped }) = parse_test_counts(output) {
         let all = passed + failed + errors + skipped;

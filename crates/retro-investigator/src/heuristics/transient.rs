@@ -1,8 +1,8 @@
-//! Finds transients: errors that disappear when the identical call is repeated. They disappear without a
-//! change, even if another run changed something before they disappeared.
+//! Finds transients: errors that disappear when the identical call is repeated. Such an error needs no change
+//! to disappear, even if another run happened to change something first.
 //!
 //! Only an attempt that directly follows the failing call counts. Any call, message or answer between the two
-//! attempts may have helped, and so may anything that another step did meanwhile.
+//! attempts may have helped, and so may anything that another step did in the meantime.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use retro_core::trajectory::{Trajectory, Turn, TurnSource};
 use super::call::{Call, StepCalls};
 use super::manner::is_name;
 
-/// Maximum length in bytes of a message that is assumed to have no effect.
+/// Maximum length, in bytes, of a message that is assumed to have no effect.
 const MESSAGE_BYTES_MAX: usize = 600;
-/// Maximum number of transients that are returned for one run. Recurring ones are found again in other runs.
+/// Maximum number of transients returned for one run. Recurring ones are found again in other runs.
 const TRANSIENTS_MAX: usize = 6;
 
-/// Returns the transient errors of a run, one for each error, tool and step.
+/// Returns the transient errors of a run, at most one per step, tool and error.
 pub(super) fn find_transients(trajectory: &Trajectory, steps: &[StepCalls<'_>]) -> Vec<TransientError> {
     let mut reported = BTreeSet::new();
     let mut transients = Vec::new();
@@ -43,8 +43,8 @@ pub(super) fn find_transients(trajectory: &Trajectory, steps: &[StepCalls<'_>]) 
     transients
 }
 
-/// Returns whether `next` repeats the failing call and succeeds. A call without arguments is excluded, because
-/// it works on state that the log does not show.
+/// Returns `true` if `next` repeats the failing call and succeeds. Calls without arguments are excluded,
+/// because they work on state that the log does not show.
 fn same_call_succeeds(failing: &Call<'_>, next: &Call<'_>) -> bool {
     !failing.error().is_empty()
         && is_name(failing.tool)
@@ -55,8 +55,8 @@ fn same_call_succeeds(failing: &Call<'_>, next: &Call<'_>) -> bool {
         && next.succeeded()
 }
 
-/// Returns whether nothing that could have helped happened between the two calls: no other call was made, and
-/// all turns are messages of the agent without an effect.
+/// Returns `true` if nothing that could have helped happened between the two calls: no other call was made,
+/// and all turns are messages of the agent without an effect.
 fn is_undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) -> bool {
     let (first, last) = (failing.turn as usize, next.turn as usize);
     let alone = |turn: usize| trajectory.turns[turn].calls.len() == 1;
@@ -67,7 +67,8 @@ fn is_undisturbed(trajectory: &Trajectory, failing: &Call<'_>, next: &Call<'_>) 
         && silent(&trajectory.turns[last])
 }
 
-/// Returns whether a message may have an effect, since some agents edit files and run code by their messages.
+/// Returns `true` if a message may have an effect, because some agents edit files and run code through
+/// messages.
 fn may_act(message: &str) -> bool {
     message.len() > MESSAGE_BYTES_MAX
         || ["```", "<<<<<<<", "*** Begin", "diff --git"].iter().any(|mark| message.contains(mark))

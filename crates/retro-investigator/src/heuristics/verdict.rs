@@ -1,34 +1,35 @@
-//! Judges the effect of each presented memory in its step from the trace alone. Whether a run without the
-//! memory had the same failure shows only across all runs of a retrospective:
-//! `retro_core::learn::settle_investigations` withdraws harm in that case.
+//! Judges the effect of each presented memory in its step from the trace alone. Only all runs of a
+//! retrospective together show whether a run without the memory had the same failure; in that case,
+//! `retro_core::learn::settle_investigations` withdraws a *harmed* verdict.
 //!
-//! A memory whose cue names a tool is judged by calls. *Its calls* are the calls of that tool in the memory's
-//! step that have the program or the parameter that the memory is about. *Its own error* is the error of the
-//! memory's cue. If there are no such calls, the verdict is **cue not met**. Otherwise it depends on what the
-//! memory prefers:
+//! A memory whose cue names a tool is judged by calls. *Its calls* are the calls of that tool, in the
+//! memory's step, that have the program or the parameter that the memory is about. *Its own error* is the
+//! error in the memory's cue. If there are no such calls, the verdict is **cue not met**. Otherwise the
+//! verdict depends on what the memory prefers:
 //!
-//! * **A manner of the call** (a parameter, an option, …). A call of the memory follows it if the call was made
-//!   in that manner. *Helped*: such a call succeeded, and the memory's own error occurred at most once before
-//!   the first such call and never after it. *Applied*: such a call succeeded, but the error occurred more
-//!   often; or it is unknown how these calls ended. *Harmed*: no such call succeeded, and one failed with the
-//!   memory's own error or with an error that no other call had given before in this run. An error that had
-//!   occurred before, or that is transient, is not the memory's fault, so the verdict is *applied*. *Ignored*:
-//!   no call was made in that manner.
+//! * **A manner of the call** (a parameter, an option, …). A call follows the memory if it was made in that
+//!   manner. *Helped*: such a call succeeded, and the memory's own error occurred at most once before the
+//!   first such call and never after it. *Applied*: such a call succeeded, but the error occurred more often;
+//!   or it is unknown how these calls ended. *Harmed*: no such call succeeded, and one failed with the
+//!   memory's own error or with an error that no earlier call of this run had returned. An error that had
+//!   occurred before, or that is transient, is not the memory's fault, so the verdict is *applied*.
+//!   *Ignored*: no call was made in that manner.
 //! * **Something before the call** (a look-up, another tool). The memory is followed if such a preparing call
-//!   was made. *Helped*: the preparing call succeeded, and the memory's next call did not give its own error.
-//!   *Applied*: the memory's next call did give it, or there was none. *Harmed*: every preparing call failed,
-//!   and one of them with an error that is not transient. *Ignored*: there was no such call.
+//!   was made. *Helped*: the preparing call succeeded, and the memory's next call did not return its own
+//!   error. *Applied*: the memory's next call did return it, or there was no next call. *Harmed*: every
+//!   preparing call failed, and one of them with an error that is not transient. *Ignored*: there was no
+//!   preparing call.
 //! * **Nothing that one call can show.** A memory about repeating a call has its own error as its cue:
-//!   *ignored* when the identical call (or a second variation) followed the error, *helped* when the next call
-//!   was a different one and succeeded, else *applied*. A memory that warns of an error: *ignored* when the
-//!   error occurred. When it did not occur, *helped* only if the agent's words before a call contain the words
-//!   of the lesson, else *ignored*, because an error may also disappear without the memory.
+//!   *ignored* if the identical call (or a second variation) followed the error, *helped* if the next call
+//!   was a different one and succeeded, otherwise *applied*. A memory that warns of an error: *ignored* if
+//!   the error occurred. If it did not occur, *helped* only if the agent's words before a call contain the
+//!   words of the lesson, otherwise *ignored*, because an error may also disappear without the memory.
 //!
-//! A memory without a tool is judged by its words, conservatively. *Harmed*: a call (the name of its tool and
+//! A memory without a tool is judged conservatively by its words. *Harmed*: a call (the name of its tool and
 //! its arguments) contains most of the memory's content words and failed with an error that is not transient
 //! and had not occurred before, and no such call succeeded. *Applied*: one turn of the agent contains most of
-//! these words (never for a prohibition). *Cue not met*: its step did not occur. Otherwise *ignored*. A rule of
-//! the repository is judged by its words over the whole run (`rule`).
+//! these words (never for a prohibition). *Cue not met*: its step did not occur. Otherwise *ignored*. A rule
+//! of the repository is judged by its words over the whole run (`rule`).
 
 mod rule;
 
@@ -42,15 +43,15 @@ use super::handled_errors::is_transient_error;
 use super::manner::Manner;
 use super::quote;
 
-/// Maximum number of turns, from the start of a step, whose words are compared with those of a memory.
+/// Maximum number of turns, from the start of a step, whose text is compared with a memory.
 const TURNS_READ_MAX: usize = 2_000;
-/// Maximum number of characters of each text of a turn that are compared with a memory.
+/// Maximum number of characters of each text in a turn that are compared with a memory.
 const TURN_CHARS_MAX: usize = 4_000;
-/// Minimum share of a memory's content words that one turn must contain, in hundredths.
+/// Minimum share of a memory's content words that one text must contain, in per cent.
 const WORDS_SHARED_MIN: usize = 60;
-/// Minimum number of a memory's content words that one turn must contain.
+/// Minimum number of a memory's content words that one text must contain.
 const WORDS_MIN: usize = 3;
-/// Maximum number of memories that are judged in one run. The policy presents ten.
+/// Maximum number of memories judged per run. The policy presents ten.
 const MEMORIES_MAX: usize = 100;
 
 /// Judges every presented memory for which the trace contains evidence.
@@ -62,17 +63,17 @@ pub(super) fn judge_presented_memories(
     presented.filter_map(|memory| MemoryCase::new(brief, steps, memory).judge()).collect()
 }
 
-/// Memory to be judged, with everything that happened in its step.
+/// Memory to be judged, with the calls and turns of its step.
 struct MemoryCase<'b> {
     memory: &'b BriefMemory,
-    /// All calls of the step.
+    /// All calls of the memory's step.
     calls: &'b [Call<'b>],
     turns: Vec<(u32, &'b Turn)>,
     prefer: Option<Manner>,
     avoid: Option<Manner>,
 }
 
-/// Verdict with its reason and a quote. Only the verdict "cue not met" may have no quote.
+/// Verdict with its reason and a quote. Only the verdict "cue not met" is valid without a quote.
 struct Ruling(MemoryVerdict, String, Option<Quote>);
 
 impl<'b> MemoryCase<'b> {
@@ -98,7 +99,7 @@ impl<'b> MemoryCase<'b> {
             None => self.judge_by_words(),
             Some(tool) => self.judge_by_calls(tool),
         };
-        // Without a quote there is no evidence for the verdict, so there is no verdict.
+        // A verdict without a quote has no evidence, so it is dropped.
         let stands = quote.is_some() || verdict == MemoryVerdict::CueNotMet;
         stands.then_some(VerdictRecord { memory: self.memory.id, verdict, reason, quote })
     }
@@ -272,6 +273,7 @@ impl<'b> MemoryCase<'b> {
                 ),
             };
         }
+        // Only words written up to the first successful call can show that the agent minded the memory.
         let until = own.iter().find(|call| call.succeeded()).unwrap_or(&own[0]).turn;
         match self.quote_following_advice(until) {
             Some(quote) => Ruling(
@@ -287,7 +289,7 @@ impl<'b> MemoryCase<'b> {
         }
     }
 
-    /// Quotes the memory's own error if it occurred, and otherwise the last call that was made instead.
+    /// Quotes the memory's own error if it occurred, otherwise the last of the memory's calls.
     fn ignored_quote(&self, own: &[&Call<'_>], last: &Call<'_>) -> Option<Quote> {
         let failing = own.iter().find(|call| self.has_own_error(call)).and_then(|call| call.error_quote());
         failing.or_else(|| last.quote())
@@ -314,8 +316,8 @@ impl<'b> MemoryCase<'b> {
         Ruling(MemoryVerdict::Ignored, "no turn of the agent does what it says".to_owned(), any)
     }
 
-    /// Returns the first call that did what the memory advises and failed because of it; `None` when any call
-    /// that did so succeeded.
+    /// Returns the first call that did what the memory advises and failed because of it. Returns `None` if
+    /// any call that followed the advice succeeded.
     fn find_failed_call(&self) -> Option<&'b Call<'b>> {
         let wanted = self.advice_words()?;
         let does = |call: &&Call<'_>| contains_most_words(&format!("{} {}", call.tool, call.raw), &wanted);
@@ -331,15 +333,15 @@ impl<'b> MemoryCase<'b> {
         self.calls.iter().filter(does).filter(failed).find(|call| !came_before(call))
     }
 
-    /// Returns the words of the memory's advice; `None` when there are too few of them or the memory is a
+    /// Returns the words of the memory's advice, or `None` if there are too few of them or the memory is a
     /// prohibition.
     fn advice_words(&self) -> Option<BTreeSet<String>> {
         let words = content_words(&strip_quoted_error(&self.memory.title));
         (words.len() >= WORDS_MIN && !is_prohibition(&self.memory.title)).then_some(words)
     }
 
-    /// Quotes one of the agent's texts, up to turn `until`, that contains most of the words of the memory's
-    /// advice.
+    /// Quotes the first of the agent's texts, up to turn `until`, that contains most of the words of the
+    /// memory's advice.
     fn quote_following_advice(&self, until: u32) -> Option<Quote> {
         let wanted = self.advice_words()?;
         let turns = self.turns.iter().filter(|(at, turn)| *at <= until && turn.source == TurnSource::Agent);
@@ -351,14 +353,14 @@ impl<'b> MemoryCase<'b> {
     }
 }
 
-/// Returns whether a text contains most of the given words.
+/// Returns `true` if a text contains most of the given words.
 fn contains_most_words(text: &str, wanted: &BTreeSet<String>) -> bool {
     let shared = content_words(quote::first_chars(text, TURN_CHARS_MAX)).intersection(wanted).count();
     shared >= WORDS_MIN && shared * 100 >= wanted.len() * WORDS_SHARED_MIN
 }
 
-/// Returns the message, the reasoning and the arguments of a turn. Answers are excluded, because the agent did
-/// not write them.
+/// Returns the message, the reasoning and the arguments of a turn. Answers are excluded, because the agent
+/// did not write them.
 fn agent_texts(turn: u32, entry: &Turn) -> impl Iterator<Item = (QuotePlace, &str)> {
     let messages = [
         (QuotePlace::Message { turn }, entry.message.as_str()),
@@ -370,7 +372,7 @@ fn agent_texts(turn: u32, entry: &Turn) -> impl Iterator<Item = (QuotePlace, &st
         .chain(calls.map(move |(call, one)| (QuotePlace::Arguments { turn, call }, one.arguments.as_str())))
 }
 
-/// Returns a title without the error that it quotes, because any text about the error contains the error's
+/// Returns a title without the error that it quotes, because any text about the error contains the same
 /// words.
 fn strip_quoted_error(title: &str) -> String {
     match (title.find('“'), title.rfind('”')) {

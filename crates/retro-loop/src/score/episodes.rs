@@ -1,5 +1,5 @@
-//! Measures how long something lasted, in retrospectives. An episode that is still open at the last run counts
-//! as lasting until then.
+//! Measures the durations of episodes, in retrospectives. An episode that is still open at the last run
+//! counts as lasting until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::truth::{MemoryClaim, MemoryTruth, WorldItem};
 pub(crate) struct Episodes {
     /// Number of episodes.
     pub(crate) count: usize,
-    /// Mean duration in retrospectives.
+    /// Mean duration, in retrospectives.
     pub(crate) mean: f64,
     pub(crate) longest: u32,
     /// Number of episodes that ended within three retrospectives.
@@ -23,7 +23,7 @@ pub(crate) struct Episodes {
     pub(crate) unended: usize,
 }
 
-/// Duration of one episode, and whether it ended before the last run.
+/// One episode: its duration in retrospectives, and whether it ended before the last run.
 struct Episode {
     lasted: u32,
     ended: bool,
@@ -41,7 +41,8 @@ impl Episodes {
         }
     }
 
-    /// Returns the share of episodes that ended within three retrospectives; `None` when there are no episodes.
+    /// Returns the share of episodes that ended within three retrospectives, or `None` if there are no
+    /// episodes.
     pub(crate) fn share_within_three(&self) -> Option<f64> {
         super::ratio(self.within_three as f64, self.count as f64)
     }
@@ -51,14 +52,14 @@ fn is_handed_out(memory: &MemorySnapshot) -> bool {
     memory.active && memory.weight >= HANDED_OUT_MIN
 }
 
-fn workflow_results<'t>(told: &'t [WorldResult<'_>]) -> impl Iterator<Item = &'t WorkflowResult> {
-    told.iter().flat_map(|told| &told.workflow_results)
+fn workflow_results<'t>(results: &'t [WorldResult<'_>]) -> impl Iterator<Item = &'t WorkflowResult> {
+    results.iter().flat_map(|results| &results.workflow_results)
 }
 
-/// Measures for how long each memory could be handed out while `so` returned true for its truth.
-fn episodes_while(told: &[WorldResult<'_>], so: fn(MemoryTruth) -> bool) -> Episodes {
+/// Measures for how long each memory could be handed out while `so` returned `true` for its truth.
+fn episodes_while(results: &[WorldResult<'_>], so: fn(MemoryTruth) -> bool) -> Episodes {
     let mut episodes = Vec::new();
-    for story in workflow_results(told) {
+    for story in workflow_results(results) {
         let mut open: BTreeMap<&str, usize> = BTreeMap::new();
         for (at, look) in story.windows.iter().enumerate() {
             let now: BTreeSet<&str> = look
@@ -83,26 +84,27 @@ fn episodes_while(told: &[WorldResult<'_>], so: fn(MemoryTruth) -> bool) -> Epis
     Episodes::from_episodes(&episodes)
 }
 
-/// Measures for how long harmful memories were handed out. The duration is 1 for a memory that appears at one
-/// retrospective and is gone at the next.
-pub(crate) fn harmful_episodes(told: &[WorldResult<'_>]) -> Episodes {
-    episodes_while(told, |standing| matches!(standing, MemoryTruth::Trap | MemoryTruth::Outdated))
+/// Measures for how long harmful memories could be handed out. The duration is 1 for a memory that appears at
+/// one retrospective and is gone at the next.
+pub(crate) fn harmful_episodes(results: &[WorldResult<'_>]) -> Episodes {
+    episodes_while(results, |standing| matches!(standing, MemoryTruth::Trap | MemoryTruth::Outdated))
 }
 
-/// Measures for how long memories of fixed causes were handed out, if they harm no run.
-pub(crate) fn fading_episodes(told: &[WorldResult<'_>]) -> Episodes {
-    episodes_while(told, |standing| standing == MemoryTruth::Stale)
+/// Measures for how long harmless memories of fixed causes could be handed out.
+pub(crate) fn fading_episodes(results: &[WorldResult<'_>]) -> Episodes {
+    episodes_while(results, |standing| standing == MemoryTruth::Stale)
 }
 
-/// Measures how many retrospectives it took until a run was handed a memory, counted from the retrospective
-/// that gave the memory enough weight. The duration is 1 when a run of the next window was handed it.
-pub(crate) fn waiting_episodes(told: &[WorldResult<'_>]) -> Episodes {
+/// Measures how long memories wait to be handed to a run, in retrospectives from the one that gave them
+/// enough weight. The duration is 1 if a run of the next window was handed the memory.
+pub(crate) fn waiting_episodes(results: &[WorldResult<'_>]) -> Episodes {
     let mut episodes = Vec::new();
-    for story in workflow_results(told) {
+    for story in workflow_results(results) {
         let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
         let mut shown: BTreeSet<&str> = BTreeSet::new();
         for (at, look) in story.windows.iter().enumerate() {
             for id in look.handed_memories.iter().map(String::as_str) {
+                // Only the first run that is handed the memory ends its wait.
                 if let (true, Some(began)) = (shown.insert(id), begun.get(id)) {
                     episodes.push(Episode { lasted: (at - began) as u32, ended: true });
                 }
@@ -111,7 +113,7 @@ pub(crate) fn waiting_episodes(told: &[WorldResult<'_>]) -> Episodes {
                 begun.entry(&memory.id).or_insert(at);
             }
         }
-        // A memory that became heavy enough at the end had no later run to be handed to.
+        // A memory that became heavy enough in the last window had no later run to be handed to.
         let last = story.windows.len().saturating_sub(1);
         let never = begun.iter().filter(|(id, began)| !shown.contains(*id) && **began < last);
         episodes.extend(never.map(|(_, began)| Episode { lasted: (last - began) as u32, ended: false }));
@@ -119,11 +121,11 @@ pub(crate) fn waiting_episodes(told: &[WorldResult<'_>]) -> Episodes {
     Episodes::from_episodes(&episodes)
 }
 
-/// Returns how often per workflow a harmful lesson was handed out again after it had no longer been handed out,
-/// whether by the same memory or by another.
-pub(crate) fn comebacks_per_workflow(told: &[WorldResult<'_>]) -> f64 {
+/// Returns the mean number of times per workflow that a harmful lesson was handed out again after it had been
+/// withdrawn, by the same memory or by another.
+pub(crate) fn comebacks_per_workflow(results: &[WorldResult<'_>]) -> f64 {
     let mut times = 0;
-    for story in workflow_results(told) {
+    for story in workflow_results(results) {
         let mut lessons: BTreeMap<WorldItem, (bool, bool)> = BTreeMap::new();
         for look in &story.windows {
             let harm = |memory: &&MemorySnapshot| {
@@ -134,6 +136,8 @@ pub(crate) fn comebacks_per_workflow(told: &[WorldResult<'_>]) -> f64 {
                 _ => None,
             };
             let now: BTreeSet<WorldItem> = look.memories.iter().filter(harm).filter_map(about).collect();
+            // Withdrawals are noted first, because a lesson counts as coming back only after a window without
+            // it.
             for (lesson, (there, fell)) in &mut lessons {
                 *fell |= *there && !now.contains(lesson);
                 *there &= now.contains(lesson);
@@ -145,5 +149,5 @@ pub(crate) fn comebacks_per_workflow(told: &[WorldResult<'_>]) -> f64 {
             }
         }
     }
-    times as f64 / workflow_results(told).count().max(1) as f64
+    times as f64 / workflow_results(results).count().max(1) as f64
 }

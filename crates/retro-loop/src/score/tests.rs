@@ -39,7 +39,7 @@ fn look(runs_over: u32, memories: Vec<MemorySnapshot>) -> WindowResult {
     }
 }
 
-fn told(world: &World, windows: Vec<WindowResult>) -> Vec<WorldResult<'_>> {
+fn world_results(world: &World, windows: Vec<WindowResult>) -> Vec<WorldResult<'_>> {
     vec![WorldResult { world, workflow_results: vec![WorkflowResult { seed: 1, workflow: 0, windows }] }]
 }
 
@@ -67,14 +67,14 @@ fn precision_and_recall_count_active_memories_against_the_world() {
             ],
         ),
     ];
-    let points = compute_curve(&told(&world, windows));
+    let points = compute_curve(&world_results(&world, windows));
     assert_eq!((points[0].precision, points[0].recall), (None, Some(0.0)), "a tentative one is none");
     assert_eq!((points[1].precision, points[1].recall), (Some(0.5), Some(1.0)));
     assert_eq!(
         (points[2].precision, points[2].precision_strict, points[2].recall),
         (Some(0.5), Some(0.0), None)
     );
-    assert_eq!((points[2].suppressed, points[2].tokens_a_run, points[2].success), (3.0, 5.0, 0.9));
+    assert_eq!((points[2].suppressed, points[2].tokens_per_run, points[2].success), (3.0, 5.0, 0.9));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_cause_has_ten_retrospectives_to_become_known() {
         let weight = if at >= 10 { 300 } else { 0 };
         look(at * 5, vec![kept("a", cause(), MemoryTruth::True, weight)])
     });
-    let summary = compute_summary(&told(&world, known_late.collect()));
+    let summary = compute_summary(&world_results(&world, known_late.collect()));
     assert_eq!((summary.recall, summary.causes), (Some(1.0), 1));
     assert!((summary.success - summary.success_without - 0.2).abs() < 1e-9 && summary.gain.is_none());
 }
@@ -96,10 +96,10 @@ fn harm_lasts_until_the_memory_is_no_longer_handed_out_and_comebacks_are_counted
     let trap = |weight| vec![kept("t", MemoryClaim::Complete(WorldItem::Trap(0)), MemoryTruth::Trap, weight)];
     let looks =
         [0, 300, 150, 80, 0, 300, 300].iter().zip(1..).map(|(weight, at)| look(at * 10, trap(*weight)));
-    let told = told(&world, looks.collect());
-    let episodes = harmful_episodes(&told);
+    let world_results = world_results(&world, looks.collect());
+    let episodes = harmful_episodes(&world_results);
     assert_eq!((episodes.count, episodes.longest, episodes.within_three, episodes.unended), (2, 2, 1, 1));
-    assert_eq!(episodes::comebacks_per_workflow(&told), 1.0);
+    assert_eq!(episodes::comebacks_per_workflow(&world_results), 1.0);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn waiting_ends_when_a_run_is_handed_the_memory() {
         })
         .collect();
     windows[3].handed_memories = vec!["a".to_owned()];
-    let episodes = waiting_episodes(&told(&world, windows));
+    let episodes = waiting_episodes(&world_results(&world, windows));
     assert_eq!((episodes.count, episodes.longest, episodes.unended), (2, 4, 1));
     assert_eq!(episodes.mean, 3.5);
 }

@@ -1,4 +1,4 @@
-//! Checks the contents of a world's files and reports problems with file and line.
+//! Checks the contents of a world's files, and reports problems with file and line.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::values::{ValueSource, placeholder_names};
 use super::{AfterFix, AgentHabits, MemoryPattern, Workflow, line_of};
 
-/// Maximum number of items (steps, causes, traps, noises and facts) in a workflow, so that a run has only a few
+/// Maximum number of items (steps, causes, traps, noises and facts) in a workflow. Keeps a run at a few
 /// kilobytes.
 const ITEMS_MAX: usize = 64;
 
@@ -29,14 +29,14 @@ pub(super) fn validate_agents(path: &Path, agents: &AgentHabits) -> Result<()> {
     Ok(())
 }
 
-/// Item of a workflow, with everything about it that is checked.
+/// Item of a workflow, reduced to what is checked.
 struct CheckedItem<'a> {
     kind: &'static str,
     line: usize,
     id: &'a str,
     step: &'a str,
     probabilities: Vec<(&'static str, f64)>,
-    /// Texts that may contain placeholders.
+    /// Strings that may contain placeholders.
     texts: Vec<&'a str>,
     arguments: Vec<&'a Value>,
     errors: Option<usize>,
@@ -45,7 +45,7 @@ struct CheckedItem<'a> {
     problems: Vec<String>,
 }
 
-/// Checks all items of a workflow. Fails with file and line at the first problem.
+/// Checks all items of a workflow. Fails at the first problem, with file and line.
 pub(super) fn validate_workflow(path: &Path, text: &str, workflow: &Workflow) -> Result<()> {
     let at = |line: usize, what: &str| anyhow::anyhow!("{}:{line}: {what}", path.display());
     for (name, source) in &workflow.values.0 {
@@ -67,6 +67,7 @@ pub(super) fn validate_workflow(path: &Path, text: &str, workflow: &Workflow) ->
     let mut ids = BTreeSet::new();
     for thing in &things {
         let say = |what: String| Err(at(thing.line, &format!("[[{}]] {}: {what}", thing.kind, thing.id)));
+        // A fact has no ID of its own, and several facts may be about one tool.
         if thing.kind != "fact" && !ids.insert(thing.id) {
             return say("this id is already used".to_owned());
         }

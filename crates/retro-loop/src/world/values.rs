@@ -1,5 +1,5 @@
-//! Fills texts with values that differ between runs: `{order}` in a text is replaced by a value that is drawn
-//! once per run.
+//! Fills texts with values that differ between runs: a value drawn once per run replaces `{order}` in every
+//! text.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use crate::seeded_rng::SeededRng;
 
-/// Sources of the values, by placeholder name. In a text that is drawn, each `#` becomes a digit and each `@` a
-/// letter.
+/// Sources of the values, by placeholder name.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Values(pub(crate) BTreeMap<String, ValueSource>);
@@ -18,13 +17,13 @@ pub(crate) struct Values(pub(crate) BTreeMap<String, ValueSource>);
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum ValueSource {
-    /// A text in which each `#` becomes a digit and each `@` a letter.
+    /// A pattern in which each `#` becomes a digit and each `@` a letter.
     Pattern(String),
-    /// A list from which one entry is drawn.
+    /// A list from which one entry is drawn. An entry that is a string is a pattern.
     List(Vec<Value>),
 }
 
-/// Values that were drawn for one run, by placeholder name.
+/// Values drawn for one run, by placeholder name.
 #[derive(Debug, Clone)]
 pub(crate) struct DrawnValues(BTreeMap<String, Value>);
 
@@ -75,8 +74,8 @@ impl DrawnValues {
         out
     }
 
-    /// Replaces the placeholders in arguments. A text that consists of one placeholder keeps the value's
-    /// type.
+    /// Replaces the placeholders in arguments. A string that consists of one placeholder becomes the value
+    /// with its type.
     pub(crate) fn fill_arguments(&self, arguments: &Value) -> Value {
         match arguments {
             Value::String(text) => match placeholder_names(text).as_slice() {
@@ -92,7 +91,7 @@ impl DrawnValues {
     }
 }
 
-/// Returns the placeholder names in a text. Other braces, such as those of JSON, are ignored.
+/// Returns the names of the placeholders in a text. Other braces, such as those of JSON, are ignored.
 pub(crate) fn placeholder_names(text: &str) -> Vec<&str> {
     let is_name = |name: &&str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

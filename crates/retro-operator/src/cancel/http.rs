@@ -1,4 +1,4 @@
-//! Provides the HTTP route for cancelling a retrospective.
+//! Defines the HTTP route that cancels a retrospective.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,15 +12,16 @@ use utoipa_axum::routes;
 use super::{ActionStatus, CancelAnswer, CancelError, CancelService};
 use crate::http::store_problem;
 
-/// Name of the actor when the request does not give a name. Credentials will replace this name.
+/// Actor that the audit log records if a request names none. Credentials will replace this name.
 pub(crate) const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
 
-/// Returns the route for cancelling, under `/v1`. Merge it with others and pass them to [`retro_http::serve`].
+/// Returns the route that cancels a retrospective, under `/v1`. Merge it with other routes and pass them to
+/// [`retro_http::serve`].
 pub fn router(service: CancelService) -> Api {
     routes().with_state(service)
 }
 
-/// Returns the same route without its state, for the OpenAPI document.
+/// Returns the route without its state, for the OpenAPI description.
 pub(crate) fn routes() -> Api<CancelService> {
     Api::new().routes(routes!(cancel_retrospective))
 }
@@ -28,9 +29,9 @@ pub(crate) fn routes() -> Api<CancelService> {
 /// A request to cancel a retrospective.
 #[derive(Debug, Deserialize, ToSchema)]
 struct CancelRequest {
-    /// Reason for the cancellation, which the audit log keeps.
+    /// Reason for the cancellation, recorded in the audit log.
     reason: String,
-    /// Name of the person who cancels. Requests do not contain credentials yet.
+    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
     by: Option<String>,
 }
 
@@ -53,8 +54,8 @@ async fn cancel_retrospective(
 }
 
 fn conflict_if_refused(result: CancelAnswer) -> Result<Json<CancelAnswer>, Problem> {
-    match result.did {
-        ActionStatus::Done | ActionStatus::DoneBefore => Ok(Json(result)),
+    match result.status {
+        ActionStatus::Done | ActionStatus::AlreadyDone => Ok(Json(result)),
         ActionStatus::Refused => {
             Err(Problem::new(StatusCode::CONFLICT, "not possible in the current state", result.detail))
         }

@@ -17,7 +17,7 @@ pub(crate) fn one(epoch: Epoch, first: Ordinal, last: Ordinal, state: Retrospect
         as_of: at_hour(0),
         policy: Policy::default(),
         state,
-        asked: None,
+        manual_request: None,
     }
 }
 
@@ -37,12 +37,12 @@ fn every_answer_to_a_cancel_is_one_sentence_that_says_what_is_now() {
         CancelResult::AlreadyEnded { retrospective: one(3, 11, 20, RetrospectiveState::Closed), act: None };
     let failed =
         CancelResult::AlreadyEnded { retrospective: one(3, 11, 20, RetrospectiveState::Failed), act: None };
-    let told: Vec<_> = [now, before, closed, failed]
+    let results: Vec<_> = [now, before, closed, failed]
         .into_iter()
         .map(|answer| describe_result(answer).unwrap())
-        .map(|told| format!("{:?}: {}\n", told.did, told.detail))
+        .map(|result| format!("{:?}: {}\n", result.status, result.detail))
         .collect();
-    insta::assert_snapshot!(told.concat());
+    insta::assert_snapshot!(results.concat());
     assert_eq!(describe_result(CancelResult::NotFound), None);
 }
 
@@ -50,8 +50,18 @@ fn every_answer_to_a_cancel_is_one_sentence_that_says_what_is_now() {
 fn acts_are_shown_with_who_when_and_why_and_without_control_characters() {
     let opened = Some(RetrospectiveId(derive_uuid("retrospective", &["x"])));
     let rows = [
-        AuditRow { deed: retro_store::AuditAction::Replayed, act: act(), opened, detail: None },
-        AuditRow { deed: retro_store::AuditAction::Cancelled, act: act(), opened: None, detail: None },
+        AuditRow {
+            action: retro_store::AuditAction::Replayed,
+            act: act(),
+            opened_retrospective: opened,
+            detail: None,
+        },
+        AuditRow {
+            action: retro_store::AuditAction::Cancelled,
+            act: act(),
+            opened_retrospective: None,
+            detail: None,
+        },
     ];
     insta::assert_snapshot!(render_audit_log(&rows));
     assert_eq!(render_audit_log(&[]), "");

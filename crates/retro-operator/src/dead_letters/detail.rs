@@ -1,5 +1,4 @@
-//! Shows one dead letter with everything known about it: attempts, versions, replays, and the runbook of its
-//! code.
+//! Shows one dead letter with its attempts, versions, replays and runbook.
 
 use jiff::Timestamp;
 use retro_core::cancel::Attribution;
@@ -14,23 +13,23 @@ use super::{DeadLetterView, RedactFn, runbook};
 use crate::replay::describe_replay;
 use crate::text;
 
-/// A dead letter with its attempts, versions and replays, redacted.
+/// A redacted dead letter with its attempts, versions and replays.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeadLetterDetail {
     /// The dead letter and its message.
     #[serde(flatten)]
-    pub letter: DeadLetterView,
-    /// Time of the first failed attempt, by the database's clock; `None` when the message failed before
+    pub dead_letter: DeadLetterView,
+    /// Time of the first failed attempt, by the database's clock; `None` if the message failed before
     /// attempts were recorded.
     pub first_failed_at: Option<Timestamp>,
-    /// Time of the last failed attempt; `None` when the message failed before attempts were recorded.
+    /// Time of the last failed attempt; `None` if the message failed before attempts were recorded.
     pub last_failed_at: Option<Timestamp>,
-    /// All attempts, oldest first, followed by the attempts of replays.
+    /// Attempts on the original message, oldest first, followed by the attempts on its replays.
     pub history: Vec<AttemptView>,
     /// Edited versions, oldest first; the original is version 0.
     pub versions: Vec<DeadLetterVersionRow>,
-    /// One sentence for each replay with its result, oldest first.
-    pub sent_again: Vec<String>,
+    /// Replays, oldest first: one sentence each, with the result.
+    pub replay_results: Vec<String>,
     /// Runbook of the code, in Markdown: what happened, what to check, and whether a replay is safe.
     pub runbook: &'static str,
 }
@@ -38,51 +37,53 @@ pub struct DeadLetterDetail {
 /// One delivery attempt, redacted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttemptView {
-    /// Number of the attempt at this stream position, from 1.
+    /// 1-based number of the attempt at this stream position.
     pub attempt: u32,
     /// Consumer that made the attempt, and the stream position of the message. A replayed message has its own
     /// position.
     pub position: DeliveryPosition,
     /// Time at which the attempt was counted; `None` for the first delivery, which is not counted.
-    pub begun_at: Option<Timestamp>,
-    /// Time at which the attempt failed; `None` when no failure was recorded, for example because the process died.
+    pub started_at: Option<Timestamp>,
+    /// Time at which the attempt failed; `None` if no failure was recorded, for example because the process died.
     pub failed_at: Option<Timestamp>,
-    /// Dead-letter code; `None` when the message was to be retried.
+    /// Dead-letter code of a final failure; `None` if the message was to be retried.
     pub code: Option<&'static str>,
-    /// Path of the field that caused the rejection; `None` when no single field caused it.
+    /// Path of the field that caused the rejection; `None` if no single field caused it.
     pub path: Option<String>,
-    /// The failure in one sentence; `None` when no failure was recorded.
+    /// Reason for the failure in one sentence; `None` if no failure was recorded.
     pub detail: Option<String>,
     /// Version of the program that made the attempt.
     pub program_version: String,
 }
 
-/// Loads a dead letter of the tenant with its attempts, versions and replays; `None` when the tenant has no
-/// such dead letter.
+/// Loads a dead letter of the tenant with its attempts, versions and replays. Returns `None` if the tenant
+/// has no such dead letter.
 pub async fn find_dead_letter_detail(
     store: &dyn OperatorStore,
     tenant: &Tenant,
     id: DeadLetterId,
     redact: RedactFn<'_>,
 ) -> Result<Option<DeadLetterDetail>, StoreError> {
-    let Some(letter) = store.find_dead_letter(tenant, id).await? else { return Ok(None) };
+    let Some(dead_letter) = store.find_dead_letter(tenant, id).await? else { return Ok(None) };
     let attempts = store.list_attempts(tenant, id).await?;
     let versions = store.list_versions(tenant, id).await?;
     let replays = store.list_replays(tenant, id).await?;
     let failed = || attempts.iter().filter_map(|attempt| attempt.failed_at);
     Ok(Some(DeadLetterDetail {
-        letter: DeadLetterView::with_message(&letter, redact),
+        dead_letter: DeadLetterView::with_message(&dead_letter, redact),
+        // The attempts of replays follow those of the original, so the list is not sorted by time.
         first_failed_at: failed().min(),
         last_failed_at: failed().max(),
         history: attempts.iter().map(|attempt| AttemptView::from_attempt(attempt, redact)).collect(),
         versions: versions.into_iter().map(|row| redact_version(row, redact)).collect(),
-        sent_again: replays.iter().map(|row| render_replay(row, redact)).collect(),
-        runbook: runbook(letter.message.rejection.code),
+        replay_results: replays.iter().map(|row| render_replay(row, redact)).collect(),
+        runbook: runbook(dead_letter.message.rejection.code),
     }))
 }
 
 fn render_replay(row: &ReplayRow, redact: RedactFn<'_>) -> String {
     let ended = row.ended_at.map(|at| format!(" at {}", text::format_timestamp(at))).unwrap_or_default();
+    // Redacted as a whole: the outcome quotes the rejection, and an operator typed the reason.
     redact(&text::single_line(&format!("{}{ended}", describe_replay(row))))
 }
 
@@ -91,8 +92,8 @@ fn redact_version(row: DeadLetterVersionRow, redact: RedactFn<'_>) -> DeadLetter
     DeadLetterVersionRow { act, ..row }
 }
 
-/// Redacts the reasons and names in the audit log of a dead letter, because people may have pasted secrets into
-/// them.
+/// Redacts the names, reasons and details in the audit log of a dead letter, because operators may have
+/// pasted secrets into them.
 pub fn redact_audit_log(rows: Vec<AuditRow>, redact: RedactFn<'_>) -> Vec<AuditRow> {
     let clean = |row: AuditRow| {
         let act = Attribution { by: redact(&row.act.by), reason: redact(&row.act.reason), at: row.act.at };
@@ -106,7 +107,7 @@ impl AttemptView {
         Self {
             attempt: attempt.attempt,
             position: attempt.position.clone(),
-            begun_at: attempt.begun_at,
+            started_at: attempt.started_at,
             failed_at: attempt.failed_at,
             code: attempt.code.map(|code| code.as_str()),
             path: attempt.path.as_deref().map(redact),
@@ -116,7 +117,7 @@ impl AttemptView {
     }
 
     fn render_text(&self) -> String {
-        let when = self.failed_at.or(self.begun_at).map(text::format_timestamp).unwrap_or_default();
+        let when = self.failed_at.or(self.started_at).map(text::format_timestamp).unwrap_or_default();
         let at =
             self.path.as_ref().map(|path| format!(" at {}", text::single_line(path))).unwrap_or_default();
         let code = self.code.map(|code| format!("{code}{at}: ")).unwrap_or_default();
@@ -130,9 +131,10 @@ impl AttemptView {
 }
 
 impl DeadLetterDetail {
-    /// Renders the dead letter, its history and the runbook for a terminal.
-    pub fn render_text(&self, acts: &str) -> String {
-        let mut out = self.letter.render_text(&self.replay_advice());
+    /// Renders the dead letter, its history and the runbook for a terminal. `audit_log` is the rendered audit
+    /// log.
+    pub fn render_text(&self, audit_log: &str) -> String {
+        let mut out = self.dead_letter.render_text(&self.replay_advice());
         if let (Some(first), Some(last)) = (self.first_failed_at, self.last_failed_at) {
             let (first, last) = (text::format_timestamp(first), text::format_timestamp(last));
             out.push_str(&format!("\nattempts: the first failed at {first}, the last at {last}\n"));
@@ -142,13 +144,13 @@ impl DeadLetterDetail {
             out.push_str("\nversions\n");
             out.extend(self.versions.iter().map(describe_version));
         }
-        if !self.sent_again.is_empty() {
+        if !self.replay_results.is_empty() {
             out.push_str("\nreplays\n");
-            out.extend(self.sent_again.iter().map(|one| format!("  {one}\n")));
+            out.extend(self.replay_results.iter().map(|one| format!("  {one}\n")));
         }
-        if !acts.is_empty() {
+        if !audit_log.is_empty() {
             out.push_str("\naudit log\n");
-            out.extend(acts.lines().map(|act| format!("  {act}\n")));
+            out.extend(audit_log.lines().map(|act| format!("  {act}\n")));
         }
         out.push_str(&format!("\n{}\n{}", "─".repeat(RULER_WIDTH), self.runbook));
         out
@@ -156,9 +158,9 @@ impl DeadLetterDetail {
 }
 
 impl DeadLetterDetail {
-    /// Describes whether a replay is useful now, given the status and the edited versions.
+    /// Describes whether a replay is useful now, based on the status and the edited versions.
     fn replay_advice(&self) -> String {
-        match (self.letter.status, self.versions.last()) {
+        match (self.dead_letter.status, self.versions.last()) {
             (DeadLetterStatus::Handled | DeadLetterStatus::Replayed, _) => "nothing is left to do".to_owned(),
             (DeadLetterStatus::Replaying, _) => "under way: the result will be listed below".to_owned(),
             (
@@ -166,16 +168,16 @@ impl DeadLetterDetail {
                 Some(DeadLetterVersionRow { version, .. }),
             ) => format!(
                 "sends version {version}; `retro dead-letters replay {} --dry-run` says what would come of it",
-                self.letter.id
+                self.dead_letter.id
             ),
             (DeadLetterStatus::Open | DeadLetterStatus::Discarded, None) => {
-                self.letter.replay_advice().to_owned()
+                self.dead_letter.replay_advice().to_owned()
             }
         }
     }
 }
 
-/// Width in characters of the ruler above the runbook.
+/// Width of the ruler above the runbook, in characters.
 const RULER_WIDTH: usize = 60;
 
 fn describe_version(row: &DeadLetterVersionRow) -> String {

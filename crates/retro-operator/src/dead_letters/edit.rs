@@ -1,13 +1,14 @@
-//! Edits dead letters, so that an operator can create a version that can be handled. The original and existing
-//! versions never change; each edit creates the next version.
+//! Edits dead letters to create versions that consumers can handle. The original and earlier versions never
+//! change; each edit creates the next version.
 //!
-//! **Fixed parts.** The subject, and with it the tenant and the workflow, cannot be edited. The event's
-//! identity (source, id) cannot be edited either, unless it caused the rejection, because under another
-//! identity the same run would be counted for an event that nobody sent. Only events of a run or from GitHub
-//! can be edited. The program's own messages contain nothing for an operator to correct.
+//! **Fixed parts.** The subject cannot be edited, and neither can the tenant and workflow in it. The event's
+//! identity (source and id) cannot be edited either, unless it caused the rejection: under another identity,
+//! the run would be counted for an event that nobody sent. Only events of a run or from GitHub can be edited,
+//! because the program's own messages contain nothing for an operator to correct.
 //!
-//! **Result.** An edit returns the redacted diff, and whether the consumer's parser accepts the new version. A
-//! version that would be rejected again is stored anyway, since a message may need several edits.
+//! **Result.** An edit returns the redacted diff and a prediction, which says whether the consumer's parser
+//! accepts the new version. A version that would be rejected again is stored anyway, because a message may
+//! need several edits.
 
 mod diff;
 mod http;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use retro_core::cancel::{Attribution, AttributionError};
 use retro_core::canonical::sha256_hex;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{DeadLetterId, Tenant};
 use retro_core::json::{JsonBounds, JsonDocument};
 use retro_core::time::Clock;
@@ -41,7 +42,8 @@ pub use set_field::SetFieldError;
 /// Prefix of the placeholder for a redacted secret. A payload that contains it was copied from redacted output.
 const REDACTION_PREFIX: &str = "[redacted:";
 
-/// Reads, exports and edits the exact bytes of dead letters. Every access is recorded in the audit log.
+/// Edits and exports dead letters, and reads their exact bytes. Every stored version and every access to
+/// exact bytes is recorded in the audit log.
 #[derive(Clone)]
 pub struct EditService {
     pub(super) store: Arc<dyn DeadLetterEditStore>,
@@ -50,37 +52,37 @@ pub struct EditService {
     pub(super) redact: SharedRedactFn,
 }
 
-/// Change to a dead letter's payload, as an operator requests it.
+/// A change to a dead letter's payload, as requested by an operator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
     /// Replaces the whole payload.
     ReplacePayload(Vec<u8>),
-    /// Sets these fields, given by path, in order. Every other byte is kept.
+    /// Sets the fields at these paths, in order. Every other byte is kept.
     SetFields(Vec<(String, Value)>),
 }
 
-/// A version that was created, or that a dry run would create.
+/// A version that an edit created, or that a dry run would create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EditedVersion {
     /// Id of the dead letter that was edited.
     #[schema(value_type = String)]
-    pub letter: DeadLetterId,
-    /// Number of the new version; missing after a dry run.
+    pub dead_letter: DeadLetterId,
+    /// Number of the new version; absent after a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
     /// Number of the version that was edited; 0 is the original.
     pub based_on: u32,
     /// SHA-256 of the new payload, in hex.
     pub payload_sha256: String,
-    /// True when the consumer would accept this version now.
-    pub readable: bool,
+    /// `true` if the consumer would accept this version now.
+    pub valid: bool,
     /// Predicted result of a replay, in one sentence.
-    pub would: String,
+    pub prediction: String,
     /// Redacted unified diff of the rendered messages.
-    pub difference: String,
+    pub diff: String,
 }
 
-/// Reasons why no version was created. Nothing was stored in these cases.
+/// Failure to edit a dead letter or to read one of its versions. No version is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     /// The actor or the reason is missing or too long.
@@ -89,7 +91,7 @@ pub enum EditError {
     /// A field cannot be set, for example because its path is invalid.
     #[error(transparent)]
     Set(#[from] SetFieldError),
-    /// The edit is not allowed; the sentence says why.
+    /// The request is refused, for this reason.
     #[error("{0}")]
     Refused(String),
     /// The database failed.
@@ -97,7 +99,7 @@ pub enum EditError {
     Store(#[from] StoreError),
 }
 
-/// An event, as its consumer parses it.
+/// An event as parsed by its consumer.
 enum ParsedEvent {
     Run(run_completed::RunCompleted),
     Github(github::GithubEvent),
@@ -118,8 +120,8 @@ impl EditService {
         Self { store, clock, hosts, redact }
     }
 
-    /// Creates a version of a dead letter from version `from`, or from the newest version when `from` is
-    /// `None`. With `dry_run` nothing is stored. Returns `None` when the tenant has no such dead letter.
+    /// Creates a version of a dead letter from version `from`, or from the newest version if `from` is
+    /// `None`. With `dry_run`, nothing is stored. Returns `None` if the tenant has no such dead letter.
     #[expect(
         clippy::too_many_arguments,
         reason = "each argument comes from the request; a struct would only repeat them"
@@ -141,24 +143,24 @@ impl EditService {
         let after = apply_edit(&before, edit)?;
         check_edit(&dead_letter, &before, &after)?;
         let read = self.parse_event(&dead_letter, &after);
-        // Every other rejection may be stored as a version, but one tenant's data must not become an event of
-        // another.
+        // Any other rejected version may be stored, but storing this one would make one tenant's data an
+        // event of another tenant.
         if let Err(rejection) = &read
-            && rejection.code == Code::TenantMismatch
+            && rejection.code == DeadLetterCode::TenantMismatch
         {
             return refuse_edit(
                 "the version names another tenant than the subject: data never moves between tenants",
             );
         }
-        let (readable, would) = self.predict_outcome(&dead_letter.message.position.consumer, &read).await?;
+        let (valid, prediction) = self.predict_outcome(&dead_letter.message.position.consumer, &read).await?;
         let mut edited = EditedVersion {
-            letter: id,
+            dead_letter: id,
             version: None,
             based_on,
             payload_sha256: sha256_hex(&after.payload),
-            readable,
-            would,
-            difference: self.render_difference(based_on, &before, &after),
+            valid,
+            prediction,
+            diff: self.render_difference(based_on, &before, &after),
         };
         if !dry_run {
             edited.version = self.store.edit_dead_letter(tenant, id, based_on, &after, &act).await?;
@@ -166,7 +168,7 @@ impl EditService {
         Ok(Some(edited))
     }
 
-    /// Loads one version with its number, or the newest version when `version` is `None`.
+    /// Loads a version and its number; loads the newest version if `version` is `None`.
     pub(super) async fn load_version(
         &self,
         tenant: &Tenant,
@@ -190,8 +192,8 @@ impl EditService {
         }
     }
 
-    /// Builds the delivery that the broker would make for a replay. The storage time is now, because a replay
-    /// is a new message.
+    /// Builds the delivery that a replay would produce. The storage time is now, because a replay is a new
+    /// message.
     fn build_delivery(&self, dead_letter: &DeadLetter, content: &MessageContent) -> Delivery {
         Delivery {
             stream: dead_letter.message.position.stream.clone(),
@@ -204,7 +206,7 @@ impl EditService {
         }
     }
 
-    /// Parses a version with the code of the consumer that gave up on the message.
+    /// Parses a version with the parser of the consumer that gave up on the message.
     fn parse_event(
         &self,
         dead_letter: &DeadLetter,
@@ -213,18 +215,19 @@ impl EditService {
         let delivery = self.build_delivery(dead_letter, content);
         match dead_letter.message.position.consumer == Role::Counter.as_str() {
             true => run_completed::parse_delivery(&delivery, &self.hosts).map(ParsedEvent::Run),
+            // The reviewer and the tracker parse GitHub events with the same function.
             false => github::parse_event(&delivery).map(ParsedEvent::Github),
         }
     }
 
-    /// Predicts whether a version would be accepted now, and describes what a replay would do in one redacted
-    /// sentence.
+    /// Predicts whether the consumer would accept a version now, and describes the outcome of a replay in one
+    /// redacted sentence.
     async fn predict_outcome(
         &self,
         consumer: &str,
         read: &Result<ParsedEvent, Rejection>,
     ) -> Result<(bool, String), StoreError> {
-        let (readable, prediction) = match read {
+        let (valid, prediction) = match read {
             Err(rejection) => (false, format!("it would be refused again: {rejection}")),
             Ok(ParsedEvent::Run(run)) => self.predict_count(run).await?,
             Ok(ParsedEvent::Github(event)) => {
@@ -237,7 +240,7 @@ impl EditService {
                 )
             }
         };
-        Ok((readable, (self.redact)(&prediction)))
+        Ok((valid, (self.redact)(&prediction)))
     }
 
     async fn predict_count(&self, run: &run_completed::RunCompleted) -> Result<(bool, String), StoreError> {
@@ -256,7 +259,7 @@ impl EditService {
                     (true, "its event was handled before, with this content: nothing would change".to_owned())
                 }
                 Some(_) => {
-                    let code = Code::IdentityConflict;
+                    let code = DeadLetterCode::IdentityConflict;
                     let before = "its event was handled before, with other content";
                     (false, format!("it would be refused again: {code}: {before}"))
                 }
@@ -280,12 +283,14 @@ impl EditedVersion {
             version => format!("version {version}"),
         };
         let made = match self.version {
-            Some(version) => format!("version {version} of dead letter {} is made from {from}", self.letter),
+            Some(version) => {
+                format!("version {version} of dead letter {} is made from {from}", self.dead_letter)
+            }
             None => format!("no version was made; this is what it would be, from {from}"),
         };
-        let prediction = crate::text::single_line(&self.would);
-        let difference = crate::text::printable(&self.difference);
-        format!("{made}\n{prediction}\nsha256 {}\n\n{difference}", self.payload_sha256)
+        let prediction = crate::text::single_line(&self.prediction);
+        let diff = crate::text::printable(&self.diff);
+        format!("{made}\n{prediction}\nsha256 {}\n\n{diff}", self.payload_sha256)
     }
 }
 
@@ -300,7 +305,7 @@ fn check_is_event(dead_letter: &DeadLetter) -> Result<(), EditError> {
     ))
 }
 
-/// Applies an edit. A compressed payload is decompressed, and its encoding header is removed.
+/// Applies an edit. The new payload is never compressed, so the encoding header is removed.
 fn apply_edit(before: &MessageContent, edit: &Edit) -> Result<MessageContent, EditError> {
     let packing = |name: &str| name.eq_ignore_ascii_case(encoding::CONTENT_ENCODING);
     let packed_by = before.headers.iter().find(|(name, _)| packing(name)).map(|(_, how)| how.as_str());
@@ -311,6 +316,7 @@ fn apply_edit(before: &MessageContent, edit: &Edit) -> Result<MessageContent, Ed
                 encoding::decompress_payload(packed_by, &before.payload.clone().into(), MESSAGE_BYTES_MAX);
             let unpacked = unpacked.map_err(|why| EditError::Refused(why.to_string()))?;
             let text = std::str::from_utf8(&unpacked).map_err(|_| SetFieldError::NotJson)?;
+            // JSON does not allow a byte order mark, but some senders write one.
             let mut text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
             for (path, value) in fields {
                 text = set_field::set_value(&text, path, value)?;
@@ -337,7 +343,7 @@ fn check_edit(
         ));
     }
     let holds = |payload: &[u8]| String::from_utf8_lossy(payload).contains(REDACTION_PREFIX);
-    // Otherwise the placeholders of a copied redacted payload would replace the real values.
+    // A payload copied from redacted output would replace the real values with placeholders.
     if holds(&after.payload) && !holds(&dead_letter.message.payload) {
         return refuse_edit(format!(
             "the payload holds `{REDACTION_PREFIX}…`, so it was copied from redacted output: start with the exact bytes \
@@ -345,8 +351,9 @@ fn check_edit(
         ));
     }
     let Rejection { code, path, .. } = &dead_letter.message.rejection;
-    let was_wrong = *code == Code::IdentityConflict
+    let was_wrong = *code == DeadLetterCode::IdentityConflict
         || path.as_deref().is_some_and(|path| ["id", "source"].contains(&path));
+    // An identity that could not be read is not protected: adding it is a legitimate correction.
     match (read_identity(before), read_identity(after)) {
         (Some(was), Some(is)) if was != is && !was_wrong => refuse_edit(
             "the edit changes the event's source or id, and these were not what was wrong: under another identity the run \

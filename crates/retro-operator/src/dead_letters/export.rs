@@ -1,5 +1,5 @@
-//! Exports many dead letters as JSON lines, page by page. They are redacted, or contain the exact bytes for a
-//! replay elsewhere.
+//! Exports many dead letters as JSON lines, page by page. The lines are redacted, or contain the exact bytes
+//! for a replay elsewhere.
 
 use retro_core::cancel::{Attribution, AttributionError};
 use retro_core::id::Tenant;
@@ -9,15 +9,15 @@ use serde_json::json;
 
 use super::{DeadLetterSearch, DeadLetterView, EditService, RawDeadLetter};
 
-/// Number of dead letters that an export returns when no limit is given.
+/// Default number of dead letters in one export.
 pub const EXPORT_DEFAULT: u32 = 10_000;
-/// Maximum number of dead letters in one export, about as many as in an hour of a very bad day. The next export
-/// continues after the last dead letter.
+/// Maximum number of dead letters in one export: about as many as a very bad hour produces. Continue with
+/// another export that starts after the last dead letter.
 pub const EXPORT_MAX: u32 = 100_000;
-/// Number of dead letters that are read at once. Each may be as large as a message.
+/// Number of dead letters loaded per page. Small, because each may be as large as the largest message.
 const PAGE_SIZE: u32 = 20;
 
-/// An export in progress.
+/// An export of dead letters in progress.
 pub struct DeadLetterExport {
     service: EditService,
     tenant: Tenant,
@@ -28,8 +28,9 @@ pub struct DeadLetterExport {
 }
 
 impl EditService {
-    /// Starts an export of the matching dead letters, up to the filter's limit. They are redacted unless
-    /// `exact_for` gives a person and a reason.
+    /// Starts an export of the matching dead letters, up to the filter's limit. The dead letters are redacted
+    /// unless `exact_for` gives an actor and a reason. Fails if the actor or the reason is missing or too
+    /// long.
     pub fn start_export(
         &self,
         tenant: &Tenant,
@@ -50,8 +51,8 @@ impl EditService {
 }
 
 impl DeadLetterExport {
-    /// Returns the next lines, or `None` at the end of the export. An export of exact bytes is recorded in the
-    /// audit log before each page is returned.
+    /// Returns the next page of lines, or `None` at the end of the export. For exact bytes, each page is
+    /// recorded in the audit log before it is returned.
     pub async fn next_page(&mut self) -> Result<Option<String>, StoreError> {
         if self.remaining == 0 {
             return Ok(None);
@@ -60,6 +61,7 @@ impl DeadLetterExport {
         let EditService { store, redact, .. } = &self.service;
         let found = self.search.find_matches(&**store, &self.tenant, &**redact).await?;
         let Some(last) = found.dead_letters.last() else {
+            // Ends the export: another search would repeat the truncation line forever.
             self.remaining = 0;
             return Ok(found.truncated.then(truncation_line));
         };
@@ -92,6 +94,6 @@ fn to_json_line(of: &impl Serialize) -> String {
 /// Returns the last line of an export whose text search stopped before it had scanned every dead letter.
 fn truncation_line() -> String {
     to_json_line(
-        &json!({"cut": true, "detail": "older letters were not looked at: narrow the search, or go on with `until`"}),
+        &json!({"truncated": true, "detail": "older dead letters were not searched: narrow the search, or continue with `until`"}),
     )
 }

@@ -1,4 +1,4 @@
-//! Shows the redacted message of a dead letter.
+//! Builds the redacted view of a dead letter's message.
 
 use bytes::Bytes;
 use retro_core::json::{JsonBounds, JsonDocument, JsonNode};
@@ -9,13 +9,13 @@ use serde::Serialize;
 use super::RedactFn;
 use crate::text;
 
-/// Maximum number of payload lines in terminal output, which fill a few screens. `-o json` prints all lines.
+/// Maximum number of payload lines in terminal output: a few screens. `-o json` prints all lines.
 const TERMINAL_LINES_MAX: usize = 200;
-/// Maximum number of payload characters in terminal output, since a payload may be a single line.
+/// Maximum number of payload characters in terminal output, because a payload may be a single line.
 const TERMINAL_CHARS_MAX: usize = 20_000;
 
-/// Maximum number of values and keys in a payload that is indented. Each may be on its own line, indented by
-/// its depth, so a larger payload would grow too much.
+/// Maximum number of values and keys in a payload that is indented. Indentation puts each on its own line,
+/// which would multiply the size of a larger payload.
 const INDENTED_VALUES_MAX: usize = 50_000;
 
 /// A redacted message.
@@ -23,10 +23,10 @@ const INDENTED_VALUES_MAX: usize = 50_000;
 pub struct MessageView {
     /// Headers as pairs of name and value.
     pub headers: Vec<(String, String)>,
-    /// Payload as text, decompressed when a header names the encoding. JSON is indented; bytes that are not UTF-8 are
-    /// replaced.
+    /// Payload as text, decompressed if a header names the encoding. JSON is indented; bytes that are not
+    /// UTF-8 are replaced.
     pub payload: String,
-    /// True when the decompressed payload is UTF-8.
+    /// `true` if the decompressed payload is UTF-8.
     pub payload_utf8: bool,
 }
 
@@ -38,6 +38,8 @@ impl MessageView {
         let packed = Bytes::copy_from_slice(payload);
         let unpacked =
             encoding::decompress_payload(packed_by.map(|(_, how)| how.as_str()), &packed, TEXT_BYTES_MAX);
+        // A payload that cannot be decompressed is shown as it is, because that may be the reason for the
+        // rejection.
         let payload = unpacked.unwrap_or(packed);
         Self {
             headers: headers.iter().map(|(name, value)| redact_header(name, value, redact)).collect(),
@@ -79,7 +81,7 @@ fn indent_json(json: JsonNode<'_>) -> String {
     serde_json::to_string_pretty(&json).expect("parsed JSON can be serialized")
 }
 
-/// Redacts a header. The name and the value are redacted together as JSON, because a name such as
+/// Redacts a header. The name and the value are redacted together as a JSON field, because a name such as
 /// `Authorization` marks its value as a secret.
 fn redact_header(name: &str, value: &str, redact: RedactFn<'_>) -> (String, String) {
     let named = JsonDocument::from_value(&serde_json::json!({ name: value }));
@@ -91,11 +93,13 @@ fn redact_header(name: &str, value: &str, redact: RedactFn<'_>) -> (String, Stri
     (redact(&name), redact(&value))
 }
 
-/// Renders a payload as redacted text. In JSON the name of a field can mark its value as a secret; any other payload
-/// is searched as plain text.
+/// Renders a payload as redacted text. In JSON, a field name can mark its value as a secret; any other
+/// payload is searched as plain text.
 fn render_payload(payload: &Bytes, redact: RedactFn<'_>) -> String {
     match JsonDocument::parse(payload, JsonBounds::with_bytes_max(TEXT_BYTES_MAX)) {
         Ok(json) => {
+            // By field names first and then as plain text, because the value of any field may contain a
+            // secret.
             let (clean, _) = Redactor::shared().redact_json(json.root());
             let clean = JsonDocument::from_serialized(clean.into_bytes());
             // Indenting deeply nested JSON can multiply its size.

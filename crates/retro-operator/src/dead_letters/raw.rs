@@ -1,5 +1,5 @@
-//! Reads the exact bytes of a dead letter, for operators who edit it or send it elsewhere. Each access needs a
-//! reason and is recorded in the audit log *before* anything is returned.
+//! Reads the exact bytes of a dead letter, for operators who edit it or send it elsewhere. Each access
+//! requires a reason and is recorded in the audit log *before* anything is returned.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,13 +14,13 @@ use utoipa::ToSchema;
 
 use super::{EditError, EditService};
 
-/// A dead letter as stored, secrets included.
+/// A dead letter with its exact bytes, secrets included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RawDeadLetter {
     /// Id of the dead letter.
     #[schema(value_type = String)]
     pub id: DeadLetterId,
-    /// Number of the version that the bytes are from; 0 is the original.
+    /// Version that the headers and the payload are from; 0 is the original.
     pub version: u32,
     /// NATS subject of the message.
     pub subject: String,
@@ -34,19 +34,19 @@ pub struct RawDeadLetter {
     /// Code of the rejection, path of the field that caused it, and the reason in one sentence.
     #[schema(value_type = Object)]
     pub rejection: Rejection,
-    /// Tenant from the subject; `None` when the subject could not be parsed.
+    /// Tenant from the subject; `None` if the subject could not be parsed.
     #[schema(value_type = Option<String>)]
     pub tenant: Option<Tenant>,
-    /// Workflow from the subject; `None` when the subject could not be parsed.
+    /// Workflow from the subject; `None` if the subject could not be parsed.
     #[schema(value_type = Option<String>)]
     pub workflow: Option<Workflow>,
-    /// Consumer that gave up on the message, with the message's stream and sequence number.
+    /// Consumer that gave up on the message, and the message's stream and sequence number.
     #[schema(value_type = Object)]
     pub position: DeliveryPosition,
     /// Current status of the dead letter.
     #[schema(value_type = String)]
     pub status: DeadLetterStatus,
-    /// Number of attempts to deliver the message.
+    /// Number of delivery attempts.
     pub attempts: u32,
     /// Time at which the broker stored the message.
     #[schema(value_type = String)]
@@ -57,22 +57,22 @@ pub struct RawDeadLetter {
 }
 
 impl RawDeadLetter {
-    pub(super) fn from_dead_letter(letter: DeadLetter, version: u32, content: MessageContent) -> Self {
-        let DeadLetter { id, message: letter, status, created_at, .. } = letter;
+    pub(super) fn from_dead_letter(dead_letter: DeadLetter, version: u32, content: MessageContent) -> Self {
+        let DeadLetter { id, message, status, created_at, .. } = dead_letter;
         Self {
             id,
             version,
-            subject: letter.subject,
+            subject: message.subject,
             headers: content.headers,
             payload_base64: BASE64.encode(&content.payload),
             payload_sha256: sha256_hex(&content.payload),
-            rejection: letter.rejection,
-            tenant: letter.tenant,
-            workflow: letter.workflow,
-            position: letter.position,
+            rejection: message.rejection,
+            tenant: message.tenant,
+            workflow: message.workflow,
+            position: message.position,
             status,
-            attempts: letter.attempts,
-            stored_at: letter.stored_at,
+            attempts: message.attempts,
+            stored_at: message.stored_at,
             created_at,
         }
     }
@@ -84,8 +84,8 @@ impl RawDeadLetter {
 }
 
 impl EditService {
-    /// Returns the exact bytes of one version, or of the newest version when `version` is `None`. Version 0 is
-    /// the original. Records the access in the audit log first. Returns `None` when the tenant has no such dead
+    /// Returns the exact bytes of one version, or of the newest version if `version` is `None`; version 0 is
+    /// the original. Records the access in the audit log first. Returns `None` if the tenant has no such dead
     /// letter.
     pub async fn read_raw(
         &self,

@@ -1,13 +1,13 @@
-//! Contains the runbook of each dead-letter code, from `deploy/runbooks`.
+//! Embeds the runbook of each dead-letter code from `deploy/runbooks`.
 
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 
 macro_rules! pages {
     ($($code:ident = $stem:literal,)*) => {
-        /// Returns the runbook of a code, in Markdown. A code without a runbook does not compile.
-        pub const fn runbook(code: Code) -> &'static str {
+        /// Returns the runbook of a dead-letter code, in Markdown. A code without a runbook fails to compile.
+        pub const fn runbook(code: DeadLetterCode) -> &'static str {
             match code {
-                $(Code::$code => include_str!(concat!("../../../../deploy/runbooks/", $stem, ".md")),)*
+                $(DeadLetterCode::$code => include_str!(concat!("../../../../deploy/runbooks/", $stem, ".md")),)*
             }
         }
     };
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn every_code_has_a_runbook_with_its_name() {
-        for code in Code::ALL {
+        for code in DeadLetterCode::ALL {
             assert!(runbook(*code).starts_with(&format!("# {code}\n")), "{code}");
         }
     }

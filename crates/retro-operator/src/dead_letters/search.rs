@@ -1,4 +1,4 @@
-//! Searches dead letters for a text. Only the redacted text is searched, so that nobody can confirm a secret by
+//! Searches the text of dead letters. Only redacted text is searched, so nobody can confirm a secret by
 //! searching for it.
 
 use std::ops::ControlFlow;
@@ -8,33 +8,33 @@ use retro_store::{DeadLetter, DeadLetterFilter, OperatorStore, Result};
 
 use super::{DeadLetterView, MessageView, RedactFn};
 
-/// Number of dead letters that a text search reads at once.
+/// Number of dead letters that a text search loads per page.
 const PAGE_SIZE: u32 = 200;
-/// Maximum number of dead letters that one search scans. Each dead letter has to be redacted first, so this
-/// bounds the time of a request.
+/// Maximum number of dead letters that one text search scans. Each has to be redacted first, so the limit
+/// bounds the duration of a request.
 const SCANNED_MAX: u32 = 20_000;
 
-/// A search for dead letters.
+/// Criteria of a search for dead letters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeadLetterSearch {
-    /// Filter for the store; its limit is the number of requested results.
+    /// Filter applied by the store; its limit is the maximum number of results.
     pub filter: DeadLetterFilter,
     /// Text that the redacted dead letter must contain, ignoring case; `None` matches every dead letter.
     pub text: Option<String>,
 }
 
-/// The result of a search.
+/// Result of a search for dead letters.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SearchResult {
     /// Matching dead letters, newest first.
     pub dead_letters: Vec<DeadLetter>,
-    /// True when the search stopped before it had scanned every dead letter, so that older ones may match.
+    /// `true` if the search stopped before it had scanned every dead letter. Older dead letters may match.
     pub truncated: bool,
 }
 
 impl DeadLetterSearch {
-    /// Returns true when the search has no filter except perhaps a status. An action on all matches would then
-    /// affect every dead letter of that status.
+    /// Returns `true` if no filter other than the status narrows the search. An action on all matches would
+    /// then affect every dead letter of that status.
     pub fn is_empty(&self) -> bool {
         let anything = DeadLetterFilter::default();
         let limit = anything.limit;
@@ -56,20 +56,20 @@ impl DeadLetterSearch {
                 truncated: false,
             });
         };
-        let (mut letters, wanted) = (Vec::new(), self.filter.limit as usize);
+        let (mut dead_letters, wanted) = (Vec::new(), self.filter.limit as usize);
         let take = |dead_letter: DeadLetter| {
-            if letters.len() == wanted {
+            if dead_letters.len() == wanted {
                 return ControlFlow::Break(());
             }
-            letters.push(dead_letter);
+            dead_letters.push(dead_letter);
             ControlFlow::Continue(())
         };
-        let cut = self.for_each_match(&text, store, tenant, redact, take).await?;
-        Ok(SearchResult { dead_letters: letters, truncated: cut })
+        let truncated = self.for_each_match(&text, store, tenant, redact, take).await?;
+        Ok(SearchResult { dead_letters, truncated })
     }
 
-    /// Passes every dead letter that contains `text` (which must be lower case) to `take`, newest first, until `take`
-    /// breaks. Returns true when the scan stopped before it had seen every dead letter.
+    /// Passes each dead letter whose redacted text contains `text` to `take`, newest first, until `take`
+    /// breaks. `text` must be lower case. Returns `true` if the scan stopped at `SCANNED_MAX` dead letters.
     pub(super) async fn for_each_match(
         &self,
         text: &str,
@@ -80,11 +80,12 @@ impl DeadLetterSearch {
     ) -> Result<bool> {
         let mut page = DeadLetterFilter { limit: PAGE_SIZE, ..self.filter.clone() };
         for _ in 0..SCANNED_MAX / PAGE_SIZE {
-            let letters = store.list_dead_letters(tenant, &page).await?;
-            let Some(last) = letters.last() else { return Ok(false) };
+            let dead_letters = store.list_dead_letters(tenant, &page).await?;
+            let Some(last) = dead_letters.last() else { return Ok(false) };
+            // A cursor and not an offset: dead letters that arrive during the scan must not shift the pages.
             page.after = Some(last.id);
             for dead_letter in
-                letters.into_iter().filter(|dead_letter| matches_text(dead_letter, text, redact))
+                dead_letters.into_iter().filter(|dead_letter| matches_text(dead_letter, text, redact))
             {
                 if take(dead_letter).is_break() {
                     return Ok(false);

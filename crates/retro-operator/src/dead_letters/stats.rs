@@ -1,4 +1,4 @@
-//! Groups dead letters by cause, so that a thousand dead letters of one broken emitter take one line.
+//! Groups dead letters by cause, so a thousand dead letters from one broken emitter take one line.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,48 +15,48 @@ use super::{DeadLetterSearch, RedactFn};
 use crate::text;
 use crate::text_table::render_table;
 
-/// Group of dead letters that have the same cause.
+/// A group of dead letters with the same cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadLetterGroup {
-    /// Dead-letter code that the dead letters share.
+    /// Dead-letter code shared by the group.
     pub code: &'static str,
-    /// Path of the field that caused the rejection, without array indices; `None` when no single field caused
+    /// Path of the field that caused the rejection, without array indices; `None` if no single field caused
     /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Redacted reason that the dead letters share, in one sentence. Quoted text is replaced by `…`, and words
-    /// with digits by `#`.
-    pub sentence: String,
-    /// Consumer that gave up on the messages, which is named after its role.
+    /// Redacted reason shared by the group, in one sentence. Quoted text is replaced by `…`, and words with
+    /// digits by `#`.
+    pub detail: String,
+    /// Consumer that gave up on the messages, named after its role.
     pub consumer: String,
-    /// Workflow from the subject; `None` when the subject could not be parsed.
+    /// Workflow from the subject; `None` if the subject could not be parsed.
     pub workflow: Option<Workflow>,
     /// Number of dead letters in the group.
-    pub letters: u64,
+    pub dead_letters: u64,
     /// Number of dead letters in the group that are still open.
     pub open: u64,
     /// Time at which the first message of the group was dead-lettered.
     pub first_seen: Timestamp,
     /// Time at which the last message of the group was dead-lettered.
     pub last_seen: Timestamp,
-    /// Id of the last dead letter of the group, as an example.
+    /// Id of the newest dead letter in the group, as an example.
     pub example: DeadLetterId,
 }
 
-/// Groups of dead letters, largest first.
+/// Dead letters grouped by cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadLetterStats {
     /// The groups, largest first.
     pub groups: Vec<DeadLetterGroup>,
     /// Number of dead letters in all groups.
-    pub letters: u64,
-    /// True when not all dead letters were counted; the oldest are missing.
-    pub cut: bool,
+    pub dead_letters: u64,
+    /// `true` if not all dead letters were counted; the oldest are missing.
+    pub truncated: bool,
 }
 
 impl DeadLetterSearch {
-    /// Groups the matching dead letters, ignoring the filter's limit. A text search has to read and redact each
-    /// dead letter, so it covers only the newest 20,000; the result says when there are older ones.
+    /// Groups the matching dead letters, ignoring the filter's limit. A text search has to load and redact
+    /// each dead letter, so it covers only the newest 20,000; `truncated` is `true` if there are older ones.
     pub async fn compute_stats(
         &self,
         store: &dyn OperatorStore,
@@ -69,26 +69,26 @@ impl DeadLetterSearch {
                 counts.push(single_count(&dead_letter));
                 ControlFlow::Continue(())
             };
-            let cut = self.for_each_match(&text, store, tenant, redact, take).await?;
-            return Ok(DeadLetterStats::from_counts(counts, cut, redact));
+            let truncated = self.for_each_match(&text, store, tenant, redact, take).await?;
+            return Ok(DeadLetterStats::from_counts(counts, truncated, redact));
         }
         let filter = DeadLetterFilter { limit: SENTENCES_MAX, ..self.filter.clone() };
         let counts = store.count_dead_letters(tenant, &filter).await?;
-        // A full page may mean that there are more; claiming completeness would be wrong.
-        let cut = counts.len() == SENTENCES_MAX as usize;
-        Ok(DeadLetterStats::from_counts(counts, cut, redact))
+        // A full page may not be all of them, so the result must not claim to be complete.
+        let truncated = counts.len() == SENTENCES_MAX as usize;
+        Ok(DeadLetterStats::from_counts(counts, truncated, redact))
     }
 }
 
-/// Maximum number of distinct sentences that are read from the database, far more than there are causes.
+/// Maximum number of distinct sentences loaded from the database, far more than there are causes.
 const SENTENCES_MAX: u32 = 10_000;
 
 impl DeadLetterStats {
-    /// Groups counts by code, path, sentence, consumer and workflow. Each sentence is redacted first, because
-    /// normalizing it could cut a secret so that the redactor would no longer recognise it.
+    /// Groups counts by code, path, sentence, consumer and workflow. Each sentence is redacted before it is
+    /// normalized, because normalizing could cut a secret so that the redactor would no longer recognise it.
     pub fn from_counts(
         counts: impl IntoIterator<Item = DeadLetterCount>,
-        cut: bool,
+        truncated: bool,
         redact: RedactFn<'_>,
     ) -> Self {
         let mut groups: BTreeMap<_, DeadLetterGroup> = BTreeMap::new();
@@ -97,7 +97,7 @@ impl DeadLetterStats {
             let key = (
                 group.code,
                 group.path.clone(),
-                group.sentence.clone(),
+                group.detail.clone(),
                 group.consumer.clone(),
                 group.workflow.clone(),
             );
@@ -107,9 +107,9 @@ impl DeadLetterStats {
             };
         }
         let mut groups: Vec<_> = groups.into_values().collect();
-        groups.sort_by_key(|group| std::cmp::Reverse((group.letters, group.last_seen)));
-        let letters = groups.iter().map(|group| group.letters).sum();
-        Self { groups, letters, cut }
+        groups.sort_by_key(|group| std::cmp::Reverse((group.dead_letters, group.last_seen)));
+        let dead_letters = groups.iter().map(|group| group.dead_letters).sum();
+        Self { groups, dead_letters, truncated }
     }
 
     /// Renders the groups as a table for a terminal that is `columns` wide.
@@ -119,15 +119,15 @@ impl DeadLetterStats {
         }
         let rows = render_table(
             columns,
-            ["letters", "open", "what"],
+            ["total", "open", "cause"],
             self.groups.iter().map(DeadLetterGroup::table_row).collect(),
         );
-        let (letters, groups) = (
-            text::format_count(self.letters, "letter"),
+        let (dead_letters, groups) = (
+            text::format_count(self.dead_letters, "dead letter"),
             text::format_count(self.groups.len() as u64, "group"),
         );
-        let cut = if self.cut { "; older ones were not counted, filter to see them" } else { "" };
-        format!("{rows}\n{letters} in {groups}, each with its last one's id{cut}\n")
+        let truncated = if self.truncated { "; older ones were not counted, filter to see them" } else { "" };
+        format!("{rows}\n{dead_letters} in {groups}, each with its last one's id{truncated}\n")
     }
 }
 
@@ -137,7 +137,7 @@ impl DeadLetterGroup {
             rejection,
             consumer,
             workflow,
-            total: letters,
+            total: dead_letters,
             open,
             first_seen,
             last_seen,
@@ -146,11 +146,12 @@ impl DeadLetterGroup {
         Self {
             code: rejection.code.as_str(),
             path: rejection.path.map(|path| grouping_key(&redact(&path))),
-            // Redact first: `shape` replaces digits and quotes, after which a secret might no longer be recognised.
-            sentence: text::truncate(&grouping_key(&redact(&rejection.detail)), SENTENCE_CHARS_MAX),
+            // Redact first: `grouping_key` replaces digits and quotes, which could hide a secret from the
+            // redactor.
+            detail: text::truncate(&grouping_key(&redact(&rejection.detail)), SENTENCE_CHARS_MAX),
             consumer,
             workflow,
-            letters,
+            dead_letters,
             open,
             first_seen,
             last_seen,
@@ -162,7 +163,7 @@ impl DeadLetterGroup {
     fn merge(self, other: &Self) -> Self {
         let newer = if other.last_seen > self.last_seen { other.example } else { self.example };
         Self {
-            letters: self.letters + other.letters,
+            dead_letters: self.dead_letters + other.dead_letters,
             open: self.open + other.open,
             first_seen: self.first_seen.min(other.first_seen),
             last_seen: self.last_seen.max(other.last_seen),
@@ -171,8 +172,8 @@ impl DeadLetterGroup {
         }
     }
 
-    /// Builds a row of only three columns, because the sentence needs the width of the terminal. Details are on
-    /// the lines below the sentence.
+    /// Builds a row of only three columns, because the sentence needs most of the terminal's width. The
+    /// details follow below the sentence.
     fn table_row(&self) -> [String; 3] {
         let workflow = self
             .workflow
@@ -184,19 +185,20 @@ impl DeadLetterGroup {
         let what = format!(
             "{}{at}: {}\n{} · workflow {workflow}\nfirst seen {first}, last seen {last}\n{}",
             self.code,
-            text::single_line(&self.sentence),
+            text::single_line(&self.detail),
             self.consumer,
             self.example,
         );
-        [self.letters.to_string(), self.open.to_string(), what]
+        [self.dead_letters.to_string(), self.open.to_string(), what]
     }
 }
 
-/// Maximum length of a group's sentence, in characters. Different sentences differ at their beginning.
+/// Maximum length of a group's sentence, in characters. Sentences of different causes differ at the
+/// beginning.
 const SENTENCE_CHARS_MAX: usize = 200;
 
-/// Returns a count that contains only this dead letter. Text matches are counted in memory, because the
-/// database cannot search redacted text.
+/// Returns a count of one for this dead letter. Text matches are counted in memory, because the database
+/// cannot search redacted text.
 pub(crate) fn single_count(dead_letter: &DeadLetter) -> DeadLetterCount {
     DeadLetterCount {
         rejection: dead_letter.message.rejection.clone(),
@@ -213,7 +215,7 @@ pub(crate) fn single_count(dead_letter: &DeadLetter) -> DeadLetterCount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dead_letters::tests::letter;
+    use crate::dead_letters::tests::dead_letter;
     use crate::world::at_hour;
 
     fn redact(text: &str) -> String {
@@ -221,9 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_one_mistake_are_one_group_with_its_first_and_last() {
+    fn dead_letters_with_one_cause_form_one_group() {
         let of = |sentence: &str, at, workflow: &str| {
-            let mut one = letter(Some("default"), sentence.as_bytes());
+            let mut one = dead_letter(Some("default"), sentence.as_bytes());
             one.message.rejection.detail = sentence.to_owned();
             one.message.rejection.path = Some(format!("data.steps[{at}].text"));
             one.message.workflow = Some(workflow.parse().unwrap());
@@ -233,20 +235,20 @@ mod tests {
             }
             (one.id, single_count(&one))
         };
-        let letters = [
+        let dead_letters = [
             of("byte 17 of `hunter2` is wrong", 1, "shop"),
             of("byte 4 of `other` is wrong", 3, "shop"),
             of("byte 9 of `x` is wrong", 2, "shop"),
             of("byte 9 of `x` is wrong", 5, "release"),
             of("the hunter2 is missing", 4, "shop"),
         ];
-        let newest = letters[1].0;
-        let stats = DeadLetterStats::from_counts(letters.map(|(_, count)| count), false, &redact);
-        assert_eq!((stats.groups.len(), stats.letters), (3, 5));
+        let newest = dead_letters[1].0;
+        let stats = DeadLetterStats::from_counts(dead_letters.map(|(_, count)| count), false, &redact);
+        assert_eq!((stats.groups.len(), stats.dead_letters), (3, 5));
         let first = &stats.groups[0];
-        assert_eq!((first.letters, first.open, first.example), (3, 2, newest));
+        assert_eq!((first.dead_letters, first.open, first.example), (3, 2, newest));
         assert_eq!((first.first_seen, first.last_seen), (at_hour(1), at_hour(3)));
-        assert_eq!(first.sentence, "byte # of `…` is wrong");
+        assert_eq!(first.detail, "byte # of `…` is wrong");
         let shown = format!("{}{}", stats.render_text(200), serde_json::to_string(&stats).unwrap());
         assert!(!shown.contains("hunter2") && shown.contains("[redacted]"), "{shown}");
         insta::assert_snapshot!(stats.render_text(200));

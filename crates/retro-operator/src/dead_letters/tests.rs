@@ -1,11 +1,11 @@
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_store::{DeadLetterFilter, NewDeadLetter};
 
 use super::*;
 use crate::world::at_hour;
 
-pub(crate) fn letter(tenant: Option<&str>, payload: &[u8]) -> DeadLetter {
-    let letter = NewDeadLetter {
+pub(crate) fn dead_letter(tenant: Option<&str>, payload: &[u8]) -> DeadLetter {
+    let dead_letter = NewDeadLetter {
         position: DeliveryPosition {
             consumer: "counter".to_owned(),
             stream: "RETRO_RUNS".to_owned(),
@@ -17,7 +17,7 @@ pub(crate) fn letter(tenant: Option<&str>, payload: &[u8]) -> DeadLetter {
         headers: vec![("Authorization".to_owned(), "Bearer hunter2".to_owned())],
         payload: payload.to_vec(),
         rejection: Rejection::of_field(
-            Code::FieldInvalid,
+            DeadLetterCode::FieldInvalid,
             "data.outcome",
             "unknown variant `fine`; use one of `success`, …",
         ),
@@ -25,13 +25,13 @@ pub(crate) fn letter(tenant: Option<&str>, payload: &[u8]) -> DeadLetter {
         stored_at: at_hour(0),
     };
     DeadLetter {
-        id: letter.id(),
+        id: dead_letter.id(),
         payload_sha256: retro_core::canonical::sha256_hex(payload),
         status: DeadLetterStatus::Open,
         replays: 0,
         created_at: at_hour(1),
         program_version: "0.1.0".to_owned(),
-        message: letter,
+        message: dead_letter,
     }
 }
 
@@ -40,8 +40,8 @@ fn redact(text: &str) -> String {
 }
 
 #[test]
-fn a_letter_is_shown_redacted_and_the_stored_one_stays_exact() {
-    let stored = letter(Some("default"), b"{\"token\": \"hunter2\", \"outcome\": \"fine\"}");
+fn a_dead_letter_is_shown_redacted_and_stays_stored_exactly() {
+    let stored = dead_letter(Some("default"), b"{\"token\": \"hunter2\", \"outcome\": \"fine\"}");
     let view = DeadLetterView::with_message(&stored, &redact);
     let json = serde_json::to_string(&view).unwrap();
     for shown in [&json, &view.render_text(view.replay_advice())] {
@@ -56,7 +56,7 @@ fn a_letter_is_shown_redacted_and_the_stored_one_stays_exact() {
 
 #[test]
 fn a_list_holds_no_message_and_a_reason_of_bounded_length() {
-    let mut long = letter(None, &[0xff, 0xfe]);
+    let mut long = dead_letter(None, &[0xff, 0xfe]);
     long.message.rejection.detail = "x".repeat(4000);
     let view = DeadLetterView::without_message(&long, &redact);
     assert!(view.message.is_none());
@@ -67,7 +67,7 @@ fn a_list_holds_no_message_and_a_reason_of_bounded_length() {
 
 #[test]
 fn bytes_that_are_not_utf8_are_shown_with_a_warning() {
-    let view = DeadLetterView::with_message(&letter(None, &[b'a', 0xff, 0x1b]), &redact);
+    let view = DeadLetterView::with_message(&dead_letter(None, &[b'a', 0xff, 0x1b]), &redact);
     assert!(
         view.render_text(view.replay_advice()).contains("not UTF-8")
             && !view.render_text(view.replay_advice()).contains('\u{1b}'),
@@ -80,7 +80,7 @@ fn bytes_that_are_not_utf8_are_shown_with_a_warning() {
 async fn a_text_search_covers_only_redacted_text() {
     let bytes = |number: u32| format!("{{\"token\": \"hunter2\", \"note\": \"Number {number}\"}}");
     let mut world = crate::world::rich_world();
-    world.dead_letters = (0..250).map(|number| letter(None, bytes(number).as_bytes())).collect();
+    world.dead_letters = (0..250).map(|number| dead_letter(None, bytes(number).as_bytes())).collect();
     let tenant = Tenant::default_tenant();
     let search = |text: &str, limit| DeadLetterSearch {
         filter: DeadLetterFilter { limit, ..Default::default() },
@@ -95,7 +95,11 @@ async fn a_text_search_covers_only_redacted_text() {
     assert_eq!(find("hunter2", 9).await, 0, "redacted text cannot be found");
     assert!(!search("a", 9).is_empty() && DeadLetterSearch::default().is_empty());
     let stats = search("data.outcome", 9).compute_stats(&world, &tenant, &redact).await.unwrap();
-    assert_eq!((stats.letters, stats.cut), (250, false), "all matches are counted, whatever the limit");
+    assert_eq!(
+        (stats.dead_letters, stats.truncated),
+        (250, false),
+        "all matches are counted, whatever the limit"
+    );
     let few = search("number 24", 1).compute_stats(&world, &tenant, &redact).await.unwrap();
-    assert_eq!(few.letters, 11, "24 and 240 to 249");
+    assert_eq!(few.dead_letters, 11, "24 and 240 to 249");
 }

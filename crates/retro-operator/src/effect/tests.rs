@@ -3,8 +3,8 @@ use retro_core::run::RunOutcome;
 use super::*;
 use crate::world::{World, rich_world, workflow_key};
 
-/// A store in which the memory about "unknown column" was presented to every other run from the second retrospective
-/// on. Two consecutive runs try the same task.
+/// Builds a store in which the memory about "unknown column" was presented to every other run, starting with
+/// the second retrospective. Each pair of consecutive runs tries the same task.
 fn tried(with: RunOutcome, without: RunOutcome) -> (World, MemoryId) {
     let mut world = rich_world();
     let id = world.memory_about("unknown column");
@@ -24,26 +24,26 @@ fn tried(with: RunOutcome, without: RunOutcome) -> (World, MemoryId) {
     (world, id)
 }
 
-async fn told(world: &World, id: MemoryId) -> MemoryEffectView {
+async fn view_effect(world: &World, id: MemoryId) -> MemoryEffectView {
     find_memory_effect(world, &Tenant::default_tenant(), id).await.unwrap().unwrap()
 }
 
 #[tokio::test]
-async fn a_person_is_told_what_a_memory_does_and_how_sure_that_is() {
+async fn the_effect_of_a_memory_is_shown_with_its_certainty() {
     let (world, id) = tried(RunOutcome::Success, RunOutcome::Failure);
-    insta::assert_snapshot!(told(&world, id).await.render_text());
+    insta::assert_snapshot!(view_effect(&world, id).await.render_text());
     let (world, id) = tried(RunOutcome::Timeout, RunOutcome::Success);
-    insta::assert_snapshot!(told(&world, id).await.told);
+    insta::assert_snapshot!(view_effect(&world, id).await.conclusion);
     let (world, id) = tried(RunOutcome::Success, RunOutcome::Success);
-    insta::assert_snapshot!(told(&world, id).await.told);
+    insta::assert_snapshot!(view_effect(&world, id).await.conclusion);
 }
 
 #[tokio::test]
 async fn too_few_runs_make_no_claim() {
     let world = rich_world();
-    let told = told(&world, world.memory_about("unknown column")).await;
-    assert_eq!(told.effect.unwrap().estimate, None);
-    assert!(told.told.starts_with("no claim"), "{}", told.told);
+    let view = view_effect(&world, world.memory_about("unknown column")).await;
+    assert_eq!(view.effect.unwrap().estimate, None);
+    assert!(view.conclusion.starts_with("no claim"), "{}", view.conclusion);
 }
 
 #[tokio::test]
@@ -54,12 +54,12 @@ async fn a_memory_that_was_never_active_was_presented_to_no_run() {
         let seen = if number == 1 { vec![crate::world::repair_finding("once")] } else { vec![] };
         crate::world::investigation_result(seen, vec![])
     });
-    let told = told(&world, world.memory_about("once")).await;
-    assert_eq!(told.told, "it was never active, so no run was presented with it");
-    assert_eq!(told.effect.unwrap().without.runs, 0);
+    let view = view_effect(&world, world.memory_about("once")).await;
+    assert_eq!(view.conclusion, "it was never active, so no run was presented with it");
+    assert_eq!(view.effect.unwrap().without.runs, 0);
 }
 
-/// Pages are read until the maximum number of runs is reached, regardless of the number of pages.
+/// Pages are read until `RUNS_MAX` runs are loaded, however many pages there are.
 #[tokio::test]
 async fn runs_are_read_page_by_page_newest_first() {
     let (mut world, id) = tried(RunOutcome::Success, RunOutcome::Failure);
@@ -71,11 +71,11 @@ async fn runs_are_read_page_by_page_newest_first() {
         run.facts.memories.presented.clear();
         run
     }));
-    let effect = told(&world, id).await.effect.unwrap();
+    let effect = view_effect(&world, id).await.effect.unwrap();
     assert_eq!((effect.with.runs, effect.without.runs as usize), (0, RUNS_MAX));
 }
 
-/// A memory is shown with its effect even when the comparison was not requested.
+/// A memory is shown with its effect even if the comparison was not requested.
 #[tokio::test]
 async fn a_memory_and_its_history_show_the_same_effect() {
     let (world, id) = tried(RunOutcome::Success, RunOutcome::Failure);

@@ -7,7 +7,7 @@ async fn export(world: &World) -> String {
     export_canonical(world, &Tenant::default_tenant()).await.unwrap()
 }
 
-/// The same input at a later time with slower workers. Only omitted fields differ.
+/// Returns the result of the same input at a later time with slower workers. Only omitted fields differ.
 fn later_and_slower(mut world: World) -> World {
     let hour = jiff::SignedDuration::from_hours(77);
     for (_, memory) in &mut world.memories {
@@ -32,7 +32,7 @@ fn later_and_slower(mut world: World) -> World {
             change.reason = change.reason.replace("2026-12-20T01:00:00Z", "2026-12-23T06:00:00.250Z");
         }
         for outcome in &mut report.mutations {
-            outcome.why = outcome.why.replace("2026-12-20T01:00:00Z", "2026-12-23T06:00:00.250Z");
+            outcome.reason = outcome.reason.replace("2026-12-20T01:00:00Z", "2026-12-23T06:00:00.250Z");
         }
     }
     world

@@ -1,7 +1,7 @@
 use super::*;
 use crate::world::{World, rich_world};
 
-fn life(world: &World, id: MemoryId) -> MemoryHistory {
+fn history(world: &World, id: MemoryId) -> MemoryHistory {
     let history: Vec<_> = world
         .changes
         .iter()
@@ -16,18 +16,18 @@ fn text(of: MemoryHistory, columns: u16) -> String {
 }
 
 #[test]
-fn a_life_is_told_with_the_weight_before_and_after_each_change() {
+fn the_history_shows_the_weight_before_and_after_each_change() {
     let world = rich_world();
-    insta::assert_snapshot!(text(life(&world, world.memory_about("syntax")), 130));
+    insta::assert_snapshot!(text(history(&world, world.memory_about("syntax")), 130));
 }
 
 #[test]
 fn the_history_ends_with_the_stored_memory() {
     let world = rich_world();
     for (_, memory) in &world.memories {
-        let why = life(&world, memory.id);
+        let why = history(&world, memory.id);
         assert_eq!(why.memory.as_ref(), Some(memory));
-        let last = why.life.last().unwrap().after.unwrap();
+        let last = why.history.last().unwrap().after.unwrap();
         assert_eq!((last.status, last.weight), (memory.status, memory.weight));
     }
 }
@@ -36,9 +36,9 @@ fn the_history_ends_with_the_stored_memory() {
 fn a_suppressed_lesson_has_a_history_without_a_memory_and_an_unknown_id_has_none() {
     let world = rich_world();
     let suppressed = world.changes.iter().find(|(_, change)| change.effect.kind() == "suppressed").unwrap();
-    let why = life(&world, suppressed.1.memory);
+    let why = history(&world, suppressed.1.memory);
     assert!(why.memory.is_none());
-    let told = text(why, 120);
-    assert!(told.contains("never became a memory"), "{told}");
+    let rendered = text(why, 120);
+    assert!(rendered.contains("never became a memory"), "{rendered}");
     assert_eq!(MemoryHistory::from_changes(world.memory_about("syntax"), &[]), None);
 }

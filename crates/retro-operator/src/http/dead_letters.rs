@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use jiff::Timestamp;
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{DeadLetterId, Workflow};
 use retro_http::{Caller, PathId, Problem, QueryParams};
 use retro_store::{DeadLetterFilter, DeadLetterStatus};
@@ -17,13 +17,13 @@ use crate::dead_letters::{
     redact_audit_log,
 };
 
-/// Filters for dead letters. A missing filter matches every dead letter.
+/// Filters for dead letters. An omitted filter matches every dead letter.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeadLettersQuery {
     /// Only dead letters with this code.
     #[param(value_type = Option<String>)]
-    code: Option<Code>,
+    code: Option<DeadLetterCode>,
     /// Only dead letters of the consumer with this role: counter, sampler, investigator, writer, reviewer or
     /// tracker.
     role: Option<String>,
@@ -41,17 +41,17 @@ pub(crate) struct DeadLettersQuery {
     /// Only dead letters with this status: open, replaying, handled, discarded or replayed.
     #[param(value_type = Option<String>)]
     status: Option<DeadLetterStatus>,
-    /// Only dead letters that come after this one in the list; pass the `next` of the previous page.
+    /// Only dead letters after this one in the list; pass the `next` of the previous page.
     #[param(value_type = Option<String>)]
-    behind: Option<DeadLetterId>,
-    /// Maximum number of entries [default: 100, or 10000 for an export].
+    after: Option<DeadLetterId>,
+    /// Maximum number of entries [default: 100, or 10000 for an export]. Ignored by `stats`.
     #[param(minimum = 1)]
     limit: Option<u32>,
 }
 
 impl DeadLettersQuery {
-    /// Builds the search, with the limit `default` when no limit is given. Fails when the limit is 0 or more
-    /// than `max`.
+    /// Builds the search, with `default` as the limit if the query gives none. Fails if the limit is 0 or
+    /// greater than `max`.
     pub(crate) fn into_search(self, default: u32, max: u32) -> Result<DeadLetterSearch, Problem> {
         let limit = self.limit.unwrap_or(default);
         if !(1..=max).contains(&limit) {
@@ -65,25 +65,25 @@ impl DeadLettersQuery {
             since: self.since,
             until: self.until,
             status: self.status,
-            after: self.behind,
+            after: self.after,
             limit,
         };
         Ok(DeadLetterSearch { filter, text: self.text })
     }
 }
 
-/// Page of a list of dead letters.
+/// One page of a list of dead letters.
 #[derive(Debug, Serialize)]
 pub(super) struct DeadLetterPage {
     items: Vec<DeadLetterView>,
-    /// True when more dead letters match.
+    /// `true` if more dead letters match.
     more: bool,
-    /// Cursor for the next page, to be passed as `behind`; `None` when no more dead letters match.
+    /// Cursor for the next page, to pass as `after`; `None` if no more dead letters match.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<DeadLetterId>,
 }
 
-/// Lists dead letters, newest first. They are redacted and do not include the messages themselves.
+/// Lists dead letters, newest first, redacted and without their messages.
 #[utoipa::path(get, path = "/v1/dead-letters", tag = "people", params(DeadLettersQuery), responses((status = 200, body = schemas::DeadLetters)))]
 pub(super) async fn list_dead_letters(
     State(operator): State<ApiState>,
@@ -92,14 +92,15 @@ pub(super) async fn list_dead_letters(
 ) -> Result<Json<DeadLetterPage>, Problem> {
     let mut search = query.into_search(LIST_DEFAULT, LIST_MAX)?;
     let limit = search.filter.limit as usize;
-    // One more than requested, to find out whether there are more.
+    // One more than requested, to detect whether there are more.
     search.filter.limit += 1;
     let found = search.find_matches(&*operator.store, &tenant, &*operator.redact).await;
     let mut found = found.map_err(|cause| store_problem(&cause))?;
     let more = found.truncated || found.dead_letters.len() > limit;
     found.dead_letters.truncate(limit);
-    let next = found.dead_letters.last().filter(|_| more).map(|letter| letter.id);
-    let view = |letter| DeadLetterView::without_message(letter, &*operator.redact);
+    // A truncated scan without a match has no cursor: only a narrower search can find more.
+    let next = found.dead_letters.last().filter(|_| more).map(|dead_letter| dead_letter.id);
+    let view = |dead_letter| DeadLetterView::without_message(dead_letter, &*operator.redact);
     Ok(Json(DeadLetterPage { items: found.dead_letters.iter().map(view).collect(), more, next }))
 }
 
@@ -127,6 +128,6 @@ pub(super) async fn get_dead_letter(
     let found = find_dead_letter_detail(&*operator.store, &tenant, id, &*operator.redact).await;
     let found = found.map_err(|cause| store_problem(&cause))?;
     let of = found.ok_or_else(|| Problem::not_found("dead letter", id))?;
-    let acts = operator.store.list_audit_rows(&tenant, id.0).await.map_err(|cause| store_problem(&cause))?;
-    Ok(Json(WithAuditLog { of, acts: redact_audit_log(acts, &*operator.redact) }))
+    let rows = operator.store.list_audit_rows(&tenant, id.0).await.map_err(|cause| store_problem(&cause))?;
+    Ok(Json(WithAuditLog { of, audit_log: redact_audit_log(rows, &*operator.redact) }))
 }

@@ -1,33 +1,34 @@
-//! Defines the response types of the OpenAPI document. The types that are actually serialized belong to the
-//! core and the store, which do not depend on OpenAPI. Nested values are described as plain objects. Tests of
-//! the `retro` crate check real responses against these types.
+//! Defines the response schemas of the OpenAPI description. The types that are actually serialized live in
+//! the core and the store, which do not depend on OpenAPI. Nested values are described as plain objects.
+//! Tests of the `retro` crate check real responses against these schemas.
 #![expect(dead_code, reason = "only the derived schemas are used")]
 
 use utoipa::ToSchema;
 
-/// Memories, those with the highest weight first.
+/// Memories, highest weight first.
 #[derive(ToSchema)]
 pub(super) struct Memories {
     items: Vec<Memory>,
-    /// True when more memories match.
+    /// `true` if more memories match.
     more: bool,
 }
 
-/// The effect of a memory on the success of its workflow's runs.
+/// Effect of a memory on the success of its workflow's runs.
 #[derive(ToSchema)]
 pub(super) struct MemoryEffectView {
     id: String,
     /// Title of the lesson; null for a lesson that was suppressed before it became a memory.
     #[schema(required = true)]
     title: Option<String>,
-    /// Comparison of the runs; null when there are no runs of one workflow to compare.
+    /// Comparison of the runs; null if there are no runs of one workflow to compare.
     #[schema(required = true)]
     effect: Option<MemoryEffect>,
     /// Conclusion of the comparison in one sentence.
-    told: String,
+    conclusion: String,
 }
 
-/// Comparison of runs that were presented with the memory and runs that were not, while it was active.
+/// Comparison of runs that were presented with the memory and runs that were not, while the memory was
+/// active.
 #[derive(ToSchema)]
 pub(super) struct MemoryEffect {
     with: Arm,
@@ -41,14 +42,14 @@ pub(super) struct MemoryEffect {
     estimate: Option<Estimate>,
 }
 
-/// Number of runs on one side of the comparison, and the number of these that succeeded.
+/// One side of the comparison: number of runs, and number of successful runs.
 #[derive(ToSchema)]
 pub(super) struct Arm {
     runs: u32,
     succeeded: u32,
 }
 
-/// Estimated difference between the success rates, with the bounds of its 90 % interval, in thousandths.
+/// Estimated difference between the success rates and the bounds of its 90 % interval, in thousandths.
 #[derive(ToSchema)]
 pub(super) struct Estimate {
     /// Method of the comparison: `paired` (task by task) or `unpaired`.
@@ -62,25 +63,25 @@ pub(super) struct Estimate {
 #[derive(ToSchema)]
 pub(super) struct Retrospectives {
     items: Vec<RetrospectiveRow>,
-    /// True when more retrospectives match.
+    /// `true` if more retrospectives match.
     more: bool,
 }
 
-/// Proposals of manual retrospectives, those of the newest retrospective first.
+/// Proposals of manual retrospectives, newest retrospective first.
 #[derive(ToSchema)]
 pub(super) struct Proposals {
     items: Vec<Proposal>,
-    /// True when more proposals match.
+    /// `true` if more proposals match.
     more: bool,
 }
 
-/// A proposal of a manual retrospective, with the decision about it.
+/// A proposal of a manual retrospective with its decision.
 #[derive(ToSchema)]
 pub(super) struct Proposal {
-    /// Proposal with its id, step and lesson, and the runs that show the lesson with their quotes.
+    /// Id, step and lesson of the proposal, and the runs that show the lesson with their quotes.
     #[schema(value_type = Object)]
     proposal: (),
-    /// Decision with its verdict, actor and time; null while the proposal is open.
+    /// Verdict, actor and time of the decision; null while the proposal is open.
     #[schema(value_type = Option<Object>, required = true)]
     decision: (),
 }
@@ -89,15 +90,15 @@ pub(super) struct Proposal {
 #[derive(ToSchema)]
 pub(super) struct Runs {
     items: Vec<Run>,
-    /// True when more runs match.
+    /// `true` if more runs match.
     more: bool,
 }
 
-/// Outcomes of pull requests, by workflow.
+/// Outcomes of pull requests, per workflow.
 #[derive(ToSchema)]
 pub(super) struct Outcomes {
     items: Vec<WorkflowOutcomes>,
-    /// Always false, because all workflows are included.
+    /// Always `false`, because the list contains all workflows.
     more: bool,
 }
 
@@ -105,68 +106,68 @@ pub(super) struct Outcomes {
 #[derive(ToSchema)]
 pub(super) struct WorkflowOutcomes {
     workflow: String,
-    /// Number of runs that belong to a pull request.
+    /// Number of runs linked to a pull request.
     runs: u64,
     /// Number of runs whose pull request was approved.
     approved: u64,
     /// Number of runs whose pull request had changes requested.
     changes_requested: u64,
-    /// Mean number of requests for changes, in thousandths; missing when no pull request was reviewed or has
-    /// ended.
+    /// Mean number of review rounds per linked pull request, in thousandths; absent if no pull request was
+    /// reviewed or has ended.
     review_rounds_mean_milli: Option<u64>,
     /// Number of runs whose pull request was merged.
     merged: u64,
     /// Number of runs whose pull request was closed without a merge.
     closed_unmerged: u64,
-    /// Median time from opening to merge, in seconds; missing when no time is known.
+    /// Median time from opening to merge, in seconds; absent if no time is known.
     time_to_merge_median_s: Option<u64>,
 }
 
-/// Dead letters, newest first, redacted and without their messages.
+/// Redacted dead letters without their messages, newest first.
 #[derive(ToSchema)]
 pub(super) struct DeadLetters {
     items: Vec<DeadLetter>,
-    /// True when more dead letters match.
+    /// `true` if more dead letters match.
     more: bool,
-    /// Cursor for the next page, to be passed as `behind`; missing when no more dead letters match.
+    /// Cursor for the next page, to pass as `after`; absent if no more dead letters match.
     next: Option<String>,
 }
 
 /// Dead letters grouped by cause, role and workflow.
 #[derive(ToSchema)]
 pub(super) struct DeadLetterStats {
-    /// The groups, largest first.
+    /// Groups of dead letters, largest first.
     groups: Vec<DeadLetterGroup>,
     /// Number of dead letters in all groups.
-    letters: u64,
-    /// True when not all dead letters were counted; the oldest are missing.
-    cut: bool,
+    dead_letters: u64,
+    /// `true` if not all dead letters were counted; the oldest are missing.
+    truncated: bool,
 }
 
-/// Group of dead letters that have the same cause.
+/// A group of dead letters with the same cause.
 #[derive(ToSchema)]
 pub(super) struct DeadLetterGroup {
-    /// Dead-letter code that the dead letters share.
+    /// Dead-letter code shared by the group.
     code: String,
-    /// Path of the field that caused the rejection, without array indices; missing when no single field caused
+    /// Path of the field that caused the rejection, without array indices; absent if no single field caused
     /// it.
     path: Option<String>,
-    /// Redacted reason that the dead letters share, in one sentence. Quoted text is replaced by `…`, and words
-    /// with digits by `#`.
-    sentence: String,
-    /// Consumer that gave up on the messages, which is named after its role.
+    /// Redacted reason shared by the group, in one sentence. Quoted text is replaced by `…`, and words with
+    /// digits by `#`.
+    detail: String,
+    /// Consumer that gave up on the messages, named after its role.
     consumer: String,
-    /// Workflow from the subject; null when the subject could not be parsed.
+    /// Workflow from the subject; null if the subject could not be parsed.
     workflow: Option<String>,
     /// Number of dead letters in the group.
-    letters: u64,
+    dead_letters: u64,
     /// Number of dead letters in the group that are still open.
     open: u64,
     /// Time at which the first message of the group was dead-lettered, RFC 3339.
     first_seen: String,
     /// Time at which the last message of the group was dead-lettered, RFC 3339.
     last_seen: String,
-    /// Id of the last dead letter of the group, as an example.
+    /// Id of the newest dead letter in the group, as an example.
     example: String,
 }
 
@@ -178,7 +179,7 @@ pub(super) struct Memory {
     /// Scope of the memory: a step of a workflow, or wider.
     #[schema(value_type = Object)]
     scope: (),
-    /// Lesson with its subject, title, content and cue.
+    /// Subject, title, content and cue of the lesson.
     #[schema(value_type = Object)]
     lesson: (),
     /// Status of the memory: tentative, active, archived, deleted, superseded or graduated.
@@ -197,7 +198,7 @@ pub(super) struct Memory {
     changed_at: String,
 }
 
-/// History of a memory, from its first change.
+/// History of a memory since its first change.
 #[derive(ToSchema)]
 pub(super) struct MemoryHistory {
     /// Id of the memory, a UUID.
@@ -208,15 +209,15 @@ pub(super) struct MemoryHistory {
     /// All changes of the memory, oldest first. Each has the status and weight before and after, the cause, the
     /// reason and the quote.
     #[schema(value_type = Vec<Object>)]
-    life: (),
-    /// The effect in one line; missing when there are no runs of one workflow to compare.
+    history: (),
+    /// Effect of the memory in one line; absent if there are no runs of one workflow to compare.
     effect: Option<String>,
 }
 
-/// A retrospective in a list.
+/// A retrospective as a list entry.
 #[derive(ToSchema)]
 pub(super) struct RetrospectiveRow {
-    /// Retrospective with its id, workflow, epoch, window, policy and state.
+    /// Id, workflow, epoch, window, policy and state of the retrospective.
     #[schema(value_type = Object)]
     retrospective: (),
     /// Number of finished investigations.
@@ -228,13 +229,13 @@ pub(super) struct RetrospectiveRow {
 /// A retrospective with its sample and investigations.
 #[derive(ToSchema)]
 pub(super) struct Retrospective {
-    /// Retrospective with its id, workflow, epoch, window, policy and state.
+    /// Id, workflow, epoch, window, policy and state of the retrospective.
     #[schema(value_type = Object)]
     retrospective: (),
-    /// Sample with its seed, order and size; null until the sample is drawn.
+    /// Seed, order and size of the sample; null until the sample is drawn.
     #[schema(value_type = Option<Object>, required = true)]
     sample: (),
-    /// Investigations that have begun, finished or not.
+    /// Investigations that have started, finished or not.
     #[schema(value_type = Vec<Object>)]
     investigations: (),
 }
@@ -242,7 +243,7 @@ pub(super) struct Retrospective {
 /// The report of a retrospective.
 #[derive(ToSchema)]
 pub(super) struct Report {
-    /// Id of the retrospective, which is also the id of the report; a UUID.
+    /// Id of the report and of its retrospective, a UUID.
     id: String,
     /// Tenant of the workflow.
     tenant: String,
@@ -252,10 +253,10 @@ pub(super) struct Report {
     ended: String,
     /// Policy moment of the retrospective, RFC 3339.
     as_of: String,
-    /// Runs that cost or took far more than the workflow's median; missing when there are none.
+    /// Runs whose cost, tokens or duration far exceed the workflow's median; absent if there are none.
     #[schema(value_type = Option<Vec<Object>>)]
     outliers: (),
-    /// Errors associated with failure, each with its p-value; missing when there are none.
+    /// Errors associated with failure, each with its p-value; absent if there are none.
     #[schema(value_type = Option<Vec<Object>>)]
     associations: (),
     /// All investigations of the retrospective.
@@ -264,7 +265,7 @@ pub(super) struct Report {
     /// All changes that the retrospective made, in order.
     #[schema(value_type = Vec<Object>)]
     changes: (),
-    /// Policy that applied to the retrospective.
+    /// Policy of the retrospective.
     #[schema(value_type = Object)]
     policy: (),
 }
@@ -275,10 +276,10 @@ pub(super) struct Run {
     /// Tenant and workflow of the run.
     #[schema(value_type = Object)]
     key: (),
-    /// Ordinal of the run in its workflow; null when the run was recorded but not counted.
+    /// Ordinal of the run in its workflow; null if the run was recorded but not counted.
     #[schema(required = true)]
     ordinal: Option<u64>,
-    /// Facts about the run, from its event.
+    /// Facts about the run from its event.
     #[schema(value_type = Object)]
     facts: (),
     /// Location of the run's trajectory.
@@ -288,26 +289,26 @@ pub(super) struct Run {
     received_at: String,
 }
 
-/// A dead letter: a message that could not be handled, redacted.
+/// A redacted dead letter: a message that could not be handled.
 #[derive(ToSchema)]
 pub(super) struct DeadLetter {
     /// Id of the dead letter, a UUID.
     id: String,
-    /// Dead-letter code: the reason why the message was given up.
+    /// Dead-letter code, such as `field_invalid`, which says why the message was given up.
     code: String,
-    /// Path of the field that caused the rejection; missing when no single field caused it.
+    /// Path of the field that caused the rejection; absent if no single field caused it.
     path: Option<String>,
-    /// Reason for the rejection in one sentence.
+    /// Redacted reason for the rejection, in one sentence.
     detail: String,
-    /// True when a replay of the unchanged message may succeed.
+    /// `true` if a replay of the unchanged message may succeed.
     retryable: bool,
     /// Current status of the dead letter: open, replaying, handled, discarded or replayed.
     status: String,
-    /// Number of replays of the dead letter so far.
+    /// Number of replays so far.
     replays: u32,
     /// NATS subject of the message.
     subject: String,
-    /// Number of attempts to deliver the message.
+    /// Number of delivery attempts.
     attempts: u32,
     /// Time at which the broker stored the message, RFC 3339.
     stored_at: String,
@@ -319,24 +320,24 @@ pub(super) struct DeadLetter {
     payload_sha256: String,
 }
 
-/// A dead letter with its attempts, versions and replays, redacted.
+/// A redacted dead letter with its attempts, versions and replays.
 #[derive(ToSchema)]
 pub(super) struct DeadLetterDetail {
     /// Id of the dead letter, a UUID.
     id: String,
-    /// Dead-letter code: the reason why the message was given up.
+    /// Dead-letter code, such as `field_invalid`, which says why the message was given up.
     code: String,
-    /// Path of the field that caused the rejection; missing when no single field caused it.
+    /// Path of the field that caused the rejection; absent if no single field caused it.
     path: Option<String>,
-    /// Reason for the rejection in one sentence.
+    /// Redacted reason for the rejection, in one sentence.
     detail: String,
-    /// True when a replay of the unchanged message may succeed.
+    /// `true` if a replay of the unchanged message may succeed.
     retryable: bool,
     /// Current status of the dead letter: open, replaying, handled, discarded or replayed.
     status: String,
     /// NATS subject of the message.
     subject: String,
-    /// Number of attempts to deliver the message.
+    /// Number of delivery attempts.
     attempts: u32,
     /// Time at which the broker stored the message, RFC 3339.
     stored_at: String,
@@ -350,42 +351,42 @@ pub(super) struct DeadLetterDetail {
     headers: Vec<Vec<String>>,
     /// Decompressed payload as text. JSON is indented.
     payload: String,
-    /// True when the decompressed payload is UTF-8.
+    /// `true` if the decompressed payload is UTF-8.
     payload_utf8: bool,
-    /// Time of the first failed attempt, RFC 3339; null when the message failed before attempts were recorded.
+    /// Time of the first failed attempt, RFC 3339; null if the message failed before attempts were recorded.
     first_failed_at: Option<String>,
-    /// Time of the last failed attempt, RFC 3339; null when the message failed before attempts were recorded.
+    /// Time of the last failed attempt, RFC 3339; null if the message failed before attempts were recorded.
     last_failed_at: Option<String>,
-    /// All attempts, oldest first, followed by the attempts of replays.
+    /// Attempts on the original message, oldest first, followed by the attempts on its replays.
     history: Vec<DeadLetterAttempt>,
     /// Edited versions, oldest first; the original is version 0.
     versions: Vec<DeadLetterVersion>,
-    /// One sentence for each replay with its result, oldest first.
-    sent_again: Vec<String>,
+    /// Replays, oldest first: one sentence each, with the result.
+    replay_results: Vec<String>,
     /// Runbook of the dead-letter code, in Markdown.
     runbook: String,
     /// Audit log of the dead letter, oldest entry first.
     #[schema(value_type = Option<Vec<Object>>)]
-    acts: (),
+    audit_log: (),
 }
 
 /// One delivery attempt, redacted.
 #[derive(ToSchema)]
 pub(super) struct DeadLetterAttempt {
-    /// Number of the attempt at this stream position, from 1.
+    /// 1-based number of the attempt at this stream position.
     attempt: u32,
     /// Consumer that made the attempt, and the stream position of the message.
     #[schema(value_type = Object)]
     position: (),
     /// Time at which the attempt was counted, RFC 3339; null for the first delivery, which is not counted.
-    begun_at: Option<String>,
-    /// Time at which the attempt failed, RFC 3339; null when no failure was recorded.
+    started_at: Option<String>,
+    /// Time at which the attempt failed, RFC 3339; null if no failure was recorded.
     failed_at: Option<String>,
-    /// Dead-letter code; null when the message was to be retried.
+    /// Dead-letter code of a final failure; null if the message was to be retried.
     code: Option<String>,
-    /// Path of the field that caused the rejection; null when no single field caused it.
+    /// Path of the field that caused the rejection; null if no single field caused it.
     path: Option<String>,
-    /// Failure in one sentence; null when no failure was recorded.
+    /// Reason for the failure in one sentence; null if no failure was recorded.
     detail: Option<String>,
     /// Version of the program that made the attempt.
     program_version: String,
@@ -394,7 +395,7 @@ pub(super) struct DeadLetterAttempt {
 /// An edited version of a dead letter.
 #[derive(ToSchema)]
 pub(super) struct DeadLetterVersion {
-    /// Number of the version, from 1.
+    /// 1-based number of the version.
     version: u32,
     /// Number of the version that was edited; 0 is the original.
     based_on: u32,
@@ -402,7 +403,7 @@ pub(super) struct DeadLetterVersion {
     payload_bytes: u64,
     /// SHA-256 of the payload, in hex.
     payload_sha256: String,
-    /// Name of the person who edited.
+    /// Name of the operator who made the edit.
     by: String,
     /// Reason for the edit.
     reason: String,

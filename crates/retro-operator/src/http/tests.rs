@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::dead_letters::tests::letter;
+use crate::dead_letters::tests::dead_letter;
 use crate::world::{World, investigation_result, repair_finding, rich_world, workflow_key};
 
-/// The full test store of `default`, plus a tenant `acme` with the same names and other lessons.
+/// Returns the full test store of `default`, plus a tenant `acme` with the same names but other lessons.
 fn two_tenants() -> World {
     let mut world = rich_world();
     world.run_retrospective(&workflow_key("acme", "shop"), &|_, _| {
         investigation_result(vec![repair_finding("acme only")], vec![])
     });
-    world.dead_letters.push(letter(Some("default"), b"hunter2 of default"));
-    world.dead_letters.push(letter(Some("acme"), b"hunter2 of acme"));
+    world.dead_letters.push(dead_letter(Some("default"), b"hunter2 of default"));
+    world.dead_letters.push(dead_letter(Some("acme"), b"hunter2 of acme"));
     world
 }
 
@@ -72,7 +72,7 @@ async fn no_list_contains_data_of_another_tenant() {
 async fn another_tenant_s_object_answers_exactly_like_a_missing_one() {
     let world = two_tenants();
     let (memory, report) = (world.memory_about("acme only"), world.reports.last().unwrap().id);
-    let letter = world.dead_letters[1].id;
+    let dead_letter_id = world.dead_letters[1].id;
     let missing = retro_core::id::derive_uuid("missing", &[]);
     for (kind, id, rest) in [
         ("memories", memory.to_string(), "/why"),
@@ -81,7 +81,7 @@ async fn another_tenant_s_object_answers_exactly_like_a_missing_one() {
         ("memories", memory.short_id(), "/effect"),
         ("retrospectives", report.to_string(), ""),
         ("reports", report.to_string(), ""),
-        ("dead-letters", letter.to_string(), ""),
+        ("dead-letters", dead_letter_id.to_string(), ""),
     ] {
         let own = ask("acme", &format!("/v1/{kind}/{id}{rest}"), "*/*").await;
         assert_eq!(own.status, 200, "positive control: {kind} {}", own.body);
@@ -148,7 +148,7 @@ async fn a_report_is_json_markdown_or_tables_by_accept() {
         ask("default", &why, "text/plain").await.body.contains("\neffect: no claim: 0 of 10 observations\n")
     );
     let json = ask("default", &why, "*/*").await.json();
-    assert_eq!(json["life"].as_array().unwrap().len(), 5);
+    assert_eq!(json["history"].as_array().unwrap().len(), 5);
     assert_eq!(json["effect"], "no claim: 0 of 10 observations");
 }
 

@@ -44,7 +44,7 @@ fn an_empty_list_is_a_sentence() {
         render_context(&[], 80),
     ];
     assert!(
-        nothing.iter().all(|told| told.starts_with("no ") || told.starts_with("nothing ")),
+        nothing.iter().all(|text| text.starts_with("no ") || text.starts_with("nothing ")),
         "{nothing:?}"
     );
 }

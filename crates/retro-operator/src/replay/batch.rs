@@ -1,4 +1,4 @@
-//! Commands that replay or discard many dead letters at once.
+//! Replays or discards many dead letters at once.
 
 use retro_core::id::{DeadLetterId, ReplayBatchId, Tenant};
 use retro_core::replay::{BATCH_DEAD_LETTERS_MAX, ReplayPace};
@@ -9,29 +9,29 @@ use retro_store::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{ActionResult, DeadLetterSelection, ReplayError, ReplayService, format_letter_count};
+use super::{ActionResult, DeadLetterSelection, ReplayError, ReplayService, format_dead_letter_count};
 use crate::cancel::{ActionStatus, describe_attribution};
 use crate::dead_letters::DeadLetterSearch;
 use crate::text;
 use crate::text_table::render_table;
 
-/// Number of dead letters that are discarded in one transaction. Such a transaction takes a tenth of a second, so a
-/// counter that waits for its locks is hardly delayed.
+/// Number of dead letters discarded per transaction. Such a transaction takes about a tenth of a second, so
+/// it hardly delays a counter that waits for its locks.
 const DISCARD_CHUNK: usize = 200;
 
-/// Response to the start of a replay batch.
+/// Response to a request that started a replay batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct BatchStarted {
-    /// Id of the started batch.
+    /// Id of the new batch.
     #[schema(value_type = String)]
     pub batch: ReplayBatchId,
     /// Number of dead letters in the batch.
-    pub letters: u64,
+    pub dead_letters: u64,
 }
 
 impl ReplayService {
-    /// Loads the selected dead letters, oldest first. When the search names neither ids nor a status, only open dead
-    /// letters are selected. Fails for an empty search unless `all` is set, or when more than
+    /// Loads the selected dead letters, oldest first. If the search names neither ids nor a status, only open
+    /// dead letters are selected. Fails if the search is empty and `all` is not set, or if more than
     /// [`BATCH_DEAD_LETTERS_MAX`] dead letters match.
     pub(super) async fn select_dead_letters(
         &self,
@@ -42,6 +42,7 @@ impl ReplayService {
             return Err(ReplayError::NothingSelected);
         }
         let mut search: DeadLetterSearch = chosen.search.clone();
+        // A cursor would silently leave out dead letters that the operator means.
         search.filter.after = None;
         // One more than allowed, to detect a selection that is too large.
         search.filter.limit = BATCH_DEAD_LETTERS_MAX + 1;
@@ -72,7 +73,7 @@ impl ReplayService {
             .collect())
     }
 
-    /// Starts a batch that replays the selected dead letters. The process with the relay sends them.
+    /// Starts a batch that replays the selected dead letters. The relay sends them at the given pace.
     pub async fn start_batch(
         &self,
         tenant: &Tenant,
@@ -83,25 +84,24 @@ impl ReplayService {
     ) -> Result<BatchStarted, ReplayError> {
         pace.validate()?;
         let act = self.build_attribution(by, reason)?;
-        let letters = self.select_dead_letters(tenant, chosen).await?;
-        if letters.is_empty() {
+        let selected = self.select_dead_letters(tenant, chosen).await?;
+        if selected.is_empty() {
             return Err(ReplayError::NoMatch);
         }
-        let asked = (self.redact)(&describe_search(&chosen.search));
-        let letters: Vec<_> =
-            letters.iter().map(|dead_letter| (dead_letter.id, dead_letter.status)).collect();
-        let count = letters.len() as u64;
+        // The operator may have searched for a secret.
+        let filter_text = (self.redact)(&describe_search(&chosen.search));
+        let dead_letters: Vec<_> =
+            selected.iter().map(|dead_letter| (dead_letter.id, dead_letter.status)).collect();
+        let count = dead_letters.len() as u64;
         let batch = self
             .store
-            .start_replay_batch(
-                tenant,
-                &NewReplayBatch { filter_text: asked, dead_letters: letters, pace, act },
-            )
+            .start_replay_batch(tenant, &NewReplayBatch { filter_text, dead_letters, pace, act })
             .await?;
-        Ok(BatchStarted { batch, letters: count })
+        Ok(BatchStarted { batch, dead_letters: count })
     }
 
-    /// Discards the selected dead letters, a number of them in each transaction.
+    /// Discards the selected dead letters, `DISCARD_CHUNK` per transaction. If it fails, some of them may
+    /// already be discarded.
     pub async fn discard_many(
         &self,
         tenant: &Tenant,
@@ -117,20 +117,20 @@ impl ReplayService {
             answers.extend(self.store.discard_dead_letters(tenant, some, &act).await?);
         }
         let now = answers.iter().filter(|answer| **answer == DiscardResult::Discarded).count();
-        let (did, unchanged) =
-            (if now > 0 { ActionStatus::Done } else { ActionStatus::DoneBefore }, answers.len() - now);
+        let (status, unchanged) =
+            (if now > 0 { ActionStatus::Done } else { ActionStatus::AlreadyDone }, answers.len() - now);
         let detail = match unchanged {
-            0 => format!("{} discarded", format_letter_count(now)),
+            0 => format!("{} discarded", format_dead_letter_count(now)),
             unchanged => format!(
                 "{} discarded; {} unchanged, because somebody had acted on them",
-                format_letter_count(now),
+                format_dead_letter_count(now),
                 unchanged
             ),
         };
-        Ok(ActionResult { did, replay: None, retrospective: None, epoch: None, detail })
+        Ok(ActionResult { status, replay: None, retrospective: None, epoch: None, detail })
     }
 
-    /// Cancels a batch, which then sends no further dead letters. Returns `None` when the tenant has no such batch.
+    /// Cancels a batch, which then sends no further dead letters. Returns `None` if the tenant has no such batch.
     pub async fn cancel_batch(
         &self,
         tenant: &Tenant,
@@ -142,28 +142,29 @@ impl ReplayService {
         Ok(match self.store.cancel_replay_batch(tenant, id, &act).await? {
             CancelBatchResult::NotFound => None,
             CancelBatchResult::Cancelled(row) => Some((ActionStatus::Done, row)),
-            CancelBatchResult::AlreadyEnded(row) => Some((ActionStatus::DoneBefore, row)),
+            CancelBatchResult::AlreadyEnded(row) => Some((ActionStatus::AlreadyDone, row)),
         })
     }
 }
 
 impl ReplayService {
     /// Redacts the results of the dead letters in a batch, because results may quote messages.
-    pub fn redact_letters(&self, mut dead_letters: Vec<ReplayBatchItem>) -> Vec<ReplayBatchItem> {
-        dead_letters.iter_mut().for_each(|dead_letter| {
-            dead_letter.told = dead_letter.told.as_deref().map(|result| (self.redact)(result))
-        });
-        dead_letters
+    pub fn redact_items(&self, mut items: Vec<ReplayBatchItem>) -> Vec<ReplayBatchItem> {
+        items
+            .iter_mut()
+            .for_each(|item| item.result = item.result.as_deref().map(|result| (self.redact)(result)));
+        items
     }
 }
 
-/// Describes a search in words, so that the record of the batch shows how its dead letters were selected.
+/// Describes a search in words, for the record of a batch.
 fn describe_search(search: &DeadLetterSearch) -> String {
+    // Destructured completely, so that a new filter cannot be forgotten here.
     let DeadLetterFilter { ids, code, consumer, workflow, since, until, status, after: _, limit: _ } =
         &search.filter;
     let label = |what: &str, value: Option<String>| value.map(|value| format!("{what} {value}"));
     let labels: Vec<String> = [
-        (!ids.is_empty()).then(|| format!("{} by id", format_letter_count(ids.len()))),
+        (!ids.is_empty()).then(|| format!("{} by id", format_dead_letter_count(ids.len()))),
         label("code", code.map(|code| code.to_string())),
         label("role", consumer.clone()),
         label("workflow", workflow.as_ref().map(|name| text::single_line(name.as_str()))),
@@ -182,7 +183,7 @@ fn describe_search(search: &DeadLetterSearch) -> String {
 pub fn render_progress(row: &ReplayBatchRow) -> String {
     let retro_core::replay::BatchProgress { waiting, under_way, handled, failed, skipped } = row.progress;
     format!(
-        "{}: {handled} handled, {failed} failed again, {skipped} left alone, {under_way} under way, {waiting} waiting",
+        "{}: {handled} handled, {failed} failed again, {skipped} skipped, {under_way} under way, {waiting} waiting",
         row.state.as_str()
     )
 }
@@ -193,42 +194,47 @@ pub fn render_batches(rows: &[ReplayBatchRow], columns: u16) -> String {
         return "no batches\n".to_owned();
     }
     let row = |row: &ReplayBatchRow| {
-        let asked = format!("{} — {}", text::single_line(&row.asked), text::single_line(&row.act.reason));
+        let purpose =
+            format!("{} — {}", text::single_line(&row.filter_text), text::single_line(&row.act.reason));
         [
             text::format_timestamp(row.created_at),
             text::single_line(&row.act.by),
             render_progress(row),
-            asked,
+            purpose,
             row.id.to_string(),
         ]
     };
-    render_table(columns, ["asked for", "by", "how far", "for", "id"], rows.iter().map(row).collect())
+    render_table(
+        columns,
+        ["requested", "by", "progress", "filter and reason", "id"],
+        rows.iter().map(row).collect(),
+    )
 }
 
 /// Renders one batch with its dead letters for a terminal that is `columns` characters wide.
 pub fn render_batch(row: &ReplayBatchRow, of: &[ReplayBatchItem], columns: u16) -> String {
     let ended = row
-        .ended
+        .end_reason
         .as_deref()
-        .map(|why| format!("ended      {}\n", text::single_line(why)))
+        .map(|reason| format!("ended      {}\n", text::single_line(reason)))
         .unwrap_or_default();
     let pace = &row.pace;
     let head = format!(
-        "batch {}\n\nstate      {}\nasked      {}\nwhy        {}\npace       {} letters a second at the most, {} first; stops when more than {} % fail\n{ended}\n",
+        "batch {}\n\nstate      {}\nfilter     {}\nrequested  {}\npace       at most {} dead letters a second, {} first; stops if more than {} % fail\n{ended}\n",
         row.id,
         render_progress(row),
-        text::single_line(&row.asked),
+        text::single_line(&row.filter_text),
         describe_attribution(&row.act),
         f64::from(pace.rate_milli) / 1000.0,
         pace.canary,
         f64::from(pace.failed_permille_max) / 10.0,
     );
     let line = |one: &ReplayBatchItem| {
-        let result = text::single_line(one.told.as_deref().unwrap_or_default());
-        [one.place.to_string(), one.state.clone(), result, one.letter.to_string()]
+        let result = text::single_line(one.result.as_deref().unwrap_or_default());
+        [one.position.to_string(), one.state.clone(), result, one.dead_letter.to_string()]
     };
     format!(
         "{head}{}",
-        render_table(columns, ["place", "state", "what came of it", "letter"], of.iter().map(line).collect())
+        render_table(columns, ["no.", "state", "result", "dead letter"], of.iter().map(line).collect())
     )
 }

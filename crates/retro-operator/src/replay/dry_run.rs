@@ -1,10 +1,10 @@
-//! Predicts the result of a replay without making it. The consumer's own parser parses the message, and the
-//! consumer's own pure function decides over the state that is stored at this moment. Nothing is written. Other
-//! messages that arrive before the replay may change the result.
+//! Predicts the result of a replay without performing it. The consumer's own parser and pure decision
+//! function run on the state that is stored at this moment, and nothing is written. Messages that arrive
+//! before the actual replay may change its result.
 
 use bytes::Bytes;
 use retro_core::count::{self, Arrival, CountingEffects, Disposition};
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{DeadLetterId, Tenant};
 use retro_core::message::Notice;
 use retro_core::retrospective::{Retrospective, RetrospectiveState};
@@ -18,7 +18,7 @@ use super::{DeadLetterSelection, ReplayError, ReplayService, describe_replay};
 use crate::cancel::retrospective_name;
 use crate::text;
 
-/// Effect that a replay is predicted to have.
+/// Predicted effect of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PredictedEffect {
@@ -34,10 +34,10 @@ pub enum PredictedEffect {
     FailAgain,
     /// The next retrospective would open.
     Open,
-    /// A stage would be woken to do its work.
+    /// The message would wake its stage.
     Wake,
     /// The GitHub event would be recorded, unless it was recorded before.
-    Hear,
+    RecordEvent,
     /// The message would not be sent, for example because a replay is under way or the message was handled.
     NotSent,
 }
@@ -53,12 +53,12 @@ impl PredictedEffect {
             Self::FailAgain => "fail_again",
             Self::Open => "open",
             Self::Wake => "wake",
-            Self::Hear => "hear",
+            Self::RecordEvent => "record_event",
             Self::NotSent => "not_sent",
         }
     }
 
-    /// Returns a clause that describes the effect; the reason follows it in sentences for people.
+    /// Returns a clause that describes the effect, to be followed by the reason.
     const fn describe_effect(self) -> &'static str {
         match self {
             Self::Count => "it would be counted",
@@ -68,7 +68,7 @@ impl PredictedEffect {
             Self::FailAgain => "it would fail again",
             Self::Open => "it would open the next retrospective",
             Self::Wake => "it would wake its stage",
-            Self::Hear => "it would be recorded",
+            Self::RecordEvent => "it would be recorded",
             Self::NotSent => "it would not be sent",
         }
     }
@@ -79,37 +79,38 @@ impl PredictedEffect {
 pub struct Prediction {
     /// Id of the dead letter.
     #[schema(value_type = String)]
-    pub letter: DeadLetterId,
-    /// Effect that the replay would have.
-    pub will: PredictedEffect,
-    /// Code with which the message would be dead-lettered again; absent when it would not be.
+    pub dead_letter: DeadLetterId,
+    /// Predicted effect of the replay.
+    pub effect: PredictedEffect,
+    /// Code with which the message would be dead-lettered again; absent if it would not be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Path of the field that would cause the rejection; absent when no field would.
+    /// Path of the field that would cause the rejection; absent if no single field would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Reason for the predicted effect, in one sentence with secrets redacted.
-    pub why: String,
+    pub reason: String,
 }
 
 impl Prediction {
     /// Renders the prediction as one line for a terminal.
     pub fn render_text(&self) -> String {
-        let Self { letter, will, code, path, why } = self;
+        let Self { dead_letter, effect, code, path, reason } = self;
         let code = code.as_deref().map(|code| format!(", {code}")).unwrap_or_default();
         let path = path.as_deref().map(|path| format!(" at {}", text::single_line(path))).unwrap_or_default();
-        format!("{letter}  {}{code}{path}: {}\n", will.describe_effect(), text::single_line(why))
+        format!("{dead_letter}  {}{code}{path}: {}\n", effect.describe_effect(), text::single_line(reason))
     }
 }
 
-/// The predicted results of replaying many dead letters.
+/// Predicted results of replaying many dead letters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DryRunResult {
-    /// One prediction per dead letter, in the order of the replay: oldest first.
+    /// One prediction per dead letter, oldest first, which is the order of the replay.
     pub items: Vec<Prediction>,
 }
 
-/// Assessment of a dead letter. A countable one needs the facts of the counter before its effect is known.
+/// First assessment of a dead letter. The effect of a countable one depends on the counter's facts, which are
+/// loaded later for all arrivals together.
 enum Assessment {
     Decided(PredictedEffect, String),
     Rejected(Rejection),
@@ -127,7 +128,7 @@ impl ReplayService {
         Ok(DryRunResult { items: self.predict_all(tenant, &dead_letters, None).await? })
     }
 
-    /// Predicts the result of replaying one dead letter now. Returns `None` when the tenant has no such dead letter.
+    /// Predicts the result of replaying one dead letter now. Returns `None` if the tenant has no such dead letter.
     pub async fn dry_run_one(
         &self,
         tenant: &Tenant,
@@ -148,20 +149,21 @@ impl ReplayService {
     ) -> Result<Vec<Prediction>, StoreError> {
         let mut assessments = Vec::with_capacity(dead_letters.len());
         for dead_letter in dead_letters {
-            assessments.push(self.assess_letter(tenant, dead_letter, version).await?);
+            assessments.push(self.assess_dead_letter(tenant, dead_letter, version).await?);
         }
         let arrivals: Vec<Arrival> = assessments.iter().filter_map(Assessment::arrival).cloned().collect();
-        // All arrivals are decided together, as in a batch of the counter: an earlier one can change the result of a
-        // later one.
+        // All arrivals are decided together, as in a batch of the counter, because an earlier one can change
+        // the result of a later one.
         let facts = self.store.load_counting_facts(&arrivals).await?;
         let effects = count::count_arrivals(facts, &arrivals, &*self.policies, self.clock.now());
+        // Arrivals are in the order of the countable assessments, so one iterator can be consumed below.
         let mut counted = arrivals.iter().zip(&effects.decisions);
         let mut predictions = Vec::with_capacity(dead_letters.len());
         for (dead_letter, assessments) in dead_letters.iter().zip(assessments) {
             predictions.push(self.build_prediction(
                 dead_letter.id,
                 match assessments {
-                    Assessment::Decided(will, why) => Ok((will, why)),
+                    Assessment::Decided(effect, reason) => Ok((effect, reason)),
                     Assessment::Rejected(rejection) => Err(rejection),
                     Assessment::Countable(_) => {
                         let (arrival, counted) =
@@ -176,47 +178,49 @@ impl ReplayService {
 
     fn build_prediction(
         &self,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
         found: Result<(PredictedEffect, String), Rejection>,
     ) -> Prediction {
         let redact = &self.redact;
         match found {
-            Ok((will, why)) => Prediction { letter, will, code: None, path: None, why: redact(&why) },
+            Ok((effect, reason)) => {
+                Prediction { dead_letter, effect, code: None, path: None, reason: redact(&reason) }
+            }
             Err(Rejection { code, path, detail }) => Prediction {
-                letter,
-                will: PredictedEffect::FailAgain,
+                dead_letter,
+                effect: PredictedEffect::FailAgain,
                 code: Some(code.to_string()),
                 path: path.as_deref().map(|path| redact(path)),
-                why: redact(&detail),
+                reason: redact(&detail),
             },
         }
     }
 
-    async fn assess_letter(
+    async fn assess_dead_letter(
         &self,
         tenant: &Tenant,
         dead_letter: &DeadLetter,
         version: Option<u32>,
     ) -> Result<Assessment, StoreError> {
-        // These dead letters are never sent: their replay opens the next retrospective instead.
+        // These dead letters are never sent again: their replay opens the next retrospective instead.
         if is_reopenable(dead_letter.message.rejection.code) {
             return self.assess_reopen(tenant, dead_letter).await;
         }
         if !matches!(dead_letter.status, DeadLetterStatus::Open | DeadLetterStatus::Discarded) {
             let last = self.store.list_replays(tenant, dead_letter.id).await?.pop();
-            let why =
+            let reason =
                 last.map_or_else(|| dead_letter.status.as_str().to_owned(), |row| describe_replay(&row));
             return Ok(Assessment::Decided(
                 PredictedEffect::NotSent,
-                format!("the dead letter was replayed before: {why}"),
+                format!("the dead letter was replayed before: {reason}"),
             ));
         }
         let Some((_, content)) = self.store.find_replay_content(tenant, dead_letter.id, version).await?
         else {
-            let asked = version.unwrap_or_default();
+            let version = version.unwrap_or_default();
             return Ok(Assessment::Decided(
                 PredictedEffect::NotSent,
-                format!("the dead letter has no version {asked}"),
+                format!("the dead letter has no version {version}"),
             ));
         };
         let delivery = Delivery {
@@ -272,17 +276,19 @@ impl ReplayService {
         };
         let mut state = row.state;
         Ok(match state.reopen_after(&failed, &self.policies.policy_for(&failed.key), self.clock.now()) {
-            Err(why) => Assessment::Decided(PredictedEffect::NotSent, super::describe_reopen_error(why)),
+            Err(reason) => {
+                Assessment::Decided(PredictedEffect::NotSent, super::describe_reopen_error(reason))
+            }
             Ok(opening) => {
                 let one = opening.retrospective;
-                let why =
+                let reason =
                     format!("{} opens over runs {} to {}", retrospective_name(&one), one.first, one.last);
-                Assessment::Decided(PredictedEffect::Open, why)
+                Assessment::Decided(PredictedEffect::Open, reason)
             }
         })
     }
 
-    /// Predicts which stage an internal message would wake.
+    /// Predicts which stage one of the program's own messages would wake.
     async fn assess_wake_up(
         &self,
         tenant: &Tenant,
@@ -298,16 +304,20 @@ impl ReplayService {
             Notice::InvestigationDue { retrospective, .. } => (Role::Investigator, retrospective),
             Notice::MutationsDue { retrospective } => (Role::Writer, retrospective),
             Notice::RulesDue { batch } => {
-                let why = format!("the writer wakes, and applies batch {batch} of rules unless it has");
-                return Ok(Assessment::Decided(PredictedEffect::Wake, why));
+                let reason = format!("the writer wakes, and applies batch {batch} of rules unless it has");
+                return Ok(Assessment::Decided(PredictedEffect::Wake, reason));
             }
             Notice::OutcomesDue { pull_request, .. } => {
-                let why = format!("the writer wakes, and credits what waits behind {pull_request}");
-                return Ok(Assessment::Decided(PredictedEffect::Wake, why));
+                let reason = format!("the writer wakes, and credits what waits behind {pull_request}");
+                return Ok(Assessment::Decided(PredictedEffect::Wake, reason));
             }
             ref other => {
                 let detail = format!("the {consumer} was sent {}", other.kind());
-                return Ok(Assessment::Rejected(Rejection::of_field(Code::FieldInvalid, "notice", detail)));
+                return Ok(Assessment::Rejected(Rejection::of_field(
+                    DeadLetterCode::FieldInvalid,
+                    "notice",
+                    detail,
+                )));
             }
         };
         // A retrospective of another tenant must look like one that does not exist.
@@ -322,7 +332,7 @@ impl ReplayService {
                 "an investigator wakes, and claims whatever is due".to_owned(),
             ),
             None => Assessment::Rejected(Rejection::of_field(
-                Code::UnknownReference,
+                DeadLetterCode::UnknownReference,
                 "notice.retrospective",
                 format!("there is no retrospective {id} in tenant {}", message.tenant),
             )),
@@ -345,9 +355,9 @@ fn assess_github_event(consumer: &str, delivery: &Delivery) -> Assessment {
         Err(rejection) => Assessment::Rejected(rejection),
         Ok(event) => {
             let (kind, repo) = (event.data.what.event_kind(), text::single_line(&event.data.repo));
-            let why =
+            let reason =
                 format!("the {consumer} records {kind} of {repo}, unless it has recorded this event before");
-            Assessment::Decided(PredictedEffect::Hear, why)
+            Assessment::Decided(PredictedEffect::RecordEvent, reason)
         }
     }
 }
@@ -382,6 +392,7 @@ fn predict_count(
     Ok(match found {
         Disposition::Conflict(rejection) => return Err(rejection.clone()),
         Disposition::Counted(ordinal) => {
+            // The run that fills the window opens the retrospective, and it is the last run of the window.
             let opens = effects.opened.iter().find(|opening| {
                 opening.retrospective.key == arrival.key && opening.retrospective.last == *ordinal
             });

@@ -1,10 +1,10 @@
-//! HTTP routes for replaying and discarding dead letters.
+//! Defines the HTTP routes that replay and discard dead letters.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{DeadLetterId, ReplayBatchId, Workflow};
 use retro_core::replay::{DEFAULT_FAILED_PERMILLE_MAX, DEFAULT_RATE_MILLI, ReplayPace};
 use retro_events::Role;
@@ -21,18 +21,18 @@ use crate::cancel::ActionStatus;
 use crate::dead_letters::DeadLetterSearch;
 use crate::http::store_problem;
 
-/// Name of the actor when a request does not give one. This name will be obsolete when requests carry credentials.
+/// Actor that the audit log records if a request names none. Credentials will replace this name.
 const ANONYMOUS_ACTOR: &str = "somebody over HTTP";
-/// Maximum number of batches in one response, and of dead letters when one batch is shown.
+/// Maximum number of batches in a list, and of dead letters in the response for one batch.
 const LISTED_MAX: u32 = 1000;
 
-/// Returns the routes under `/v1` for replaying and discarding dead letters. Merge them with others and pass them to
-/// [`retro_http::serve`].
+/// Returns the routes that replay and discard dead letters, under `/v1`. Merge them with other routes and
+/// pass them to [`retro_http::serve`].
 pub fn router(replays: ReplayService) -> Api {
     routes().with_state(replays)
 }
 
-/// Returns the routes without their state, for the OpenAPI document.
+/// Returns the routes without their state, for the OpenAPI description.
 pub(crate) fn routes() -> Api<ReplayService> {
     Api::new()
         .routes(routes!(replay_dead_letter))
@@ -44,15 +44,16 @@ pub(crate) fn routes() -> Api<ReplayService> {
         .routes(routes!(cancel_batch))
 }
 
-/// Request to replay or discard one dead letter.
+/// Request to replay or discard one dead letter, or to cancel a batch.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct ReplayRequest {
-    /// Reason for the command, stored in the audit log. A dry run needs no reason.
+    /// Reason for the command, recorded in the audit log. A dry run needs no reason.
     #[serde(default)]
     reason: String,
-    /// Name of the person who sends the command. Requests do not carry credentials yet.
+    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
     by: Option<String>,
-    /// True to return the predicted result and change nothing.
+    /// `true` to predict the result of a replay and change nothing. Discarding a dead letter and cancelling a
+    /// batch ignore it.
     #[serde(default)]
     dry_run: bool,
     /// Version of the dead letter to replay; 0 is the original. Default: the newest version.
@@ -62,15 +63,15 @@ struct ReplayRequest {
 /// Request to replay or discard many dead letters.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct BulkRequest {
-    /// Reason for the command, stored in the audit log. A dry run needs no reason.
+    /// Reason for the command, recorded in the audit log. A dry run needs no reason.
     #[serde(default)]
     reason: String,
-    /// Name of the person who sends the command. Requests do not carry credentials yet.
+    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
     by: Option<String>,
-    /// True to return the predicted result and change nothing.
+    /// `true` to return the predicted result and change nothing.
     #[serde(default)]
     dry_run: bool,
-    /// True to confirm that every dead letter is selected; required without a filter.
+    /// `true` to confirm that every dead letter is selected; required if there is no filter.
     #[serde(default)]
     all: bool,
     /// Only the dead letters with these ids.
@@ -79,7 +80,7 @@ struct BulkRequest {
     ids: Vec<DeadLetterId>,
     /// Only dead letters whose rejection has this code.
     #[schema(value_type = Option<String>)]
-    code: Option<Code>,
+    code: Option<DeadLetterCode>,
     /// Only dead letters of the consumer with this role.
     role: Option<String>,
     /// Only dead letters of this workflow.
@@ -93,7 +94,7 @@ struct BulkRequest {
     until: Option<Timestamp>,
     /// Only dead letters whose redacted message contains this text, ignoring case.
     text: Option<String>,
-    /// Only dead letters with this status. Default: open, or any status when `ids` are given.
+    /// Only dead letters with this status. Default: open, or any status if `ids` are given.
     #[schema(value_type = Option<String>)]
     status: Option<DeadLetterStatus>,
     /// For replays: number of dead letters to send first. The rest is sent only if all of these succeed. Default: 0.
@@ -101,11 +102,12 @@ struct BulkRequest {
     /// For replays: number of dead letters to send per 1000 seconds. Default: 5000, which is 5 per second.
     rate_milli: Option<u32>,
     /// For replays: share of failed dead letters, in thousandths, above which the batch stops. Default: 200.
-    max_failed_permille: Option<u32>,
+    failed_permille_max: Option<u32>,
 }
 
 impl BulkRequest {
     fn selection(&self) -> Result<DeadLetterSelection, Problem> {
+        // Parsed, because an unknown role would silently select nothing.
         let role = self.role.as_deref().map(str::parse::<Role>).transpose();
         let role = role.map_err(|problem| Problem::invalid_field("role", problem))?;
         let filter = DeadLetterFilter {
@@ -128,7 +130,7 @@ impl BulkRequest {
         ReplayPace {
             canary: self.canary.unwrap_or(0),
             rate_milli: self.rate_milli.unwrap_or(DEFAULT_RATE_MILLI),
-            failed_permille_max: self.max_failed_permille.unwrap_or(DEFAULT_FAILED_PERMILLE_MAX),
+            failed_permille_max: self.failed_permille_max.unwrap_or(DEFAULT_FAILED_PERMILLE_MAX),
         }
     }
 
@@ -137,35 +139,35 @@ impl BulkRequest {
     }
 }
 
-/// The result of a replay, or the predicted result of a dry run.
+/// Result of a replay, or the prediction of a dry run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum ReplayResponse {
     Result(ActionResult),
-    Foreseen(Prediction),
+    DryRun(Prediction),
 }
 
-/// The started batch, or the predicted results of a dry run.
+/// The started batch, or the predictions of a dry run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum BulkReplayResponse {
     Started(BatchStarted),
-    Foreseen(DryRunResult),
+    DryRun(DryRunResult),
 }
 
-/// The result of discarding, or for a dry run the ids of the selected dead letters.
+/// Result of discarding, or the selected ids for a dry run.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum BulkDiscardResponse {
     Result(ActionResult),
-    Chosen {
+    Selected {
         /// Ids of the dead letters that would be discarded, oldest first.
         #[schema(value_type = Vec<String>)]
-        letters: Vec<DeadLetterId>,
+        dead_letters: Vec<DeadLetterId>,
     },
 }
 
-/// Batch of replays, as it is listed or shown.
+/// A batch of replays.
 #[derive(Debug, Serialize, ToSchema)]
 struct BatchView {
     /// State, progress, pace and attribution of the batch.
@@ -175,7 +177,7 @@ struct BatchView {
     /// Dead letters of the batch with their results, finished ones first; absent in a list of batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
-    letters: Option<Vec<ReplayBatchItem>>,
+    items: Option<Vec<ReplayBatchItem>>,
 }
 
 /// List of replay batches, newest first.
@@ -184,7 +186,7 @@ struct BatchList {
     items: Vec<BatchView>,
 }
 
-/// Replays a dead letter, or for a dry run predicts the result.
+/// Replays a dead letter, or predicts the result if `dry_run` is set.
 #[utoipa::path(post, path = "/v1/dead-letters/{id}/replay", tag = "people", request_body = ReplayRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = ReplayResponse)))]
 async fn replay_dead_letter(
     State(replays): State<ReplayService>,
@@ -195,7 +197,7 @@ async fn replay_dead_letter(
     let missing = || Problem::not_found("dead letter", id);
     if request.dry_run {
         let prediction = replays.dry_run_one(&tenant, id, request.version).await.map_err(to_problem)?;
-        return Ok(Json(ReplayResponse::Foreseen(prediction.ok_or_else(missing)?)));
+        return Ok(Json(ReplayResponse::DryRun(prediction.ok_or_else(missing)?)));
     }
     let by = request.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
     let result =
@@ -203,7 +205,7 @@ async fn replay_dead_letter(
     Ok(Json(ReplayResponse::Result(conflict_if_refused(result.ok_or_else(missing)?)?)))
 }
 
-/// Replays many dead letters as a batch, or for a dry run predicts the results.
+/// Replays many dead letters as a batch, or predicts the results if `dry_run` is set.
 #[utoipa::path(post, path = "/v1/dead-letters/replay", tag = "people", request_body = BulkRequest, responses((status = 202, body = BulkReplayResponse), (status = 200, body = BulkReplayResponse, description = "of a dry run")))]
 async fn replay_dead_letters(
     State(replays): State<ReplayService>,
@@ -213,7 +215,7 @@ async fn replay_dead_letters(
     let chosen = request.selection()?;
     if request.dry_run {
         let prediction = replays.dry_run(&tenant, &chosen).await.map_err(to_problem)?;
-        return Ok((StatusCode::OK, Json(BulkReplayResponse::Foreseen(prediction))));
+        return Ok((StatusCode::OK, Json(BulkReplayResponse::DryRun(prediction))));
     }
     let started =
         replays.start_batch(&tenant, &chosen, request.build_pace(), request.by(), &request.reason).await;
@@ -233,7 +235,7 @@ async fn discard_dead_letter(
     Ok(Json(conflict_if_refused(result.ok_or_else(|| Problem::not_found("dead letter", id))?)?))
 }
 
-/// Discards many dead letters, or for a dry run returns their ids.
+/// Discards many dead letters, or returns their ids if `dry_run` is set.
 #[utoipa::path(post, path = "/v1/dead-letters/discard", tag = "people", request_body = BulkRequest, responses((status = 200, body = BulkDiscardResponse)))]
 async fn discard_dead_letters(
     State(replays): State<ReplayService>,
@@ -242,8 +244,8 @@ async fn discard_dead_letters(
 ) -> Result<Json<BulkDiscardResponse>, Problem> {
     let chosen = request.selection()?;
     if request.dry_run {
-        let letters = replays.list_selected_ids(&tenant, &chosen).await.map_err(to_problem)?;
-        return Ok(Json(BulkDiscardResponse::Chosen { letters }));
+        let dead_letters = replays.list_selected_ids(&tenant, &chosen).await.map_err(to_problem)?;
+        return Ok(Json(BulkDiscardResponse::Selected { dead_letters }));
     }
     let result =
         replays.discard_many(&tenant, &chosen, request.by(), &request.reason).await.map_err(to_problem)?;
@@ -261,7 +263,7 @@ async fn list_batches(
         .list_replay_batches(&tenant, LISTED_MAX)
         .await
         .map_err(|cause| store_problem(&cause))?;
-    let items = rows.into_iter().map(|batch| BatchView { batch, letters: None }).collect();
+    let items = rows.into_iter().map(|batch| BatchView { batch, items: None }).collect();
     Ok(Json(BatchList { items }))
 }
 
@@ -277,11 +279,11 @@ async fn get_batch(
         .find_replay_batch(&tenant, id, LISTED_MAX)
         .await
         .map_err(|cause| store_problem(&cause))?;
-    let (batch, letters) = found.ok_or_else(|| Problem::not_found("batch", id))?;
-    Ok(Json(BatchView { batch, letters: Some(replays.redact_letters(letters)) }))
+    let (batch, items) = found.ok_or_else(|| Problem::not_found("batch", id))?;
+    Ok(Json(BatchView { batch, items: Some(replays.redact_items(items)) }))
 }
 
-/// Cancels a batch, which then sends no further dead letters. Replays that are under way continue.
+/// Cancels a batch, which then sends no further dead letters. Replays under way continue.
 #[utoipa::path(post, path = "/v1/dead-letters/batches/{id}/cancel", tag = "people", request_body = ReplayRequest, params(("id" = String, Path, description = "the id")), responses((status = 200, body = BatchView)))]
 async fn cancel_batch(
     State(replays): State<ReplayService>,
@@ -292,12 +294,12 @@ async fn cancel_batch(
     let by = request.by.as_deref().unwrap_or(ANONYMOUS_ACTOR);
     let result = replays.cancel_batch(&tenant, id, by, &request.reason).await.map_err(to_problem)?;
     let (_, batch) = result.ok_or_else(|| Problem::not_found("batch", id))?;
-    Ok(Json(BatchView { batch, letters: None }))
+    Ok(Json(BatchView { batch, items: None }))
 }
 
 fn conflict_if_refused(result: ActionResult) -> Result<ActionResult, Problem> {
-    match result.did {
-        ActionStatus::Done | ActionStatus::DoneBefore => Ok(result),
+    match result.status {
+        ActionStatus::Done | ActionStatus::AlreadyDone => Ok(result),
         ActionStatus::Refused => {
             Err(Problem::new(StatusCode::CONFLICT, "not possible in the current state", result.detail))
         }

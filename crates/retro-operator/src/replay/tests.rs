@@ -1,4 +1,4 @@
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::derive_uuid;
 use retro_core::replay::ReplayOutcome;
 use retro_core::retrospective::RetrospectiveState;
@@ -8,31 +8,31 @@ use crate::cancel::tests::{act, one};
 use crate::world::at_hour;
 
 fn row(state: ReplayState, outcome: Option<ReplayOutcome>) -> ReplayRow {
-    let letter = DeadLetterId(derive_uuid("letter", &[]));
+    let dead_letter = DeadLetterId(derive_uuid("letter", &[]));
     ReplayRow {
-        id: ReplayId::of_dead_letter(letter, 2),
-        letter,
+        id: ReplayId::of_dead_letter(dead_letter, 2),
+        dead_letter,
         number: 2,
         version: 0,
         batch: None,
         act: act(),
         state,
         due_at: at_hour(1),
-        sendings: 1,
+        publications: 1,
         ended_at: outcome.as_ref().map(|_| at_hour(2)),
         outcome,
     }
 }
 
-fn check(told: &ActionResult, did: ActionStatus, parts: &[&str]) {
-    assert_eq!(told.did, did, "{told:?}");
-    assert!(parts.iter().all(|part| told.detail.contains(part)), "{parts:?}: {told:?}");
-    assert!(!told.detail.chars().any(char::is_control), "{told:?}");
+fn check(result: &ActionResult, status: ActionStatus, parts: &[&str]) {
+    assert_eq!(result.status, status, "{result:?}");
+    assert!(parts.iter().all(|part| result.detail.contains(part)), "{parts:?}: {result:?}");
+    assert!(!result.detail.chars().any(char::is_control), "{result:?}");
 }
 
 #[test]
 fn every_answer_to_following_a_failure_is_one_sentence_that_says_what_is_now() {
-    let check = |answer, did, parts: &[&str]| check(&reopen_result(answer).unwrap(), did, parts);
+    let check = |answer, status, parts: &[&str]| check(&reopen_result(answer).unwrap(), status, parts);
     check(
         ReopenResult::Opened(one(4, 1, 14, RetrospectiveState::Due)),
         ActionStatus::Done,
@@ -42,7 +42,7 @@ fn every_answer_to_following_a_failure_is_one_sentence_that_says_what_is_now() {
         ReopenResult::AlreadyReopened { act: act(), opened: one(4, 1, 14, RetrospectiveState::Closed) };
     check(
         before,
-        ActionStatus::DoneBefore,
+        ActionStatus::AlreadyDone,
         &["by ann", "a load test", "opened retrospective 4", "which is closed"],
     );
     check(
@@ -60,8 +60,9 @@ fn every_answer_to_following_a_failure_is_one_sentence_that_says_what_is_now() {
 
 #[test]
 fn every_answer_to_a_replay_is_one_sentence_that_says_what_is_now() {
-    let check = |answer, did, parts: &[&str]| check(&replay_result(&answer, Some(7)).unwrap(), did, parts);
-    let rejection = Rejection::of_field(Code::FieldInvalid, "data.outcome", "is missing");
+    let check =
+        |answer, status, parts: &[&str]| check(&replay_result(&answer, Some(7)).unwrap(), status, parts);
+    let rejection = Rejection::of_field(DeadLetterCode::FieldInvalid, "data.outcome", "is missing");
     let edited = ReplayRow { version: 3, ..row(ReplayState::Waiting, None) };
     check(
         RequestReplayResult::Scheduled(row(ReplayState::Waiting, None)),
@@ -72,28 +73,28 @@ fn every_answer_to_a_replay_is_one_sentence_that_says_what_is_now() {
     let before = |state, outcome| RequestReplayResult::AlreadyRequested(row(state, outcome));
     check(
         before(ReplayState::Waiting, None),
-        ActionStatus::DoneBefore,
+        ActionStatus::AlreadyDone,
         &["replay 2, by ann", "waits to be sent"],
     );
     check(
         before(ReplayState::Sent, None),
-        ActionStatus::DoneBefore,
+        ActionStatus::AlreadyDone,
         &["by ann", "nothing has come of it yet"],
     );
     check(
         before(ReplayState::Handled, Some(ReplayOutcome::Handled)),
-        ActionStatus::DoneBefore,
+        ActionStatus::AlreadyDone,
         &["it was handled"],
     );
     check(
         before(ReplayState::Handled, Some(ReplayOutcome::Known)),
-        ActionStatus::DoneBefore,
+        ActionStatus::AlreadyDone,
         &["known before"],
     );
     let failed = ReplayOutcome::Failed { rejection, attempts: 1 };
     check(
         before(ReplayState::Failed, Some(failed)),
-        ActionStatus::DoneBefore,
+        ActionStatus::AlreadyDone,
         &["field_invalid at data.outcome"],
     );
     check(RequestReplayResult::UnknownVersion, ActionStatus::Refused, &["no version 7"]);
@@ -102,9 +103,9 @@ fn every_answer_to_a_replay_is_one_sentence_that_says_what_is_now() {
 
 #[test]
 fn every_answer_to_a_discard_is_one_sentence_that_says_what_is_now() {
-    let check = |answer, did, parts: &[&str]| check(&discard_result(&answer).unwrap(), did, parts);
+    let check = |answer, status, parts: &[&str]| check(&discard_result(&answer).unwrap(), status, parts);
     check(DiscardResult::Discarded, ActionStatus::Done, &["discarded", "it is kept"]);
-    check(DiscardResult::AlreadyDiscarded(act()), ActionStatus::DoneBefore, &["by ann", "a load test"]);
+    check(DiscardResult::AlreadyDiscarded(act()), ActionStatus::AlreadyDone, &["by ann", "a load test"]);
     check(
         DiscardResult::Replayed(row(ReplayState::Sent, None)),
         ActionStatus::Refused,

@@ -1,11 +1,11 @@
-//! Describes the highlights of a window in words that do not claim more than the data shows.
+//! Describes the highlights of a window in sentences that claim no more than the data shows.
 
 use retro_core::finding::{Fault, TransientError};
 use retro_core::report::{ErrorAssociation, Outlier, Report, SpendingMeasure};
 
 use crate::text::{self, format_count};
 
-/// Returns one sentence per outlier run and one per error that is associated with failure.
+/// Returns one sentence per outlier run and one per error associated with failure.
 pub(super) fn list_sentences(report: &Report) -> Vec<String> {
     report
         .outliers
@@ -17,15 +17,15 @@ pub(super) fn list_sentences(report: &Report) -> Vec<String> {
 
 fn describe_outlier(one: &Outlier) -> String {
     let Outlier { ordinal, value, median, runs, .. } = one;
-    let did = match one.measure {
+    let verb = match one.measure {
         SpendingMeasure::CostUsdMicros => "cost",
         SpendingMeasure::Tokens => "used",
-        SpendingMeasure::TookMs => "took",
+        SpendingMeasure::DurationMs => "took",
     };
     // In tenths, rounded down. A median of 0 never makes an outlier; `max(1)` only guards the division.
     let tenths = u128::from(*value) * 10 / u128::from(*median).max(1);
     format!(
-        "run {} ({ordinal}) {did} {}.{} × the workflow's median: {}, where half of the newest {} take {} or less",
+        "run {} ({ordinal}) {verb} {}.{} × the workflow's median: {}, where half of the newest {} take {} or less",
         text::single_line(one.run.as_str()),
         tenths / 10,
         tenths % 10,
@@ -41,12 +41,13 @@ fn format_amount(measure: SpendingMeasure, value: u64) -> String {
             format!("{}.{:04} US dollars", value / 1_000_000, value % 1_000_000 / 100)
         }
         SpendingMeasure::Tokens => format_count(value, "token"),
-        SpendingMeasure::TookMs => text::format_duration(value),
+        SpendingMeasure::DurationMs => text::format_duration(value),
     }
 }
 
 fn describe_association(one: &ErrorAssociation) -> String {
     let ErrorAssociation { error, failed, succeeded, p_micros, tested } = one;
+    // Three digits, rounded down: a smaller p-value would read as 0.000, which claims certainty.
     let p = if *p_micros < 1000 { "p < 0.001".to_owned() } else { format!("p = 0.{:03}", p_micros / 1000) };
     format!(
         "“{}” of `{}` in step {} was found in {} of {} and in {} of {}: {p} (Fisher's exact test, {} tried)",
@@ -61,7 +62,7 @@ fn describe_association(one: &ErrorAssociation) -> String {
     )
 }
 
-/// Describes where a failed run probably went wrong.
+/// Describes the step in which a failed run probably went wrong.
 pub(super) fn describe_fault(fault: &Fault) -> String {
     format!(
         "probably went wrong in step {}: {}",
@@ -70,7 +71,7 @@ pub(super) fn describe_fault(fault: &Fault) -> String {
     )
 }
 
-/// Describes an error that disappeared although the call was not changed.
+/// Describes an error that disappeared although the call stayed the same.
 pub(super) fn describe_transient(transient: &TransientError) -> String {
     format!(
         "“{}” of `{}` in step {} disappeared by itself: the same call succeeded later",
@@ -105,7 +106,7 @@ mod tests {
         report.outliers = vec![
             outlier(SpendingMeasure::CostUsdMicros, 423_456, 103_000),
             outlier(SpendingMeasure::Tokens, 90_000, 1000),
-            outlier(SpendingMeasure::TookMs, 600_000, 60_000),
+            outlier(SpendingMeasure::DurationMs, 600_000, 60_000),
         ];
         let error =
             ErrorSignature { step: Step::main(), tool: "mysql".to_owned(), error: "no table\n|".to_owned() };
@@ -127,18 +128,24 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_out_is_told_with_what_it_is_held_against() {
+    fn an_outlier_is_shown_with_the_median_of_its_workflow() {
         insta::assert_snapshot!(list_sentences(&strange()).join("\n"));
     }
 
     #[test]
     fn both_renderings_show_highlights_and_mark_guesses() {
         let (report, plain) = (strange(), rich_world().reports.remove(2));
-        for told in [render_markdown(&report), render_text(&report, 130)] {
-            assert!(told.contains("Highlights") && told.contains("× the workflow's median"), "{told}");
-            assert!(told.contains("p = 0.015") && told.contains("There are 7."), "{told}");
-            assert!(told.contains("the same call succeeded later"), "{told}");
-            assert!(told.contains("probably went wrong in step counter: the first contribution"), "{told}");
+        for rendered in [render_markdown(&report), render_text(&report, 130)] {
+            assert!(
+                rendered.contains("Highlights") && rendered.contains("× the workflow's median"),
+                "{rendered}"
+            );
+            assert!(rendered.contains("p = 0.015") && rendered.contains("There are 7."), "{rendered}");
+            assert!(rendered.contains("the same call succeeded later"), "{rendered}");
+            assert!(
+                rendered.contains("probably went wrong in step counter: the first contribution"),
+                "{rendered}"
+            );
         }
         assert!(
             !render_markdown(&strange()).contains("run-<07>")

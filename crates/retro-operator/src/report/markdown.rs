@@ -12,8 +12,8 @@ use super::view::{self, ReportView};
 use crate::text;
 use escape::{EscapeContext, escape_markdown};
 
-/// Renders the report as GitHub-flavoured Markdown. Texts from runs are escaped, so that they produce no links,
-/// mentions, images, HTML or table cells.
+/// Renders the report as GitHub-flavoured Markdown. Text from runs is escaped so that it cannot produce
+/// links, mentions, images, HTML or table cells.
 pub fn render_markdown(report: &Report) -> String {
     let mut out = String::new();
     write_report(&mut out, &ReportView::from_report(report)).expect("writing to a String does not fail");
@@ -72,7 +72,7 @@ fn write_changes(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result 
         return Ok(());
     }
     write_heading(out, "Changes")?;
-    write_table_header(out, &["memory", "change", "from → to", "why"])?;
+    write_table_header(out, &["memory", "change", "from → to", "reason"])?;
     for entry in all {
         let change = entry.change;
         write_row(
@@ -89,7 +89,7 @@ fn write_declined(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result
         return Ok(());
     }
     write_heading(out, "Requests not carried out")?;
-    write_table_header(out, &["about", "what stood against it", "why", "asked by"])?;
+    write_table_header(out, &["about", "outcome", "reason", "requested by"])?;
     for entry in all {
         let change = entry.change;
         let by = text::describe_cause(&change.cause);
@@ -222,6 +222,7 @@ fn quote_place(quote: &Quote) -> String {
 fn write_quote(out: &mut String, quote: &Quote) -> fmt::Result {
     let words = text::printable(&quote.text);
     let longest = words.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    // At least three backticks: fewer do not open a code block.
     let fence = "`".repeat(longest.max(2) + 1);
     writeln!(out, "\n  {fence}text")?;
     for line in words.lines() {
@@ -232,13 +233,13 @@ fn write_quote(out: &mut String, quote: &Quote) -> fmt::Result {
 
 fn write_requests(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     write_heading(out, "All requests and their results")?;
-    write_table_header(out, &["asked", "by", "about", "did", "why"])?;
+    write_table_header(out, &["request", "by", "about", "changes", "reason"])?;
     for outcome in &report_view.report.mutations {
         let by =
-            outcome.asked.run.as_ref().map_or("the retrospective".to_owned(), |run| format!("run {run}"));
-        let (about, did) =
-            (report_view.describe_subject(&outcome.asked.about), view::describe_outcome(outcome));
-        write_row(out, &[&outcome.asked.kind, &by, &about, &did, &outcome.why])?;
+            outcome.request.run.as_ref().map_or("the retrospective".to_owned(), |run| format!("run {run}"));
+        let (about, changes) =
+            (report_view.describe_subject(&outcome.request.about), view::describe_outcome(outcome));
+        write_row(out, &[&outcome.request.kind, &by, &about, &changes, &outcome.reason])?;
     }
     Ok(())
 }
@@ -246,7 +247,7 @@ fn write_requests(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result
 fn write_sample(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     let report = report_view.report;
     write_heading(out, "Sample and statistical power")?;
-    if report.asked.is_some() {
+    if report.manual_request.is_some() {
         writeln!(out, "Nothing was drawn: the runs were named.\n")?;
         return writeln!(out, "Investigated: {}.", escape_text(&view::render_runs(&report.sampled)));
     }
@@ -306,7 +307,7 @@ fn write_row(out: &mut String, cells: &[&str]) -> fmt::Result {
     writeln!(out, "| {} |", cells.join(" | "))
 }
 
-/// Escapes a text for use outside of tables.
+/// Escapes text for use outside tables.
 fn escape_text(text: &str) -> String {
     escape_markdown(text, EscapeContext::Line)
 }

@@ -44,7 +44,7 @@ fn render_changes(report_view: &ReportView<'_>, columns: u16) -> String {
         [entry.title, change.effect.kind().to_owned(), text::describe_change(&change.effect), why]
     };
     let rows = report_view.applied_changes().into_iter().map(row).collect();
-    render_table(columns, ["memory", "change", "from → to", "why"], rows)
+    render_table(columns, ["memory", "change", "from → to", "reason"], rows)
 }
 
 fn render_proposals(report_view: &ReportView<'_>) -> String {
@@ -70,7 +70,7 @@ fn render_declined(report_view: &ReportView<'_>, columns: u16) -> String {
         ]
     };
     let rows = report_view.declined_changes().into_iter().map(row).collect();
-    render_table(columns, ["about", "what stood against it", "why", "asked by"], rows)
+    render_table(columns, ["about", "outcome", "reason", "requested by"], rows)
 }
 
 fn render_memories(report_view: &ReportView<'_>, columns: u16) -> String {
@@ -137,25 +137,28 @@ fn render_quote(quote: &Quote) -> String {
 
 fn render_requests(report_view: &ReportView<'_>, columns: u16) -> String {
     let rows = report_view.report.mutations.iter().map(|outcome| {
-        let by =
-            outcome.asked.run.as_ref().map_or_else(|| "—".to_owned(), |run| text::single_line(run.as_str()));
-        let about = report_view.describe_subject(&outcome.asked.about);
+        let by = outcome
+            .request
+            .run
+            .as_ref()
+            .map_or_else(|| "—".to_owned(), |run| text::single_line(run.as_str()));
+        let about = report_view.describe_subject(&outcome.request.about);
         [
-            outcome.asked.kind.clone(),
+            outcome.request.kind.clone(),
             by,
             about,
             view::describe_outcome(outcome),
-            text::single_line(&outcome.why),
+            text::single_line(&outcome.reason),
         ]
     });
-    render_table(columns, ["asked", "by run", "about", "did", "why"], rows.collect())
+    render_table(columns, ["request", "by run", "about", "changes", "reason"], rows.collect())
 }
 
 fn render_sample(report_view: &ReportView<'_>) -> String {
     let report = report_view.report;
-    if report.asked.is_some() {
-        let looked = view::render_runs(&report.sampled);
-        return format!("nothing was drawn: the runs were named\ninvestigated: {looked}\n");
+    if report.manual_request.is_some() {
+        let investigated = view::render_runs(&report.sampled);
+        return format!("nothing was drawn: the runs were named\ninvestigated: {investigated}\n");
     }
     let power: Vec<_> =
         report_view.power_sentences().iter().map(|sentence| format!("• {sentence}\n")).collect();

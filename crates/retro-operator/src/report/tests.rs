@@ -38,11 +38,11 @@ fn both_renderings_contain_every_change_and_request() {
             );
         }
         for outcome in &report.mutations {
-            let why = outcome.why.replace('|', "\\|");
+            let reason = outcome.reason.replace('|', "\\|");
             assert!(
-                shown.contains(&outcome.why) || shown.contains(&why),
+                shown.contains(&outcome.reason) || shown.contains(&reason),
                 "{} is not in\n{shown}",
-                outcome.why
+                outcome.reason
             );
         }
         for run in report.sampled.iter().chain(&report.unsampled) {
@@ -71,8 +71,12 @@ fn runs_are_rendered_with_their_known_pull_requests() {
     report.sampled[0].pull_requests = outcomes(7, &known);
     report.unsampled[0].pull_requests = outcomes(8, &PullRequestFacts::default());
     for shown in [render_markdown(&report).replace(['\\', '`'], ""), render_text(&report, 2000)] {
-        let told = "; acme/shop#7 merged, approved, sent back 2 times)";
-        assert_eq!(shown.matches(told).count(), 2, "at the investigation and in the list of runs: {shown}");
+        let expected = "; acme/shop#7 merged, approved, sent back 2 times)";
+        assert_eq!(
+            shown.matches(expected).count(),
+            2,
+            "at the investigation and in the list of runs: {shown}"
+        );
         assert_eq!(shown.matches("; acme/shop#8 open)").count(), 1, "{shown}");
     }
 }

@@ -1,4 +1,4 @@
-//! Derives the content that the Markdown and the terminal form of a report share, in the same words and order.
+//! Derives the content that the Markdown and terminal forms of a report share, in the same words and order.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use retro_core::sample::SamplingPower;
 
 use crate::text::{self, format_count, format_thousandths};
 
-/// Change with the title of the memory that it is about.
+/// A change with the title of its memory.
 pub(super) struct TitledChange<'r> {
     pub(super) change: &'r Change,
     pub(super) title: String,
 }
 
-/// Report together with the titles of its memories, for rendering.
+/// A report with the titles of its memories, ready for rendering.
 pub(super) struct ReportView<'r> {
     pub(super) report: &'r Report,
     titles: BTreeMap<MemoryId, &'r str>,
@@ -29,6 +29,7 @@ pub(super) struct ReportView<'r> {
 impl<'r> ReportView<'r> {
     pub(super) fn from_report(report: &'r Report) -> Self {
         let listed = report.before.listed.iter().chain(&report.after.listed);
+        // `collect` keeps the last title of a memory, which is the one after the retrospective.
         let mut titles: BTreeMap<_, _> = listed.map(|line| (line.id, line.title.as_str())).collect();
         for change in &report.changes {
             match &change.effect {
@@ -45,14 +46,14 @@ impl<'r> ReportView<'r> {
         Self { report, titles }
     }
 
-    /// Returns the title of a memory, or its id when the report does not list it.
+    /// Returns the title of a memory, or its id if the report does not list it.
     pub(super) fn memory_title(&self, id: MemoryId) -> String {
         self.titles.get(&id).map_or_else(|| format!("memory {id}"), |title| text::single_line(title))
     }
 
     pub(super) fn heading(&self) -> String {
-        let Report { epoch, tenant, workflow, asked, .. } = self.report;
-        let what = match asked {
+        let Report { epoch, tenant, workflow, manual_request, .. } = self.report;
+        let what = match manual_request {
             Some(_) => "Manual retrospective".to_owned(),
             None => format!("Retrospective {epoch}"),
         };
@@ -66,9 +67,9 @@ impl<'r> ReportView<'r> {
     /// Returns the result of the retrospective in one or two sentences.
     pub(super) fn headline(&self) -> String {
         let Report { investigations, first, last, ended, .. } = self.report;
-        let failed = investigations.iter().filter(|one| one.problem.is_some()).count();
-        if let Some(asked) = &self.report.asked {
-            return self.manual_headline(asked, investigations.len() - failed);
+        let failed = investigations.iter().filter(|one| one.error.is_some()).count();
+        if let Some(request) = &self.report.manual_request {
+            return self.manual_headline(request, investigations.len() - failed);
         }
         let (window, succeeded) = (last + 1 - first, investigations.len() - failed);
         let mut investigated = format!("Investigated {succeeded} of the {window} runs {first} to {last}");
@@ -90,9 +91,9 @@ impl<'r> ReportView<'r> {
         }
     }
 
-    /// Returns the result of a manual retrospective.
-    fn manual_headline(&self, asked: &ManualRequest, succeeded: usize) -> String {
-        let (runs, by) = (format_count(asked.runs.len() as u64, "run"), text::single_line(&asked.by));
+    /// Returns the headline of a manual retrospective.
+    fn manual_headline(&self, request: &ManualRequest, succeeded: usize) -> String {
+        let (runs, by) = (format_count(request.runs.len() as u64, "run"), text::single_line(&request.by));
         let investigated = format!("Investigated {succeeded} of the {runs} that {by} named.");
         let learnt = match (self.report.ended, self.report.proposals.len() as u64) {
             (RetrospectiveState::Failed, _) => {
@@ -105,10 +106,10 @@ impl<'r> ReportView<'r> {
         format!("{investigated} {learnt} The window is as it was.")
     }
 
-    /// Returns the question of a manual retrospective with a note on how it affected the result; `None` when nobody
+    /// Returns the question of a manual retrospective with a note on how it affected the result; `None` if nobody
     /// asked a question.
     pub(super) fn question(&self) -> Option<String> {
-        let focus = text::single_line(self.report.asked.as_ref()?.focus.as_ref()?);
+        let focus = text::single_line(self.report.manual_request.as_ref()?.focus.as_ref()?);
         Some(format!(
             "Asked: “{focus}” The heuristics do not read questions and report every pattern they find; those that \
              share words with it come first."
@@ -174,7 +175,7 @@ impl<'r> ReportView<'r> {
         all.into_iter().map(|change| self.with_title(change)).collect()
     }
 
-    /// Returns the requests that were suppressed or refused and so changed no memory.
+    /// Returns the suppressed or refused requests, which changed no memory.
     pub(super) fn declined_changes(&self) -> Vec<TitledChange<'r>> {
         let all = self.report.changes.iter().filter(|change| change.effect.leaves_memory_unchanged());
         all.map(|change| self.with_title(change)).collect()
@@ -184,14 +185,14 @@ impl<'r> ReportView<'r> {
         TitledChange { change, title: self.memory_title(change.memory) }
     }
 
-    /// Returns the lines of all memories listed after the retrospective, heaviest first, each with its line from
-    /// before. That line is `None` for a memory that was not listed before.
+    /// Returns all memories listed after the retrospective, heaviest first, each with its line from before.
+    /// That line is `None` if the memory was not listed before.
     pub(super) fn memory_lines(&self) -> Vec<(Option<&'r MemoryLine>, &'r MemoryLine)> {
         let before = |id| self.report.before.listed.iter().find(|line| line.id == id);
         self.report.after.listed.iter().map(|line| (before(line.id), line)).collect()
     }
 
-    /// Counts memories per status before and after the retrospective; a status without memories is left out.
+    /// Counts memories per status before and after the retrospective. Omits statuses without memories.
     pub(super) fn status_counts(&self) -> Vec<(MemoryStatus, u32, u32)> {
         let of = |all: &BTreeMap<MemoryStatus, u32>, status| all.get(&status).copied().unwrap_or_default();
         let Report { before, after, .. } = self.report;
@@ -206,12 +207,12 @@ impl<'r> ReportView<'r> {
         self.report.power.iter().map(|power| describe_power(*power, window, sample.size)).collect()
     }
 
-    /// Formats the ordinals of the window in the order in which the sample drew them.
+    /// Formats the ordinals of the window in the order in which they were drawn.
     pub(super) fn draw_order(&self) -> String {
         join_bounded(self.report.sample.order.iter().map(ToString::to_string))
     }
 
-    /// Returns the formatted value of every policy constant, sorted by name.
+    /// Returns every policy constant with its formatted value, sorted by name.
     pub(super) fn policy_constants(&self) -> BTreeMap<String, String> {
         let value = serde_json::to_value(&self.report.policy).expect("a policy can be serialized");
         let fields = value.as_object().cloned().unwrap_or_default();
@@ -229,7 +230,7 @@ impl<'r> ReportView<'r> {
     }
 }
 
-/// Maximum number of runs that are listed: about a screenful. The JSON form lists all of them.
+/// Maximum number of runs listed: about a screenful. The JSON form lists all of them.
 const RUNS_SHOWN_MAX: usize = 200;
 
 /// Renders runs in one line, each with its ordinal and outcome.
@@ -250,7 +251,7 @@ pub(super) fn describe_run_end(run: &WindowRun) -> String {
             0 => String::new(),
             rounds => format!(", sent back {}", text::format_count(rounds.into(), "time")),
         };
-        format!("; {name} {}{approved}{rounds}", one.standing.as_str())
+        format!("; {name} {}{approved}{rounds}", one.state.as_str())
     });
     let pulls: String = pulls.collect();
     format!("{}{pulls}", run.outcome.as_str())
@@ -263,9 +264,9 @@ fn join_bounded(all: impl ExactSizeIterator<Item = String>) -> String {
     if more == 0 { shown } else { format!("{shown} and {more} more (the JSON has all)") }
 }
 
-/// Describes in a word or two what a request did.
+/// Describes the changes that a request caused in a few words.
 pub(super) fn describe_outcome(outcome: &MutationOutcome) -> String {
-    let all: Vec<_> = outcome.did.iter().map(|did| did.kind.as_str()).collect();
+    let all: Vec<_> = outcome.changes.iter().map(|change| change.kind.as_str()).collect();
     if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
 }
 
@@ -304,7 +305,7 @@ pub(super) fn describe_power(power: SamplingPower, window: u64, sample: u32) -> 
 pub(super) fn describe_result(one: &ReportedInvestigation) -> String {
     let findings = format_count(one.findings.len() as u64, "finding");
     let verdicts = format_count(one.verdicts.len() as u64, "verdict");
-    let mut summary = match (one.result.as_str(), &one.problem) {
+    let mut summary = match (one.result.as_str(), &one.error) {
         ("found", _) => format!("{findings}, {verdicts}"),
         ("nothing", _) => format!("no pattern, {verdicts}"),
         (word, problem) => {
@@ -332,8 +333,8 @@ pub(super) const fn finding_kind_label(kind: FindingKind) -> &'static str {
     }
 }
 
-/// Returns the sort rank of a change. Changes to the memories that the next run is presented with come first, then
-/// changes that may matter later, then the rest.
+/// Returns the sort rank of a change. Changes to memories that the next run is presented with come first,
+/// then changes that may matter later, then the rest.
 fn consequence_rank(effect: &ChangeEffect) -> (u8, Reverse<u32>) {
     let rank = match effect {
         ChangeEffect::Promoted { .. }
@@ -341,6 +342,7 @@ fn consequence_rank(effect: &ChangeEffect) -> (u8, Reverse<u32>) {
         | ChangeEffect::Created { status: MemoryStatus::Active, .. } => 0,
         ChangeEffect::Deleted { .. } | ChangeEffect::Superseded { .. } => 1,
         ChangeEffect::Archived => 2,
+        // The largest changes of weight first.
         ChangeEffect::Reweighted { delta, .. } => return (3, Reverse(delta.0.unsigned_abs())),
         ChangeEffect::Revived { .. } => 4,
         ChangeEffect::Created { .. } => 5,

@@ -16,18 +16,19 @@ use crate::text::format_count;
 pub(super) async fn check_manual(
     store: &dyn OperatorStore,
     books: &RetrospectiveRecords,
-    asked: &ManualRequest,
+    request: &ManualRequest,
     page_check: &mut PageCheck,
 ) -> Result<()> {
     let one = &books.retrospective;
     let place = format!("{}, manual retrospective {}", one.key, one.id);
-    for run in store.find_uncounted_runs(&one.key, &asked.runs).await? {
+    for run in store.find_uncounted_runs(&one.key, &request.runs).await? {
         page_check.add_violation(
             Check::Manual,
             &place,
             format!("run {run} was named, and no such run is counted"),
         );
     }
+    // A manual retrospective claims no window, so it stores zeros.
     if (one.first, one.last, one.epoch) != (0, 0, 0) {
         page_check.add_violation(
             Check::Windows,
@@ -48,12 +49,13 @@ pub(super) async fn check_manual(
     };
     page_check.checked.reports += 1;
     check_report(one, report, &place, page_check);
-    check_proposals(report, asked, &books.proposals, &place, page_check);
+    check_proposals(report, request, &books.proposals, &place, page_check);
     check_accepted_memories(store, one, &books.proposals, &place, page_check).await
 }
 
 fn check_report(one: &Retrospective, report: &Report, place: &str, page_check: &mut PageCheck) {
-    if report.ended != one.state || report.asked != one.asked || !report.changes.is_empty() {
+    if report.ended != one.state || report.manual_request != one.manual_request || !report.changes.is_empty()
+    {
         let problem = "end or request of its report differ from its row, or the report has changes";
         page_check.add_violation(Check::Reports, place, problem);
     }
@@ -68,7 +70,7 @@ fn check_report(one: &Retrospective, report: &Report, place: &str, page_check: &
 
 fn check_proposals(
     report: &Report,
-    asked: &ManualRequest,
+    request: &ManualRequest,
     rows: &[ProposalRow],
     place: &str,
     page_check: &mut PageCheck,
@@ -76,14 +78,14 @@ fn check_proposals(
     page_check.checked.proposals += rows.len() as u64;
     let stored: Vec<&Proposal> = rows.iter().map(|row| &row.proposal).collect();
     if stored != report.proposals.iter().collect::<Vec<_>>() {
-        let (told, found) = (report.proposals.len() as u64, rows.len());
+        let (reported, found) = (report.proposals.len() as u64, rows.len());
         let problem = format!(
             "its report has {}, and {found} are stored, or they differ",
-            format_count(told, "proposal")
+            format_count(reported, "proposal")
         );
         page_check.add_violation(Check::Manual, format!("{place}, proposals"), problem);
     }
-    let named: BTreeSet<_> = asked.runs.iter().collect();
+    let named: BTreeSet<_> = request.runs.iter().collect();
     for ProposalRow { proposal, .. } in rows {
         let foreign = proposal.evidence.iter().find(|shown| !named.contains(&shown.run));
         if let Some(shown) = foreign {
@@ -93,7 +95,7 @@ fn check_proposals(
     }
 }
 
-/// Checks that the change log contains the memory that each accepted proposal became.
+/// Checks that the memory of each accepted proposal is in the change log.
 async fn check_accepted_memories(
     store: &dyn OperatorStore,
     one: &Retrospective,
@@ -103,7 +105,7 @@ async fn check_accepted_memories(
 ) -> Result<()> {
     for ProposalRow { proposal, decision } in rows {
         if let Some(ProposalDecision::Accepted { memory, .. }) =
-            decision.as_ref().map(|decision| &decision.verdict)
+            decision.as_ref().map(|record| &record.decision)
             && store.list_memory_changes(&one.key.tenant, *memory).await?.is_empty()
         {
             let problem = format!("it was accepted as memory {memory}, which does not exist");
@@ -113,8 +115,8 @@ async fn check_accepted_memories(
     Ok(())
 }
 
-/// Checks that a change that accepts a proposal refers to a proposal that is recorded as accepted, as the memory of
-/// this change.
+/// Checks that a change that accepts a proposal agrees with its decision: accepted, as the memory of this
+/// change.
 pub(super) async fn check_acceptance_change(
     store: &dyn OperatorStore,
     key: &WorkflowKey,
@@ -123,8 +125,8 @@ pub(super) async fn check_acceptance_change(
 ) -> Result<()> {
     let ChangeEffect::Accepted { proposal: Some(proposal), .. } = &change.effect else { return Ok(()) };
     let Some(row) = store.find_proposal(&key.tenant, *proposal).await? else { return Ok(()) };
-    let verdict = row.decision.as_ref().map(|decision| &decision.verdict);
-    if !matches!(verdict, Some(ProposalDecision::Accepted { memory, .. }) if *memory == change.memory) {
+    let decision = row.decision.as_ref().map(|record| &record.decision);
+    if !matches!(decision, Some(ProposalDecision::Accepted { memory, .. }) if *memory == change.memory) {
         let of = row.proposal.retrospective;
         let problem =
             format!("change {} accepts it, but it is not recorded as accepted as that memory", change.id);

@@ -58,7 +58,7 @@ fn format_cause(cause: &ChangeCause) -> String {
 }
 
 /// Folds the changes of a memory. A change that cannot be applied is reported as a violation and skipped. Returns
-/// `None` when no change created the memory.
+/// `None` if no change created the memory.
 fn fold_changes(changes: &[(WorkflowKey, Change)], page_check: &mut PageCheck) -> Option<Memory> {
     let mut memory: Option<Memory> = None;
     for (key, change) in changes {
@@ -81,7 +81,7 @@ fn compare_with_fold(books: &MemoryRecords, folded: Option<&Memory>, page_check:
             (home, "the change log contains it, but the table does not".to_owned())
         }
         (None, Some((home, _))) => (Some(home), "it is in the table, but no change created it".to_owned()),
-        // Equality of the canonical bytes decides: the same number may be stored in another representation.
+        // The canonical bytes decide, because the same number may be stored in another representation.
         (Some(folded), Some((home, stored)))
             if stored != folded && canonical_bytes(stored) != canonical_bytes(folded) =>
         {
@@ -112,8 +112,8 @@ fn to_json(memory: &Memory) -> serde_json::Value {
     serde_json::to_value(memory).expect("a memory can be serialized")
 }
 
-/// Names the fields in which the stored and the folded memory differ. Their values are left out, because they may be
-/// long.
+/// Names the fields in which the stored and the folded memory differ. Values are left out, because they may
+/// be long.
 fn describe_difference(stored: &Memory, folded: &Memory) -> String {
     let (stored, folded) = (to_json(stored), to_json(folded));
     let fields: BTreeSet<_> = [&stored, &folded]

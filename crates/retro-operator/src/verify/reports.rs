@@ -17,8 +17,8 @@ pub(super) async fn check_retrospective(
     page_check: &mut PageCheck,
 ) -> Result<()> {
     page_check.checked.retrospectives += 1;
-    if let Some(asked) = &books.retrospective.asked {
-        return manual::check_manual(store, books, asked, page_check).await;
+    if let Some(request) = &books.retrospective.manual_request {
+        return manual::check_manual(store, books, request, page_check).await;
     }
     check_automatic(books, page_check);
     Ok(())
@@ -49,7 +49,7 @@ fn check_automatic(books: &RetrospectiveRecords, page_check: &mut PageCheck) {
 }
 
 fn compare_changes(place: &str, report: &Report, logged: &[Change], page_check: &mut PageCheck) {
-    // Equality of the canonical bytes decides. Equal values need not be serialized.
+    // The canonical bytes decide; if the values are equal, serializing them is not necessary.
     if logged != report.changes && canonical_bytes(logged) != canonical_bytes(&report.changes) {
         let problem = format!(
             "its report lists {} and the change log {}, or they differ",

@@ -11,7 +11,7 @@ async fn check(world: &World) -> Verification {
 }
 
 #[tokio::test]
-async fn a_sound_store_is_sound_and_says_how_much_was_looked_at() {
+async fn a_sound_store_is_reported_with_the_number_of_checked_rows() {
     let mut world = rich_world();
     world.run_retrospective(&workflow_key("acme", "shop"), &|_, _| investigation_result(vec![], vec![]));
     let verification = check(&world).await;
@@ -62,7 +62,8 @@ async fn check_damaged(damage: impl FnOnce(&mut World), expected: &[(Check, &str
     let mut world = rich_world();
     damage(&mut world);
     let verification = check(&world).await;
-    let found: Vec<_> = verification.violations.iter().map(|one| (one.check, one.place.as_str())).collect();
+    let found: Vec<_> =
+        verification.violations.iter().map(|one| (one.check, one.location.as_str())).collect();
     let fits = found.len() == expected.len()
         && found
             .iter()
@@ -203,7 +204,7 @@ async fn a_half_written_state_is_checked_again_and_passes() {
     assert!(world.partial_read.lock().unwrap().is_none(), "the half-written memory was read");
 }
 
-/// More workflows than one page holds, with a retrospective each.
+/// Returns a store with more workflows than one page holds, each with a retrospective.
 fn many_workflows() -> World {
     let mut world = World::default();
     for number in 0..WORKFLOWS_PER_PAGE + 3 {
@@ -227,17 +228,17 @@ async fn later_pages_are_checked_too() {
     world.reports[last].policy_hash.push('0');
     let found = check(&world).await.violations;
     assert_eq!(found.iter().map(|one| one.check).collect::<Vec<_>>(), [Check::Windows, Check::Samples]);
-    assert!(found.iter().all(|one| one.place.contains(&format!("w{last:03}"))), "{found:#?}");
+    assert!(found.iter().all(|one| one.location.contains(&format!("w{last:03}"))), "{found:#?}");
 }
 
 #[tokio::test]
 async fn the_number_of_queries_does_not_depend_on_workflows() {
-    let asked = async |world: &World| {
+    let count_queries = async |world: &World| {
         world.pages.store(0, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(check(world).await.violations, []);
         world.pages.load(std::sync::atomic::Ordering::Relaxed)
     };
-    let (few, many) = (asked(&rich_world()).await, asked(&many_workflows()).await);
+    let (few, many) = (count_queries(&rich_world()).await, count_queries(&many_workflows()).await);
     let retrospectives = u64::from(WORKFLOWS_PER_PAGE) + 3;
     let pages = 2 + retrospectives.div_ceil(u64::from(RETROSPECTIVES_PER_PAGE)) + 1;
     assert_eq!((few, many), (3, pages), "no query depends on the number of workflows");
@@ -250,9 +251,10 @@ async fn a_change_of_a_memory_under_another_workflow_is_found() {
         *key = WorkflowKey { workflow: "elsewhere".parse().unwrap(), ..key.clone() };
         change.id = retro_core::memory::change_id(key, change.memory, &change.cause, change.effect.kind());
         let moved = change.clone();
-        let told = world.reports.last_mut().unwrap().changes.iter_mut();
-        told.filter(|told| told.memory == moved.memory && told.effect == moved.effect)
-            .for_each(|told| told.id = moved.id);
+        let reported = world.reports.last_mut().unwrap().changes.iter_mut();
+        reported
+            .filter(|change| change.memory == moved.memory && change.effect == moved.effect)
+            .for_each(|change| change.id = moved.id);
     };
     check_damaged(moved, &[(Check::Fold, "workflow")]).await;
 }
@@ -267,7 +269,7 @@ async fn a_store_that_is_wrong_throughout_reports_a_bounded_number_of_violations
         world.workflows.push(retro_store::WorkflowRow { key, state, recorded: 1 });
     }
     let verification = check(&world).await;
-    assert_eq!((verification.violations.len(), verification.left_out), (VIOLATIONS_MAX, 5));
+    assert_eq!((verification.violations.len(), verification.omitted), (VIOLATIONS_MAX, 5));
     assert!(!verification.is_sound() && verification.render_text().contains("and 5 more"));
     assert!(
         verification.render_text().starts_with("NOT SOUND: 1005 violations"),

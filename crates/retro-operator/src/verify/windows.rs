@@ -38,6 +38,7 @@ fn check_epochs(key: &WorkflowKey, state: &WorkflowState, all: &[WindowRow], pag
         if one.epoch != expected {
             let problem = format!("epoch {expected} is missing; {} comes next", one.epoch);
             page_check.add_violation(Check::Epochs, format!("{key}, epoch {expected}"), problem);
+            // After a gap, every later epoch would be reported as well.
             return;
         }
     }

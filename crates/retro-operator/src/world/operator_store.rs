@@ -49,8 +49,8 @@ impl ProposalStore for World {
 
 #[async_trait]
 impl DeadLetterStore for World {
-    async fn list_attempts(&self, tenant: &Tenant, letter: DeadLetterId) -> Result<Vec<Attempt>> {
-        let seen = self.find_dead_letter(tenant, letter).await?.is_some();
+    async fn list_attempts(&self, tenant: &Tenant, dead_letter: DeadLetterId) -> Result<Vec<Attempt>> {
+        let seen = self.find_dead_letter(tenant, dead_letter).await?.is_some();
         Ok(if seen { self.attempts.clone() } else { Vec::new() })
     }
 
@@ -71,8 +71,8 @@ impl DeadLetterStore for World {
         tenant: &Tenant,
         filter: &DeadLetterFilter,
     ) -> Result<Vec<DeadLetterCount>> {
-        let letters = self.list_dead_letters(tenant, filter).await?;
-        Ok(letters.iter().map(crate::dead_letters::single_count).collect())
+        let dead_letters = self.list_dead_letters(tenant, filter).await?;
+        Ok(dead_letters.iter().map(crate::dead_letters::single_count).collect())
     }
 }
 
@@ -85,11 +85,11 @@ impl OutcomeStore for World {
         after: Option<&RunLinkKey>,
         limit: u32,
     ) -> Result<Vec<RunLink>> {
-        let all = self.links.iter().filter(|(of, ..)| workflow.is_none_or(|asked| asked == of));
-        let behind = |(workflow, run, one, _): &&RunLink| {
+        let all = self.links.iter().filter(|(of, ..)| workflow.is_none_or(|wanted| wanted == of));
+        let is_after = |(workflow, run, one, _): &&RunLink| {
             after.is_none_or(|after| (run, workflow, one) > (&after.0, &after.1, &after.2))
         };
-        Ok(all.filter(behind).take(limit as usize).cloned().collect())
+        Ok(all.filter(is_after).take(limit as usize).cloned().collect())
     }
 }
 
@@ -120,13 +120,13 @@ impl OperatorStore for World {
         &self,
         key: &WorkflowKey,
         memory: MemoryId,
-        behind: Option<Ordinal>,
+        after: Option<Ordinal>,
         limit: u32,
     ) -> Result<Vec<RunExposure>> {
         let mut all: Vec<_> = self.runs.iter().filter(|row| row.key == *key).collect();
         all.sort_by_key(|row| std::cmp::Reverse(row.ordinal));
         let met = |row: &RunRow| {
-            let ordinal = row.ordinal.filter(|ordinal| behind.is_none_or(|behind| *ordinal < behind))?;
+            let ordinal = row.ordinal.filter(|ordinal| after.is_none_or(|after| *ordinal < after))?;
             let facts = &row.facts;
             let trial = Trial {
                 began_at: facts.started_at.unwrap_or(row.received_at),
@@ -213,27 +213,30 @@ impl OperatorStore for World {
     }
 
     async fn list_dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>> {
-        let fits = |letter: &&DeadLetter| {
-            letter.message.tenant.as_ref().unwrap_or(&Tenant::default_tenant()) == tenant
-                && filter.code.is_none_or(|code| letter.message.rejection.code == code)
-                && filter.workflow.as_ref().is_none_or(|name| letter.message.workflow.as_ref() == Some(name))
-                && filter.consumer.as_ref().is_none_or(|name| letter.message.position.consumer == *name)
-                && filter.since.is_none_or(|since| letter.created_at >= since)
-                && filter.until.is_none_or(|until| letter.created_at < until)
-                && filter.status.is_none_or(|status| letter.status == status)
-                && (filter.ids.is_empty() || filter.ids.contains(&letter.id))
+        let fits = |dead_letter: &&DeadLetter| {
+            dead_letter.message.tenant.as_ref().unwrap_or(&Tenant::default_tenant()) == tenant
+                && filter.code.is_none_or(|code| dead_letter.message.rejection.code == code)
+                && filter
+                    .workflow
+                    .as_ref()
+                    .is_none_or(|name| dead_letter.message.workflow.as_ref() == Some(name))
+                && filter.consumer.as_ref().is_none_or(|name| dead_letter.message.position.consumer == *name)
+                && filter.since.is_none_or(|since| dead_letter.created_at >= since)
+                && filter.until.is_none_or(|until| dead_letter.created_at < until)
+                && filter.status.is_none_or(|status| dead_letter.status == status)
+                && (filter.ids.is_empty() || filter.ids.contains(&dead_letter.id))
         };
-        let behind = |letter: &&DeadLetter| filter.after.is_some_and(|last| letter.id != last);
+        let not_reached = |dead_letter: &&DeadLetter| filter.after.is_some_and(|last| dead_letter.id != last);
         let reached = usize::from(filter.after.is_some());
         let all = self.dead_letters.iter().filter(fits);
-        Ok(all.skip_while(behind).skip(reached).take(filter.limit as usize).cloned().collect())
+        Ok(all.skip_while(not_reached).skip(reached).take(filter.limit as usize).cloned().collect())
     }
 
     async fn find_dead_letter(&self, tenant: &Tenant, id: DeadLetterId) -> Result<Option<DeadLetter>> {
         let all = self
             .list_dead_letters(tenant, &DeadLetterFilter { limit: u32::MAX, ..Default::default() })
             .await?;
-        Ok(all.into_iter().find(|letter| letter.id == id))
+        Ok(all.into_iter().find(|dead_letter| dead_letter.id == id))
     }
 
     async fn list_audit_rows(&self, _: &Tenant, _: Uuid) -> Result<Vec<AuditRow>> {

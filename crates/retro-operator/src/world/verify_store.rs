@@ -20,7 +20,7 @@ impl World {
     }
 
     fn list_windows(&self, key: &WorkflowKey) -> Vec<WindowRow> {
-        let ours = self.retrospectives.iter().filter(|one| one.key == *key && one.asked.is_none());
+        let ours = self.retrospectives.iter().filter(|one| one.key == *key && one.manual_request.is_none());
         let row = |one: &retro_core::retrospective::Retrospective| WindowRow {
             epoch: one.epoch,
             first: one.first,
@@ -46,13 +46,13 @@ impl World {
 impl VerifyStore for World {
     async fn list_workflow_records(
         &self,
-        behind: Option<&WorkflowKey>,
+        after: Option<&WorkflowKey>,
         limit: u32,
     ) -> Result<Vec<WorkflowRecords>> {
         self.pages.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut rows: Vec<_> = self.workflows.iter().collect();
         rows.sort_by_key(|row| &row.key);
-        let rows = rows.into_iter().filter(|row| behind.is_none_or(|behind| row.key > *behind));
+        let rows = rows.into_iter().filter(|row| after.is_none_or(|after| row.key > *after));
         let books = rows.map(|row| WorkflowRecords {
             key: row.key.clone(),
             state: row.state.clone(),
@@ -65,7 +65,7 @@ impl VerifyStore for World {
 
     async fn list_retrospective_records(
         &self,
-        behind: Option<&RetrospectiveCursor>,
+        after: Option<&RetrospectiveCursor>,
         limit: u32,
     ) -> Result<RetrospectivePage> {
         self.pages.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -74,8 +74,8 @@ impl VerifyStore for World {
         };
         let mut all: Vec<_> = self.retrospectives.iter().collect();
         all.sort_by_key(|one| place(one));
-        let behind = behind.map(|cursor| (cursor.key.clone(), cursor.epoch));
-        all.retain(|one| behind.as_ref().is_none_or(|behind| place(one) > *behind));
+        let after = after.map(|cursor| (cursor.key.clone(), cursor.epoch));
+        all.retain(|one| after.as_ref().is_none_or(|after| place(one) > *after));
         let full = all.len() > limit as usize;
         all.truncate(limit as usize);
         let next = all.last().filter(|_| full).map(|one| {
@@ -105,7 +105,7 @@ impl VerifyStore for World {
 
     async fn list_memory_records(
         &self,
-        behind: Option<(&Tenant, MemoryId)>,
+        after: Option<(&Tenant, MemoryId)>,
         limit: u32,
     ) -> Result<Vec<MemoryRecords>> {
         self.pages.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl VerifyStore for World {
         names.extend(self.tombstones.iter().map(|(key, stone)| (key.tenant.clone(), stone.memory)));
         names.sort();
         names.dedup();
-        names.retain(|(tenant, id)| behind.is_none_or(|behind| (tenant, *id) > behind));
+        names.retain(|(tenant, id)| after.is_none_or(|after| (tenant, *id) > after));
         names.truncate(limit as usize);
         let mut glimpse = self.partial_read.lock().unwrap().take();
         let books = |(tenant, id): (Tenant, MemoryId)| {

@@ -13,12 +13,12 @@ use retro_store::{EmbeddingSourceError, PullRequestReviews};
 
 use super::*;
 
-/// A request, the same request in nearly the same words, and the same request in different words.
+/// A request, the same request in nearly the same words, and the same request in other words.
 const ASKED: &str = "List the tables of the database before every statement";
 const REWORDED: &str = "List all tables of the database before each statement";
 const PARAPHRASED: &str = "Show which relations exist until something is executed";
 
-/// Store with one remark on a pull request, and one request on another.
+/// A store with one remark on a pull request, and one request on another.
 #[derive(Default)]
 struct Asked {
     elsewhere: Mutex<String>,
@@ -94,16 +94,16 @@ impl RemarkReader for OneOffs {
     async fn read_remark(&self, remark: &Remark) -> RemarkReading {
         let title = remark.body.clone();
         let rule = RuleText { subject: "database".into(), content: title.clone(), title, path: None };
-        let (kind, why) = (ReadingKind::OneOff, "it asks for something".into());
-        RemarkReading { kind, certainty: 400, features: vec![], rule: Some(rule), why }
+        let (kind, reason) = (ReadingKind::OneOff, "it asks for something".into());
+        RemarkReading { kind, certainty: 400, features: vec![], rule: Some(rule), reason }
     }
 }
 
-/// Source that gives all texts the same vector, until it is made unavailable.
+/// A source that gives all texts the same vector, until it is made unavailable.
 #[derive(Default)]
 struct Same {
     is_away: AtomicBool,
-    asked: Mutex<Vec<String>>,
+    requested_texts: Mutex<Vec<String>>,
 }
 
 #[async_trait]
@@ -117,7 +117,7 @@ impl EmbeddingSource for Same {
     }
 
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<i32>>, EmbeddingSourceError> {
-        self.asked.lock().unwrap().extend_from_slice(texts);
+        self.requested_texts.lock().unwrap().extend_from_slice(texts);
         if self.is_away.load(Ordering::Relaxed) {
             return Err(EmbeddingSourceError::Failed("it is away".into()));
         }
@@ -137,13 +137,13 @@ fn reviewer(vectors: Option<Arc<Same>>) -> (Reviewer, Arc<Asked>) {
     (Reviewer::new(store.clone(), judgement, Arc::default(), 60), store)
 }
 
-/// Returns whether the reviewer finds the same request on the other pull request and therefore requests a
+/// Returns `true` if the reviewer finds the same request on the other pull request and therefore requests a
 /// rule.
 async fn finds_same_request(reviewer: &Reviewer, store: &Asked, elsewhere: &str) -> bool {
     elsewhere.clone_into(&mut store.elsewhere.lock().unwrap());
     assert_eq!(reviewer.decide_due_reviews().await.unwrap(), 1);
     let settled = store.settled.lock().unwrap().pop().expect("the pull request was decided");
-    let found = settled.review.decided[0].asked_on == [pull_request("acme/shop#3")];
+    let found = settled.review.decided[0].requested_on == [pull_request("acme/shop#3")];
     assert_eq!(settled.mutations.len(), usize::from(found), "{:?}", settled.review.decided);
     found
 }
@@ -175,7 +175,7 @@ async fn a_request_is_embedded_once_however_often_it_is_compared() {
     for elsewhere in [PARAPHRASED, REWORDED, PARAPHRASED] {
         assert!(finds_same_request(&reviewer, &store, elsewhere).await);
     }
-    let mut asked = source.asked.lock().unwrap().clone();
-    asked.sort();
-    assert_eq!(asked, [REWORDED, ASKED, PARAPHRASED]);
+    let mut requested_texts = source.requested_texts.lock().unwrap().clone();
+    requested_texts.sort();
+    assert_eq!(requested_texts, [REWORDED, ASKED, PARAPHRASED]);
 }

@@ -1,4 +1,4 @@
-//! Defines the patterns of texts that address a model about itself: its instructions, its role or its limits.
+//! Patterns of text that addresses a model about itself: its instructions, its role or its limits.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Sentences, Words};

@@ -1,4 +1,4 @@
-//! Defines the patterns of texts that dictate the content or the form of an answer.
+//! Patterns of text that dictates the content or form of an answer.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Sentences, Words};

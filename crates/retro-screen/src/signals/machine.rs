@@ -1,4 +1,4 @@
-//! Defines the patterns of commands, addresses to which data is sent, active markup, and credentials.
+//! Patterns of commands, addresses that data is sent to, active markup, and credentials.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Words};

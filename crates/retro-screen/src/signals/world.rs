@@ -1,5 +1,4 @@
-//! Defines the patterns of texts that ask for actions outside of the code, or for information that a review does not
-//! need.
+//! Patterns of text that asks for actions outside the code, or for information that a review does not need.
 
 use super::{Signal, hint, sure};
 use crate::folded::View::{Plain, Sentences, Words};

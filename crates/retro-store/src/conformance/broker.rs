@@ -2,7 +2,7 @@
 
 use futures::future::join;
 use retro_core::cancel::Attribution;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::EventKey;
 use retro_core::message::Notice;
 use retro_core::retention::SeenContent;
@@ -17,10 +17,11 @@ use crate::{DeliveryPosition, NewDeadLetter, Store, track};
 
 const INTAKE: &str = "INTAKE";
 const NOTHING: [u64; 0] = [];
-/// Names of two consumers that record which events they have handled.
+/// Two consumers that record handled events in the inbox.
 const READERS: [&str; 2] = ["counter", "tracker"];
 
-/// Creates an observation that includes the stored state, read before the stream was observed, as every process must.
+/// Creates an observation, including the stored state that every process must read before it observes the
+/// stream.
 async fn new_observation(store: &dyn Store, made: &str, last: u64, handled: u64) -> StreamObservation {
     let known_before = store.load_stream(INTAKE).await.expect("reading");
     let (stream, made) = (INTAKE.to_owned(), made.to_owned());
@@ -38,8 +39,8 @@ async fn new_observation(store: &dyn Store, made: &str, last: u64, handled: u64)
 
 fn waiting_message(workflow: &str, id: &str) -> WaitingMessage {
     let event = new_run(&super::scenario::workflow_key("t", workflow), id).arrival.event;
-    let readers = vec!["counter".to_owned()];
-    WaitingMessage { subject: format!("runs.t.{workflow}"), event: Some(event), readers }
+    let consumers = vec!["counter".to_owned()];
+    WaitingMessage { subject: format!("runs.t.{workflow}"), event: Some(event), consumers }
 }
 
 async fn check_stream(store: &dyn Store, made: &str, last: u64, handled: u64) -> StreamCheck {
@@ -54,7 +55,8 @@ const fn recognized_check(number: u64, named_to: u64) -> StreamCheck {
     StreamCheck::Recognized { number, named_up_to: named_to, lost: Vec::new() }
 }
 
-/// Performs the two checks that detect a replaced stream. Returns the number of the new stream and the consequences.
+/// Performs the two checks that detect a replaced stream. Returns the incarnation of the new stream and the
+/// consequences.
 async fn replace_stream(
     store: &dyn Store,
     made: &str,
@@ -79,7 +81,7 @@ async fn replace_with_now(store: &dyn Store, feed: RepublishScope) -> StreamRepl
     replace_stream(store, "now", 0, feed).await.1
 }
 
-/// A stream is recognised by its creation time and a last position that does not decrease.
+/// Checks that a stream is recognised by its creation time and a last position that does not decrease.
 pub async fn a_stream_with_the_same_creation_time_that_grows_is_recognized(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     assert_eq!(check_stream(one, "then", 5, 3).await, recognized_check(1, 0));
@@ -96,7 +98,8 @@ pub async fn a_stream_with_the_same_creation_time_that_grows_is_recognized(datab
     assert_eq!((number, other.previous_created_at.as_str()), (3, "then"));
 }
 
-/// A stream whose last known message was stored at another time is an older copy that has grown past that message.
+/// Checks that a stream counts as replaced if its last known message has a different storage time, because it
+/// is an older copy that has grown past that message.
 pub async fn a_stream_is_another_when_the_message_at_its_end_was_stored_at_another_time(database: &Database) {
     let store = &*database.one;
     let first =
@@ -113,7 +116,8 @@ pub async fn a_stream_is_another_when_the_message_at_its_end_was_stored_at_anoth
     assert_eq!(shown, [false, false, true]);
 }
 
-/// The broker has lost nothing here. A process was delayed between reading the broker and storing the observation.
+/// Checks that the observation of a process that was delayed after reading the broker is ignored rather than
+/// taken for a loss.
 pub async fn an_overtaken_observation_is_stale(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     let (begins, late) =
@@ -128,7 +132,7 @@ pub async fn an_overtaken_observation_is_stale(database: &Database) {
     assert_eq!((known.suspected, one.list_losses().await.expect("reading")), (None, vec![]));
 }
 
-/// A stream that looked different in a single check and is recognised by the next is not replaced.
+/// Checks that a stream suspected by one check and recognised by the next is not replaced.
 pub async fn a_suspicion_is_cleared_when_the_stream_is_recognized(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 9, 9).await;
@@ -139,7 +143,8 @@ pub async fn a_suspicion_is_cleared_when_the_stream_is_recognized(database: &Dat
     assert_eq!(check_stream(one, "now", 0, 0).await, StreamCheck::Suspected, "it begins anew");
 }
 
-/// Messages of a suspected or ended stream are not recorded as waiting, because they may belong to another stream.
+/// Checks that messages of a suspected or ended stream are not recorded as waiting, because they may belong
+/// to another stream.
 pub async fn waiting_messages_of_a_suspected_or_ended_stream_are_not_recorded(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 3, 0).await;
@@ -160,8 +165,8 @@ pub async fn waiting_messages_of_a_suspected_or_ended_stream_are_not_recorded(da
     assert_eq!(check_stream(store, "now", 2, 0).await, recognized_check(2, 0));
 }
 
-/// The new stream may be an older copy, or the events may have been emitted to it again. In both cases its messages are
-/// not lost.
+/// Checks that messages contained in the new stream are not lost. The stream may be an older copy, or the
+/// events may have been emitted again.
 pub async fn messages_held_by_the_new_stream_are_not_lost_and_wait_there(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 3, 0).await;
@@ -185,8 +190,8 @@ pub async fn messages_held_by_the_new_stream_are_not_lost_and_wait_there(databas
     assert_eq!(result, [waiting_message("w", "a"), waiting_message("w", "b")]);
 }
 
-/// The person and reason are stored with the loss. A closed loss is no longer listed as lost and cannot be closed
-/// again.
+/// Checks that closing a loss stores its attribution, and that a closed loss is no longer listed as open and
+/// cannot be closed again.
 pub async fn a_loss_is_closed_once_with_person_and_reason(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 4, 0).await;
@@ -213,8 +218,8 @@ pub async fn a_loss_is_closed_once_with_person_and_reason(database: &Database) {
     assert_eq!(one.list_losses().await.expect("reading"), []);
 }
 
-/// Lost messages that were recorded as waiting are reported with their identity. Positions that were never read are
-/// reported as a range.
+/// Checks that lost messages are reported with their identity if they were recorded as waiting, and as a
+/// range of positions otherwise.
 pub async fn messages_lost_with_a_stream_are_reported_unless_handled_or_dead_lettered(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 9, 3).await;
@@ -241,12 +246,12 @@ pub async fn messages_lost_with_a_stream_are_reported_unless_handled_or_dead_let
     assert_eq!(left, lost[1..], "a loss that was emitted again and counted is no longer lost");
 }
 
-/// A message of several consumers counts as handled only when every consumer has handled it.
+/// Checks that a message with several consumers counts as handled only once every consumer has handled it.
 pub async fn a_message_of_several_consumers_is_lost_until_each_has_handled_it(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 3, 0).await;
     let read_by_both =
-        |id| WaitingMessage { readers: READERS.map(str::to_owned).into(), ..waiting_message("w", id) };
+        |id| WaitingMessage { consumers: READERS.map(str::to_owned).into(), ..waiting_message("w", id) };
     let waiting = ["counted", "tracked", "both"].map(read_by_both);
     let positions: Vec<_> = (1..).zip(waiting.clone()).collect();
     store.record_waiting_messages(INTAKE, 1, &positions).await.expect("recording");
@@ -270,7 +275,7 @@ pub async fn a_message_of_several_consumers_is_lost_until_each_has_handled_it(da
     assert_eq!(store.list_losses().await.expect("reading"), []);
 }
 
-/// A message that its consumer has acknowledged no longer has to be recorded as waiting.
+/// Checks that an acknowledged message is no longer recorded as waiting.
 pub async fn an_acknowledged_message_does_not_wait(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 5, 0).await;
@@ -284,7 +289,8 @@ pub async fn an_acknowledged_message_does_not_wait(database: &Database) {
     assert_eq!(lost.iter().map(|loss| loss.positions.clone()).collect::<Vec<_>>(), [3..=5]);
 }
 
-/// When a message is purged or expires, the consumer's acknowledgements look as if the message had been handled.
+/// Checks that a purged or expired message is reported as lost, although the consumer's acknowledgement floor
+/// has passed it.
 pub async fn a_waiting_message_missing_from_its_stream_is_lost_unless_handled(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 4, 0).await;
@@ -321,7 +327,8 @@ pub async fn a_waiting_message_missing_from_its_stream_is_lost_unless_handled(da
     assert_eq!(stored_row.iter().map(|loss| *loss.positions.start()).collect::<Vec<_>>(), [2, 4]);
 }
 
-/// Attempts at positions of the previous stream are deleted, because the new stream reuses those positions.
+/// Checks that attempts at positions of the previous stream are deleted, because the new stream reuses those
+/// positions.
 pub async fn attempts_at_positions_of_an_ended_stream_are_deleted(database: &Database) {
     let store = &*database.one;
     check_stream(store, "then", 5, 0).await;
@@ -334,7 +341,7 @@ pub async fn attempts_at_positions_of_an_ended_stream_are_deleted(database: &Dat
     assert_eq!(begin_next_attempt(store, &other).await, 3, "another stream's stay");
 }
 
-/// Wake-up messages are sent again only for open work, while all announcements are sent again.
+/// Checks that wake-up messages are republished only for open retrospectives, and announcements always.
 pub async fn a_replaced_stream_is_fed_again_by_the_outbox(database: &Database) {
     let store = &*database.one;
     let (open, closed) = (Scenario::new(store, "t", "open"), Scenario::new(store, "t", "closed"));
@@ -351,7 +358,7 @@ pub async fn a_replaced_stream_is_fed_again_by_the_outbox(database: &Database) {
     assert!(announced.iter().all(|notice| Notice::ANNOUNCEMENTS.contains(&notice.kind())), "{announced:?}");
 }
 
-/// Law 13 holds when two processes detect a replaced stream concurrently.
+/// Checks that two processes that detect a replaced stream concurrently republish its messages once (law 13).
 pub async fn two_processes_finding_a_replaced_stream_feed_it_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -378,8 +385,8 @@ pub async fn two_processes_finding_a_replaced_stream_feed_it_once(database: &Dat
     assert_eq!(scenario.list_notices().await.len(), 1);
 }
 
-/// The pause between reconciliations is measured by the database's clock. The reconciled position is stored and never
-/// decreases.
+/// Checks that only one process reconciles a stream within a pause, measured by the database clock, and that
+/// the reconciled position never decreases.
 pub async fn a_stream_is_reconciled_by_one_process_within_a_pause(database: &Database) {
     let (one, two) = (&*database.one, &*database.two);
     check_stream(one, "then", 9, 9).await;
@@ -395,7 +402,8 @@ pub async fn a_stream_is_reconciled_by_one_process_within_a_pause(database: &Dat
     );
 }
 
-/// A dead letter is found only when the payload also matches, because a new stream reuses positions.
+/// Checks that a dead letter is found by position only if the payload also matches, because a new stream
+/// reuses positions.
 pub async fn a_dead_lettered_message_is_found_by_position_and_payload(database: &Database) {
     let store = &*database.one;
     store.store_dead_letter(&new_dead_letter(6)).await.expect("storing");
@@ -408,7 +416,7 @@ pub async fn a_dead_lettered_message_is_found_by_position_and_payload(database: 
     assert_eq!(store.find_dead_lettered("counter", INTAKE, &[]).await.expect("reading"), NOTHING);
 }
 
-/// A handled event is recognised even when only its digest is still stored.
+/// Checks that a handled event is recognised even if only its digest is still stored.
 pub async fn a_handled_event_is_seen_and_another_is_not(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -443,7 +451,7 @@ fn new_dead_letter(sequence: u64) -> NewDeadLetter {
         subject: "runs.t.w".to_owned(),
         headers: Vec::new(),
         payload: b"not an event".to_vec(),
-        rejection: Rejection::of_message(Code::NotJson, "it is not JSON"),
+        rejection: Rejection::of_message(DeadLetterCode::NotJson, "it is not JSON"),
         attempts: 1,
         stored_at: time_at(0),
     }

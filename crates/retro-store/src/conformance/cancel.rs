@@ -2,7 +2,7 @@
 
 use futures::future::join;
 use retro_core::cancel::{Attribution, ReopenError};
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::DeadLetterId;
 use retro_core::message::Notice;
 use retro_core::retrospective::{Retrospective, RetrospectiveState};
@@ -16,8 +16,8 @@ use crate::{
     JournalStage, ReopenResult, StoreError,
 };
 
-/// A cancelled retrospective releases its runs, which keep their ordinals. Its epoch is not used again. The person and
-/// reason are recorded.
+/// Checks that cancelling a retrospective releases its runs with their ordinals, does not free its epoch, and
+/// is recorded in the audit log.
 pub async fn cancelling_releases_the_runs_and_records_person_and_reason(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -36,7 +36,12 @@ pub async fn cancelling_releases_the_runs_and_records_person_and_reason(database
     let audit_rows = database.two.list_audit_rows(&scenario.key.tenant, opened.id.0).await.expect("reading");
     assert_eq!(
         audit_rows,
-        [AuditRow { deed: AuditAction::Cancelled, act: new_act("ann"), opened: None, detail: None }]
+        [AuditRow {
+            action: AuditAction::Cancelled,
+            act: new_act("ann"),
+            opened_retrospective: None,
+            detail: None
+        }]
     );
     assert_eq!(database.two.find_report(&scenario.key.tenant, opened.id).await.expect("reading"), None);
     scenario.count_batch(&[], pause).await;
@@ -44,7 +49,8 @@ pub async fn cancelling_releases_the_runs_and_records_person_and_reason(database
     assert_eq!((next.epoch, next.first, next.last), (2, 1, 2), "its runs are in the next one");
 }
 
-/// The second caller learns the person and reason of the first.
+/// Checks that an ended retrospective cannot be cancelled, and that a second caller gets the attribution of
+/// the first cancellation.
 pub async fn a_retrospective_that_has_ended_cannot_be_cancelled(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -76,7 +82,7 @@ pub async fn a_retrospective_that_has_ended_cannot_be_cancelled(database: &Datab
     assert_eq!(cancel_retrospective(&scenario, &nobody, "ann").await, CancelResult::NotFound);
 }
 
-/// After a cancellation, a worker that is still running stores nothing more, and no other worker takes over.
+/// Checks that after a cancellation a running worker can store nothing and no other worker takes over.
 pub async fn cancelling_fences_the_investigator_and_makes_every_message_harmless(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -100,7 +106,7 @@ pub async fn cancelling_fences_the_investigator_and_makes_every_message_harmless
     assert_eq!(detail.expect("the row exists").investigations[0].result, None);
 }
 
-/// When a cancellation and a closing run concurrently, one of them succeeds, and only its result is stored.
+/// Checks that only the first to commit of a concurrent cancellation and closing takes effect.
 pub async fn a_cancel_and_a_closing_at_once_leave_one_end(database: &Database) {
     for round in 0..10 {
         let scenario = Scenario::new(&*database.one, "t", &format!("w{round}"));
@@ -133,7 +139,8 @@ pub async fn a_cancel_and_a_closing_at_once_leave_one_end(database: &Database) {
     }
 }
 
-/// Reopening ignores the pause. The new retrospective covers released and newer runs and has its own seed.
+/// Checks that reopening ignores the pause, and that the new retrospective covers released and newer runs and
+/// has its own seed.
 pub async fn replaying_a_failure_opens_the_next_epoch_at_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let dead_letter = fail_retrospective(&scenario, ["a", "b"]).await;
@@ -155,9 +162,9 @@ pub async fn replaying_a_failure_opens_the_next_epoch_at_once(database: &Databas
     assert_eq!(
         audit_rows,
         [AuditRow {
-            deed: AuditAction::Replayed,
+            action: AuditAction::Replayed,
             act: new_act("ann"),
-            opened: Some(opened.id),
+            opened_retrospective: Some(opened.id),
             detail: None
         }]
     );
@@ -169,7 +176,8 @@ pub async fn replaying_a_failure_opens_the_next_epoch_at_once(database: &Databas
     assert_eq!(scenario.workflow_state().await.paused_until, Some(until), "the pause goes on growing");
 }
 
-/// The second caller learns who reopened the retrospective and which one was opened.
+/// Checks that a failed retrospective is reopened once, and that a second caller gets the first attribution
+/// and the opened retrospective.
 pub async fn a_failed_retrospective_is_reopened_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let dead_letter = fail_retrospective(&scenario, ["a", "b"]).await;
@@ -190,12 +198,12 @@ pub async fn a_failed_retrospective_is_reopened_once(database: &Database) {
     assert_eq!(scenario.latest_retrospective().await.epoch, 2);
 }
 
-/// When nothing can be reopened, neither the dead letter nor anything else changes.
+/// Checks that nothing changes if a dead letter's retrospective cannot be reopened.
 pub async fn a_dead_letter_with_nothing_to_reopen_stays_open(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.failure_pause_s = 0;
     let dead_letter = fail_retrospective(&scenario, ["a", "b"]).await;
-    // Without a pause the next retrospective opened in the transaction in which this one failed.
+    // Without a pause, the next retrospective opened in the transaction in which this one failed.
     let (open, state) = (scenario.latest_retrospective().await, scenario.workflow_state().await);
     assert_eq!(open.epoch, 2);
     assert_eq!(
@@ -214,11 +222,15 @@ pub async fn a_dead_letter_with_nothing_to_reopen_stays_open(database: &Database
     assert_eq!(scenario.latest_retrospective().await.epoch, 2);
 }
 
-/// The dead letter of an unreadable message does not reopen a retrospective; its replay sends the message again.
+/// Checks that the dead letter of an invalid message reopens no retrospective; its replay sends the message
+/// again.
 pub async fn only_the_dead_letter_of_a_failed_retrospective_reopens(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let other = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
-    assert_eq!(reopen_failed(&scenario, other, "ann").await, ReopenResult::OtherCode(Code::FieldInvalid));
+    assert_eq!(
+        reopen_failed(&scenario, other, "ann").await,
+        ReopenResult::OtherCode(DeadLetterCode::FieldInvalid)
+    );
     assert_eq!(load_status(&scenario, other).await, DeadLetterStatus::Open);
     let nobody = DeadLetterId(retro_core::id::derive_uuid("nothing", &[]));
     assert_eq!(reopen_failed(&scenario, nobody, "ann").await, ReopenResult::NotFound);
@@ -260,11 +272,12 @@ pub(super) async fn reopen_failed(
         .expect("replaying")
 }
 
-/// Creates a failed retrospective over two new runs and returns its dead letter.
+/// Fails a retrospective over two new runs and returns its dead letter.
 pub(super) async fn fail_retrospective(scenario: &Scenario<'_>, names: [&str; 2]) -> DeadLetterId {
     let id = scenario.settle_window(names, &|_| failed_result()).await;
     assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
-    let filter = DeadLetterFilter { code: Some(Code::RetrospectiveFailed), limit: 1, ..Default::default() };
+    let filter =
+        DeadLetterFilter { code: Some(DeadLetterCode::RetrospectiveFailed), limit: 1, ..Default::default() };
     scenario.store.list_dead_letters(&scenario.key.tenant, &filter).await.expect("listing")[0].id
 }
 

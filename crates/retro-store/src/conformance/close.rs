@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use futures::future::join;
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::finding::LessonCue;
 use retro_core::id::MemoryId;
 use retro_core::learn::ClosingFacts;
@@ -20,7 +20,7 @@ use super::scenario::{
 };
 use crate::{Claim, CommitResult, DeadLetterFilter, StoreError};
 
-/// Closing is one transaction that stores all effects or none.
+/// Checks that closing stores all effects in one transaction.
 pub async fn closing_stores_changes_memories_report_and_messages_together(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| result_with_finding("a lesson")).await;
@@ -52,7 +52,8 @@ pub async fn closing_stores_changes_memories_report_and_messages_together(databa
     assert_eq!(kinds, ["memory.changed", "memory.changed", "report.ready"]);
 }
 
-/// Law 5 holds for creating, promoting, archiving after contradictions, deleting and suppressing a memory.
+/// Checks that memories equal the fold of their changes (law 5) after creating, promoting, archiving,
+/// deleting and suppressing.
 pub async fn the_memories_are_the_fold_of_the_changes(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let wrong = scenario.learn_lesson("Retry at once").await;
@@ -76,7 +77,7 @@ pub async fn the_memories_are_the_fold_of_the_changes(database: &Database) {
     assert!(changes.iter().any(|change| change.effect.kind() == "suppressed"), "its tombstone holds");
 }
 
-/// Closing a retrospective a second time, as after a redelivered message, changes nothing.
+/// Checks that closing a retrospective again, as after a redelivered message, changes nothing.
 pub async fn closing_twice_changes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| result_with_finding("a lesson")).await;
@@ -92,7 +93,7 @@ pub async fn closing_twice_changes_nothing(database: &Database) {
     assert_eq!(scenario.close_retrospective(nobody).await, CommitResult::NotFound);
 }
 
-/// Law 13 holds when two writers close the same retrospective concurrently.
+/// Checks that two concurrent writers close a retrospective once (law 13).
 pub async fn two_writers_at_once_close_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| result_with_finding("a lesson")).await;
@@ -106,8 +107,8 @@ pub async fn two_writers_at_once_close_once(database: &Database) {
     assert_eq!(database.one.list_workflow_changes(&scenario.key).await.expect("changes").len(), 2);
 }
 
-/// If a change with the same id is already stored, the whole closing is refused. Otherwise the change would be applied
-/// to its memory twice.
+/// Checks that a closing fails as a whole if a change with the same id is already stored, because the change
+/// would apply to its memory twice.
 pub async fn a_closing_that_cannot_be_stored_leaves_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.learn_lesson("the first lesson").await;
@@ -131,8 +132,8 @@ pub async fn a_closing_that_cannot_be_stored_leaves_nothing(database: &Database)
     assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done, "nothing blocks it");
 }
 
-/// The closing facts include the earlier changes that this retrospective or its runs caused, so that they are not
-/// repeated. Changes with other causes are not loaded.
+/// Checks that the closing facts include the changes already caused by the retrospective or its runs, which
+/// must not be repeated, and no others.
 pub async fn closing_facts_have_earlier_changes(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let lessons = ["Retry at once", "List the tables before anything else", "Wait 5 seconds"];
@@ -159,8 +160,8 @@ pub async fn closing_facts_have_earlier_changes(database: &Database) {
     assert_eq!(result.writer.tombstones.len(), 3);
 }
 
-/// The closing facts include the spending of each run and of the window, and the findings of earlier retrospectives,
-/// the newest first.
+/// Checks that the closing facts include the spending of each run and the findings of earlier retrospectives,
+/// newest first.
 pub async fn closing_facts_have_spending_and_earlier_findings(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -188,7 +189,7 @@ pub async fn closing_facts_have_spending_and_earlier_findings(database: &Databas
     scenario.count_runs(&["later"]).await;
     let result = closing_facts(&scenario, second).await.history;
     let spent: Vec<_> =
-        result.spending.iter().map(|one| (one.ordinal, one.cost_usd_micros, one.took_ms)).collect();
+        result.spending.iter().map(|one| (one.ordinal, one.cost_usd_micros, one.duration_ms)).collect();
     let took = Some(59_000);
     assert_eq!(spent, [(4, None, took), (3, None, took), (2, None, took), (1, Some(250_000), took)]);
     let [seen] = &result.investigated_runs[..] else {
@@ -198,7 +199,7 @@ pub async fn closing_facts_have_spending_and_earlier_findings(database: &Databas
     assert_eq!((seen.run.as_str(), seen.succeeded, errors), ("slow", false, vec!["no table"]));
 }
 
-/// Creates a result with one finding that names this error of a tool.
+/// Creates a result with one finding about a tool error.
 fn with_error(error: &str) -> InvestigationResult {
     let InvestigationResult::Found { mut checked, presented } = result_with_finding("a lesson") else {
         panic!("it has a finding")
@@ -209,7 +210,8 @@ fn with_error(error: &str) -> InvestigationResult {
     InvestigationResult::Found { checked, presented }
 }
 
-/// The closing transaction checks the threshold again. Otherwise a full window would wait for the next event.
+/// Checks that closing opens the next retrospective if the window is already full again; otherwise the window
+/// would wait for the next event.
 pub async fn closing_opens_the_next_when_the_window_is_full_again(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -223,8 +225,8 @@ pub async fn closing_opens_the_next_when_the_window_is_full_again(database: &Dat
     assert!(scenario.workflow_state().await.open);
 }
 
-/// The epoch of a failed retrospective is not used again, its report is marked as failed, and a dead letter is stored
-/// for people.
+/// Checks that a failed retrospective releases its runs, pauses its workflow, reports the failure and leaves
+/// a dead letter, and that its epoch is not reused.
 pub async fn a_failed_retrospective_releases_pauses_and_leaves_a_dead_letter(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| failed_result()).await;
@@ -249,16 +251,17 @@ pub async fn a_failed_retrospective_releases_pauses_and_leaves_a_dead_letter(dat
     let dead_letters = database.two.list_dead_letters(&scenario.key.tenant, &filter).await.expect("listing");
     assert_eq!(dead_letters.len(), 1);
     let (id_of_letter, letter) = (dead_letters[0].id, &dead_letters[0].message);
-    assert_eq!(letter.rejection.code, Code::RetrospectiveFailed);
+    assert_eq!(letter.rejection.code, DeadLetterCode::RetrospectiveFailed);
     assert_eq!((letter.position.consumer.as_str(), letter.position.sequence), ("writer", 1));
     assert_eq!(letter.workflow.as_ref(), Some(&scenario.key.workflow));
     let payload = String::from_utf8(letter.payload.clone()).expect("JSON");
     assert!(payload.contains(&id.to_string()), "{payload}");
-    let notice = Notice::DeadLettered { letter: id_of_letter, code: Code::RetrospectiveFailed };
+    let notice = Notice::DeadLettered { letter: id_of_letter, code: DeadLetterCode::RetrospectiveFailed };
     assert!(scenario.list_notices().await.contains(&notice));
 }
 
-/// Law 2 holds after a release: the window is claimed again from its first run, together with newer runs.
+/// Checks that a released window is claimed again from its first run, together with newer runs, so windows
+/// stay contiguous (law 2).
 pub async fn windows_stay_contiguous_after_a_release(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -283,15 +286,15 @@ pub async fn windows_stay_contiguous_after_a_release(database: &Database) {
     assert_eq!(scenario.workflow_state().await.failures, 0);
 }
 
-/// Contradictions of two consecutive retrospectives are added up. A failed retrospective between them does not
-/// interrupt the sequence.
+/// Checks that the previous epoch skips failed retrospectives, because contradictions of two successive
+/// retrospectives are added up even with a failed one between them.
 pub async fn the_previous_epoch_is_the_last_that_succeeded(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.failure_pause_s = 0;
     let first = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
     assert_eq!(closing_facts(&scenario, first).await.writer.previous_epoch, None);
     scenario.close_retrospective(first).await;
-    // Without a pause the same window opens again as soon as the failed retrospective has closed.
+    // Without a pause, the same window opens again as soon as the failed retrospective has closed.
     let second = scenario.settle_window(["c", "d"], &|_| failed_result()).await;
     assert_eq!(closing_facts(&scenario, second).await.writer.previous_epoch, Some(1));
     scenario.close_retrospective(second).await;
@@ -307,7 +310,7 @@ pub async fn the_previous_epoch_is_the_last_that_succeeded(database: &Database) 
     assert_eq!(database.one.list_overdue_closings(0, 9).await.expect("overdue").len(), 1);
 }
 
-/// A run may name a memory that has been deleted since then, and that memory is loaded. Other deleted memories are not.
+/// Checks that a deleted memory is loaded only if the batch names it.
 pub async fn memories_that_the_batch_names_are_loaded_whatever_their_status(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let deleted =
@@ -327,7 +330,7 @@ pub async fn memories_that_the_batch_names_are_loaded_whatever_their_status(data
     assert!(database.one.list_unsent_messages(1).await.is_ok());
 }
 
-/// Purging a tombstone keeps the change that created it.
+/// Checks that closing deletes expired tombstones but keeps the changes that created them.
 pub async fn expired_tombstones_are_purged(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let deleted = scenario.learn_lesson("Retry at once").await;
@@ -345,7 +348,7 @@ pub async fn expired_tombstones_are_purged(database: &Database) {
     assert_eq!(history.last().map(|change| change.effect.kind()), Some("deleted"));
 }
 
-/// The report's attempts and durations come from the database, and its costs come from the worker.
+/// Checks that the report takes attempts and durations from the database, and costs from the worker.
 pub async fn a_report_has_attempts_and_durations_of_the_database(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.sample_runs_max = 1;
@@ -367,7 +370,7 @@ pub async fn a_report_has_attempts_and_durations_of_the_database(database: &Data
     assert!(timing.duration_ms < 60_000, "{timing:?}");
 }
 
-/// The polling sweep finds settling retrospectives whose wake-up message was lost.
+/// Checks that the sweep finds settling retrospectives whose wake-up message was lost.
 pub async fn a_retrospective_is_overdue_only_while_it_settles(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let overdue = |age_s| database.two.list_overdue_closings(age_s, 10);
@@ -379,14 +382,14 @@ pub async fn a_retrospective_is_overdue_only_while_it_settles(database: &Databas
     assert_eq!(overdue(0).await.expect("overdue"), []);
 }
 
-/// Returns the facts that a writer gets about a retrospective, without closing it.
+/// Returns the closing facts of a retrospective without closing it.
 pub(super) async fn closing_facts(
     scenario: &Scenario<'_>,
     id: retro_core::id::RetrospectiveId,
 ) -> ClosingFacts {
     let result = Mutex::new(None);
     let earlier = scenario.store.list_workflow_changes(&scenario.key).await.expect("changes");
-    // An existing change makes the store refuse the closing. Where there is none, one is added twice.
+    // Make the store refuse the closing with a duplicate change, so the retrospective stays settling.
     let refused = |facts: ClosingFacts| {
         *result.lock().expect("the task does not panic") = Some(facts.clone());
         let mut closing = scenario.decide_closing(facts, time_at(10));
@@ -404,7 +407,7 @@ fn made_up(id: retro_core::id::RetrospectiveId) -> retro_core::memory::Change {
         id: retro_core::id::ChangeId(id.0),
         memory: MemoryId(id.0),
         cause: retro_core::memory::ChangeCause::Retrospective { id },
-        effect: retro_core::memory::ChangeEffect::Refused { asked: "nothing".to_owned() },
+        effect: retro_core::memory::ChangeEffect::Refused { requested: "nothing".to_owned() },
         mutation: None,
         retrospective: Some(id),
         epoch: None,

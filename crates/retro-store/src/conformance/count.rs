@@ -15,7 +15,7 @@ use crate::{CommitResult as Done, IncomingBody, IncomingRun, RunFilter, StoreErr
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded, Updated};
 
-/// Law 1 holds for redeliveries: within a batch and across batches, they change nothing.
+/// Checks that redelivered events change nothing, within a batch and across batches (law 1).
 pub async fn a_run_is_counted_once_though_its_event_comes_again(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     assert_eq!(scenario.count_runs(&["a", "a"]).await, [Now(1), Duplicate]);
@@ -24,7 +24,7 @@ pub async fn a_run_is_counted_once_though_its_event_comes_again(database: &Datab
     assert_eq!(database.one.load_health().await.expect("health").events_seen, 1);
 }
 
-/// Law 1 holds for a run that is emitted again under another event id: its facts change, and the count does not.
+/// Checks that a run emitted again with another event id updates its facts but is not counted again (law 1).
 pub async fn a_run_is_counted_once_though_it_comes_under_new_event_ids(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 10;
@@ -43,7 +43,7 @@ pub async fn a_run_is_counted_once_though_it_comes_under_new_event_ids(database:
     assert_eq!(all.expect("runs").len(), 1);
 }
 
-/// Law 13 holds when two workers receive the same batch concurrently.
+/// Checks that two concurrent workers with the same batch store what one would have stored (law 13).
 pub async fn two_workers_with_the_same_batch_leave_what_one_would_have_left(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.two, "t", "w"));
     for round in 0..10 {
@@ -59,7 +59,7 @@ pub async fn two_workers_with_the_same_batch_leave_what_one_would_have_left(data
     assert_eq!(opened.len(), 1, "one is open, so no other opens");
 }
 
-/// Law 3 requires that a window contains the same runs regardless of which counter is faster.
+/// Checks that a window contains the same runs in stream order regardless of which counter is faster (law 3).
 pub async fn a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker(database: &Database) {
     let mut one = Scenario::new(&*database.one, "t", "w");
     one.policy.threshold_runs = 4;
@@ -81,7 +81,7 @@ pub async fn a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker(
     assert_eq!(dispositions_of(one.count_batch(&[at("b", 12)], time_at(0)).await), [Now(4)]);
     assert_eq!(order().await, ["a", "b", "c", "d"], "claimed in the order of the stream");
 
-    // A late run does not get an ordinal before claimed runs, even after their release.
+    // A late run gets no ordinal before claimed runs, even after their release.
     let id = one.latest_retrospective().await.id;
     assert_eq!(one.draw_sample().await, Done::Done);
     one.investigate_all(&|_| InvestigationResult::Failed { reason: "no".to_owned() }).await;
@@ -94,7 +94,7 @@ pub async fn a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker(
     assert_eq!(order().await, ["a", "b", "c", "d", "x", "y"]);
 }
 
-/// Law 2 requires that ordinals have neither duplicates nor gaps.
+/// Checks that concurrent batches assign ordinals without duplicates or gaps (law 2).
 pub async fn two_workers_with_different_batches_give_each_run_its_own_ordinal(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.two, "t", "w"));
     for round in 0..10 {
@@ -105,8 +105,8 @@ pub async fn two_workers_with_different_batches_give_each_run_its_own_ordinal(da
     assert_eq!(database.two.list_ordinals(&one.key).await.expect("ordinals"), ordinals);
 }
 
-/// An event's identity is unique within the tenant, across all workflows, so the lock of one workflow does not protect
-/// it.
+/// Checks that an event that arrives in two workflows concurrently is counted in one. Event identities are
+/// unique per tenant, so the workflow lock does not protect them.
 pub async fn an_event_that_comes_in_two_workflows_at_once_is_counted_in_one(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "v"), Scenario::new(&*database.two, "t", "w"));
     let batch = |scenario: &Scenario<'_>, round: u64| {
@@ -115,7 +115,7 @@ pub async fn an_event_that_comes_in_two_workflows_at_once_is_counted_in_one(data
             run.arrival.event.source = "tests of both".to_owned();
             run
         };
-        // The batches have different orders, so that each may wait for an event that the other has locked.
+        // The batches have different orders, so each may wait for an event that the other has locked.
         let mut batch = [named(0), named(1), named(2)];
         if scenario.key.workflow.as_str() == "w" {
             batch.reverse();
@@ -133,8 +133,8 @@ pub async fn an_event_that_comes_in_two_workflows_at_once_is_counted_in_one(data
     assert_eq!(database.one.load_health().await.expect("health").events_seen, 30);
 }
 
-/// Two batches that name the same workflows in different orders do not deadlock, even when the workflows are not stored
-/// yet.
+/// Checks that batches over the same workflows in different orders do not deadlock, even if the workflows are
+/// not stored yet.
 pub async fn two_batches_over_the_same_workflows_in_other_orders_both_go_through(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let other = scenario.with_store(&*database.two);
@@ -152,7 +152,7 @@ pub async fn two_batches_over_the_same_workflows_in_other_orders_both_go_through
     }
 }
 
-/// An event that conflicts with a stored one adds neither an inbox row nor facts.
+/// Checks that an event that conflicts with a stored one changes neither the inbox nor the facts.
 pub async fn the_same_event_id_with_other_content_is_a_conflict_and_changes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a"]).await;
@@ -179,7 +179,8 @@ pub async fn the_same_event_id_with_other_content_is_a_conflict_and_changes_noth
     assert_eq!(nowhere.count_runs(&["b"]).await, [Now(1)]);
 }
 
-/// Some databases truncate a text at a NUL. Ids that differ only after a NUL must count as different ids.
+/// Checks that event ids that differ only after a NUL are distinct, although some databases truncate text at
+/// a NUL.
 pub async fn event_ids_that_differ_behind_a_nul_are_two_events(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 10;
@@ -193,7 +194,8 @@ pub async fn event_ids_that_differ_behind_a_nul_are_two_events(database: &Databa
     }
 }
 
-/// Internal and cancelled runs are stored but not counted. When a later attempt counts, the run gets its ordinal then.
+/// Checks that internal and cancelled runs are stored without an ordinal, and get one if a later attempt
+/// counts.
 pub async fn a_run_that_does_not_count_is_recorded_and_counts_once_it_does(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let (mut internal, mut cancelled) = (scenario.new_run("internal"), scenario.new_run("cancelled"));
@@ -211,7 +213,7 @@ pub async fn a_run_that_does_not_count_is_recorded_and_counts_once_it_does(datab
     assert_eq!((rows[0].ordinal, rows[0].facts.outcome), (Some(2), RunOutcome::Failure));
 }
 
-/// The stored facts and body are those of the highest attempt.
+/// Checks that the stored facts and body are those of the highest attempt.
 pub async fn a_higher_attempt_replaces_facts_and_body_and_a_lower_one_does_not(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let counted = |batch: Vec<IncomingRun>| {
@@ -227,7 +229,7 @@ pub async fn a_higher_attempt_replaces_facts_and_body_and_a_lower_one_does_not(d
     assert_eq!(stored_attempt(&scenario, "a").await, 3);
     let mut without = run_attempt(&scenario, "b", 1);
     assert_eq!(counted(vec![without.clone()]).await, [Now(2)]);
-    // The retrospective has claimed both runs by now, so later attempts change nothing.
+    // The retrospective has claimed both runs, so later attempts change nothing.
     without.body = IncomingBody::None;
     without.arrival.event.id = "later".to_owned();
     without.arrival.run.attempt = 9;
@@ -244,7 +246,7 @@ pub async fn a_higher_attempt_replaces_facts_and_body_and_a_lower_one_does_not(d
     }
 }
 
-/// The highest attempt in a batch wins, even when the run was unknown before the batch.
+/// Checks that the highest attempt in a batch wins, even if the run was unknown before the batch.
 pub async fn of_several_attempts_in_one_batch_the_last_wins(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 10;
@@ -264,7 +266,7 @@ pub async fn of_several_attempts_in_one_batch_the_last_wins(database: &Database)
     );
 }
 
-/// A run keeps its facts while an open retrospective works on it.
+/// Checks that a run claimed by an open retrospective keeps its facts.
 pub async fn a_run_that_a_retrospective_has_claimed_keeps_its_facts(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -273,8 +275,8 @@ pub async fn a_run_that_a_retrospective_has_claimed_keeps_its_facts(database: &D
     assert_eq!(stored_attempt(&scenario, "a").await, 1);
 }
 
-/// Law 2 holds: a full window opens one retrospective, whose message to the sampler is stored in the counting
-/// transaction.
+/// Checks that a full window opens one retrospective (law 2) and stores its message to the sampler in the
+/// same transaction.
 pub async fn a_full_window_opens_exactly_one_retrospective(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a"]).await;
@@ -290,7 +292,8 @@ pub async fn a_full_window_opens_exactly_one_retrospective(database: &Database) 
     assert_eq!(scenario.workflow_state().await.window_size(), 4);
 }
 
-/// No message announces the end of a pause, so the counter has to poll for windows whose pause has ended.
+/// Checks that polling finds a window only if its pause has ended and no retrospective is open. No message
+/// announces the end of a pause.
 pub async fn a_window_is_waiting_only_while_none_is_open_and_no_pause_runs(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let waiting = |seconds| database.two.list_waiting_windows(time_at(seconds), 10);
@@ -321,7 +324,7 @@ pub async fn a_window_is_waiting_only_while_none_is_open_and_no_pause_runs(datab
     );
 }
 
-/// A batch with several tenants and workflows is one transaction.
+/// Checks that a batch with several tenants and workflows is counted in one transaction.
 pub async fn a_batch_may_span_tenants_and_workflows(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let keys = [workflow_key("t", "w"), workflow_key("t", "v"), workflow_key("u", "w")];
@@ -337,7 +340,8 @@ pub async fn a_batch_may_span_tenants_and_workflows(database: &Database) {
     }
 }
 
-/// The counter sends an empty batch to open a window after a pause. An unknown workflow is ignored.
+/// Checks that an empty batch opens full windows, as the counter uses it after a pause, and ignores unknown
+/// workflows.
 pub async fn an_empty_batch_only_checks_windows(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let unknown = |facts: CountingFacts, _: &[_]| {
@@ -353,7 +357,7 @@ pub async fn an_empty_batch_only_checks_windows(database: &Database) {
     assert_eq!(scenario.latest_retrospective().await.as_of, time_at(5));
 }
 
-/// The database itself also enforces law 2.
+/// Checks that the database itself rejects a second open retrospective of a workflow (law 2).
 pub async fn the_database_refuses_a_second_open_retrospective(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -376,8 +380,8 @@ pub async fn the_database_refuses_a_second_open_retrospective(database: &Databas
     assert_eq!(scenario.workflow_state().await.epoch, 1);
 }
 
-/// When the decision panics, or the caller is cancelled at any point, the database contains either the previous state
-/// or the complete result.
+/// Checks that a panicking decision or a call cancelled at any point leaves either the previous state or the
+/// complete result.
 pub async fn an_interrupted_count_leaves_nothing_or_all_of_it(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let batch = [scenario.new_run("a"), scenario.new_run("b")];
@@ -393,7 +397,7 @@ pub async fn an_interrupted_count_leaves_nothing_or_all_of_it(database: &Databas
             if futures::poll!(&mut left).is_ready() {
                 break;
             }
-            // Another query runs in between, so that the interrupted call makes progress.
+            // Run another query in between, so the interrupted call makes progress.
             database.two.load_health().await.expect("health");
         }
         drop(left);

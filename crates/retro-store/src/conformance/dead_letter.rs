@@ -2,7 +2,7 @@
 
 use futures::future::join;
 use retro_core::cancel::Attribution;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{Tenant, Workflow};
 
 use super::Database;
@@ -13,7 +13,8 @@ use crate::{
     Attempt, AttemptFailure, AuditAction, DeadLetterFilter, DeadLetterStatus, MessageContent, NewDeadLetter,
 };
 
-/// The first delivery is not counted as an attempt, so its start is unknown.
+/// Checks that a dead letter lists every attempt with its error. The first delivery is not counted, so its
+/// start is unknown.
 pub async fn a_dead_letter_has_every_attempt_and_its_error(database: &Database) {
     let given_up = NewDeadLetter { attempts: 3, ..new_dead_letter(7) };
     let position = &given_up.position;
@@ -31,21 +32,22 @@ pub async fn a_dead_letter_has_every_attempt_and_its_error(database: &Database) 
     begin_next_attempt(&*database.one, position).await;
     let id = database.two.store_dead_letter(&given_up).await.expect("storing");
     let result = database.one.list_attempts(&test_tenant("t"), id).await.expect("reading");
-    let numbers: Vec<_> = result.iter().map(|one| (one.attempt, one.begun_at.is_some(), one.code)).collect();
-    assert_eq!(numbers, [(1, false, None), (2, true, None), (3, true, Some(Code::FieldInvalid))]);
+    let numbers: Vec<_> =
+        result.iter().map(|one| (one.attempt, one.started_at.is_some(), one.code)).collect();
+    assert_eq!(numbers, [(1, false, None), (2, true, None), (3, true, Some(DeadLetterCode::FieldInvalid))]);
     assert_eq!(result[0].detail.as_deref(), Some("it was locked"));
     assert!(result[1].detail.as_deref().is_some_and(|detail| detail.ends_with("again")));
     assert_eq!(result[2].path.as_deref(), Some("data.run_id"));
     let whole = |one: &Attempt| {
-        one.position == *position && !one.program_version.is_empty() && one.failed_at >= one.begun_at
+        one.position == *position && !one.program_version.is_empty() && one.failed_at >= one.started_at
     };
     assert!(result.iter().all(whole), "{result:?}");
 }
 
-/// An attempt that kills the process cannot record its failure.
+/// Checks that an attempt that crashed the process is listed with its start but without a failure.
 pub async fn an_attempt_without_a_failure_has_its_start(database: &Database) {
     let given_up = NewDeadLetter { attempts: 3, ..new_dead_letter(7) };
-    // Two attempts die, the last one fails, and the fourth delivery only stores the dead letter.
+    // Two attempts crash, the last one fails, and the fourth delivery only stores the dead letter.
     for _ in 0..3 {
         begin_next_attempt(&*database.one, &given_up.position).await;
     }
@@ -54,11 +56,11 @@ pub async fn an_attempt_without_a_failure_has_its_start(database: &Database) {
     let words: Vec<_> =
         result.iter().map(|one| (one.attempt, one.detail.is_some(), one.failed_at.is_some())).collect();
     assert_eq!(words, [(2, false, false), (3, true, true)]);
-    assert!(result.iter().all(|one| one.begun_at.is_some()), "{result:?}");
+    assert!(result.iter().all(|one| one.started_at.is_some()), "{result:?}");
 }
 
-/// A message is redelivered when the process crashes before the acknowledgement, or when the broker has lost its data.
-/// Its history is stored once.
+/// Checks that the history of a redelivered message is stored once, after a crash before the acknowledgement
+/// or after the broker lost its data.
 pub async fn storing_twice_leaves_one_history(database: &Database) {
     let given_up = NewDeadLetter { attempts: 1, ..new_dead_letter(7) };
     let id = database.one.store_dead_letter(&given_up).await.expect("storing");
@@ -79,13 +81,13 @@ pub async fn storing_twice_leaves_one_history(database: &Database) {
     assert_eq!(database.two.list_attempts(&test_tenant("t"), id).await.expect("reading"), first);
 }
 
-/// The history keeps the first attempt, which shows how the failure began, and the newest ones, which show its current
-/// form.
+/// Checks that a long history keeps the first attempt, which shows how the failure began, and the newest
+/// ones.
 pub async fn a_history_is_bounded(database: &Database) {
     let many = ATTEMPTS_KEPT + 20;
     let given_up = NewDeadLetter {
         attempts: many,
-        rejection: Rejection::of_message(Code::AttemptsExhausted, "no".repeat(FAILURE_CHARS_MAX)),
+        rejection: Rejection::of_message(DeadLetterCode::AttemptsExhausted, "no".repeat(FAILURE_CHARS_MAX)),
         ..new_dead_letter(7)
     };
     for attempt in 1..many {
@@ -104,7 +106,8 @@ pub async fn a_history_is_bounded(database: &Database) {
     assert_eq!(whole.message, given_up, "the dead letter itself is unchanged");
 }
 
-/// An edit is stored as a version with person and reason. Version 0 is the dead letter as received.
+/// Checks that an edit is stored as a new version with its attribution. Version 0 is the dead letter as
+/// received.
 pub async fn a_version_is_stored_with_person_and_reason(database: &Database) {
     let original = new_dead_letter(7);
     let id = database.one.store_dead_letter(&original).await.expect("storing");
@@ -138,14 +141,14 @@ pub async fn a_version_is_stored_with_person_and_reason(database: &Database) {
         database.two.find_dead_letter(&test_tenant("t"), id).await.expect("reading").expect("the row exists");
     assert_eq!(stored.message, original, "the original is as it came");
     let audit_rows = database.two.list_audit_rows(&test_tenant("t"), id.0).await.expect("reading");
-    let result: Vec<_> = audit_rows.iter().map(|row| (row.deed, row.act.by.as_str())).collect();
+    let result: Vec<_> = audit_rows.iter().map(|row| (row.action, row.act.by.as_str())).collect();
     assert_eq!(result, [(AuditAction::Edited, "ann"); 3]);
 }
 
-/// Rejections are compared word for word. Similar sentences are grouped only when they are shown.
+/// Checks that dead letters are grouped by identical rejections; similar ones are grouped only for display.
 pub async fn dead_letters_are_grouped_by_rejection(database: &Database) {
     let too_large = |sequence| NewDeadLetter {
-        rejection: Rejection::of_message(Code::Oversized, "too large"),
+        rejection: Rejection::of_message(DeadLetterCode::Oversized, "too large"),
         ..new_dead_letter(sequence)
     };
     let elsewhere =
@@ -167,14 +170,18 @@ pub async fn dead_letters_are_grouped_by_rejection(database: &Database) {
     let (v, w) = (elsewhere.workflow.clone(), new_dead_letter(1).workflow);
     let all = DeadLetterFilter { limit: 9, ..Default::default() };
     let expected = [
-        (Code::FieldInvalid, v.clone(), 1, 1, elsewhere.id()),
-        (Code::Oversized, w.clone(), 2, 2, too_large(3).id()),
-        (Code::FieldInvalid, w, 1, 1, new_dead_letter(1).id()),
+        (DeadLetterCode::FieldInvalid, v.clone(), 1, 1, elsewhere.id()),
+        (DeadLetterCode::Oversized, w.clone(), 2, 2, too_large(3).id()),
+        (DeadLetterCode::FieldInvalid, w, 1, 1, new_dead_letter(1).id()),
     ];
     assert_eq!(count("t", all.clone()).await, expected);
     assert_eq!(count("t", DeadLetterFilter { limit: 1, ..all.clone() }).await, expected[..1]);
     assert_eq!(count("t", DeadLetterFilter { workflow: v, ..all.clone() }).await, expected[..1]);
-    let only = DeadLetterFilter { ids: vec![too_large(2).id()], code: Some(Code::Oversized), ..all.clone() };
+    let only = DeadLetterFilter {
+        ids: vec![too_large(2).id()],
+        code: Some(DeadLetterCode::Oversized),
+        ..all.clone()
+    };
     assert_eq!(
         count("t", only).await.iter().map(|one| (one.2, one.4)).collect::<Vec<_>>(),
         [(1, too_large(2).id())]
@@ -196,7 +203,8 @@ pub async fn dead_letters_are_grouped_by_rejection(database: &Database) {
     );
 }
 
-/// Law 11 holds. A dead letter without a tenant belongs to the default tenant.
+/// Checks that a tenant cannot read the attempts and versions of another tenant's dead letters (law 11), and
+/// that the default tenant owns dead letters without a tenant.
 pub async fn history_and_versions_keep_tenants_apart(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
     assert_eq!(database.two.list_attempts(&test_tenant("t"), id).await.expect("reading").len(), 1);

@@ -1,7 +1,7 @@
 //! Conformance cases for the outbox, delivery attempts and dead letters.
 
 use futures::future::join;
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{MessageId, derive_uuid};
 use retro_core::message::Notice;
 
@@ -11,10 +11,10 @@ use crate::{
     AttemptStart, DeadLetterFilter, DeadLetterStatus, DeliveryPosition, NewDeadLetter, Redelivery, Store,
 };
 
-/// Maximum number of attempts, with the value that the program's consumers use.
+/// Maximum number of attempts, as used by the program's consumers.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// The outbox selects messages that were not sent, rather than those after the last sent one.
+/// Checks that the outbox returns all unsent messages in order, not only those after the last sent one.
 pub async fn messages_wait_in_order_until_they_are_sent(database: &Database) {
     let scenarios = ["u", "v", "w"].map(|workflow| Scenario::new(&*database.one, "t", workflow));
     for scenario in &scenarios {
@@ -37,7 +37,8 @@ pub async fn messages_wait_in_order_until_they_are_sent(database: &Database) {
     assert_eq!(left, [waiting[0].id, waiting[2].id]);
 }
 
-/// An attempt is counted before the message is handled, so that a message that kills the process runs out of attempts.
+/// Checks that attempts are counted per consumer and position before the message is handled, so a message
+/// that crashes the process exhausts its attempts.
 pub async fn attempts_are_counted_for_each_consumer_and_position(database: &Database) {
     let position = position_at(7);
     let (one, two) =
@@ -52,8 +53,8 @@ pub async fn attempts_are_counted_for_each_consumer_and_position(database: &Data
     assert_eq!(begin_next_attempt(&*database.one, &position).await, 4);
 }
 
-/// Even if another message repeatedly kills the process before this message's dead letter is stored, no further
-/// attempts are counted.
+/// Checks that no further attempts are counted for an exhausted message, even if another message repeatedly
+/// crashes the process before the dead letter is stored.
 pub async fn a_message_without_attempts_left_is_not_counted_further(database: &Database) {
     let message = new_redelivery(&position_at(7));
     for attempt in 2..=ATTEMPTS_MAX {
@@ -76,7 +77,7 @@ pub async fn a_message_without_attempts_left_is_not_counted_further(database: &D
     );
 }
 
-/// Law 13 holds when two processes begin the last attempt concurrently.
+/// Checks that only one of two processes can begin the last attempt concurrently (law 13).
 pub async fn of_two_that_begin_the_last_attempt_at_once_one_may(database: &Database) {
     let message = new_redelivery(&position_at(7));
     let (one, two) =
@@ -85,8 +86,7 @@ pub async fn of_two_that_begin_the_last_attempt_at_once_one_may(database: &Datab
     assert!(both.contains(&AttemptStart::Begun(2)) && both.contains(&AttemptStart::Exhausted), "{both:?}");
 }
 
-/// A crash, a slow machine or a lost acknowledgement may redeliver a message that is already a dead letter. It gets no
-/// sixth attempt.
+/// Checks that a redelivered message that is already a dead letter gets no sixth attempt.
 pub async fn a_message_that_is_a_dead_letter_begins_no_attempt(database: &Database) {
     let given_up = new_dead_letter(7);
     let id = database.one.store_dead_letter(&given_up).await.expect("storing");
@@ -95,7 +95,8 @@ pub async fn a_message_that_is_a_dead_letter_begins_no_attempt(database: &Databa
         let begun = store.begin_attempt(&message, ATTEMPTS_MAX).await.expect("counting");
         assert_eq!(begun, AttemptStart::DeadLettered(id));
     }
-    // A broker that lost its data numbers its messages from 1, so the same bytes may return at the same position.
+    // A broker that lost its data restarts its sequence numbers, so the same payload may return at the same
+    // position.
     let emitted_again = Redelivery { stored_at: time_at(50), ..message.clone() };
     let begun = database.one.begin_attempt(&emitted_again, ATTEMPTS_MAX).await.expect("counting");
     assert_eq!(begun, AttemptStart::Begun(2));
@@ -105,7 +106,8 @@ pub async fn a_message_that_is_a_dead_letter_begins_no_attempt(database: &Databa
     assert_eq!(begun, AttemptStart::Begun(2), "another consumer of it has not given up");
 }
 
-/// A handled message does not count as failed, even after many redeliveries.
+/// Checks that the attempts at a handled message are deleted, so it never counts as failed, even after many
+/// redeliveries.
 pub async fn attempts_at_a_handled_message_are_deleted(database: &Database) {
     for position in [position_at(7), position_at(7), position_at(8)] {
         begin_next_attempt(&*database.one, &position).await;
@@ -116,7 +118,7 @@ pub async fn attempts_at_a_handled_message_are_deleted(database: &Database) {
     assert_eq!(begin_next_attempt(&*database.one, &position_at(8)).await, 3, "of that message alone");
 }
 
-/// Unusual headers, binary payloads and times with nanoseconds are read back unchanged.
+/// Checks that unusual headers, binary payloads and times with nanoseconds are read back unchanged.
 pub async fn a_dead_letter_comes_back_byte_for_byte(database: &Database) {
     let letter = new_dead_letter(7);
     let id = database.one.store_dead_letter(&letter).await.expect("storing");
@@ -132,7 +134,8 @@ pub async fn a_dead_letter_comes_back_byte_for_byte(database: &Database) {
     assert_eq!(unsent, [notice.into_message(&workflow_key("t", "w"))]);
 }
 
-/// A crash after storing the dead letter and before the acknowledgement redelivers the message.
+/// Checks that storing a dead letter again, as after a crash before the acknowledgement, creates no second
+/// one.
 pub async fn storing_twice_leaves_one_dead_letter(database: &Database) {
     begin_next_attempt(&*database.one, &position_at(7)).await;
     let first = database.one.store_dead_letter(&new_dead_letter(7)).await.expect("storing");
@@ -143,14 +146,14 @@ pub async fn storing_twice_leaves_one_dead_letter(database: &Database) {
     assert_eq!(stored.len(), 1);
     assert_eq!(stored[0].message, new_dead_letter(7), "it is left as it is");
     assert_eq!(database.one.list_unsent_messages(10).await.expect("reading").len(), 1, "and announced once");
-    // A broker that lost its data numbers its messages from 1.
+    // A broker that lost its data restarts its sequence numbers.
     let other =
         NewDeadLetter { payload: b"another message at the same place".to_vec(), ..new_dead_letter(7) };
     database.one.store_dead_letter(&other).await.expect("storing");
     assert_eq!(list_all_dead_letters(database).await.len(), 2);
 }
 
-/// Law 13 holds when two processes store the same message concurrently.
+/// Checks that two processes that store the same dead letter concurrently create one (law 13).
 pub async fn two_processes_storing_at_once_leave_one_dead_letter(database: &Database) {
     let letter = new_dead_letter(7);
     let (one, two) =
@@ -160,7 +163,8 @@ pub async fn two_processes_storing_at_once_leave_one_dead_letter(database: &Data
     assert_eq!(database.one.list_unsent_messages(10).await.expect("reading").len(), 1);
 }
 
-/// A dead letter whose subject names no tenant is shown to the default tenant and is not announced.
+/// Checks that a dead letter whose subject names no tenant is visible to the default tenant and is not
+/// announced.
 pub async fn a_dead_letter_without_a_tenant_is_visible_to_the_default_tenant(database: &Database) {
     let nobodys = NewDeadLetter { tenant: None, workflow: None, ..new_dead_letter(7) };
     let id = database.one.store_dead_letter(&nobodys).await.expect("storing");
@@ -174,7 +178,7 @@ pub async fn a_dead_letter_without_a_tenant_is_visible_to_the_default_tenant(dat
     assert_eq!(database.one.list_unsent_messages(10).await.expect("reading"), []);
 }
 
-/// The health summary counts unsent messages, open dead letters and handled events.
+/// Checks that the health summary counts unsent messages, open dead letters and handled events.
 pub async fn health_counts_what_waits(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let before = database.two.load_health().await.expect("health");
@@ -197,7 +201,7 @@ async fn list_all_dead_letters(database: &Database) -> Vec<crate::DeadLetter> {
     database.two.list_dead_letters(&test_tenant("t"), &filter).await.expect("listing")
 }
 
-/// Counts an attempt at a message that is not a dead letter, and returns its number.
+/// Begins an attempt at a message that is not a dead letter, and returns its number.
 pub(super) async fn begin_next_attempt(store: &dyn Store, position: &DeliveryPosition) -> u32 {
     match store.begin_attempt(&new_redelivery(position), u32::MAX).await.expect("counting") {
         AttemptStart::Begun(attempt) => attempt,
@@ -226,7 +230,7 @@ pub(super) fn new_dead_letter(sequence: u64) -> NewDeadLetter {
             ("x".to_owned(), "größe \u{0}".to_owned()),
         ],
         payload: vec![0, 159, 146, 150, 0, b'{'],
-        rejection: Rejection::of_field(Code::FieldInvalid, "data.run_id", "it is missing"),
+        rejection: Rejection::of_field(DeadLetterCode::FieldInvalid, "data.run_id", "it is missing"),
         attempts: 3,
         stored_at: time_at(0),
     }

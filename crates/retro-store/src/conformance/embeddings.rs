@@ -1,4 +1,4 @@
-//! Conformance cases for embeddings, which are stored by embedder, found by text, and never required.
+//! Conformance cases for embeddings.
 
 use retro_core::id::{MemoryId, Tenant};
 use retro_core::similarity::MissingEmbeddings;
@@ -7,7 +7,7 @@ use super::Database;
 use super::scenario::{Scenario, result_with_finding, test_tenant, time_at};
 use crate::{CommitResult, MemoryText, Store, StoreError};
 
-/// A limit larger than the number of rows in any case.
+/// Limit above the number of rows in any case.
 const ALL: u32 = 1000;
 
 async fn list_missing(store: &dyn Store, embedder: &str) -> Vec<MemoryText> {
@@ -24,7 +24,7 @@ async fn store_vector(store: &dyn Store, embedder: &str, vector: &[i32]) {
     store.store_embeddings(embedder, &made).await.expect("storing");
 }
 
-/// Any process can list the missing embeddings of all tenants page by page.
+/// Checks that missing embeddings of all tenants are listed page by page until they are stored.
 pub async fn a_memory_is_missing_its_embedding_until_one_is_stored(database: &Database) {
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "u", "w"));
     assert_eq!(list_missing(&*database.one, "e@1").await, []);
@@ -43,7 +43,8 @@ pub async fn a_memory_is_missing_its_embedding_until_one_is_stored(database: &Da
     assert!(page.missing.is_empty() && page.after.is_some(), "a page of nothing is not the last");
 }
 
-/// Law 11 holds: an embedding is found only by a tenant that owns a memory with that text.
+/// Checks that an embedding is found only by a tenant that owns a memory with the text (law 11), and only for
+/// its embedder.
 pub async fn embeddings_are_found_by_text_within_tenant_and_embedder(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.learn_lesson("the first lesson").await;
@@ -61,7 +62,8 @@ pub async fn embeddings_are_found_by_text_within_tenant_and_embedder(database: &
     assert_eq!(ask("t", "e@1").await[&texts[0]], [7], "the latest holds");
 }
 
-/// New lessons are compared with tombstones, so the text of a tombstone needs an embedding as well.
+/// Checks that a deleted memory needs an embedding while its tombstone exists, because new lessons are
+/// compared with it.
 pub async fn a_deleted_memory_needs_an_embedding_while_its_tombstone_stands(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("the first lesson").await;
@@ -71,8 +73,8 @@ pub async fn a_deleted_memory_needs_an_embedding_while_its_tombstone_stands(data
     assert_eq!(list_missing(&*database.one, "e@1").await, []);
 }
 
-/// A decision that lacks embeddings stores nothing and releases the lock. The same call succeeds once the embeddings
-/// are loaded.
+/// Checks that a decision with missing embeddings stores nothing and releases the lock, and that the same
+/// call succeeds once the embeddings are loaded.
 pub async fn a_decision_with_missing_embeddings_stores_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| result_with_finding("the first lesson")).await;
@@ -87,7 +89,8 @@ pub async fn a_decision_with_missing_embeddings_stores_nothing(database: &Databa
     assert_eq!(scenario.list_memories().await.len(), 1);
 }
 
-/// While two embedders are in use, neither purges the other's recent embeddings.
+/// Checks that embeddings of other embedders are purged by age, so two embedders in use keep each other's
+/// recent embeddings.
 pub async fn embeddings_of_other_embedders_are_purged_by_age(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.learn_lesson("the first lesson").await;

@@ -6,12 +6,12 @@ use super::Database;
 use super::scenario::test_tenant;
 use crate::{BeginRequestResult, IdempotencyTimeouts, RequestKey, Store, StoredResponse};
 
-/// Timeouts too long to expire during a case.
+/// Timeouts that do not expire during a case.
 const LONG: IdempotencyTimeouts = IdempotencyTimeouts { lock_timeout_s: 600, retention_s: 6000 };
-/// Timeouts that let every caller take over a request immediately.
+/// Timeouts that let any caller take over a request immediately.
 const IMPATIENT: IdempotencyTimeouts = IdempotencyTimeouts { lock_timeout_s: 0, ..LONG };
 
-/// A repeated request gets the stored response, byte for byte, and is not processed again.
+/// Checks that a repeated request gets the stored response byte for byte and is not processed again.
 pub async fn a_request_is_processed_once_and_its_response_is_repeated(database: &Database) {
     let token = begin_now(&*database.one, &request_key("k"), LONG).await;
     assert_eq!(begin_request(&*database.two, &request_key("k"), LONG).await, BeginRequestResult::InProgress);
@@ -24,7 +24,7 @@ pub async fn a_request_is_processed_once_and_its_response_is_repeated(database: 
     }
 }
 
-/// When two processes receive a request concurrently, one of them processes it.
+/// Checks that only one of two processes that receive a request concurrently processes it.
 pub async fn of_two_that_begin_a_request_at_once_one_may_do_it(database: &Database) {
     let name = request_key("k");
     let (one, two) =
@@ -38,7 +38,7 @@ pub async fn of_two_that_begin_a_request_at_once_one_may_do_it(database: &Databa
     assert_eq!(both.iter().filter(|begun| **begun == BeginRequestResult::InProgress).count(), 1, "{both:?}");
 }
 
-/// Reusing a key for other content is the caller's mistake. It is reported whether or not the first request has ended.
+/// Checks that reusing a key for different content is reported, whether or not the first request has ended.
 pub async fn other_content_under_the_same_key_is_a_mismatch(database: &Database) {
     let token = begin_now(&*database.one, &request_key("k"), LONG).await;
     let other = async |times| {
@@ -54,8 +54,8 @@ pub async fn other_content_under_the_same_key_is_a_mismatch(database: &Database)
     );
 }
 
-/// When a process dies, its key stays locked only until the timeout. A stalled process that resumes after it stores no
-/// response.
+/// Checks that a request of a crashed process is taken over after the timeout, and that the original process
+/// can no longer store its response.
 pub async fn an_abandoned_request_is_taken_over_and_its_late_response_is_dropped(database: &Database) {
     let late = begin_now(&*database.one, &request_key("k"), LONG).await;
     let token = begin_now(&*database.two, &request_key("k"), IMPATIENT).await;
@@ -71,14 +71,15 @@ pub async fn an_abandoned_request_is_taken_over_and_its_late_response_is_dropped
     );
 }
 
-/// A request that ended without a response, after a temporary failure, may be repeated with any result.
+/// Checks that a request that ended without a response, after a transient failure, can be retried with any
+/// result.
 pub async fn a_request_that_ends_without_a_response_can_be_repeated(database: &Database) {
     let token = begin_now(&*database.one, &request_key("k"), LONG).await;
     database.one.end_request(&request_key("k"), token, None).await.expect("ending");
     begin_now(&*database.two, &request_key("k"), LONG).await;
 }
 
-/// Tenant, route and key together identify a request.
+/// Checks that tenant, route and key together identify a request.
 pub async fn requests_of_other_tenants_and_routes_are_separate(database: &Database) {
     let own = request_key("k");
     let token = begin_now(&*database.one, &own, LONG).await;
@@ -97,7 +98,7 @@ pub async fn requests_of_other_tenants_and_routes_are_separate(database: &Databa
     );
 }
 
-/// Each call deletes the oldest requests first, at most `limit`.
+/// Checks that each call deletes at most `limit` requests, oldest first.
 pub async fn old_requests_are_deleted_in_bounded_steps(database: &Database) {
     for key in ["a", "b", "c"] {
         begin_now(&*database.one, &request_key(key), LONG).await;

@@ -1,4 +1,4 @@
-//! Conformance cases for investigations: claims under a lease, fencing, the journal, and their order.
+//! Conformance cases for investigations: leases, fencing, the journal and ordering.
 
 use futures::future::join;
 use retro_core::message::Notice;
@@ -12,8 +12,8 @@ use crate::{
     Claim, CommitResult, IncomingBody, JournalEntry, JournalStage, Result, Store, StoreError, StoredBody,
 };
 
-/// A claim contains the run, its body, the memories presented to it and whether they were read, living memories, and
-/// earlier findings.
+/// Checks that a claim contains the run, its body, the memories presented to and read by it, living memories,
+/// and earlier findings.
 pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let (shown, said) = (scenario.learn_lesson("shown").await.id, scenario.learn_lesson("said").await.id);
@@ -50,7 +50,7 @@ pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
     assert_eq!(second.earlier[0].result, Some(result_with_finding("again")), "stored exactly");
 }
 
-/// A body may be absent, inline of any size, or a reference.
+/// Checks that absent bodies, inline bodies of any size and references are read back unchanged.
 pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     (scenario.policy.threshold_runs, scenario.policy.sample_runs_max) = (6, 6);
@@ -85,7 +85,7 @@ pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
     }
 }
 
-/// An investigation has one holder at a time.
+/// Checks that a leased investigation cannot be claimed.
 pub async fn a_held_investigation_cannot_be_claimed(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     assert!(
@@ -99,7 +99,7 @@ pub async fn a_held_investigation_cannot_be_claimed(database: &Database) {
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 0);
 }
 
-/// The oldest due investigation is claimed first, and none is claimed twice.
+/// Checks that concurrent workers claim different investigations, the oldest due one first.
 pub async fn two_workers_at_once_claim_two_different_investigations(database: &Database) {
     let workflows = ["v", "w"].map(|workflow| Scenario::new(&*database.one, "t", workflow));
     for scenario in &workflows {
@@ -115,7 +115,7 @@ pub async fn two_workers_at_once_claim_two_different_investigations(database: &D
     assert_eq!(database.one.count_claimable().await.expect("claimable"), 0);
 }
 
-/// When a worker dies, another one takes over with a larger fencing token.
+/// Checks that an investigation with an expired lease is taken over with a larger fencing token.
 pub async fn an_expired_lease_is_taken_over_with_a_larger_token(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -129,7 +129,7 @@ pub async fn an_expired_lease_is_taken_over_with_a_larger_token(database: &Datab
     }
 }
 
-/// A stalled worker that resumes after its lease has ended commits nothing.
+/// Checks that a stalled worker that resumes after losing its lease can commit nothing.
 pub async fn the_old_holder_is_fenced_and_writes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -147,7 +147,7 @@ pub async fn the_old_holder_is_fenced_and_writes_nothing(database: &Database) {
         database.one.claim_investigation("x", LONG_S).await.expect("claiming").is_none(),
         "the new holder's lease stands"
     );
-    // The new holder is unaffected and finds no journal row of the old one.
+    // The new holder is unaffected and finds no journal entry of the old one.
     database.two.extend_lease(&new, 0).await.expect("a heartbeat");
     let taken_over = scenario.claim_next(LONG_S).await;
     assert_eq!(taken_over.journal, []);
@@ -156,7 +156,7 @@ pub async fn the_old_holder_is_fenced_and_writes_nothing(database: &Database) {
     assert_fenced(&database.one.extend_lease(&taken_over, LONG_S).await);
 }
 
-/// A heartbeat sets how long the lease lasts from now, and may also end it.
+/// Checks that a heartbeat sets the remaining time of a lease, and can also end it.
 pub async fn a_heartbeat_holds_a_lease_and_can_let_it_end(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -168,7 +168,7 @@ pub async fn a_heartbeat_holds_a_lease_and_can_let_it_end(database: &Database) {
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 1);
 }
 
-/// An answer in the journal is never requested again. If a stage is journalled twice, the first row is kept.
+/// Checks that a takeover finds the journaled answer, and that the first entry of a stage is kept.
 pub async fn a_takeover_resumes_from_the_journal(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -188,7 +188,7 @@ pub async fn a_takeover_resumes_from_the_journal(database: &Database) {
     assert_eq!(second.journal, [briefed, answered]);
 }
 
-/// A failed claim becomes due again after its pause, its former holder is fenced, and the attempt is used up.
+/// Checks that a failed attempt is due again after its pause, fences its former holder and counts.
 pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -207,8 +207,7 @@ pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database)
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 0);
 }
 
-/// A worker that stops releases its claim immediately. There is no pause, the attempt is not used up, and the journal
-/// is kept.
+/// Checks that a released claim is due immediately, does not count as an attempt and keeps the journal.
 pub async fn a_claim_that_is_released_is_due_at_once_and_costs_no_attempt(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -224,7 +223,8 @@ pub async fn a_claim_that_is_released_is_due_at_once_and_costs_no_attempt(databa
     assert_eq!(second.journal, [entry]);
 }
 
-/// A worker that released or lost its claim can neither write under it nor take it away from the next holder.
+/// Checks that a worker that released or lost its claim can neither write under it nor take it from the next
+/// holder.
 pub async fn a_worker_that_released_its_claim_is_fenced(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -243,8 +243,8 @@ pub async fn a_worker_that_released_its_claim_is_fenced(database: &Database) {
     assert_fenced(&database.two.release_claim(&second).await);
 }
 
-/// Investigations run one at a time in the order of the sample. After the last one, the batch of mutations waits for
-/// the writer.
+/// Checks that investigations become due one at a time in sample order, and that the last one stores the
+/// batch of mutations for the writer.
 pub async fn finishing_makes_the_next_due_and_the_last_one_settles(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -277,7 +277,7 @@ pub async fn finishing_makes_the_next_due_and_the_last_one_settles(database: &Da
     assert_eq!(all[1].result, Some(empty_result()));
 }
 
-/// The next run in the sample's random order replaces the failed one.
+/// Checks that a failed investigation is replaced with the next run in the sample's random order.
 pub async fn a_failed_investigation_is_replaced_from_the_window(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     (scenario.policy.threshold_runs, scenario.policy.sample_runs_max) = (3, 1);
@@ -294,7 +294,8 @@ pub async fn a_failed_investigation_is_replaced_from_the_window(database: &Datab
     assert_ne!(all[0].run, all[1].run);
 }
 
-/// Law 13 holds when a worker whose task was restarted finishes twice.
+/// Checks that a worker that finishes twice concurrently, because its task was restarted, leaves one result
+/// (law 13).
 pub async fn two_holders_that_finish_at_once_leave_one_result(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     make_investigation_due(&scenario).await;
@@ -315,7 +316,7 @@ async fn make_investigation_due(scenario: &Scenario<'_>) {
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
 }
 
-/// Returns the ended investigations of a claim's retrospective, in the order in which they ran.
+/// Returns the ended investigations of a claim's retrospective in order of execution.
 async fn list_ended(store: &dyn Store, claim: &Claim) -> Vec<Investigation> {
     let retrospective = &claim.retrospective;
     let detail =

@@ -1,5 +1,4 @@
-//! Conformance cases for manual retrospectives, which people trigger for named runs, and for the proposals that they
-//! make.
+//! Conformance cases for manual retrospectives and their proposals.
 
 use futures::future::join;
 use retro_core::id::{ProposalId, RetrospectiveId};
@@ -17,8 +16,8 @@ use super::close::closing_facts;
 use super::scenario::{LONG_S, Scenario, empty_result, failed_result, result_with_finding, run_id, time_at};
 use crate::{CommitResult, ProposalFilter, ProposalRow, ProposalStatus};
 
-/// A manual retrospective starts immediately and covers exactly the named runs. Ordinals, window, epoch and pause do
-/// not change.
+/// Checks that a manual retrospective starts immediately, covers exactly the named runs, and changes neither
+/// ordinals, window, epoch nor pause.
 pub async fn a_manual_retrospective_has_its_runs_and_leaves_the_window_unchanged(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 3;
@@ -33,14 +32,14 @@ pub async fn a_manual_retrospective_has_its_runs_and_leaves_the_window_unchanged
         (manual.epoch, manual.first, manual.last, manual.state),
         (0, 0, 0, RetrospectiveState::Investigating)
     );
-    let requested = manual.asked.expect("it was asked for");
+    let requested = manual.manual_request.expect("it was requested by hand");
     assert_eq!((requested.runs, requested.by.as_str()), (vec![run_id("a"), run_id("b")], "ada"));
     assert_eq!(detail.sample.expect("named").order, [1, 2]);
     let due = Notice::InvestigationDue { retrospective: id, investigation: 1 };
     assert_eq!(scenario.list_notices().await, [due]);
     let claim = scenario.claim_next(LONG_S).await;
     assert_eq!((claim.retrospective.id, claim.run.run_id.as_str(), claim.number), (id, "a", 1));
-    // The next automatic retrospective includes the same runs and has the first epoch.
+    // The next automatic retrospective includes the same runs and has epoch 1.
     scenario.count_runs(&["c"]).await;
     let automatic = RetrospectiveId::of_epoch(&scenario.key, 1);
     let detail = database.one.find_retrospective(&scenario.key.tenant, automatic).await.expect("reading");
@@ -49,7 +48,8 @@ pub async fn a_manual_retrospective_has_its_runs_and_leaves_the_window_unchanged
     assert_eq!(scenario.workflow_state().await.epoch, 1);
 }
 
-/// A repeated or concurrent request counts as one request. A different request cannot reuse its name.
+/// Checks that a repeated or concurrent request opens one retrospective, and that a different request cannot
+/// reuse its id.
 pub async fn the_same_request_opens_one_retrospective(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a"]).await;
@@ -66,10 +66,10 @@ pub async fn the_same_request_opens_one_retrospective(database: &Database) {
         Err(TriggerError::RequestConflict("q".to_owned()))
     );
     let rows = scenario.store.list_retrospectives(&scenario.key.tenant, None, 9).await.expect("listing");
-    assert_eq!(rows.iter().filter(|row| row.retrospective.asked.is_some()).count(), 1);
+    assert_eq!(rows.iter().filter(|row| row.retrospective.manual_request.is_some()).count(), 1);
 }
 
-/// The error names the unknown or uncounted run, and nothing is opened.
+/// Checks that a refused trigger opens nothing, and that its error names the unknown or uncounted run.
 pub async fn a_refused_trigger_writes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let mut skipped = scenario.new_run("skipped");
@@ -85,7 +85,8 @@ pub async fn a_refused_trigger_writes_nothing(database: &Database) {
     assert_eq!(scenario.list_notices().await, []);
 }
 
-/// Law 2 covers automatic retrospectives only, so a person may trigger a manual one at any time.
+/// Checks that manual retrospectives can be open alongside the automatic one, because law 2 covers only
+/// automatic ones.
 pub async fn manual_retrospectives_are_open_beside_the_automatic_one(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -97,8 +98,8 @@ pub async fn manual_retrospectives_are_open_beside_the_automatic_one(database: &
     assert_eq!(rows.iter().filter(|row| row.retrospective.state.is_open()).count(), 4);
 }
 
-/// Closing stores the report and the proposals, but no change, memory, tombstone or epoch, and does not touch the
-/// window.
+/// Checks that closing a manual retrospective stores its report and proposals, but no change, memory,
+/// tombstone or epoch, and leaves the window unchanged.
 pub async fn closing_a_manual_retrospective_stores_only_report_and_proposals(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 9;
@@ -128,7 +129,8 @@ pub async fn closing_a_manual_retrospective_stores_only_report_and_proposals(dat
     assert_eq!(found.as_ref(), rows.first());
 }
 
-/// The report is marked as failed. There is no pause, no dead letter and no run to release.
+/// Checks that a failed manual retrospective stores only a failed report: no pause, no dead letter and no
+/// released runs.
 pub async fn a_manual_retrospective_without_a_success_leaves_only_its_report(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 9;
@@ -149,7 +151,7 @@ pub async fn a_manual_retrospective_without_a_success_leaves_only_its_report(dat
     assert_eq!(scenario.store.load_health().await.expect("health").dead_letters_open, 0);
 }
 
-/// Accepting a proposal stores its memory, changes and announcements in one transaction.
+/// Checks that accepting a proposal stores its memory, changes and announcements in one transaction.
 pub async fn an_accepted_proposal_is_a_memory_with_its_changes_and_announcements(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = create_proposal(&scenario, "lesson").await;
@@ -176,7 +178,7 @@ pub async fn an_accepted_proposal_is_a_memory_with_its_changes_and_announcements
     assert_eq!(row.decision, Some(decided.decision));
 }
 
-/// When two people decide at once, one decision takes effect, and the other call returns it.
+/// Checks that only one of two concurrent decisions takes effect, and that the other call returns it.
 pub async fn two_people_at_once_leave_one_decision(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = create_proposal(&scenario, "lesson").await;
@@ -198,7 +200,7 @@ pub async fn two_people_at_once_leave_one_decision(database: &Database) {
     assert_eq!(database.one.list_workflow_changes(&scenario.key).await.expect("changes"), won.changes);
 }
 
-/// A refusal is stored with its reason and changes no memory.
+/// Checks that a refusal is stored with its reason and changes no memory.
 pub async fn a_refusal_is_stored_and_changes_no_memory(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = create_proposal(&scenario, "lesson").await;
@@ -214,7 +216,8 @@ pub async fn a_refusal_is_stored_and_changes_no_memory(database: &Database) {
     assert_eq!((scenario.list_memories().await, scenario.list_notices().await), (vec![], vec![]));
 }
 
-/// A decision about a proposal gets living memories, tombstones, and earlier changes caused by the proposal's runs.
+/// Checks that a decision on a proposal gets living memories, tombstones, and earlier changes caused by the
+/// proposal's runs.
 pub async fn a_decision_gets_earlier_changes_of_the_runs(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("lesson").await;
@@ -247,7 +250,7 @@ pub async fn a_decision_gets_earlier_changes_of_the_runs(database: &Database) {
     assert_eq!((decided.changes, decided.memory), (vec![], Some(memory)), "both runs had shown it");
 }
 
-/// Proposals of the newest retrospective come first. Those of one retrospective have the order of its report.
+/// Checks that proposals are listed by retrospective, newest first, and in report order within one.
 pub async fn proposals_are_listed_and_filtered(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let first = create_proposal(&scenario, "lesson").await;
@@ -278,7 +281,7 @@ pub async fn proposals_are_listed_and_filtered(database: &Database) {
     assert_eq!(listed, report.proposals);
 }
 
-/// A manual retrospective is not part of the workflow's sequence of epochs.
+/// Checks that the previous epoch is never that of a manual retrospective.
 pub async fn the_previous_epoch_is_never_that_of_a_manual_retrospective(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     create_proposal(&scenario, "lesson").await;
@@ -307,7 +310,7 @@ fn new_request(request: &str, runs: &[&str]) -> ManualRequest {
     ManualRequest { request: request.to_owned(), by: "ada".to_owned(), runs, focus: None }
 }
 
-/// Triggers a manual retrospective over these runs.
+/// Triggers a manual retrospective over the named runs.
 pub(super) async fn trigger_manual(
     scenario: &Scenario<'_>,
     request: &str,
@@ -325,7 +328,7 @@ async fn open_manual(scenario: &Scenario<'_>, request: &str, runs: &[&str]) -> R
     RetrospectiveId::of_request(&scenario.key, request)
 }
 
-/// Opens a manual retrospective, ends each investigation with the next of the lessons, and so advances it to settling.
+/// Advances a manual retrospective to settling, with one of the lessons as the result of each investigation.
 pub(super) async fn settle_manual(
     scenario: &Scenario<'_>,
     request: &str,
@@ -341,7 +344,7 @@ pub(super) async fn settle_manual(
     id
 }
 
-/// Creates a proposal with evidence from two runs in which the automatic retrospective found nothing.
+/// Creates a proposal with evidence from two runs in which an automatic retrospective found nothing.
 pub(super) async fn create_proposal(scenario: &Scenario<'_>, lesson: &str) -> ProposalId {
     let automatic = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
     scenario.close_retrospective(automatic).await;
@@ -356,10 +359,10 @@ async fn list_proposals(scenario: &Scenario<'_>, filter: &ProposalFilter) -> Vec
 }
 
 fn new_acceptance() -> Acceptance {
-    Acceptance { request: "yes".to_owned(), by: "ada".to_owned(), despite_tombstone: None }
+    Acceptance { request: "yes".to_owned(), by: "ada".to_owned(), override_tombstone: None }
 }
 
-/// Accepts a proposal in the way a person's request does.
+/// Accepts a proposal as an operator's request does.
 pub(super) async fn accept_proposal(
     scenario: &Scenario<'_>,
     id: ProposalId,

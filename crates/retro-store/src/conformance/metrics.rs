@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::RetrospectiveId;
 use retro_core::memory::MemoryStatus;
 
@@ -10,12 +10,12 @@ use super::Database;
 use super::scenario::{LONG_S, Scenario, empty_result, result_with_finding, test_tenant, time_at};
 use crate::{Claim, DatabaseMetrics, DeliveryPosition, NewDeadLetter, Store};
 
-/// In an empty database all counts are zero, and all ages are `None`.
+/// Checks that in an empty database all counts are zero and all ages `None`.
 pub async fn an_empty_database_has_zero_metrics(database: &Database) {
     assert_eq!(database.one.load_metrics().await.expect("metrics"), DatabaseMetrics::default());
 }
 
-/// Metrics are totals over all tenants.
+/// Checks that metrics are totals over all tenants.
 pub async fn metrics_are_totals_over_all_tenants(database: &Database) {
     let scenarios =
         [("a", "v"), ("b", "w")].map(|(tenant, workflow)| Scenario::new(&*database.one, tenant, workflow));
@@ -23,14 +23,15 @@ pub async fn metrics_are_totals_over_all_tenants(database: &Database) {
         scenario.count_runs(&["1", "2"]).await;
     }
     scenarios[0].draw_sample().await;
-    for (sequence, code) in [(1, Code::NotJson), (2, Code::NotJson), (3, Code::Oversized)] {
+    for (sequence, code) in
+        [(1, DeadLetterCode::NotJson), (2, DeadLetterCode::NotJson), (3, DeadLetterCode::Oversized)]
+    {
         database.one.store_dead_letter(&new_dead_letter(sequence, code)).await.expect("storing");
     }
     let metrics = database.two.load_metrics().await.expect("metrics");
     let open = BTreeMap::from([("not_json".to_owned(), 2), ("oversized".to_owned(), 1)]);
     assert_eq!((metrics.retrospectives_open, metrics.claimable, &metrics.dead_letters_open), (2, 1, &open));
-    // Both retrospectives became due, sampling made an investigation of the first one due, and each dead letter
-    // with a tenant is announced.
+    // Two due retrospectives, one due investigation, and an announcement for each dead letter with a tenant.
     assert_eq!(
         metrics.outbox_unsent,
         database.one.list_unsent_messages(100).await.expect("reading").len() as u64
@@ -45,8 +46,7 @@ pub async fn metrics_are_totals_over_all_tenants(database: &Database) {
     assert_eq!((metrics.claimable, metrics.outbox_unsent, metrics.outbox_age_ms), (0, 0, None));
 }
 
-/// Only automatic retrospectives count as open, and only until they end. A manual one may legitimately wait for a
-/// person.
+/// Checks that only automatic retrospectives count as open, and only until they end.
 pub async fn a_retrospective_is_open_until_it_ends(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -56,7 +56,8 @@ pub async fn a_retrospective_is_open_until_it_ends(database: &Database) {
     assert_eq!((metrics.retrospectives_open, metrics.retrospectives_age_ms), (0, None));
 }
 
-/// The metric is the policy time of the oldest tentative memory. A confirmed memory is no longer tentative.
+/// Checks that the metric is the policy time of the oldest tentative memory, and that a confirmed memory no
+/// longer counts.
 pub async fn the_oldest_tentative_memory_has_a_policy_time(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let first = scenario.settle_window(["a", "b"], &|claim| result_with_finding(lesson_title(claim))).await;
@@ -72,7 +73,8 @@ pub async fn the_oldest_tentative_memory_has_a_policy_time(database: &Database) 
     assert_eq!(database.two.load_metrics().await.expect("metrics").oldest_tentative, None);
 }
 
-/// There is one delay per confirmed memory, measured from the confirming run. A first observation confirms nothing.
+/// Checks that each confirmed memory has a delay measured from the confirming run, and that a first
+/// observation confirms nothing.
 pub async fn a_confirmation_has_its_delay(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let unconfirmed =
@@ -93,7 +95,7 @@ pub async fn a_confirmation_has_its_delay(database: &Database) {
     assert_eq!(other, Vec::<u64>::new(), "another tenant's");
 }
 
-/// Returns the title of a lesson, which differs between the two investigations of a retrospective.
+/// Returns a lesson title that differs between the two investigations of a retrospective.
 fn lesson_title(claim: &Claim) -> &'static str {
     if claim.number == 1 { "Retry at once" } else { "List the tables before anything else" }
 }
@@ -104,7 +106,7 @@ async fn count_confirmed(store: &dyn Store, id: RetrospectiveId) -> usize {
     waits.len()
 }
 
-fn new_dead_letter(sequence: u64, code: Code) -> NewDeadLetter {
+fn new_dead_letter(sequence: u64, code: DeadLetterCode) -> NewDeadLetter {
     NewDeadLetter {
         position: DeliveryPosition { consumer: "counter".to_owned(), stream: "s".to_owned(), sequence },
         tenant: None,

@@ -1,14 +1,14 @@
-//! The conformance suite that every database behind the ports must pass.
+//! Conformance suite that every implementation of the ports must pass.
 //!
-//! A case is one function whose name states the rule it checks. It gets a fresh, migrated database with two handles,
-//! as two processes would have. A database crate runs all cases with three lines in a test file:
+//! Each case is a function whose name states the checked rule. A case gets a fresh, migrated database with
+//! two handles, as two processes would have. A database crate runs all cases with three lines in a test file:
 //!
 //! ```text
 //! async fn open() -> (retro_store::conformance::Database, impl Sized) { /* a fresh database and its guard */ }
 //! retro_store::conformance!(crate::open);
 //! ```
 //!
-//! The cases call the core's own decisions, so that they store the same rows as a running program.
+//! The cases call the core's own decisions, so they store the same rows as a running program.
 
 mod scenario;
 
@@ -42,16 +42,16 @@ use std::sync::Arc;
 
 use crate::Store;
 
-/// A fresh database with two independent handles, as two processes would have.
+/// Fresh, migrated database with two independent handles, as two processes would have.
 pub struct Database {
-    /// Handle that the first simulated process uses.
+    /// Handle of the first simulated process.
     pub one: Arc<dyn Store>,
-    /// Handle that the second simulated process uses.
+    /// Handle of the second simulated process.
     pub two: Arc<dyn Store>,
 }
 
-/// Generates one test per case. `$open` is the absolute path of an async function that returns a [`Database`] and a
-/// guard that keeps it alive. The calling crate needs `tokio` with its macros.
+/// Generates a test for each case. `$open` is the absolute path of an async function that returns a
+/// [`Database`] and a guard that keeps it alive. The calling crate needs `tokio` with its macros.
 #[macro_export]
 macro_rules! conformance {
     ($open:path) => {

@@ -1,6 +1,6 @@
-//! Conformance cases for the operator's queries: their order, filters and limits.
+//! Conformance cases for the order, filters and limits of operator queries.
 
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::Workflow;
 use retro_core::memory::MemoryStatus;
 use retro_core::run::{BodyRef, HttpsRef, RunOutcome};
@@ -10,7 +10,7 @@ use super::delivery::new_dead_letter;
 use super::scenario::{Scenario, empty_result, result_with_finding, run_id, test_step, test_tenant};
 use crate::{DeadLetterFilter, DeadLetterStatus, IncomingBody, MemoryFilter, NewDeadLetter, RunFilter};
 
-/// Runs are ordered by the time at which they were stored, by the database's clock.
+/// Checks that runs are listed by storage time, newest first.
 pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -46,7 +46,7 @@ pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
     assert_eq!(written["body"]["url"], "https://runs.example.com/d", "a query may contain credentials");
 }
 
-/// Memories of every status are listed, those with the highest weight first.
+/// Checks that memories in any status are listed by descending weight.
 pub async fn memories_are_listed_heaviest_first_and_filtered(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let heavy = scenario.learn_lesson("Retry at once").await;
@@ -84,8 +84,8 @@ pub async fn memories_are_listed_heaviest_first_and_filtered(database: &Database
     assert_eq!(stored, Some(heavy));
 }
 
-/// A memory counts as presented if either the gateway's records or the run's own event say so. Runs come newest first,
-/// and a page can start after any run.
+/// Checks that a run counts as exposed if either the gateway's records or its event say so, and that runs are
+/// listed newest first from any position.
 pub async fn runs_are_listed_with_their_exposure_to_a_memory(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("Retry at once").await.id;
@@ -100,7 +100,7 @@ pub async fn runs_are_listed_with_their_exposure_to_a_memory(database: &Database
     database.one.record_read(&scenario.key, &run_id("read"), memory).await.expect("recording");
     database.one.record_presented(&scenario.key, &run_id("neither"), &[other]).await.expect("recording");
     scenario.count_batch(&runs, super::scenario::time_at(0)).await;
-    let check = |behind, limit| database.two.list_run_exposures(&scenario.key, memory, behind, limit);
+    let check = |after, limit| database.two.list_run_exposures(&scenario.key, memory, after, limit);
     let all = check(None, 99).await.expect("reading");
     let result: Vec<_> =
         all.iter().map(|run| (run.ordinal, run.trial.exposed, run.trial.succeeded)).collect();
@@ -117,7 +117,7 @@ pub async fn runs_are_listed_with_their_exposure_to_a_memory(database: &Database
     assert_eq!(check(Some(1), 9).await.expect("reading"), []);
 }
 
-/// Retrospectives are ordered by workflow, and within a workflow the newest comes first.
+/// Checks that retrospectives are listed by workflow, and newest first within a workflow.
 pub async fn retrospectives_are_listed_with_their_counts(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -144,10 +144,10 @@ pub async fn retrospectives_are_listed_with_their_counts(database: &Database) {
     assert_eq!(result, [("v", 2), ("w", 4)]);
 }
 
-/// Dead letters come newest first. `since` includes dead letters stored at exactly that time.
+/// Checks that dead letters are filtered by every field and listed newest first, with an inclusive `since`.
 pub async fn dead_letters_are_filtered_by_every_field(database: &Database) {
     let too_large = NewDeadLetter {
-        rejection: Rejection::of_message(Code::Oversized, "too large"),
+        rejection: Rejection::of_message(DeadLetterCode::Oversized, "too large"),
         ..new_dead_letter(2)
     };
     let elsewhere =
@@ -161,7 +161,8 @@ pub async fn dead_letters_are_filtered_by_every_field(database: &Database) {
     assert_eq!(list_sequences(database, all.clone()).await, [4, 3, 2, 1]);
     assert_eq!(list_sequences(database, DeadLetterFilter { limit: 1, ..all.clone() }).await, [4]);
     assert_eq!(
-        list_sequences(database, DeadLetterFilter { code: Some(Code::Oversized), ..all.clone() }).await,
+        list_sequences(database, DeadLetterFilter { code: Some(DeadLetterCode::Oversized), ..all.clone() })
+            .await,
         [2]
     );
     let workflow = elsewhere.workflow.clone();
@@ -181,15 +182,15 @@ pub async fn dead_letters_are_filtered_by_every_field(database: &Database) {
     assert_eq!(list_sequences(database, DeadLetterFilter { until: Some(moment), ..all }).await, [0; 0]);
 }
 
-/// Dead letters that are added between two pages do not shift them. A page cannot start after a dead letter of another
-/// tenant.
+/// Checks that dead letters added between two pages do not shift them, and that a page cannot start after
+/// another tenant's dead letter.
 pub async fn dead_letters_are_listed_in_pages(database: &Database) {
     for sequence in 1..=3 {
         database.one.store_dead_letter(&new_dead_letter(sequence)).await.expect("storing");
     }
     let others = NewDeadLetter { tenant: Some(test_tenant("other")), ..new_dead_letter(9) };
     database.one.store_dead_letter(&others).await.expect("storing");
-    let page = |behind| DeadLetterFilter { after: behind, limit: 2, ..Default::default() };
+    let page = |after| DeadLetterFilter { after, limit: 2, ..Default::default() };
     assert_eq!(list_sequences(database, page(None)).await, [3, 2]);
     database.one.store_dead_letter(&new_dead_letter(4)).await.expect("storing");
     assert_eq!(list_sequences(database, page(Some(new_dead_letter(2).id()))).await, [1]);
@@ -202,7 +203,7 @@ async fn list_sequences(database: &Database, filter: DeadLetterFilter) -> Vec<u6
     all.into_iter().map(|dead_letter| dead_letter.message.position.sequence).collect()
 }
 
-/// A migrated database has no missing migrations, so the schema check at start succeeds.
+/// Checks that a migrated database has no missing migrations.
 pub async fn a_migrated_database_lacks_nothing(database: &Database) {
     assert_eq!(database.one.list_missing_migrations().await.expect("reading"), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! Conformance cases for recalling memories and recording their use.
+//! Conformance cases for recalling memories and recording presentations and reads.
 
 use futures::future::join;
 use retro_core::id::{MemoryId, MemoryRef, Step};
@@ -8,7 +8,8 @@ use super::Database;
 use super::scenario::{LONG_S, Scenario, empty_result, run_id, test_step, test_tenant};
 use crate::{Store, UnresolvedRef, resolve_memory_ref};
 
-/// Candidates are active memories of the step with sufficient weight, and contain everything that the selection needs.
+/// Checks that candidates are the active memories of the step with sufficient weight, and contain everything
+/// that the selection needs.
 pub async fn candidates_are_the_active_memories_of_the_step(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let one = scenario.learn_lesson("Retry at once").await;
@@ -31,7 +32,7 @@ pub async fn candidates_are_the_active_memories_of_the_step(database: &Database)
 
 static PLAN: std::sync::LazyLock<Step> = std::sync::LazyLock::new(test_step);
 
-/// A presentation counts once, even if it is recorded repeatedly or concurrently.
+/// Checks that a presentation counts once per run, even if recorded repeatedly or concurrently.
 pub async fn a_presentation_counts_once_a_run(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let (one, two) =
@@ -56,7 +57,8 @@ pub async fn a_presentation_counts_once_a_run(database: &Database) {
     assert_eq!((presentations(one), presentations(two)), (2, 1));
 }
 
-/// A memory may be read before, after or without being presented. Reading it does not count as a presentation.
+/// Checks that a memory may be read before, after or without a presentation, and that reading does not count
+/// as a presentation.
 pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let ids =
@@ -87,7 +89,7 @@ pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Da
     }
 }
 
-/// An agent may name any memory, but memories of other workflows are not recorded.
+/// Checks that memories of other workflows are not recorded, because an agent may name any memory.
 pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -106,7 +108,7 @@ pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
     }
 }
 
-/// Resolves an id or its first digits among the memories of tenant `t`.
+/// Resolves an id or id prefix among the memories of tenant `t`.
 async fn resolve_ref(store: &dyn Store, text: &str) -> Result<MemoryId, UnresolvedRef> {
     resolve_memory_ref(store, &test_tenant("t"), parse_ref(text)).await.expect("recording")
 }
@@ -115,7 +117,7 @@ pub(super) fn parse_ref(text: &str) -> MemoryRef {
     text.parse().expect("enough digits")
 }
 
-/// A prefix of any length identifies a memory of any status, if no other memory matches.
+/// Checks that an id prefix of any length resolves to the only matching memory, in any status.
 pub async fn a_short_reference_resolves_to_the_only_match(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let (id, other) =
@@ -134,17 +136,17 @@ pub async fn a_short_reference_resolves_to_the_only_match(database: &Database) {
     let nobodys = MemoryId(retro_core::id::derive_uuid("nobody's", &[]));
     let missing = Err(UnresolvedRef::Missing(parse_ref(&nobodys.short_id())));
     assert_eq!(resolve_ref(&*database.two, &nobodys.short_id()).await, missing);
-    // The adjacent ids on both sides have different first digits.
+    // The adjacent ids on both sides have different prefixes.
     let digits = id.0.as_u128() >> 96;
     for next in [digits - 1, digits + 1].map(|digits| format!("{digits:08x}")) {
         assert_eq!(resolve_ref(&*database.two, &next).await, Err(UnresolvedRef::Missing(parse_ref(&next))));
     }
 }
 
-/// Two workflows of tenant `t` whose first memories have ids that begin with the same digits.
+/// Two workflows of tenant `t` whose first memories have a common id prefix.
 const ALIKE: [&str; 2] = ["w23234", "w116783"];
 
-/// With one more digit, each of the two memories is identified.
+/// Checks that a common prefix of two memories is ambiguous, and that one more digit identifies each.
 pub async fn an_ambiguous_reference_asks_for_more_digits(database: &Database) {
     let mut ids = Vec::new();
     for workflow in ALIKE {

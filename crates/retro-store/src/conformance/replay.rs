@@ -2,7 +2,7 @@
 
 use futures::future::join;
 use jiff::{SignedDuration, Timestamp};
-use retro_core::dead_letter::{Code, Rejection};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{DeadLetterId, ReplayBatchId, ReplayId};
 use retro_core::replay::{
     BatchAction, BatchProgress, ReplayOutcome, ReplayPace, StopReason, decide_batch_action,
@@ -19,11 +19,11 @@ use crate::{
     ReplayBatchState, ReplayRow, ReplayState, RequestReplayResult, Store,
 };
 
-/// Timeout in seconds after which a replay counts as lost. It is so long that no replay is lost during a case.
+/// Timeout, in seconds, after which a replay is presumed lost; too long to expire during a case.
 const NEVER_S: u64 = 1_000_000;
 
-/// A replay has the same payload, subject and headers as the original message, without the headers that the broker
-/// added.
+/// Checks that a replay has the payload, subject and headers of the original message, except broker headers,
+/// and its own message id.
 pub async fn a_dead_letter_is_replayed_unchanged_under_another_id(database: &Database) {
     let mut original = new_dead_letter(1);
     original.headers.insert(0, ("Nats-Msg-Id".to_owned(), "first".to_owned()));
@@ -47,16 +47,16 @@ pub async fn a_dead_letter_is_replayed_unchanged_under_another_id(database: &Dat
     assert_eq!((stored.status, stored.replays, stored.message), (DeadLetterStatus::Replaying, 1, original));
     let audit_rows = database.two.list_audit_rows(&test_tenant("t"), id.0).await.expect("reading");
     assert_eq!(
-        (audit_rows.len(), audit_rows[0].deed, &audit_rows[0].act),
+        (audit_rows.len(), audit_rows[0].action, &audit_rows[0].act),
         (1, AuditAction::Replayed, &new_act("ann"))
     );
     database.two.mark_replay_sent(replay.id).await.expect("marking");
     assert_eq!(database.one.list_due_replays(9, NEVER_S).await.expect("reading"), []);
     let rows = database.one.list_replays(&test_tenant("t"), id).await.expect("reading");
-    assert_eq!((rows[0].state, rows[0].sendings), (ReplayState::Sent, 1));
+    assert_eq!((rows[0].state, rows[0].publications), (ReplayState::Sent, 1));
 }
 
-/// The second caller gets the replay of the first.
+/// Checks that only one of two concurrent requests schedules a replay, and that the other returns it.
 pub async fn of_two_concurrent_replay_requests_one_takes_effect(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let (t, ann, bob) = (test_tenant("t"), new_act("ann"), new_act("bob"));
@@ -77,7 +77,7 @@ pub async fn of_two_concurrent_replay_requests_one_takes_effect(database: &Datab
     assert_eq!(database.one.list_audit_rows(&t, id.0).await.expect("reading").len(), 1);
 }
 
-/// A repeated request returns the outcome of the first replay.
+/// Checks that the outcome of a replay is stored, and that a repeated request returns it.
 pub async fn the_outcome_of_a_replay_is_stored_with_its_dead_letter(database: &Database) {
     for (number, known) in [(1, false), (2, true)] {
         let id = database.one.store_dead_letter(&new_dead_letter(number)).await.expect("storing");
@@ -109,7 +109,8 @@ pub async fn the_outcome_of_a_replay_is_stored_with_its_dead_letter(database: &D
     }
 }
 
-/// A message has only one dead letter, even if it fails repeatedly. The attempts of a replay are counted from 1 again.
+/// Checks that a failed replay reopens its dead letter instead of creating a second one, and that each replay
+/// counts its attempts from 1.
 pub async fn a_failed_replay_reopens_its_dead_letter_without_a_second_one(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     for number in 1..=2 {
@@ -123,17 +124,22 @@ pub async fn a_failed_replay_reopens_its_dead_letter_without_a_second_one(databa
         assert_eq!(stored.message, new_dead_letter(1), "it is as it came");
     }
     let rows = database.one.list_replays(&test_tenant("t"), id).await.expect("reading");
-    let rejection = Rejection::of_message(Code::AttemptsExhausted, "once more");
+    let rejection = Rejection::of_message(DeadLetterCode::AttemptsExhausted, "once more");
     let failed = ReplayOutcome::Failed { rejection, attempts: 5 };
     assert!(rows.iter().all(|row| row.outcome.as_ref() == Some(&failed)), "{rows:?}");
     let history = database.one.list_attempts(&test_tenant("t"), id).await.expect("reading");
     let last: Vec<_> = history.iter().filter_map(|attempt| attempt.code).collect();
-    assert_eq!(last, [Code::FieldInvalid, Code::AttemptsExhausted, Code::AttemptsExhausted], "{history:?}");
+    assert_eq!(
+        last,
+        [DeadLetterCode::FieldInvalid, DeadLetterCode::AttemptsExhausted, DeadLetterCode::AttemptsExhausted],
+        "{history:?}"
+    );
     let filter = DeadLetterFilter { limit: 9, ..Default::default() };
     assert_eq!(database.one.list_dead_letters(&test_tenant("t"), &filter).await.expect("listing").len(), 1);
 }
 
-/// Anyone who may publish can forge the replay header, so the whole message is compared.
+/// Checks that a message is accepted as a replay only if it is identical to the one sent, because any
+/// publisher can forge the replay header.
 pub async fn a_message_is_accepted_as_a_replay_only_if_it_equals_what_was_sent(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let row = request_replay(database, id, "ann").await;
@@ -165,7 +171,8 @@ pub async fn a_message_is_accepted_as_a_replay_only_if_it_equals_what_was_sent(d
     assert!(end_replay(database, &sending, false).await, "the genuine replay is accepted");
 }
 
-/// The relay may die after sending a replay and before marking it as sent, and the broker may lose messages.
+/// Checks that a replay without a result is sent again with the same id, because the relay may crash before
+/// marking it and the broker may lose it.
 pub async fn a_replay_without_a_result_is_sent_again_under_its_id(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let row = request_replay(database, id, "ann").await;
@@ -177,27 +184,26 @@ pub async fn a_replay_without_a_result_is_sent_again_under_its_id(database: &Dat
     database.two.mark_replay_sent(row.id).await.expect("a late mark is harmless");
     assert_eq!(database.one.list_due_replays(9, 0).await.expect("reading"), []);
     let rows = database.one.list_replays(&test_tenant("t"), id).await.expect("reading");
-    assert_eq!((rows[0].state, rows[0].sendings), (ReplayState::Handled, 3));
+    assert_eq!((rows[0].state, rows[0].publications), (ReplayState::Handled, 3));
 }
 
-/// The broker may refuse a replay because the user may not publish to its subject, or because the broker cannot carry a
-/// header.
+/// Checks that a replay refused by the broker, for its subject or a header, reopens the dead letter.
 pub async fn a_replay_refused_by_the_broker_leaves_its_dead_letter_open(database: &Database) {
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");
     let row = request_replay(database, id, "ann").await;
     for _ in 0..2 {
-        database.two.refuse_replay(row.id, "no right").await.expect("refusing");
+        database.two.refuse_replay(row.id, "no permission").await.expect("refusing");
     }
     assert_eq!(load_dead_letter(database, id).await.status, DeadLetterStatus::Open);
     let rows = database.one.list_replays(&test_tenant("t"), id).await.expect("reading");
     let unknown = ReplayId::of_dead_letter(id, 7);
     let ended = database.one.find_ended_replays(&[unknown, row.id]).await.expect("reading");
     assert_eq!(ended, [row.id], "the other one does not exist");
-    assert_eq!(rows[0].outcome, Some(ReplayOutcome::Refused { problem: "no right".to_owned() }));
+    assert_eq!(rows[0].outcome, Some(ReplayOutcome::Refused { error: "no permission".to_owned() }));
     assert_eq!(database.one.list_due_replays(9, 0).await.expect("reading"), []);
 }
 
-/// Replays are sent at intervals, regardless of their number and of who requested them.
+/// Checks that replays are due at intervals, whoever requested them.
 pub async fn replays_are_spaced(database: &Database) {
     let mut due = Vec::new();
     for number in 1..=3 {
@@ -208,7 +214,8 @@ pub async fn replays_are_spaced(database: &Database) {
     assert!(due.windows(2).all(|two| two[1].duration_since(two[0]) >= gap), "{due:?}");
 }
 
-/// The first replay of a very slow batch is due immediately, and so is the replay that another person requests next.
+/// Checks that the first replay of a slow batch is due immediately, and that it delays no replay requested
+/// after it.
 pub async fn a_slow_batch_delays_no_other_replay(database: &Database) {
     let ids = store_dead_letters(database, 4).await;
     let before = request_replay(database, ids[0], "ann").await.due_at;
@@ -224,7 +231,7 @@ pub async fn a_slow_batch_delays_no_other_replay(database: &Database) {
     assert!(after.duration_since(before) < slow.send_interval() / 2, "{before} and then {after}");
 }
 
-/// A discarded dead letter keeps its content and only changes its status.
+/// Checks that a discarded dead letter keeps its content and can still be replayed.
 pub async fn a_discarded_dead_letter_is_kept_and_can_be_replayed(database: &Database) {
     let ids = [
         database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing"),
@@ -251,7 +258,8 @@ pub async fn a_discarded_dead_letter_is_kept_and_can_be_replayed(database: &Data
     assert_eq!(none, RequestReplayResult::UnknownVersion);
 }
 
-/// The first few dead letters are replayed alone. When one of them fails, no more are started.
+/// Checks that a batch replays its first few dead letters alone, and starts no more replays if one of them
+/// fails.
 pub async fn a_batch_stops_when_one_of_its_first_replays_fails(database: &Database) {
     let ids = store_dead_letters(database, 5).await;
     let pace = ReplayPace { canary: 2, ..ReplayPace::default() };
@@ -280,20 +288,20 @@ pub async fn a_batch_stops_when_one_of_its_first_replays_fails(database: &Databa
     assert_eq!(step_batch(&*database.one, batch).await, None, "it has ended");
     let stopped = load_batch(database, batch).await;
     assert_eq!((stopped.state, stopped.progress), (ReplayBatchState::Stopped, new_progress(3, 0, 1, 1, 0)));
-    assert_eq!(stopped.ended.as_deref(), Some("1 of the 2 that went first failed again"));
+    assert_eq!(stopped.end_reason.as_deref(), Some("1 of the 2 that went first failed again"));
     assert_eq!(load_dead_letter(database, ids[2]).await.status, DeadLetterStatus::Open, "it was not touched");
     assert_eq!(database.two.list_open_batches().await.expect("reading"), []);
-    let (_, letters) = database
+    let (_, dead_letters) = database
         .two
         .find_replay_batch(&test_tenant("t"), batch, 2)
         .await
         .expect("reading")
         .expect("the row exists");
-    let result: Vec<_> = letters.iter().map(|one| (one.letter, one.state.as_str())).collect();
+    let result: Vec<_> = dead_letters.iter().map(|one| (one.dead_letter, one.state.as_str())).collect();
     assert_eq!(result, [(ids[0], "handled"), (ids[1], "failed")]);
 }
 
-/// Dead letters that someone else has acted on meanwhile are skipped, and all others are replayed.
+/// Checks that a batch skips dead letters on which another operator has acted, and replays all others.
 pub async fn a_batch_skips_dead_letters_that_changed_meanwhile(database: &Database) {
     let ids = store_dead_letters(database, 3).await;
     let others = NewDeadLetter { tenant: Some(test_tenant("other")), ..new_dead_letter(9) };
@@ -321,7 +329,8 @@ pub async fn a_batch_skips_dead_letters_that_changed_meanwhile(database: &Databa
     );
 }
 
-/// Replays under way continue after a cancellation. A second cancellation finds the batch already ended.
+/// Checks that replays in progress continue after a cancellation, and that a second cancellation finds the
+/// batch ended.
 pub async fn a_cancelled_batch_starts_no_more_replays(database: &Database) {
     let ids = store_dead_letters(database, 3).await;
     let pace = ReplayPace { canary: 1, ..ReplayPace::default() };
@@ -336,20 +345,20 @@ pub async fn a_cancelled_batch_starts_no_more_replays(database: &Database) {
         matches!(cancel("ann").await, CancelBatchResult::Cancelled(row) if row.state == ReplayBatchState::Stopped)
     );
     let CancelBatchResult::AlreadyEnded(row) = cancel("bob").await else { panic!("it had ended") };
-    assert!(row.ended.is_some_and(|why| why.contains("ann")));
+    assert!(row.end_reason.is_some_and(|reason| reason.contains("ann")));
     assert_eq!(step_batch(&*database.one, batch).await, None);
     let replay = database.one.list_replays(&t, ids[0]).await.expect("reading").remove(0);
     assert!(end_replay(database, &send_replay(database, &replay).await, false).await);
     assert_eq!(self::load_batch(database, batch).await.progress, new_progress(2, 0, 1, 0, 0));
     let audit_rows = database.one.list_audit_rows(&t, batch.0).await.expect("reading");
     assert_eq!(
-        (audit_rows.len(), audit_rows[0].deed, audit_rows[0].act.by.as_str()),
+        (audit_rows.len(), audit_rows[0].action, audit_rows[0].act.by.as_str()),
         (1, AuditAction::Cancelled, "ann")
     );
 }
 
-/// A dead letter of a failed retrospective is not sent again. The retrospective is reopened instead, which completes
-/// this item of the batch.
+/// Checks that a batch reopens the failed retrospective that a dead letter records, instead of sending a
+/// message.
 pub async fn a_failed_retrospective_in_a_batch_opens_the_next_one(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let dead_letter = fail_retrospective(&scenario, ["a", "b"]).await;
@@ -373,7 +382,7 @@ pub async fn a_failed_retrospective_in_a_batch_opens_the_next_one(database: &Dat
     assert_eq!(repeated, [DiscardResult::Reopened]);
 }
 
-/// When two processes advance a batch concurrently, the result is the same as with one.
+/// Checks that two processes that advance a batch concurrently have the same result as one (law 13).
 pub async fn two_processes_advancing_a_batch_leave_what_one_would_have_left(database: &Database) {
     let ids = store_dead_letters(database, 8).await;
     let batch = start_batch(database, &ids, ReplayPace { rate_milli: 1, ..ReplayPace::default() }).await;
@@ -397,9 +406,8 @@ pub(super) async fn start_batch(
     ids: &[DeadLetterId],
     pace: ReplayPace,
 ) -> ReplayBatchId {
-    let letters = ids.iter().map(|id| (*id, DeadLetterStatus::Open)).collect();
-    let new =
-        NewReplayBatch { filter_text: "all".to_owned(), dead_letters: letters, pace, act: new_act("ann") };
+    let dead_letters = ids.iter().map(|id| (*id, DeadLetterStatus::Open)).collect();
+    let new = NewReplayBatch { filter_text: "all".to_owned(), dead_letters, pace, act: new_act("ann") };
     database.one.start_replay_batch(&test_tenant("t"), &new).await.expect("starting")
 }
 
@@ -441,10 +449,9 @@ pub(super) async fn request_replay(database: &Database, id: DeadLetterId, by: &s
     }
 }
 
-/// Marks a replay as sent and returns the message that the relay would send. Ignores the due time, so that no case
-/// waits for it.
+/// Marks a replay as sent and returns its message. Ignores the due time, so no case waits for it.
 async fn send_replay(database: &Database, row: &ReplayRow) -> OutgoingReplay {
-    let dead_letter = load_dead_letter(database, row.letter).await.message;
+    let dead_letter = load_dead_letter(database, row.dead_letter).await.message;
     database.one.mark_replay_sent(row.id).await.expect("marking");
     OutgoingReplay::from_dead_letter(row.id, &dead_letter, MessageContent::from(&dead_letter))
 }
@@ -455,7 +462,7 @@ async fn end_replay(database: &Database, sending: &OutgoingReplay, known: bool) 
     database.two.end_replay(&resent.expect("it names a replay"), known).await.expect("settling")
 }
 
-/// Creates the dead letter of a replay that failed, at another position of the stream.
+/// Creates the dead letter of a failed replay, at another position of the stream.
 fn fail_again(sending: &OutgoingReplay, sequence: u64) -> NewDeadLetter {
     let mut headers = sending.headers.clone();
     headers.push(("Nats-Msg-Id".to_owned(), sending.id.to_string()));
@@ -464,7 +471,7 @@ fn fail_again(sending: &OutgoingReplay, sequence: u64) -> NewDeadLetter {
         subject: sending.subject.clone(),
         headers,
         payload: sending.payload.clone(),
-        rejection: Rejection::of_message(Code::AttemptsExhausted, "once more"),
+        rejection: Rejection::of_message(DeadLetterCode::AttemptsExhausted, "once more"),
         attempts: 5,
         ..new_dead_letter(sequence)
     }

@@ -1,4 +1,4 @@
-//! Conformance cases for retention: old details are purged, needed ones are kept, and nothing is counted again.
+//! Conformance cases for retention.
 
 use futures::future::join;
 use retro_core::count::{CountingEffects, CountingFacts, Disposition};
@@ -20,10 +20,11 @@ use crate::{
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded};
 
-/// A limit larger than the number of rows in any case.
+/// Limit above the number of rows in any case.
 const ALL: u32 = 1000;
 
-/// Law 1 holds forever. It covers the same event, the same run in another event, a higher attempt, and changed content.
+/// Checks that after a purge a run is still counted once (law 1): for the same event, another event, a higher
+/// attempt and changed content.
 pub async fn an_event_that_comes_again_after_its_details_were_purged_is_not_counted(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let odd = ["x", "x\0", "x\0a", r"x\0"]
@@ -50,7 +51,7 @@ pub async fn an_event_that_comes_again_after_its_details_were_purged_is_not_coun
     let after =
         (scenario.workflow_state().await, database.one.load_health().await.expect("health").events_seen);
     assert_eq!((after.0, after.1), (before.0, before.1 + 1), "only the new event was seen");
-    // Ids that differ only after a NUL are also different events here.
+    // The digests also distinguish ids that differ only after a NUL.
     assert_eq!(count_dispositions(&scenario, &odd[1..2]).await.len(), 1);
     purge_all(database, RetentionStage::Events, 0).await;
     assert_eq!(count_dispositions(&scenario, &odd[..2]).await, [Duplicate, Duplicate]);
@@ -58,8 +59,8 @@ pub async fn an_event_that_comes_again_after_its_details_were_purged_is_not_coun
     assert_ne!(count_dispositions(&scenario, &odd[3..]).await, [Duplicate]);
 }
 
-/// Bodies are kept while their runs are in an unclaimed window or an open retrospective, or were released by a failed
-/// one.
+/// Checks that bodies are kept while their runs are unclaimed, in an open retrospective, or released by a
+/// failed one.
 pub async fn bodies_are_kept_until_their_retrospective_has_closed(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.failure_pause_s = 0;
@@ -88,7 +89,7 @@ pub async fn bodies_are_kept_until_their_retrospective_has_closed(database: &Dat
     assert_eq!(find_body(&scenario, "c").await, Some(BodyRef::Stored), "it waits in the window");
 }
 
-/// A claim after the purge reports the body as gone.
+/// Checks that a claim after the purge reports the body as gone.
 pub async fn a_dropped_body_is_gone(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -111,7 +112,7 @@ pub async fn a_dropped_body_is_gone(database: &Database) {
     assert!(why.contains("dropped on purpose"), "{why}");
 }
 
-/// The facts of the run are purged; identities and ordinals are kept.
+/// Checks that facts are purged only after bodies, and that identities and ordinals are kept.
 pub async fn facts_are_purged_after_bodies_and_identities_stay(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("Retry at once").await;
@@ -130,15 +131,14 @@ pub async fn facts_are_purged_after_bodies_and_identities_stay(database: &Databa
     higher.arrival.run.attempt = 9;
     assert_eq!(count_dispositions(&scenario, &[higher]).await, [Superseded]);
     assert_eq!(scenario.list_memories().await, [memory], "what was learnt stays");
-    // The next retrospective claims newer runs as if nothing had been purged.
+    // The next retrospective claims newer runs as if nothing was purged.
     scenario.count_runs(&["d"]).await;
     let next = scenario.latest_retrospective().await;
     assert_eq!((next.first, next.last), (3, 4));
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
 }
 
-/// No retrospective claims an uncounted run, so only its age matters. If the run is counted later, its details are
-/// stored again.
+/// Checks that an uncounted run's details are purged by age, and stored again if the run is counted later.
 pub async fn a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let mut internal = scenario.new_run("internal");
@@ -156,8 +156,8 @@ pub async fn a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body(data
     assert_eq!(database.one.list_workflows(&scenario.key.tenant).await.expect("listing")[0].recorded, 1);
 }
 
-/// Law 4 holds forever. Changes are never purged, so neither a second investigation of a run nor a person's repeated
-/// request has a second effect.
+/// Checks that after a purge neither a second investigation of a run nor a repeated request has a second
+/// effect (law 4), because changes are never purged.
 pub async fn effects_are_known_after_everything_was_purged(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let wrong = scenario.learn_lesson("Retry at once").await;
@@ -165,7 +165,7 @@ pub async fn effects_are_known_after_everything_was_purged(database: &Database) 
     super::write::delete_memory(&scenario, wrong.id, "request 1").await.expect("the memory is living");
     let proposal = super::manual::create_proposal(&scenario, "Wait 5 seconds").await;
     super::manual::accept_proposal(&scenario, proposal).await.expect("the proposal is open");
-    // A run that is being investigated has already caused a change.
+    // A run under investigation has already caused a change.
     let id = scenario.settle_window(["c", "d"], &|_| empty_result()).await;
     let cause = ChangeCause::Run { workflow: scenario.key.workflow.clone(), run: run_id("c") };
     let caused = super::write::delete_because_of(&scenario, stored.id, cause).await;
@@ -190,7 +190,8 @@ pub async fn effects_are_known_after_everything_was_purged(database: &Database) 
     assert_eq!(database.one.list_workflow_changes(&scenario.key).await.expect("changes"), history);
 }
 
-/// Another worker may need the journal to take over an investigation until the retrospective ends.
+/// Checks that journals are kept until the retrospective ends, because another worker may need them to take
+/// over.
 pub async fn journals_are_kept_until_their_retrospective_has_ended(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -210,7 +211,7 @@ pub async fn journals_are_kept_until_their_retrospective_has_ended(database: &Da
     assert_eq!(purge_all(database, RetentionStage::Journals, 0).await, 2, "one entry and one batch");
 }
 
-/// Sent messages are needed to restore a broker that lost its data, and unsent ones still have to be sent.
+/// Checks that messages are purged by age, and only after they were sent.
 pub async fn messages_are_purged_only_after_they_were_sent(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let id = scenario.settle_window(["a", "b"], &|_| empty_result()).await;
@@ -225,7 +226,7 @@ pub async fn messages_are_purged_only_after_they_were_sent(database: &Database) 
     assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
 }
 
-/// A message that was not redelivered for that long was handled in the end.
+/// Checks that attempts are purged by age: a message that was not redelivered for that long was handled.
 pub async fn attempts_are_purged_by_age(database: &Database) {
     let at =
         |sequence| DeliveryPosition { consumer: "counter".to_owned(), stream: "RUNS".to_owned(), sequence };
@@ -242,7 +243,7 @@ pub async fn attempts_are_purged_by_age(database: &Database) {
     assert_eq!(begin_next_attempt(&*database.one, &at(1)).await, 2);
 }
 
-/// The caller limits the size of each transaction. Concurrent calls purge different rows.
+/// Checks that each call purges at most `limit` rows, and that concurrent calls purge different rows.
 pub async fn purging_is_bounded_and_two_at_once_purge_what_one_would_have(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     scenario.policy.threshold_runs = 100;
@@ -271,7 +272,7 @@ pub async fn purging_is_bounded_and_two_at_once_purge_what_one_would_have(databa
     assert_eq!(result, [(RetentionStage::Events, 20)]);
 }
 
-/// Purges a stage until nothing is left, and returns the number of purged rows.
+/// Purges a stage until nothing is due, and returns the number of purged rows.
 async fn purge_all(database: &Database, stage: RetentionStage, age_s: u64) -> u64 {
     let mut rows = 0;
     for _ in 0..20 {

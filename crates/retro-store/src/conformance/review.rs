@@ -1,4 +1,4 @@
-//! Conformance cases for reviews: recording events, deciding about remarks, and applying rule batches.
+//! Conformance cases for recording review events, deciding remarks and applying rule batches.
 
 use futures::future::join;
 use jiff::Timestamp;
@@ -22,12 +22,12 @@ use crate::review::{
 use crate::write::{ClosedRuleBatch, RuleBatchFacts};
 use crate::{CommitResult, MemoryFilter, Store};
 
-/// Duration in seconds, long enough that nothing becomes due during a test.
+/// Wait in seconds that is too long to pass during a test.
 const LONG_S: u64 = 3600;
 const RULE: &str = "Use `Result` instead of `panic!` in library code";
 
-/// A review event is recorded once, despite a redelivery, a duplicate within a batch, or the same id with different
-/// content.
+/// Checks that a review event is recorded once, despite a redelivery, a duplicate in the batch, or the same
+/// id with different content.
 pub async fn a_review_event_is_recorded_once(database: &Database) {
     let received = remark_event("t", "1", new_remark(1, RULE), time_at(0));
     let twice = [received.clone(), received.clone()];
@@ -45,7 +45,7 @@ pub async fn a_review_event_is_recorded_once(database: &Database) {
     assert_eq!(load_reviews(&*database.one, "t").await.revision, revision);
 }
 
-/// Two processes that record the same batch concurrently record each event once.
+/// Checks that two processes that record the same batch concurrently record each event once (law 13).
 pub async fn two_processes_recording_the_same_events_leave_what_one_would_have_left(database: &Database) {
     let batch: Vec<_> =
         (1..=5).map(|id| remark_event("t", &id.to_string(), new_remark(id, RULE), time_at(0))).collect();
@@ -56,7 +56,7 @@ pub async fn two_processes_recording_the_same_events_leave_what_one_would_have_l
     assert_eq!((known.remarks.len(), known.revision), (5, 5));
 }
 
-/// A pull request becomes due only after its wait, and later events do not postpone this.
+/// Checks that a pull request is due after its wait, which later events do not extend.
 pub async fn a_pull_request_is_due_once_its_wait_is_over(database: &Database) {
     let store = &*database.one;
     store
@@ -76,7 +76,8 @@ pub async fn a_pull_request_is_due_once_its_wait_is_over(database: &Database) {
     );
 }
 
-/// The newest version of a remark wins, in whatever order the events arrive. A deleted remark stays deleted.
+/// Checks that the newest version of a remark wins in any order of arrival, and that a deleted remark stays
+/// deleted.
 pub async fn the_newest_version_of_a_remark_wins_in_any_order(database: &Database) {
     let edited = Remark { edited: true, ..new_remark(1, "now this") };
     let removed = Remark { deleted: true, ..new_remark(2, "") };
@@ -106,7 +107,8 @@ pub async fn the_newest_version_of_a_remark_wins_in_any_order(database: &Databas
     assert_eq!(bodies, [("now this", false), ("", true)]);
 }
 
-/// A thread may be resolved before its comment is known, and a later event may name the author.
+/// Checks that a thread may be resolved before its comment arrives, and that a later event may name the
+/// author.
 pub async fn threads_and_authors_may_arrive_in_any_order(database: &Database) {
     let store = &*database.one;
     let thread = |id: &str, resolved, seconds| ReviewEvent {
@@ -131,7 +133,8 @@ pub async fn threads_and_authors_may_arrive_in_any_order(database: &Database) {
     assert_eq!((known.resolved_threads, known.author.as_deref()), (vec![1], Some("ann")));
 }
 
-/// A decision about an outdated revision stores nothing. Of two concurrent decisions, one is stored.
+/// Checks that a decision on an outdated revision stores nothing, and that only one of two concurrent
+/// decisions is stored.
 pub async fn a_decision_about_an_older_revision_is_not_stored(database: &Database) {
     let store = &*database.one;
     record_events(store, &[remark_event("t", "1", new_remark(1, RULE), time_at(0))]).await;
@@ -157,7 +160,7 @@ pub async fn a_decision_about_an_older_revision_is_not_stored(database: &Databas
     assert_eq!(load_reviews(&*database.two, "t").await.rounds, 1);
 }
 
-/// A decision gets the requests made on other pull requests of the repository.
+/// Checks that a decision gets the requests on other pull requests of the repository.
 pub async fn a_decision_gets_requests_of_the_repositorys_other_pull_requests(database: &Database) {
     let store = &*database.one;
     record_events(store, &[remark_event("t", "1", new_remark(1, RULE), time_at(0))]).await;
@@ -180,7 +183,7 @@ pub async fn a_decision_gets_requests_of_the_repositorys_other_pull_requests(dat
     }
 }
 
-/// The batch is applied in one transaction and only once, even by concurrent writers.
+/// Checks that a batch of rule mutations is applied once, in one transaction, even by concurrent writers.
 pub async fn closing_a_batch_of_rules_stores_everything_once(database: &Database) {
     let store = &*database.one;
     record_events(store, &[remark_event("t", "1", new_remark(1, RULE), time_at(0))]).await;
@@ -211,7 +214,7 @@ pub async fn closing_a_batch_of_rules_stores_everything_once(database: &Database
     assert_eq!(listed.iter().map(|one| one.id).collect::<Vec<_>>(), [id]);
 }
 
-/// A change that a remark caused is not repeated in the next round.
+/// Checks that a change caused by a remark is not repeated in the next round.
 pub async fn the_next_round_gets_earlier_changes_of_a_remark(database: &Database) {
     let store = &*database.one;
     for (event, body) in [("1", RULE), ("2", "Thanks")] {
@@ -230,7 +233,7 @@ pub async fn the_next_round_gets_earlier_changes_of_a_remark(database: &Database
     assert_eq!((reports.len(), changes), (2, 1));
 }
 
-/// A rule from an outsider stays in quarantine until a person promotes it, once.
+/// Checks that an outsider's rule stays in quarantine until an operator promotes it, which takes effect once.
 pub async fn a_person_promotes_a_quarantined_rule_once(database: &Database) {
     let store = &*database.one;
     let stranger = Remark { association: AuthorAssociation::None, ..new_remark(1, RULE) };
@@ -249,11 +252,12 @@ pub async fn a_person_promotes_a_quarantined_rule_once(database: &Database) {
     assert_eq!(promote_rule(store, "t", nobody, "one").await, Ok(CommitResult::NotFound));
 }
 
-/// Two tenants may have the same pull request of the same repository without affecting each other.
+/// Checks that two tenants with the same pull request of the same repository do not affect each other (law
+/// 11).
 pub async fn reviewing_keeps_tenants_apart(database: &Database) {
     let store = &*database.one;
     record_events(store, &[remark_event("t", "1", new_remark(1, RULE), time_at(0))]).await;
-    // Another tenant may use the same event id.
+    // Another tenant can use the same event id.
     assert_eq!(
         record_events(store, &[remark_event("u", "1", new_remark(1, "Thanks"), time_at(0))]).await,
         [ReviewEventResult::Recorded]
@@ -280,7 +284,7 @@ pub async fn reviewing_keeps_tenants_apart(database: &Database) {
     );
 }
 
-/// Returns the repository that owns the rules of these cases.
+/// Returns the repository used by these cases.
 pub(super) fn test_repository() -> Repository {
     Repository::new("acme/shop").expect("a valid name")
 }
@@ -301,7 +305,7 @@ fn remark_at(repo: &str, number: u64, id: u64, body: &str) -> Remark {
     Remark {
         key: RemarkKey { pull_request: pull_request(repo, number), kind: RemarkKind::LineComment, id },
         review: Some(5),
-        verdict: None,
+        review_state: None,
         reply_to: None,
         by: "größe\0".to_owned(),
         bot: false,
@@ -343,7 +347,7 @@ async fn load_reviews(store: &dyn Store, of: &str) -> crate::review::PullRequest
         .expect("the pull request is stored")
 }
 
-/// Decides like the reviewer, but classifies only one particular sentence as a rule.
+/// Decides as the reviewer does, but classifies only one particular sentence as a rule.
 async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
     let known = load_reviews(store, of).await;
     let review = ReviewKey { pull_request: pull_request_key(of).pull_request, review: None };
@@ -358,7 +362,7 @@ async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
         });
         let kind = if is_rule { ReadingKind::Rule } else { ReadingKind::Noise };
         let reading =
-            RemarkReading { kind, certainty: 900, features: Vec::new(), rule, why: "because".to_owned() };
+            RemarkReading { kind, certainty: 900, features: Vec::new(), rule, reason: "because".to_owned() };
         let support = RemarkSupport { thumbs_up, ..RemarkSupport::default() };
         ReadRemark { remark, reading, support, screening: Screening::default() }
     });
@@ -432,7 +436,7 @@ async fn promote_rule(
     store.promote_rule(&test_tenant(of), id, request, &decide).await.expect("promoting")
 }
 
-/// Creates an active rule that a member requested on a pull request.
+/// Creates an active rule requested by a repository member on a pull request.
 pub(super) async fn a_rule(store: &dyn Store, of: &str) -> Memory {
     record_events(store, &[remark_event(of, "1", new_remark(1, RULE), time_at(0))]).await;
     let id = commit_review_now(store, of).await;

@@ -1,4 +1,4 @@
-//! Conformance cases for rules that runs use: the verdicts of runs on rules, and the writer's decisions about them.
+//! Conformance cases for verdicts of runs on rules, and for the expiry of unused rules.
 
 use futures::future::join;
 use retro_core::finding::{CheckedAnswer, MemoryVerdict, VerdictRecord};
@@ -14,15 +14,15 @@ use super::scenario::{LONG_S, Scenario, empty_result, run_id, test_tenant, time_
 use crate::write::{ClosedRuleBatch, RuleBatchFacts};
 use crate::{Claim, CommitResult, Store};
 
-/// When a retrospective closes, its verdicts on rules become a batch of mutations. The writer applies the batch to the
-/// rule scope once, even with concurrent writers. A rule that stays unused is archived.
+/// Checks that a retrospective's verdicts on rules are applied to the rule scope once, even by concurrent
+/// writers, and that a rule that stays unused is archived.
 pub async fn verdicts_of_runs_on_a_rule_are_applied_to_its_scope_once(database: &Database) {
     let store = &*database.one;
     let rule = a_rule(store, "t").await;
     let mut scenario = Scenario::new(store, "t", "w");
     scenario.policy.rule_presentations_max = 2;
-    // Three runs ignored the rule and in one its cue was not met: four presentations without use, and none of
-    // them counts against the rule.
+    // Three runs ignored the rule, and in one its cue was not met: four presentations without use, none of
+    // which lowers its weight.
     let rounds = [
         (["a", "b"], [MemoryVerdict::Ignored, MemoryVerdict::CueNotMet], 40),
         (["c", "d"], [MemoryVerdict::Ignored; 2], 50),
@@ -47,7 +47,7 @@ pub async fn verdicts_of_runs_on_a_rule_are_applied_to_its_scope_once(database: 
     );
 }
 
-/// Only consecutive presentations without use count, so a run that uses the rule resets the count.
+/// Checks that a run that uses the rule resets the count of unused presentations.
 pub async fn a_used_rule_restarts_its_count_of_unused_presentations(database: &Database) {
     let store = &*database.one;
     let rule = a_rule(store, "t").await;
@@ -67,7 +67,8 @@ pub async fn a_used_rule_restarts_its_count_of_unused_presentations(database: &D
     assert_eq!((rule.status, rule.weight.get()), (MemoryStatus::Active, 300));
 }
 
-/// A run of another tenant may name the rule, but its claim does not contain the rule.
+/// Checks that the claim of another tenant's run does not contain the rule, even if the run's event names it
+/// (law 11).
 pub async fn a_rule_is_never_presented_to_another_tenant(database: &Database) {
     let store = &*database.one;
     let rule = a_rule(store, "t").await;
@@ -88,8 +89,8 @@ pub async fn a_rule_is_never_presented_to_another_tenant(database: &Database) {
     }
 }
 
-/// Presents a rule to two runs, investigates them with these verdicts on the rule, and closes the retrospective.
-/// Returns the resulting rule batch.
+/// Presents a rule to two runs, investigates them with the given verdicts on the rule, and closes the
+/// retrospective. Returns the resulting rule batch.
 async fn judge_rule(
     scenario: &Scenario<'_>,
     rule: MemoryId,
@@ -120,7 +121,7 @@ async fn judge_rule(
     waiting[0].1
 }
 
-/// Applies a batch that does not come from a review, in the way the writer does.
+/// Applies a batch that was not caused by a review, as the writer does.
 async fn apply_batch(store: &dyn Store, of: &str, id: ReviewBatchId) -> CommitResult {
     let decide = |facts: RuleBatchFacts| {
         assert!(facts.review.is_none());

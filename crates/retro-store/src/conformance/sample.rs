@@ -10,8 +10,8 @@ use super::Database;
 use super::scenario::{Scenario, decide_sample, test_tenant};
 use crate::{CommitResult, StoreError};
 
-/// The seed, order and size of a sample are stored in the transaction that makes the first investigation due and stores
-/// its message.
+/// Checks that the sample is stored in the transaction that makes the first investigation due and stores its
+/// message.
 pub async fn a_sample_is_stored_before_anything_is_investigated(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -35,7 +35,7 @@ pub async fn a_sample_is_stored_before_anything_is_investigated(database: &Datab
     assert_eq!(database.one.count_claimable().await.expect("claimable"), 1);
 }
 
-/// Neither a repeated message nor a second sampler changes a drawn sample.
+/// Checks that neither a repeated message nor a concurrent sampler changes a drawn sample.
 pub async fn a_sample_is_drawn_once_by_however_many_samplers(database: &Database) {
     let (scenario, other) =
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.two, "t", "w"));
@@ -55,7 +55,7 @@ pub async fn a_sample_is_drawn_once_by_however_many_samplers(database: &Database
     );
 }
 
-/// A decision whose first investigation is not in the sample fails and stores nothing.
+/// Checks that drawing a sample whose first investigation has no stored run fails and stores nothing.
 pub async fn a_window_with_a_missing_run_is_damage_and_nothing_is_stored(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;
@@ -74,7 +74,7 @@ pub async fn a_window_with_a_missing_run_is_damage_and_nothing_is_stored(databas
     assert_eq!(scenario.draw_sample().await, CommitResult::Done, "nothing blocks it");
 }
 
-/// The polling sweep finds due retrospectives whose wake-up message was lost.
+/// Checks that the sweep finds due retrospectives whose wake-up message was lost.
 pub async fn a_retrospective_is_overdue_only_while_it_waits_for_its_sample(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;

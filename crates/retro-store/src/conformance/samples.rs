@@ -1,6 +1,6 @@
-//! Reads the sample rows of a small running system. The rows are stored beside the migrations and are the same for
-//! every database. Each database crate applies every migration over the rows of the earlier ones and then reads all
-//! rows.
+//! Reads the sample rows of a small running system. The rows are stored next to the migrations and are the
+//! same for both databases. Each database crate applies every migration over the rows of the earlier ones and
+//! then reads all rows.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use retro_core::memory::{Memory, fold_change};
 
 use crate::{DeadLetterFilter, MemoryFilter, ProposalFilter, PullRequestKey, RunFilter, Store, StoredBody};
 
-/// A limit larger than the number of sample rows of any kind.
+/// Limit above the number of sample rows of any kind.
 const ALL: u32 = 1000;
 
-/// Returns the SQL that inserts the sample rows of a migration; `None` when the migration has none. Both databases
-/// accept the SQL, in which bytes are written as `unhex('…')`.
+/// Returns the SQL that inserts the sample rows of a migration; `None` if the migration has none. The SQL
+/// suits both databases and writes bytes as `unhex('…')`.
 pub fn sample_sql(version: i64) -> Option<String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../migrations/samples");
     let prefix = format!("{version:04}_");
@@ -25,7 +25,7 @@ pub fn sample_sql(version: i64) -> Option<String> {
     Some(std::fs::read_to_string(file).expect("a sample"))
 }
 
-/// Reads every sample row through the ports. Panics at the first row that is wrong.
+/// Reads every sample row through the ports. Panics at the first wrong row.
 pub async fn read_everything(store: &dyn Store) {
     let tenants = store.list_tenants().await.expect("tenants");
     assert_eq!(tenants.len(), 2, "{tenants:?}");
@@ -108,7 +108,7 @@ pub async fn read_everything(store: &dyn Store) {
     assert!(matches!(claim.body, StoredBody::Inline(_)), "{:?}", claim.body);
 }
 
-/// Checks that the sample memories are the fold of the sample changes.
+/// Asserts that the sample memories are the fold of the sample changes.
 async fn assert_fold(store: &dyn Store, key: &WorkflowKey) {
     let mut folded: BTreeMap<MemoryId, Memory> = BTreeMap::new();
     for change in store.list_workflow_changes(key).await.expect("changes") {

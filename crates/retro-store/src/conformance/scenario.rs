@@ -1,4 +1,4 @@
-//! Helpers for the cases. They perform the steps of a running program for one workflow.
+//! Performs the steps of a running program for one workflow, as a helper for the cases.
 
 use jiff::Timestamp;
 use retro_core::count::{Arrival, ArrivalDecision, Disposition};
@@ -22,9 +22,9 @@ use crate::operator::MemoryFilter;
 use crate::sample::DrawnSample;
 use crate::{Claim, CommitResult as Done, IncomingBody, IncomingRun, Store};
 
-/// Duration in seconds, long enough that no lease ends during a test.
+/// Duration in seconds that is too long to pass during a test.
 pub(super) const LONG_S: u64 = 3600;
-/// Name of the step that every scenario uses.
+/// Name of the step used by all scenarios.
 pub(super) const STEP: &str = "plan";
 
 pub(super) fn test_tenant(name: &str) -> Tenant {
@@ -43,13 +43,13 @@ pub(super) fn test_step() -> Step {
     Step::new(STEP).expect("a valid name")
 }
 
-/// Returns the time that is `seconds` after the start of every scenario. It is not a whole number of milliseconds, so
-/// that the cases prove that stored times are read back exactly.
+/// Returns the time `seconds` after the start of a scenario. Not a whole number of milliseconds, so the cases
+/// prove that stored times are read back exactly.
 pub(super) fn time_at(seconds: i64) -> Timestamp {
     Timestamp::new(1_790_000_000 + seconds, 123_456_789).expect("within range")
 }
 
-/// Creates a successful run with this name as its id and event id. Its body is JSON that contains the name.
+/// Creates a successful run whose id and event id are `name`. Its body is JSON that contains the name.
 pub(super) fn new_run(key: &WorkflowKey, name: &str) -> IncomingRun {
     let run = RunFacts {
         run_id: run_id(name),
@@ -109,7 +109,7 @@ impl<'a> Scenario<'a> {
         self.store.count_runs(batch, std::slice::from_ref(&self.key), &decide).await.expect("counting")
     }
 
-    /// Counts runs with these names and returns the disposition of each.
+    /// Counts runs with the given names and returns their dispositions.
     pub(super) async fn count_runs(&self, names: &[&str]) -> Vec<Disposition> {
         let batch: Vec<_> = names.iter().map(|name| self.new_run(name)).collect();
         self.count_batch(&batch, time_at(0)).await.into_iter().map(|counted| counted.disposition).collect()
@@ -186,7 +186,7 @@ impl<'a> Scenario<'a> {
         self.close_at(id, time_at(10)).await
     }
 
-    /// Creates a lesson from two runs whose names derive from its title. Returns the active memory.
+    /// Learns a lesson from two runs whose names derive from its title. Returns the active memory.
     pub(super) async fn learn_lesson(&self, title: &str) -> Memory {
         let (one, two) = (format!("{title} 1"), format!("{title} 2"));
         let id = self.settle_window([&one, &two], &|_| result_with_finding(title)).await;
@@ -224,14 +224,14 @@ impl<'a> Scenario<'a> {
     }
 }
 
-/// Draws a sample in the way the sampler does.
+/// Decides a sample as the sampler does.
 pub(super) fn decide_sample(retrospective: &Retrospective, window: Vec<u64>) -> DrawnSample {
     let sample = draw_sample(retrospective.id, window, &retrospective.policy);
     let first = decide_next_stage(&sample, &[]);
     DrawnSample { sample, first }
 }
 
-/// Decides what follows an investigation in the way the investigator does.
+/// Decides the follow-up of an investigation as the investigator does.
 pub(super) fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     let Retrospective { id, key, .. } = &sequence.retrospective;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
@@ -248,13 +248,12 @@ pub(super) fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     FollowUp { next, batch, message: notice.into_message(key) }
 }
 
-/// Creates a result with one finding of this title.
+/// Creates a result with one finding with a title.
 pub(super) fn result_with_finding(title: &str) -> InvestigationResult {
     result_about(title, None, Vec::new())
 }
 
-/// Creates a result with one finding of this title, which may contradict a memory, and with the memories presented to
-/// the run.
+/// Creates a result with presented memories and one finding with a title, which may contradict a memory.
 pub(super) fn result_about(
     title: &str,
     contradicts: Option<MemoryId>,

@@ -1,6 +1,7 @@
-//! Conformance cases for law 11: one tenant's data is invisible to every other tenant. Two tenants use the same names
-//! for everything. Each case shows that the owner sees its object (the positive control) and that the other tenant does
-//! not.
+//! Conformance cases for tenant isolation (law 11).
+//!
+//! Two tenants use the same names for everything. Each case shows that the owner sees its object (the
+//! positive control) and that the other tenant does not.
 
 use retro_core::count::Disposition;
 use retro_core::manual::{ProposalFacts, TriggerError};
@@ -29,7 +30,7 @@ fn two_tenants<'a>(database: &'a Database) -> (Scenario<'a>, Scenario<'a>) {
     (Scenario::new(&*database.one, "mine", "w"), Scenario::new(&*database.two, "theirs", "w"))
 }
 
-/// Events, runs and workflows with equal names are different objects in different tenants.
+/// Checks that equal names of events, runs and workflows denote different objects in different tenants.
 pub async fn counting_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     assert_eq!(mine.count_runs(&["a"]).await, [Disposition::Counted(1)]);
@@ -48,7 +49,7 @@ pub async fn counting_keeps_tenants_apart(database: &Database) {
     assert_eq!(counted[0].disposition, Disposition::Counted(2), "no conflict with somebody else's event");
 }
 
-/// A sampler finds a retrospective only under the tenant that owns it.
+/// Checks that a sampler finds a retrospective only under its own tenant.
 pub async fn sampling_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     mine.count_runs(&["a", "b"]).await;
@@ -60,14 +61,15 @@ pub async fn sampling_keeps_tenants_apart(database: &Database) {
     assert_eq!(mine.draw_sample().await, CommitResult::Done);
 }
 
-/// A claim contains only objects of the tenant that owns the run.
+/// Checks that a claim contains only objects of the run's tenant.
 pub async fn investigating_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let memory = mine.learn_lesson("Retry at once").await;
     for scenario in [&mine, &theirs] {
         let mut runs = [scenario.new_run("a"), scenario.new_run("b")];
         for run in &mut runs {
-            // The events of both tenants name a memory of the first, and the gateway records it.
+            // The events of both tenants name a memory of the first tenant, and the gateway records a
+            // presentation of it.
             run.arrival.run.memories.presented = vec![memory.id];
             let id = &run.arrival.run.run_id;
             database.one.record_presented(&scenario.key, id, &[memory.id]).await.expect("recording");
@@ -98,7 +100,7 @@ pub async fn investigating_keeps_tenants_apart(database: &Database) {
     assert_eq!(whole(&theirs.key.tenant).await.expect("reading"), None);
 }
 
-/// One tenant cannot name, read or decide runs, retrospectives and proposals of another.
+/// Checks that a tenant cannot name, read or decide another tenant's runs, retrospectives and proposals.
 pub async fn manual_retrospectives_keep_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let id = super::manual::create_proposal(&mine, "Retry at once").await;
@@ -133,7 +135,7 @@ fn body_bytes(claim: &Claim) -> Vec<u8> {
     }
 }
 
-/// A writer sees, compares and changes only the memories of its own tenant.
+/// Checks that a closing loads, compares and changes only memories of its own tenant.
 pub async fn closing_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     mine.learn_lesson("Retry at once").await;
@@ -147,8 +149,8 @@ pub async fn closing_keeps_tenants_apart(database: &Database) {
         database.one.close_retrospective(&mine.key.tenant, id, super::scenario::time_at(10), &decide).await;
     assert_eq!(foreign.expect("closing"), CommitResult::NotFound);
     assert_eq!(theirs.close_retrospective(id).await, CommitResult::Done);
-    // The second tenant's memory is new and tentative: the first tenant's memory did not confirm it and did not
-    // change.
+    // The second tenant's memory is new and tentative: the first tenant's memory neither confirmed it nor
+    // changed.
     let statuses = |memories: Vec<retro_core::memory::Memory>| -> Vec<_> {
         memories.into_iter().map(|memory| (memory.status, memory.observed_runs)).collect()
     };
@@ -166,7 +168,8 @@ pub async fn closing_keeps_tenants_apart(database: &Database) {
     );
 }
 
-/// The other tenant's runs, epochs, memories, tombstones and changes are not loaded, even when their names are equal.
+/// Checks that another tenant's runs, epochs, memories, tombstones and changes are not loaded, even if their
+/// names are equal.
 pub async fn closing_facts_keep_tenants_apart(database: &Database) {
     let (mine, mut theirs) = two_tenants(database);
     theirs.policy.failure_pause_s = 0;
@@ -188,7 +191,7 @@ pub async fn closing_facts_keep_tenants_apart(database: &Database) {
     );
     assert_eq!((results.window.len(), results.investigations.len()), (2, 2));
     assert_eq!((results.history.spending.len(), results.history.investigated_runs.len()), (2, 0));
-    // The positive control: for the owner the same queries return results.
+    // Positive control: the same queries return results for the owner.
     mine.count_runs(&["a", "b"]).await;
     mine.draw_sample().await;
     mine.investigate_all(&|_| result_about("another lesson", None, presented.clone())).await;
@@ -198,7 +201,7 @@ pub async fn closing_facts_keep_tenants_apart(database: &Database) {
     assert_eq!((results.history.spending.len(), results.history.investigated_runs.len()), (6, 4));
 }
 
-/// Deleting another tenant's memory returns the same result as deleting a missing one.
+/// Checks that deleting another tenant's memory has the same result as deleting a missing one.
 pub async fn deleting_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let memory = mine.learn_lesson("Retry at once").await.id;
@@ -207,7 +210,7 @@ pub async fn deleting_keeps_tenants_apart(database: &Database) {
     assert_eq!(super::write::delete_memory(&mine, memory, "request").await, Ok(CommitResult::Done));
 }
 
-/// No tenant receives, opens or counts another tenant's memory.
+/// Checks that a tenant cannot receive, open or count another tenant's memory.
 pub async fn recalling_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let (own, foreign) =
@@ -239,9 +242,9 @@ pub async fn recalling_keeps_tenants_apart(database: &Database) {
     assert_eq!(read(&theirs.key.tenant, own.id).await.expect("reading"), None);
 }
 
-/// A reference never resolves to another tenant's memory, and such a memory never makes it ambiguous.
+/// Checks that another tenant's memory neither matches a reference nor makes it ambiguous.
 pub async fn resolving_references_keeps_tenants_apart(database: &Database) {
-    // The first memories of these workflows, one per tenant, have ids with the same first digits.
+    // The first memories of these workflows, one per tenant, have a common id prefix.
     let mine = Scenario::new(&*database.one, "mine", "w112848");
     let theirs = Scenario::new(&*database.two, "theirs", "w2495");
     let (own, foreign) =
@@ -263,7 +266,7 @@ pub async fn resolving_references_keeps_tenants_apart(database: &Database) {
     }
 }
 
-/// Every query of the operator's port returns only the data of the given tenant.
+/// Checks that every operator query returns only data of the given tenant.
 pub async fn every_query_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let memory = mine.learn_lesson("Retry at once").await.id;
@@ -300,7 +303,7 @@ pub async fn every_query_keeps_tenants_apart(database: &Database) {
     );
 }
 
-/// A dead letter may contain any data of its tenant, so no other tenant may read it.
+/// Checks that no other tenant can read a dead letter, which may contain any data of its tenant.
 pub async fn dead_letters_keep_tenants_apart(database: &Database) {
     let mine = NewDeadLetter { tenant: Some(test_tenant("mine")), ..new_dead_letter(1) };
     let theirs = NewDeadLetter { tenant: Some(test_tenant("theirs")), ..new_dead_letter(2) };
@@ -320,7 +323,7 @@ pub async fn dead_letters_keep_tenants_apart(database: &Database) {
     }
 }
 
-/// Another tenant's retrospective and dead letter are treated as missing and do not change.
+/// Checks that cancelling or reopening another tenant's retrospective finds nothing and changes nothing.
 pub async fn cancelling_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let dead_letter = fail_retrospective(&mine, ["a", "b"]).await;
@@ -334,7 +337,7 @@ pub async fn cancelling_keeps_tenants_apart(database: &Database) {
     assert_eq!(database.two.list_audit_rows(&theirs.key.tenant, open.id.0).await.expect("reading"), []);
 }
 
-/// Another tenant's dead letter and batch are treated as missing and do not change.
+/// Checks that another tenant's dead letters and replay batches are reported as missing and do not change.
 pub async fn replaying_keeps_tenants_apart(database: &Database) {
     let (t, theirs) = (test_tenant("t"), test_tenant("theirs"));
     let id = database.one.store_dead_letter(&new_dead_letter(1)).await.expect("storing");

@@ -1,7 +1,6 @@
-//! Conformance cases for trace contexts, which are stored with their object, read by the next stage, and never
-//! required.
+//! Conformance cases for stored trace contexts.
 
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::RetrospectiveId;
 use retro_core::message::Message;
 use retro_core::trace::TraceContext;
@@ -11,7 +10,7 @@ use super::scenario::{LONG_S, Scenario, failed_result, test_tenant, time_at};
 use crate::trace::InvestigationTraces;
 use crate::{DeadLetterFilter, IncomingRun, ReopenResult};
 
-/// Creates the trace context that an emitter would send with a run.
+/// Creates a trace context as an emitter would send it with a run.
 fn context_of(span: u64) -> TraceContext {
     TraceContext { trace_id: 7, span_id: span, flags: 1, state: Some("vendor=a".to_owned()) }
 }
@@ -25,7 +24,8 @@ async fn first_unsent(scenario: &Scenario<'_>) -> Message {
     unsent.into_iter().next().expect("a message waits")
 }
 
-/// The retrospective continues the trace of the last run in the stream, not of the run that was counted last.
+/// Checks that a retrospective continues the trace of the last run in stream order, not of the run that was
+/// counted last.
 pub async fn a_retrospective_continues_the_run_that_filled_its_window(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_batch(&[traced_run(&scenario, "b", 2), traced_run(&scenario, "a", 1)], time_at(0)).await;
@@ -41,8 +41,7 @@ pub async fn a_retrospective_continues_the_run_that_filled_its_window(database: 
     assert_eq!(window(&other, 10).await.expect("reading"), []);
 }
 
-/// A reopened window does not continue the trace of the run that filled it, because reopening is not part of that work.
-/// The trace is linked instead.
+/// Checks that a reopened window links the trace of the run that filled it instead of continuing it.
 pub async fn a_window_that_is_opened_again_does_not_continue_the_run_that_filled_it(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_batch(&[traced_run(&scenario, "a", 1), traced_run(&scenario, "b", 2)], time_at(0)).await;
@@ -51,7 +50,7 @@ pub async fn a_window_that_is_opened_again_does_not_continue_the_run_that_filled
     scenario.investigate_all(&|_| failed_result()).await;
     scenario.close_retrospective(first).await;
     scenario.mark_all_sent().await;
-    let filter = DeadLetterFilter { code: Some(Code::RetrospectiveFailed), ..Default::default() };
+    let filter = DeadLetterFilter { code: Some(DeadLetterCode::RetrospectiveFailed), ..Default::default() };
     let dead_letters =
         scenario.store.list_dead_letters(&scenario.key.tenant, &filter).await.expect("listing");
     let ReopenResult::Opened(opened) =
@@ -68,7 +67,8 @@ pub async fn a_window_that_is_opened_again_does_not_continue_the_run_that_filled
     assert_eq!(window, [context_of(2), context_of(1)], "all of the window are there to be linked");
 }
 
-/// An investigation gets the context in which its run was counted, even when the work that made it due was not traced.
+/// Checks that an investigation has the trace context of its run, even if the transaction that made it due
+/// was not traced.
 pub async fn an_investigation_knows_the_context_of_its_run(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_batch(&[traced_run(&scenario, "a", 1), traced_run(&scenario, "b", 2)], time_at(0)).await;
@@ -88,7 +88,7 @@ pub async fn an_investigation_knows_the_context_of_its_run(database: &Database) 
     }
 }
 
-/// Rows without a trace context, as from a process without tracing, are handled as usual.
+/// Checks that work without trace contexts, as in a process without tracing, proceeds as usual.
 pub async fn untraced_work_proceeds_as_usual(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     scenario.count_runs(&["a", "b"]).await;

@@ -1,4 +1,4 @@
-//! Conformance cases for pull requests, their runs, and late credit.
+//! Conformance cases for pull requests, their runs and credit.
 
 use futures::future::join;
 use retro_core::finding::{CheckedAnswer, MemoryVerdict, Quote, VerdictRecord};
@@ -23,7 +23,7 @@ fn pull_request() -> PullRequestRef {
     PullRequestRef::new("Owner/Größe", 7)
 }
 
-/// Creates an event that adds these facts about the pull request.
+/// Creates a pull request event that adds the given facts.
 fn pull_request_event(of: &Tenant, id: &str, facts: PullRequestFacts) -> PullRequestEvent {
     let event = EventKey { tenant: of.clone(), source: "https://github.com".to_owned(), id: id.to_owned() };
     PullRequestEvent {
@@ -37,18 +37,22 @@ fn pull_request_event(of: &Tenant, id: &str, facts: PullRequestFacts) -> PullReq
 
 fn push_event(of: &Tenant, id: &str, named: &str) -> PullRequestEvent {
     let trailers = vec![Trailer { commit: HEAD.to_owned(), text: named.to_owned() }];
-    let heard = pull_request_event(of, id, PullRequestFacts::default());
-    PullRequestEvent { pull_request: None, commits: Vec::new(), trailers, ..heard }
+    let event = pull_request_event(of, id, PullRequestFacts::default());
+    PullRequestEvent { pull_request: None, commits: Vec::new(), trailers, ..event }
 }
 
 fn opened_facts() -> PullRequestFacts {
-    PullRequestFacts { opened_at: Some(time_at(0)), heard: Some((time_at(0), true)), ..Default::default() }
+    PullRequestFacts {
+        opened_at: Some(time_at(0)),
+        latest_state: Some((time_at(0), true)),
+        ..Default::default()
+    }
 }
 
 fn merged_facts() -> PullRequestFacts {
     PullRequestFacts {
         merged_at: Some(time_at(600)),
-        heard: Some((time_at(600), false)),
+        latest_state: Some((time_at(600), false)),
         ..Default::default()
     }
 }
@@ -56,26 +60,26 @@ fn merged_facts() -> PullRequestFacts {
 fn closed_facts() -> PullRequestFacts {
     PullRequestFacts {
         closed_at: [time_at(300)].into(),
-        heard: Some((time_at(300), false)),
+        latest_state: Some((time_at(300), false)),
         ..Default::default()
     }
 }
 
-async fn record_event(store: &dyn Store, heard: &PullRequestEvent) -> TrackResult {
-    store.record_pull_request_event(heard).await.expect("tracking")
+async fn record_event(store: &dyn Store, event: &PullRequestEvent) -> TrackResult {
+    store.record_pull_request_event(event).await.expect("tracking")
 }
 
 async fn track_all(scenario: &Scenario<'_>) -> usize {
     scenario.store.track_runs(&scenario.key, 100).await.expect("tracking")
 }
 
-/// Lists the links of the tenant as text, each with the workflow, the run and the pull request.
+/// Lists the tenant's links as strings of workflow, run and pull request.
 async fn list_links(store: &dyn Store, of: &Tenant) -> Vec<String> {
     let links = store.list_run_links(of, None, None, 100).await.expect("links");
     links.iter().map(|(workflow, run, one, _)| format!("{workflow}/{run} {one}")).collect()
 }
 
-/// Returns the same run in an event with the given id.
+/// Returns the run with another event id.
 fn with_event(mut run: IncomingRun, id: &str) -> IncomingRun {
     (run.arrival.event.id, run.arrival.content_hash) = (id.to_owned(), format!("hash of {id}"));
     run
@@ -86,8 +90,8 @@ fn with_facts(mut run: IncomingRun, change: impl FnOnce(&mut retro_core::run::Ru
     run
 }
 
-/// Counts two runs, closes their retrospective, and records that this memory was applied in the first one. Only the
-/// event of the first run names the pull request.
+/// Counts two runs and closes their retrospective with the result that the memory was applied in the first
+/// run, whose event alone names the pull request.
 async fn apply_memory(scenario: &Scenario<'_>, memory: &Memory, names: [&str; 2]) {
     let belongs = with_facts(scenario.new_run(names[0]), |facts| facts.pull_request = Some(7));
     scenario.count_batch(&[belongs, scenario.new_run(names[1])], time_at(0)).await;
@@ -124,7 +128,7 @@ async fn give_credit(scenario: &Scenario<'_>) -> Result<CommitResult, FoldError>
     scenario.store.credit_memories(&scenario.key, &pull_request(), 100, &decide).await.expect("crediting")
 }
 
-/// Credits at most one application of a memory.
+/// Credits at most one memory application.
 async fn give_one(scenario: &Scenario<'_>) -> Result<CommitResult, FoldError> {
     let decide = |facts: &CreditFacts| {
         assert!(facts.applications.len() <= 1, "{:?}", facts.applications);
@@ -138,7 +142,7 @@ async fn count_due_credits(scenario: &Scenario<'_>) -> usize {
     notices.iter().filter(|notice| matches!(notice, Notice::OutcomesDue { .. })).count()
 }
 
-/// Returns the ends of pull requests that a memory was credited with, and its weight.
+/// Returns the pull request ends credited to a memory, and its weight.
 async fn load_credit(scenario: &Scenario<'_>, memory: &Memory) -> (Vec<PullRequestEnd>, u16) {
     let history = scenario.store.list_memory_changes(&scenario.key.tenant, memory.id).await.expect("history");
     let end = |change: &retro_core::memory::Change| match (&change.cause, &change.effect) {
@@ -154,7 +158,8 @@ async fn load_credit(scenario: &Scenario<'_>, memory: &Memory) -> (Vec<PullReque
     (history.iter().filter_map(end).collect(), stored.weight.get())
 }
 
-/// An event is applied once. The same id with other content is a conflict.
+/// Checks that pull request facts grow, that an event applies once, and that the same id with different
+/// content is a conflict.
 pub async fn facts_of_a_pull_request_grow_and_an_event_applies_once(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -190,7 +195,7 @@ pub async fn facts_of_a_pull_request_grow_and_an_event_applies_once(database: &D
     assert_eq!(facts.time_to_merge_s(), Some(600));
 }
 
-/// Events and runs may arrive in either order, and each run is linked once.
+/// Checks that runs are linked by event, commit or trailer, once each, in either order of arrival.
 pub async fn a_run_belongs_by_its_event_by_its_commit_or_by_a_trailer(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -228,7 +233,7 @@ pub async fn a_run_belongs_by_its_event_by_its_commit_or_by_a_trailer(database: 
     assert_eq!(database.two.list_untracked_workflows(9).await.expect("reading"), []);
     record_event(&*database.one, &pull_request_event(&of, "opened", opened_facts())).await;
     assert_eq!(list_links(&*database.two, &of).await, expected);
-    // The reverse order: first the pull request, then the runs.
+    // Reverse order: the pull request arrives before the runs.
     let late = Scenario::new(&*database.one, "u", "w");
     record_event(&*database.one, &pull_request_event(&test_tenant("u"), "opened", opened_facts())).await;
     record_event(&*database.one, &push_event(&test_tenant("u"), "push", "w/by trailer")).await;
@@ -242,7 +247,7 @@ pub async fn a_run_belongs_by_its_event_by_its_commit_or_by_a_trailer(database: 
     assert_eq!(list_links(&*database.two, &test_tenant("u")).await, expected);
 }
 
-/// An ambiguous trailer is ignored, because crediting the wrong run is worse than crediting none.
+/// Checks that an ambiguous trailer is ignored, because crediting the wrong run is worse than crediting none.
 pub async fn a_trailer_that_fits_several_runs_names_none_until_it_names_the_workflow(database: &Database) {
     let of = test_tenant("t");
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -258,8 +263,8 @@ pub async fn a_trailer_that_fits_several_runs_names_none_until_it_names_the_work
     assert_eq!(list_links(&*database.two, &of).await, ["v/42 owner/größe#7"]);
 }
 
-/// Credit needs three facts: the run, the application and the end. Whichever arrives last requests the credit, which
-/// the writer gives once.
+/// Checks that credit is requested once, by whichever of run, application and pull request end is stored
+/// last.
 pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
     for (nth, order) in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 0, 1], [2, 1, 0]].into_iter().enumerate() {
         let name = format!("t{nth}");
@@ -277,7 +282,7 @@ pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
                     .await,
                 ),
                 1 => apply_memory(&scenario, &memory, ["a", "b"]).await,
-                // Before the first event from GitHub no run is tracked.
+                // No run is tracked before the first event from GitHub.
                 _ => drop(track_all(&other).await),
             }
         }
@@ -304,7 +309,7 @@ pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
     }
 }
 
-/// For a pull request that was closed, reopened and merged, both ends count, each once.
+/// Checks that both ends of a pull request that was closed, reopened and merged count once each.
 pub async fn a_close_without_a_merge_costs_and_a_merge_after_it_credits(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -324,7 +329,7 @@ pub async fn a_close_without_a_merge_costs_and_a_merge_after_it_credits(database
     assert_eq!(load_credit(&scenario, &memory).await, (both, 275));
 }
 
-/// For a pull request with many runs, one transaction credits some of them and requests the next part.
+/// Checks that a pull request with many runs is credited in parts, each of which requests the next.
 pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
     let of = test_tenant("t");
     let mut scenario = Scenario::new(&*database.one, "t", "w");
@@ -351,8 +356,7 @@ pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
     assert_eq!(waits, [(scenario.key.clone(), pull_request())], "a lost message is no lost credit");
     assert_eq!(give_one(&other).await, Ok(CommitResult::Done));
     assert_eq!(load_credit(&other, &memory).await.1, 400);
-    // Another end that arrives while credit is pending also applies to the memories that were credited
-    // already.
+    // Another end that arrives while credit is pending also applies to the memories already credited.
     record_event(&*database.two, &pull_request_event(&of, "closed", closed_facts())).await;
     for left in [325, 250, 225] {
         assert_eq!(give_one(&scenario).await, Ok(CommitResult::Done));
@@ -362,12 +366,13 @@ pub async fn credit_comes_in_parts_and_none_is_lost(database: &Database) {
     assert_eq!(load_credit(&other, &memory).await.0.len(), 6, "each run and end once");
 }
 
-/// A higher attempt may name a pull request that the first attempt did not, so the run is tracked again.
+/// Checks that a run is tracked again for a higher attempt, which may name a pull request that the first did
+/// not.
 pub async fn a_higher_attempt_that_names_a_pull_request_is_tracked_again(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");
     record_event(&*database.one, &pull_request_event(&of, "merged", merged_facts())).await;
-    // The run is not claimed by a retrospective yet.
+    // No retrospective has claimed the run yet.
     scenario.count_runs(&["a"]).await;
     assert_eq!(track_all(&scenario).await, 1);
     assert_eq!(database.two.list_untracked_workflows(9).await.expect("reading"), []);
@@ -387,7 +392,7 @@ pub async fn a_higher_attempt_that_names_a_pull_request_is_tracked_again(databas
     assert_eq!(list_links(&*database.two, &of).await, ["w/a owner/größe#7"]);
 }
 
-/// Paging returns the links in order, each of them once.
+/// Checks that pagination returns each link once, in order.
 pub async fn links_are_read_page_by_page(database: &Database) {
     let of = test_tenant("t");
     let (one, two) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
@@ -416,7 +421,7 @@ pub async fn links_are_read_page_by_page(database: &Database) {
     }
 }
 
-/// The report contains the facts that were known when the retrospective closed, and does not change later.
+/// Checks that a report contains the pull request facts known at closing, and does not change later.
 pub async fn a_report_has_the_known_pull_requests_of_its_runs(database: &Database) {
     let of = test_tenant("t");
     let scenario = Scenario::new(&*database.one, "t", "w");
@@ -427,7 +432,7 @@ pub async fn a_report_has_the_known_pull_requests_of_its_runs(database: &Databas
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
     scenario
         .investigate_all(&|claim| {
-            let known: Vec<PullRequestState> = claim.outcomes.iter().map(|one| one.standing).collect();
+            let known: Vec<PullRequestState> = claim.outcomes.iter().map(|one| one.state).collect();
             let expected =
                 if claim.run.run_id.as_str() == "a" { vec![PullRequestState::Closed] } else { Vec::new() };
             assert_eq!(known, expected, "what the investigator sees");
@@ -443,12 +448,13 @@ pub async fn a_report_has_the_known_pull_requests_of_its_runs(database: &Databas
         all.flat_map(|run| run.pull_requests.iter().map(|one| (run.run.as_str(), one))).collect();
     assert_eq!(result.len(), 1, "{result:?}");
     assert_eq!(
-        (result[0].0, &result[0].1.pull_request, result[0].1.standing),
+        (result[0].0, &result[0].1.pull_request, result[0].1.state),
         ("a", &pull_request(), PullRequestState::Closed)
     );
 }
 
-/// Pull requests of two tenants are different, even with equal repository, number and commit.
+/// Checks that pull requests of two tenants are distinct, even with equal repository, number and commit (law
+/// 11).
 pub async fn pull_requests_keep_tenants_apart(database: &Database) {
     let (ours, theirs) = (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "u", "w"));
     let memory = ours.learn_lesson("a lesson").await;
@@ -465,7 +471,7 @@ pub async fn pull_requests_keep_tenants_apart(database: &Database) {
     assert_eq!(give_credit(&ours).await, Ok(CommitResult::AlreadyDone));
     assert_eq!(list_links(&*database.two, &test_tenant("u")).await, Vec::<String>::new());
     assert_eq!(load_credit(&ours, &memory).await, (vec![], 300));
-    // The positive control: the tenant's own pull request matches.
+    // Positive control: the tenant's own pull request matches.
     record_event(&*database.one, &pull_request_event(&test_tenant("t"), "merged", merged_facts())).await;
     assert_eq!(give_credit(&ours).await, Ok(CommitResult::Done));
     assert_eq!(load_credit(&ours, &memory).await, (vec![PullRequestEnd::Merged], 350));

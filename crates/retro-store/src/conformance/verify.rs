@@ -1,4 +1,4 @@
-//! Conformance cases for reading the database page by page, and for its id.
+//! Conformance cases for reading the database page by page and for its id.
 
 use retro_core::id::MemoryId;
 use retro_core::retrospective::RetrospectiveState;
@@ -7,7 +7,7 @@ use super::Database;
 use super::scenario::{Scenario, run_id, time_at};
 use crate::{OrdinalSummary, Store};
 
-/// Stores three workflows of two tenants, each with a lesson that two runs confirmed. One of the lessons is deleted.
+/// Stores three workflows of two tenants, each with a confirmed lesson, one of which is deleted.
 async fn fill_database(database: &Database) {
     for (tenant, workflow) in [("t", "w"), ("t", "v"), ("s", "w")] {
         let scenario = Scenario::new(&*database.one, tenant, workflow);
@@ -19,7 +19,7 @@ async fn fill_database(database: &Database) {
     }
 }
 
-/// Workflows come in the database's order, and no page repeats or skips a row.
+/// Checks that no page of workflows repeats or skips a row, with any page size.
 pub async fn workflows_are_listed_once_with_any_page_size(database: &Database) {
     fill_database(database).await;
     let whole = database.two.list_workflow_records(None, 9).await.expect("reading");
@@ -45,7 +45,7 @@ pub async fn workflows_are_listed_once_with_any_page_size(database: &Database) {
     }
 }
 
-/// Each retrospective comes with its own report and changes, regardless of the others on its page.
+/// Checks that each retrospective comes with its own report and changes, with any page size.
 pub async fn retrospectives_come_with_their_reports_and_changes(database: &Database) {
     fill_database(database).await;
     let whole = database.two.list_retrospective_records(None, 9).await.expect("reading");
@@ -69,7 +69,7 @@ pub async fn retrospectives_come_with_their_reports_and_changes(database: &Datab
     }
 }
 
-/// A memory has one entry with its rows from all three tables.
+/// Checks that each memory comes with its rows of all three tables.
 pub async fn memories_come_with_their_changes_and_tombstones(database: &Database) {
     fill_database(database).await;
     let whole = database.two.list_memory_records(None, 99).await.expect("reading");
@@ -95,7 +95,7 @@ pub async fn memories_come_with_their_changes_and_tombstones(database: &Database
     }
 }
 
-/// Recorded runs that were not counted, and runs of other workflows, are reported as uncounted.
+/// Checks that stored but uncounted runs and runs of other workflows are reported as uncounted.
 pub async fn uncounted_runs_are_found(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let mut skipped = scenario.new_run("skipped");
@@ -107,7 +107,7 @@ pub async fn uncounted_runs_are_found(database: &Database) {
     assert_eq!(missing, ["skipped", "b", "never"].map(run_id));
 }
 
-/// The database's id is generated once, so that every process sees the same id.
+/// Checks that every process reads the same database id.
 pub async fn a_database_has_one_id(database: &Database) {
     let identity = async |store: &dyn Store| store.load_database_id().await.expect("reading");
     let one = identity(&*database.one).await;

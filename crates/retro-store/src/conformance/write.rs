@@ -11,7 +11,7 @@ use super::Database;
 use super::scenario::{Scenario, time_at};
 use crate::{CommitResult, Deletion};
 
-/// The change, the tombstone and the announcement of a deletion are stored in one transaction.
+/// Checks that a deletion stores its change, tombstone and announcement in one transaction.
 pub async fn a_deletion_leaves_a_change_a_tombstone_and_an_announcement(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await;
@@ -34,7 +34,7 @@ pub async fn a_deletion_leaves_a_change_a_tombstone_and_an_announcement(database
     );
 }
 
-/// A repeated or concurrent request deletes the memory once.
+/// Checks that a repeated or concurrent request deletes a memory once.
 pub async fn the_same_deletion_happens_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await;
@@ -50,7 +50,7 @@ pub async fn the_same_deletion_happens_once(database: &Database) {
     assert_eq!(history.iter().filter(|change| change.effect.kind() == "deleted").count(), 1);
 }
 
-/// Deleting a memory that another request has already deleted is refused and stores nothing.
+/// Checks that deleting an already deleted memory in another request is refused and stores nothing.
 pub async fn a_refused_deletion_writes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await;
@@ -65,7 +65,7 @@ pub async fn a_refused_deletion_writes_nothing(database: &Database) {
     assert_eq!(delete_memory(&scenario, nobody, "request 3").await, Ok(CommitResult::NotFound));
 }
 
-/// Deletes a memory in the way a person's request does.
+/// Deletes a memory as an operator's request does.
 pub(super) async fn delete_memory(
     scenario: &Scenario<'_>,
     id: MemoryId,
@@ -86,7 +86,7 @@ pub(super) async fn delete_memory(
     scenario.store.delete_memory(&scenario.key.tenant, id, &decide).await.expect("deleting")
 }
 
-/// Deletes a memory for a cause other than a person's request, and returns the change.
+/// Deletes a memory for any cause, and returns the id of the change.
 pub(super) async fn delete_because_of(scenario: &Scenario<'_>, id: MemoryId, cause: ChangeCause) -> ChangeId {
     let change_id = change_id(&scenario.key, id, &cause, "deleted");
     let decide = |key: &WorkflowKey, memory: &Memory| {

@@ -1,5 +1,5 @@
-//! A minimal client for the simple query protocol of Postgres. It does not use the SQL library of the program under
-//! test, and it needs no password because the server trusts every connection.
+//! Implements a minimal client for the simple query protocol of Postgres. It does not use the SQL library of
+//! the program under test, and it needs no password because the server trusts every connection.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -19,7 +19,7 @@ pub(super) async fn execute_simple_query(port: u16, sql: &str) -> Vec<Vec<Option
     read_until_ready(&mut stream).await
 }
 
-/// Returns the concatenated parts behind their length in four bytes. The length includes those four bytes.
+/// Concatenates the parts and prefixes them with a four-byte length, which includes its own four bytes.
 fn frame_message(parts: &[&[u8]]) -> Vec<u8> {
     let bytes = parts.concat();
     let length = i32::try_from(bytes.len() + 4).expect("a message fits");
@@ -31,6 +31,7 @@ async fn read_until_ready(stream: &mut TcpStream) -> Vec<Vec<Option<String>>> {
     loop {
         let kind = stream.read_u8().await.expect("the server answers");
         let length = stream.read_i32().await.expect("the server answers");
+        // The length includes its own four bytes.
         let mut body = vec![0; usize::try_from(length).expect("a length") - 4];
         stream.read_exact(&mut body).await.expect("the server answers");
         match kind {

@@ -1,22 +1,22 @@
-//! Defines the arguments that identify a person and a request.
+//! Defines the arguments for the audit log and for idempotent requests.
 
 use clap::Args;
 
-/// Arguments for the person and the reason of an operation, both stored permanently in the audit log.
+/// Arguments for the operator's name and reason, both stored permanently in the audit log.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
     /// Reason for the operation, stored permanently in the audit log.
     #[arg(long)]
     pub(crate) reason: String,
-    /// Name of the person who acts, stored permanently in the audit log.
+    /// Name of the operator, stored permanently in the audit log.
     #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
     pub(crate) by: String,
 }
 
-/// Arguments for the person who makes a request and for the id of the request.
+/// Arguments for the name of the requester and the id of the request.
 #[derive(Debug, Args)]
 pub(crate) struct RequestArgs {
-    /// Name of the person who makes the request, stored with the request.
+    /// Name of the requester, stored with the request.
     #[arg(
         long,
         value_name = "NAME",

@@ -1,4 +1,4 @@
-//! Defines the arguments of `retro dead-letters` for lists, versions, exact bytes and exports.
+//! Defines the arguments of `retro dead-letters list`, `show`, `export` and `edit`.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,9 @@ use super::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) struct ListDeadLetters {
     #[command(flatten)]
     pub(crate) filter: DeadLetterFilterArgs,
-    /// Continue the list after this dead letter, which is the last one of the previous page.
+    /// Continue the list after this dead letter, the last one of the previous page.
     #[arg(long, value_name = "ID")]
-    pub(crate) behind: Option<DeadLetterId>,
+    pub(crate) after: Option<DeadLetterId>,
     /// Maximum number of dead letters to print.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
@@ -31,17 +31,17 @@ pub(crate) struct ShowDeadLetter {
     pub(crate) version: u32,
 }
 
-/// Options for access to the exact bytes, which needs a reason.
+/// Options for access to the exact bytes, which requires a reason.
 #[derive(Debug, Args)]
 pub(crate) struct RawArgs {
-    /// Print the exact bytes, secrets included. The access is recorded with the person's name and the reason
-    /// before anything is printed.
+    /// Print the exact bytes, including secrets. The access is recorded with your name and reason before
+    /// anything is printed.
     #[arg(long, requires = "reason")]
     pub(crate) raw: bool,
-    /// With `--raw`, the reason for the access.
+    /// With `--raw`, reason for the access.
     #[arg(long, requires = "raw")]
     pub(crate) reason: Option<String>,
-    /// With `--raw`, the name of the person who gets access.
+    /// With `--raw`, name of the operator.
     #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
     pub(crate) by: String,
 }
@@ -64,12 +64,12 @@ pub(crate) struct EditDeadLetter {
     /// Read the complete new payload from this file (- for stdin).
     #[arg(long, value_name = "FILE", conflicts_with = "set")]
     pub(crate) file: Option<PathBuf>,
-    /// Set one field and leave every other byte unchanged, such as data.usage.input_tokens=12. The value is
-    /// parsed as JSON, or used as text if it is not valid JSON. May be repeated. Without --set and --file,
-    /// $EDITOR opens the exact bytes, which is recorded like --raw.
+    /// Set one field, such as data.usage.input_tokens=12, and leave all other bytes unchanged. The value is
+    /// parsed as JSON, or used as a string if it is not valid JSON. May be repeated. Without --set and
+    /// --file, the exact bytes open in $EDITOR, which is recorded like --raw.
     #[arg(long, value_name = "PATH=VALUE", value_parser = parse_field_value)]
     pub(crate) set: Vec<(String, Value)>,
-    /// Version from which the edit starts; 0 is the original [default: the newest].
+    /// Version to edit; 0 is the original [default: the newest].
     #[arg(long, value_name = "VERSION")]
     pub(crate) from: Option<u32>,
     /// Show the resulting version without storing it.

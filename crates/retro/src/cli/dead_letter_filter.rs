@@ -1,33 +1,34 @@
-//! Defines the filters that select dead letters.
+//! Defines the filter options for dead letters.
 
 use clap::Args;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{DeadLetterId, Workflow};
 use retro_operator::DeadLetterSearch;
 use retro_store::{DeadLetterFilter, DeadLetterStatus};
 
-/// Filters for dead letters. A filter that is not given matches every dead letter.
+/// Filters for dead letters. An absent filter matches every dead letter.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct DeadLetterFilterArgs {
-    /// Filter by the code of the reason, such as field_invalid or attempts_exhausted.
+    /// Filter by code, such as field_invalid or attempts_exhausted.
     #[arg(long, value_parser = parse_code)]
-    pub(crate) code: Option<Code>,
-    /// Filter by the role that gave up on the message: counter, sampler, investigator, writer, reviewer or tracker.
+    pub(crate) code: Option<DeadLetterCode>,
+    /// Filter by the role that gave up on the message: counter, sampler, investigator, writer, reviewer or
+    /// tracker.
     #[arg(long)]
     pub(crate) role: Option<retro_bus::Role>,
     /// Filter by workflow.
     #[arg(long)]
     pub(crate) workflow: Option<Workflow>,
-    /// Filter by the time when the message was given up: at or after this time, such as 2026-11-20T10:00:00Z, or
+    /// Filter by the time at which the role gave up: at or after this time, such as 2026-11-20T10:00:00Z, or
     /// at most this long ago, such as 90m, 2h or 3d.
     #[arg(long, value_name = "WHEN", value_parser = parse_time_bound)]
     pub(crate) since: Option<TimeBound>,
-    /// Filter by the time when the message was given up: before this time, or more than this long ago; same
+    /// Filter by the time at which the role gave up: before this time, or more than this long ago; same
     /// formats as `--since`.
     #[arg(long, value_name = "WHEN", value_parser = parse_time_bound)]
     pub(crate) until: Option<TimeBound>,
-    /// Filter by text, ignoring case, in the redacted reason, subject, headers or payload.
+    /// Filter by case-insensitive text in the redacted reason, subject, headers or payload.
     #[arg(long)]
     pub(crate) text: Option<String>,
     /// Filter by status: open, replaying, handled, discarded or replayed.
@@ -36,8 +37,8 @@ pub(crate) struct DeadLetterFilterArgs {
 }
 
 impl DeadLetterFilterArgs {
-    /// Returns the query for the store: these ids, or all dead letters that match the filters. Ages are resolved
-    /// against `now`.
+    /// Builds the query for the store: these ids, or all dead letters that match the filters. Ages are
+    /// resolved against `now`.
     pub(crate) fn build_search(&self, ids: &[DeadLetterId], limit: u32, now: Timestamp) -> DeadLetterSearch {
         let filter = DeadLetterFilter {
             ids: ids.to_vec(),
@@ -54,12 +55,12 @@ impl DeadLetterFilterArgs {
     }
 }
 
-/// Bound of a time filter, absolute or relative to now.
+/// Bound of a time filter, absolute or relative to the current time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeBound {
-    /// This absolute time.
+    /// At this time.
     At(Timestamp),
-    /// This duration before now.
+    /// This long before the current time.
     Ago(SignedDuration),
 }
 
@@ -82,9 +83,9 @@ fn parse_time_bound(text: &str) -> Result<TimeBound, String> {
         .ok_or_else(|| "expected a time such as 2026-11-20T10:00:00Z, or an age such as 2h".to_owned())
 }
 
-fn parse_code(text: &str) -> Result<Code, String> {
-    let known = || Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(", ");
-    Code::ALL
+fn parse_code(text: &str) -> Result<DeadLetterCode, String> {
+    let known = || DeadLetterCode::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>().join(", ");
+    DeadLetterCode::ALL
         .iter()
         .copied()
         .find(|one| one.as_str() == text)

@@ -12,23 +12,24 @@ use super::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) enum DeadLetters {
     /// List dead letters, newest first, with secrets redacted.
     List(ListDeadLetters),
-    /// Summarise dead letters by cause: count, first and last occurrence, and one redacted example of each.
+    /// Summarise dead letters by cause: count, first and last occurrence, and one redacted example each.
     Stats {
         #[command(flatten)]
         filter: DeadLetterFilterArgs,
     },
-    /// Show one dead letter: its reason, origin, attempts and redacted message, and the runbook of its code.
+    /// Show one dead letter: reason, origin, attempts, redacted message and the runbook for its code.
     Show(ShowDeadLetter),
     /// Print dead letters as JSON lines, newest first; redacted unless `--raw` is given.
     Export(ExportDeadLetters),
     /// Create an edited version of a dead letter; the original stays unchanged.
     ///
-    /// Shows the differences and how the edited version would be handled. `retro dead-letters replay` sends it.
+    /// Shows the differences and predicts how the edited version would be handled. Send it with
+    /// `retro dead-letters replay`.
     Edit(EditDeadLetter),
-    /// Send dead letters again: one immediately, several as a batch that can be stopped.
+    /// Send dead letters again: a single one immediately, several as a batch that can be cancelled.
     ///
-    /// Effects that were already stored are not repeated. Waits until a batch has finished; if the wait is
-    /// interrupted, the batch continues.
+    /// Effects that are already stored are not repeated. Waits until the batch has finished; the batch
+    /// continues even if the wait is interrupted.
     Replay(Replay),
     /// Mark dead letters as discarded; they stay stored and can still be replayed.
     Discard(Discard),
@@ -36,11 +37,11 @@ pub(crate) enum DeadLetters {
     Batches {
         /// Id of the batch to show.
         id: Option<ReplayBatchId>,
-        /// Maximum number of batches to print, or of dead letters of one batch.
+        /// Maximum number of batches to print, or of dead letters if a batch is given.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Cancel a replay batch: no further dead letters are sent, and replays in progress continue.
+    /// Cancel a replay batch: no further dead letters are sent, but replays in progress continue.
     Cancel {
         /// Id of the batch.
         id: ReplayBatchId,
@@ -49,7 +50,7 @@ pub(crate) enum DeadLetters {
     },
 }
 
-/// Arguments that select dead letters to replay or discard.
+/// Arguments that select the dead letters to replay or discard.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SelectionArgs {
     /// Ids of the dead letters.
@@ -57,7 +58,7 @@ pub(crate) struct SelectionArgs {
     pub(crate) ids: Vec<DeadLetterId>,
     #[command(flatten)]
     pub(crate) filter: DeadLetterFilterArgs,
-    /// Select all open dead letters. Required when no ids or filters are given.
+    /// Select all open dead letters. Required if neither ids nor filters are given.
     #[arg(long)]
     pub(crate) all: bool,
     /// Show what would happen and why, without doing it.
@@ -69,10 +70,10 @@ pub(crate) struct SelectionArgs {
 pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) chosen: SelectionArgs,
-    /// Version to send, for a single dead letter; 0 is the original [default: the newest].
+    /// Version to send if a single dead letter is selected; 0 is the original [default: the newest].
     #[arg(long, value_name = "N")]
     pub(crate) version: Option<u32>,
-    /// Number of dead letters to send first; the rest follows only if all of these succeed.
+    /// Number of dead letters to send first as a canary; the rest follow only if all of these succeed.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) canary: u32,
     /// Maximum rate in dead letters per second, 0.001 to 1000, such as 0.2.
@@ -81,7 +82,7 @@ pub(crate) struct Replay {
     /// Share of failed replays above which the batch stops, 0% to 100%, such as 2.5%.
     #[arg(long, value_name = "PERCENT", default_value = "20%", value_parser = parse_permille)]
     pub(crate) max_failed: u32,
-    /// Print the id of the batch and exit without waiting for the batch.
+    /// Print the id of the batch and exit without waiting.
     #[arg(long)]
     pub(crate) detach: bool,
     #[command(flatten)]
@@ -96,13 +97,13 @@ pub(crate) struct Discard {
     pub(crate) why: BatchAuditArgs,
 }
 
-/// Arguments for the person and the reason in the audit log; a dry run needs no reason.
+/// Arguments for the operator's name and reason in the audit log; a dry run needs no reason.
 #[derive(Debug, Args)]
 pub(crate) struct BatchAuditArgs {
     /// Reason for the operation, stored permanently in the audit log; required unless `--dry-run` is given.
     #[arg(long, required_unless_present = "dry_run", default_value = "")]
     pub(crate) reason: String,
-    /// Name of the person who acts, stored permanently in the audit log.
+    /// Name of the operator, stored permanently in the audit log.
     #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
     pub(crate) by: String,
 }

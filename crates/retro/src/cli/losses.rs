@@ -7,16 +7,17 @@ use super::audit::AuditArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Losses {
-    /// List messages of all tenants that were lost with the broker's data and were neither received again nor closed.
+    /// List messages of all tenants that were lost with the broker's data and neither received again nor
+    /// closed.
     List {
-        /// Include closed losses, with the person who closed them and the reason.
+        /// Include closed losses, with the reason and the name of the operator.
         #[arg(long)]
         all: bool,
     },
-    /// Close losses that were reported wrongly or are accepted. They stay stored, but `retro doctor` no longer counts
-    /// them.
+    /// Close losses that were reported wrongly or are accepted. They stay stored, but no longer fail
+    /// `retro doctor`.
     Close {
-        /// Ids of losses, as `retro losses list` prints them.
+        /// Ids of the losses, as printed by `retro losses list`.
         #[arg(value_name = "ID", required_unless_present = "all")]
         ids: Vec<LossKey>,
         /// Close all open losses.

@@ -26,12 +26,12 @@ pub(crate) enum Memories {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Show every change of a memory and its reason.
+    /// Show all changes to a memory and their reasons.
     Why {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Show whether a memory helps, by comparing the outcomes of runs with and without it.
+    /// Estimate the effect of a memory by comparing the outcomes of runs with and without it.
     Effect {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
@@ -40,7 +40,7 @@ pub(crate) enum Memories {
     Delete {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
-        /// Reason for the deletion, stored in the change log; also shown when a similar memory is refused.
+        /// Reason for the deletion, stored in the change log; also shown if a similar memory is blocked.
         #[arg(long)]
         reason: String,
         /// Id of this request; repeating a request has no effect [default: derived from id and reason].

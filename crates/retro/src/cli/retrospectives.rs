@@ -17,19 +17,20 @@ pub(crate) enum Retrospectives {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one retrospective: its window, sample and investigations and, if it is manual, its proposals.
+    /// Show one retrospective: its window, sample and investigations, and the proposals if it is manual.
     Show {
         /// Id of the retrospective.
         id: RetrospectiveId,
     },
-    /// Cancel an open retrospective: its runs return to the window, and the workflow pauses before its next one.
+    /// Cancel an open retrospective: its runs return to the window, and the workflow pauses before the next
+    /// one.
     Cancel {
         /// Id of the retrospective.
         id: RetrospectiveId,
         #[command(flatten)]
         act: AuditArgs,
     },
-    /// Start a manual retrospective of the given runs. It makes proposals and does not change any memory.
+    /// Start a manual retrospective over the given runs. It makes proposals and does not change any memory.
     Trigger(Trigger),
 }
 
@@ -38,11 +39,11 @@ pub(crate) struct Trigger {
     /// Workflow of the runs.
     #[arg(long)]
     pub(crate) workflow: Workflow,
-    /// Runs to investigate, at most 20, separated by commas; may be repeated. The runs stay in the window.
+    /// Ids of the runs to investigate (at most 20), separated by commas or repeated. The runs stay in the
+    /// window.
     #[arg(long, required = true, value_delimiter = ',', value_name = "RUN,…")]
     pub(crate) runs: Vec<RunId>,
-    /// Question behind the request. Affects only the order: proposals that share words with the question come
-    /// first.
+    /// Question behind the request. Affects only the order: proposals that share words with it come first.
     #[arg(long, value_name = "QUESTION")]
     pub(crate) focus: Option<String>,
     #[command(flatten)]
@@ -51,12 +52,12 @@ pub(crate) struct Trigger {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Proposals {
-    /// List proposals, those of the newest retrospective first.
+    /// List proposals, newest retrospective first.
     List {
         /// Filter by workflow.
         #[arg(long)]
         workflow: Option<Workflow>,
-        /// Filter by the id of the retrospective.
+        /// Filter by id of the retrospective.
         #[arg(long)]
         retrospective: Option<RetrospectiveId>,
         /// Filter by status: open, accepted or refused.
@@ -66,22 +67,23 @@ pub(crate) enum Proposals {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one proposal: its text, the runs that support it, and the decision.
+    /// Show one proposal: its text, the runs that support it and the decision.
     Show {
         /// Id of the proposal.
         id: ProposalId,
     },
-    /// Accept a proposal: store it as an active memory, with the runs that support it as evidence.
+    /// Accept a proposal and store it as an active memory, with the runs that support it as evidence.
     Accept {
         /// Id of the proposal.
         id: ProposalId,
-        /// Reason for accepting the proposal even if a tombstone blocks it, stored in the change log.
+        /// Accept the proposal even if a tombstone blocks it, for this reason, which is stored in the change
+        /// log.
         #[arg(long, value_name = "REASON")]
-        despite_tombstone: Option<String>,
+        override_tombstone: Option<String>,
         #[command(flatten)]
         request: RequestArgs,
     },
-    /// Refuse a proposal; it stays stored with the reason for the refusal.
+    /// Refuse a proposal; it stays stored with the reason.
     Refuse {
         /// Id of the proposal.
         id: ProposalId,

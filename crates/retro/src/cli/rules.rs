@@ -27,12 +27,12 @@ pub(crate) enum Rules {
         /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Show every change of a rule and its reason.
+    /// Show all changes to a rule and their reasons.
     Why {
         /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Activate a rule that is tentative, quarantined or archived.
+    /// Activate a tentative, quarantined or archived rule.
     Promote {
         /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
@@ -52,7 +52,7 @@ pub(crate) enum Rules {
         #[arg(long)]
         request: Option<String>,
     },
-    /// List review reports, newest first, or show one.
+    /// List the reports of reviews, newest first, or show a single report.
     Reports {
         /// Id of the report to show.
         id: Option<ReviewBatchId>,

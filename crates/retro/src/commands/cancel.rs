@@ -1,4 +1,4 @@
-//! Runs `retro retrospectives cancel`, which writes to the database, with or without a running process.
+//! Runs `retro retrospectives cancel`, which writes to the database even if no process is running.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn print_outcome(
     what: &str,
     id: &impl std::fmt::Display,
 ) -> anyhow::Result<Exit> {
-    let refused = result.as_ref().is_some_and(|result| result.did == ActionStatus::Refused);
+    let refused = result.as_ref().is_some_and(|result| result.status == ActionStatus::Refused);
     let exit = super::queries::print_found(context, result, what, id, |result| result.detail.clone())?;
     Ok(if refused { Exit::ProblemFound } else { exit })
 }

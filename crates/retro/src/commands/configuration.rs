@@ -1,4 +1,4 @@
-//! Runs `retro config`, which prints the effective configuration with its sources, or the problems in it.
+//! Runs `retro config`, which checks the configuration and prints its effective values with their sources.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::Exit;
 use crate::cli::{ConfigCommand, Output};
 use crate::output;
 
-/// An effective configuration value and its source.
+/// A configuration value and its source.
 #[derive(Debug, Serialize)]
 struct Row {
     value: Value,
-    from: String,
+    source: String,
 }
 
 pub(super) fn run_command(
@@ -36,7 +36,7 @@ pub(super) fn run_command(
     }
 }
 
-/// Prints the problems in the configuration, one per line.
+/// Prints configuration problems, one per line.
 pub(crate) fn report_problems(output: Output, problems: &[String]) -> anyhow::Result<Exit> {
     output::print_data(output, &json!({"problems": problems}), || problems.join("\n"))?;
     Ok(Exit::ProblemFound)
@@ -57,8 +57,8 @@ fn check_config(config: &Config, output: Output) -> anyhow::Result<Exit> {
 fn print_config(config: &Config, origins: &BTreeMap<String, Origin>, output: Output) -> anyhow::Result<Exit> {
     let values = serde_json::to_value(config)?;
     let row = |name: String| {
-        let from = origins.get(&name).map_or("default".to_owned(), ToString::to_string);
-        (name.clone(), Row { value: values[&name].clone(), from })
+        let source = origins.get(&name).map_or("default".to_owned(), ToString::to_string);
+        (name.clone(), Row { value: values[&name].clone(), source })
     };
     let rows: Vec<_> = list_keys::<Config>().into_iter().map(|key| row(key.name)).collect();
     let by_key: BTreeMap<_, _> = rows.iter().map(|(name, row)| (name, row)).collect();
@@ -68,10 +68,10 @@ fn print_config(config: &Config, origins: &BTreeMap<String, Origin>, output: Out
     Ok(Exit::Done)
 }
 
-/// Formats a value as a line of TOML with its source. A key without a value becomes a comment.
+/// Formats a value as a TOML line with its source. A key without a value becomes a comment.
 fn format_line(name: &str, row: &Row) -> String {
     match &row.value {
         Value::Null => format!("# {name} is not set"),
-        value => format!("{name} = {value}  # {}", row.from),
+        value => format!("{name} = {value}  # {}", row.source),
     }
 }

@@ -1,4 +1,5 @@
-//! Runs `retro dead-letters`, which lists, shows, exports and edits dead letters.
+//! Runs `retro dead-letters`: lists, shows, exports and edits dead letters, and dispatches the other
+//! subcommands.
 
 mod editor;
 
@@ -24,7 +25,7 @@ use crate::cli::{
 use crate::clock::SystemClock;
 use crate::output;
 
-/// Runs one subcommand of `retro dead-letters`.
+/// Runs a subcommand of `retro dead-letters`.
 pub(crate) async fn run_command(
     context: &CommandContext<'_>,
     config: &Config,
@@ -45,12 +46,12 @@ pub(crate) async fn run_command(
     }
 }
 
-/// Removes secrets from a text.
+/// Redacts the secrets in a text.
 pub(crate) fn redact_text(text: &str) -> String {
     Redactor::shared().redact_text(text).into_owned()
 }
 
-/// Builds the service through which the exact bytes of dead letters are read and edited.
+/// Builds the service that reads and edits the exact bytes of dead letters.
 pub(crate) fn build_editor(config: &Config, store: Arc<dyn Store>) -> EditService {
     let hosts =
         config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded");
@@ -63,22 +64,22 @@ async fn list_dead_letters(
     store: &dyn Store,
     args: &ListDeadLetters,
 ) -> anyhow::Result<Exit> {
-    // One more than the limit, to know whether there is another page.
+    // One more than the limit, to detect that there is another page.
     let mut search = args.filter.build_search(&[], args.limit.saturating_add(1), SystemClock.now());
-    search.filter.after = args.behind;
+    search.filter.after = args.after;
     let mut found = search.find_matches(store, context.tenant, &redact_text).await?;
     let more = found.dead_letters.len() > args.limit as usize;
     found.dead_letters.truncate(args.limit as usize);
     let rows: Vec<_> = found
         .dead_letters
         .iter()
-        .map(|letter| DeadLetterView::without_message(letter, &redact_text))
+        .map(|dead_letter| DeadLetterView::without_message(dead_letter, &redact_text))
         .collect();
     output::print_data(context.output, &rows, || {
         retro_operator::render_dead_letters(&rows, terminal_columns())
     })?;
     if let Some(last) = rows.last().filter(|_| more) {
-        output::print_notice(&format!("there are more: continue with --behind {}", last.id));
+        output::print_notice(&format!("there are more: continue with --after {}", last.id));
     }
     if found.truncated {
         output::print_notice(
@@ -107,10 +108,10 @@ async fn show_dead_letter(
     let found = find_dead_letter_detail(store, context.tenant, args.id, &redact_text).await?;
     let mut found = with_audit_trail(store, context, args.id.0, found).await?;
     if let Some(found) = &mut found {
-        found.acts = redact_audit_log(std::mem::take(&mut found.acts), &redact_text);
+        found.audit_log = redact_audit_log(std::mem::take(&mut found.audit_log), &redact_text);
     }
     print_found(context, found, "dead letter", &args.id, |one| {
-        one.of.render_text(&render_audit_log(&one.acts))
+        one.of.render_text(&render_audit_log(&one.audit_log))
     })
 }
 
@@ -130,7 +131,7 @@ async fn show_raw(
     }
 }
 
-/// Prints the exact payload and nothing else.
+/// Prints the exact payload and nothing else. On a terminal, refuses bytes that are not printable.
 fn print_payload(exact: &RawDeadLetter) -> anyhow::Result<Exit> {
     if output::print_bytes(&exact.decode_payload()).context("the bytes could not be written")? {
         return Ok(Exit::Done);
@@ -186,7 +187,7 @@ fn read_payload(file: &std::path::Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))
 }
 
-/// Returns the answer. If the request was refused, prints the reason and returns `None`.
+/// Returns the result of an operation, or prints the reason and returns `None` if the operation was refused.
 fn report_refusal<T>(answer: Result<T, EditError>) -> anyhow::Result<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -1,4 +1,4 @@
-//! Runs `retro doctor`, which checks everything that the program needs and prints advice for each failure.
+//! Runs `retro doctor`, which checks the program's environment and prints advice for each failure.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,37 +16,36 @@ use crate::instance::Instance;
 use crate::policies::PolicySource;
 use crate::{embedder, output, store};
 
-/// Longest time for connecting to the broker. A local broker takes milliseconds, and a remote one much less than
-/// this.
+/// Timeout for connecting to the broker. A local broker takes milliseconds, a remote one much less than this.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Interval at which the state of the connection is polled.
+/// Interval at which the connection state is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Name and result of one check.
+/// Name and result of a check.
 #[derive(Debug, Serialize)]
 struct Check {
-    what: &'static str,
+    check: &'static str,
     ok: bool,
     detail: String,
 }
 
 impl Check {
-    fn from_result(what: &'static str, result: anyhow::Result<String>) -> Self {
+    fn from_result(check: &'static str, result: anyhow::Result<String>) -> Self {
         match result {
-            Ok(detail) => Self { what, ok: true, detail },
-            Err(problem) => Self { what, ok: false, detail: format!("{problem:#}") },
+            Ok(detail) => Self { check, ok: true, detail },
+            Err(problem) => Self { check, ok: false, detail: format!("{problem:#}") },
         }
     }
 }
 
-/// Runs all checks and prints their results. Exits with [`Exit::ProblemFound`] when any of them fails.
+/// Runs all checks and prints their results. Exits with [`Exit::ProblemFound`] if any of them fails.
 pub(crate) async fn run_command(config: &Config, output: Output) -> anyhow::Result<Exit> {
     let running = Instance::find(&config.data_dir);
     let checks = vec![
         Check::from_result("data folder", check_data_folder(&config.data_dir)),
         Check::from_result("database", check_database(config).await),
         Check::from_result("retention", check_retention(config).await),
-        Check::from_result("lost", check_losses(config).await),
+        Check::from_result("losses", check_losses(config).await),
         Check::from_result("nats-server", check_broker(config, running.as_ref()).await),
         Check::from_result("HTTP address", check_http_address(config, running.as_ref()).await),
         Check::from_result("webhooks", check_webhooks(config)),
@@ -56,7 +55,7 @@ pub(crate) async fn run_command(config: &Config, output: Output) -> anyhow::Resu
     let in_order = checks.iter().all(|check| check.ok);
     output::print_data(output, &checks, || {
         let line = |check: &Check| {
-            format!("{} {:<13} {}", if check.ok { "ok " } else { "BAD" }, check.what, check.detail)
+            format!("{} {:<13} {}", if check.ok { "ok " } else { "BAD" }, check.check, check.detail)
         };
         checks.iter().map(line).collect::<Vec<_>>().join("\n")
     })?;
@@ -89,7 +88,7 @@ async fn check_database(config: &Config) -> anyhow::Result<String> {
     ))
 }
 
-/// Reports the number of purged rows, so that an operator sees that retention works.
+/// Reports the number of purged rows, to show the operator that retention works.
 async fn check_retention(config: &Config) -> anyhow::Result<String> {
     if store::is_not_created(config) {
         return Ok("nothing is stored yet".to_owned());
@@ -103,8 +102,8 @@ async fn check_retention(config: &Config) -> anyhow::Result<String> {
     Ok(format!("purged so far: {}; the last at {last:.0}", descriptions.join(", ")))
 }
 
-/// Reports the messages that were lost with the broker's data. Fails while there is a loss of a known message
-/// that was neither received again nor closed.
+/// Reports messages that were lost with the broker's data. Fails if a known message was lost and neither
+/// received again nor closed.
 async fn check_losses(config: &Config) -> anyhow::Result<String> {
     if store::is_not_created(config) {
         return Ok("nothing".to_owned());
@@ -129,8 +128,8 @@ async fn check_losses(config: &Config) -> anyhow::Result<String> {
     })
 }
 
-/// Checks that the configured broker answers. Without one, checks that a usable nats-server is installed and,
-/// while `retro up` is running, that its broker answers.
+/// Checks that the configured broker responds. If none is configured, checks that a usable nats-server is
+/// installed and, if `retro up` is running, that its broker responds.
 async fn check_broker(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
     if let Some(url) = &config.nats_url {
         check_broker_answers(config, url.expose()).await?;
@@ -146,8 +145,8 @@ async fn check_broker(config: &Config, running: Option<&Instance>) -> anyhow::Re
     Ok(format!("{} {version}", path.display()))
 }
 
-/// Sends the broker a small request and checks that its streams belong to this database. A broker that refuses
-/// the request or has no streams yet also passes the check.
+/// Sends a small request to the broker and checks that its streams belong to this database. A broker that
+/// refuses the request or has no streams yet passes.
 async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> {
     let bus = Bus::connect(BusConfig {
         topology_mode: TopologyMode::Verify,
@@ -165,7 +164,7 @@ async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> 
     {
         bail!("{problem}");
     }
-    // An unreadable database fails its own check; without its identity the owner of the streams is not
+    // An unreadable database fails its own check; without its identity, the owner of the streams is not
     // compared.
     let _ = store::set_bus_database(config, &bus).await;
     for problem in topology::find_problems(&bus, &[Role::Counter]).await {
@@ -191,8 +190,8 @@ async fn check_http_address(config: &Config, running: Option<&Instance>) -> anyh
     }
 }
 
-/// Checks the configuration of the webhook bridge. Fails for a bridge that would ignore every webhook. A
-/// configuration without a bridge passes.
+/// Checks the configuration of the webhook bridge. Fails if the bridge would ignore every webhook; passes if
+/// there is no bridge.
 fn check_webhooks(config: &Config) -> anyhow::Result<String> {
     if !config.has_bridge_secret() {
         return Ok("none are accepted: github_secret is not set".to_owned());

@@ -1,10 +1,9 @@
-//! Runs `retro git`, which installs a git hook that adds the id of the agent's run to each commit as a trailer. From
-//! this trailer, the bridge learns which run made the commit.
+//! Runs `retro git`, which installs a git hook that adds the id of the agent's run to each commit as a
+//! trailer. The bridge learns from the trailer which run made the commit.
 //!
-//! The hook is a shell script without any dependency on this program, so it works wherever the repository is and
-//! keeps working after the program is uninstalled. The second line of the hook contains the checksum of the
-//! lines below it, so that a hook that someone else wrote or changed is recognised, and is neither overwritten
-//! nor removed.
+//! The hook is a shell script that does not depend on this program, so it works wherever the repository is
+//! and even after the program is uninstalled. Its second line contains the checksum of the lines below, so a
+//! hook that someone else wrote or changed is recognised and neither overwritten nor removed.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -20,23 +19,23 @@ use super::Exit;
 use crate::cli::{Git, InstallHook, Output};
 use crate::output;
 
-/// File name of the hook in git's folder of hooks.
+/// File name of the hook in git's hooks folder.
 const HOOK_NAME: &str = "prepare-commit-msg";
-/// File name under which `--chain` keeps an existing hook, which our hook then runs first.
+/// File name under which `--chain` keeps an existing hook, which our hook runs first.
 const CHAINED_HOOK_NAME: &str = "prepare-commit-msg.before-retro";
-/// Text of the hook script.
+/// Content of the hook, without its first two lines.
 const HOOK_SCRIPT: &str = include_str!("git/prepare-commit-msg.sh");
-/// Start of the hook's second line; the checksum of the lines below that line follows.
+/// Beginning of the hook's second line, followed by the checksum of the lines below.
 const CHECKSUM_MARK: &str = "# retro git install-hook: the lines below are untouched while their SHA-256 is ";
 
 /// Result of `retro git install-hook`.
 #[derive(Debug, Serialize)]
 struct HookReport {
-    /// Path where git looks for the hook.
+    /// Path of the hook.
     hook: PathBuf,
-    /// Change that the command made.
-    did: HookChange,
-    /// Path of another hook that runs before ours; `None` when there is none.
+    /// Change made by the command.
+    status: HookChange,
+    /// Path of the hook that runs before ours; `None` if there is none.
     chained: Option<PathBuf>,
 }
 
@@ -45,18 +44,18 @@ struct HookReport {
 enum HookChange {
     Installed,
     Updated,
-    WasInstalled,
+    AlreadyInstalled,
     Removed,
-    WasNotInstalled,
+    NotInstalled,
 }
 
-/// State of the hook file that the command finds.
+/// State of the hook file before the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExistingHook {
     Missing,
-    /// The file is our hook as this version writes it.
+    /// The file is our hook, as written by this version.
     Current,
-    /// The file is our hook as another version wrote it, unmodified.
+    /// The file is our hook, as written by another version and unmodified.
     Outdated,
     Foreign,
 }
@@ -64,34 +63,34 @@ enum ExistingHook {
 pub(super) fn run_command(output: Output, command: &Git) -> anyhow::Result<Exit> {
     let Git::InstallHook(args) = command;
     let hooks = find_hooks_folder(args.repository.as_deref())?;
-    let did = if args.uninstall { uninstall_hook(&hooks)? } else { install_hook(&hooks, args)? };
+    let status = if args.uninstall { uninstall_hook(&hooks)? } else { install_hook(&hooks, args)? };
     let before = hooks.join(CHAINED_HOOK_NAME);
     let chained = before.symlink_metadata().is_ok().then_some(before);
-    let done = HookReport { hook: hooks.join(HOOK_NAME), did, chained };
+    let done = HookReport { hook: hooks.join(HOOK_NAME), status, chained };
     output::print_data(output, &done, || describe_change(&done))?;
     Ok(Exit::Done)
 }
 
 fn describe_change(done: &HookReport) -> String {
     let hook = done.hook.display();
-    let did = match done.did {
+    let description = match done.status {
         HookChange::Installed => format!("{hook} is installed"),
         HookChange::Updated => format!("{hook} is updated"),
-        HookChange::WasInstalled => format!("{hook} was already installed"),
+        HookChange::AlreadyInstalled => format!("{hook} was already installed"),
         HookChange::Removed => return format!("{hook} is removed"),
-        HookChange::WasNotInstalled => {
+        HookChange::NotInstalled => {
             return format!("{hook} is not ours or does not exist: nothing was removed");
         }
     };
     let chained = done.chained.as_ref().map(|before| format!("; {} runs before it", before.display()));
     let chained = chained.unwrap_or_default();
     format!(
-        "{did}{chained}\ncommits name the run if RETRO_RUN_ID is set, with RETRO_WORKFLOW and RETRO_PROMPT_VERSION"
+        "{description}{chained}\ncommits name the run if RETRO_RUN_ID is set, with RETRO_WORKFLOW and RETRO_PROMPT_VERSION"
     )
 }
 
-/// Returns the folder where git looks for hooks: `core.hooksPath`, or the folder that all working trees of the
-/// repository share.
+/// Returns the folder where git looks for hooks: `core.hooksPath`, or the folder shared by all working trees
+/// of the repository.
 fn find_hooks_folder(repository: Option<&Path>) -> anyhow::Result<PathBuf> {
     let repository = repository.unwrap_or(Path::new("."));
     let answer = Command::new("git")
@@ -108,7 +107,7 @@ fn find_hooks_folder(repository: Option<&Path>) -> anyhow::Result<PathBuf> {
         );
     }
     let folder = String::from_utf8(answer.stdout).context("the name of the hooks folder is not UTF-8")?;
-    // Git answers with a path relative to where it was asked.
+    // Git returns a path relative to its current directory.
     Ok(repository.join(folder.trim_end_matches('\n')))
 }
 
@@ -117,8 +116,8 @@ fn install_hook(hooks: &Path, args: &InstallHook) -> anyhow::Result<HookChange> 
         format!("cannot create the hooks folder {}; see git config core.hooksPath", hooks.display())
     })?;
     let hook = hooks.join(HOOK_NAME);
-    let did = match inspect_hook(&hook)? {
-        ExistingHook::Current => return Ok(HookChange::WasInstalled),
+    let change = match inspect_hook(&hook)? {
+        ExistingHook::Current => return Ok(HookChange::AlreadyInstalled),
         ExistingHook::Outdated => HookChange::Updated,
         ExistingHook::Missing => HookChange::Installed,
         ExistingHook::Foreign if args.chain => {
@@ -132,10 +131,10 @@ fn install_hook(hooks: &Path, args: &InstallHook) -> anyhow::Result<HookChange> 
         ),
     };
     write_hook(hooks)?;
-    Ok(did)
+    Ok(change)
 }
 
-/// Renames the existing hook so that ours can run it. Fails when an earlier hook was already kept under that
+/// Renames the existing hook, which ours then runs first. Fails if another hook is already kept under that
 /// name.
 fn set_hook_aside(hooks: &Path) -> anyhow::Result<()> {
     let (hook, before) = (hooks.join(HOOK_NAME), hooks.join(CHAINED_HOOK_NAME));
@@ -149,13 +148,13 @@ fn set_hook_aside(hooks: &Path) -> anyhow::Result<()> {
     fs::rename(&hook, &before).with_context(|| format!("{} cannot be renamed", hook.display()))
 }
 
-/// Removes our hook and restores the hook that `--chain` kept. Reports that nothing was removed when there is no
-/// hook of ours.
+/// Removes our hook and restores the one kept by `--chain`. Removes nothing if the hook is not ours.
 fn uninstall_hook(hooks: &Path) -> anyhow::Result<HookChange> {
     let (hook, before) = (hooks.join(HOOK_NAME), hooks.join(CHAINED_HOOK_NAME));
     if matches!(inspect_hook(&hook)?, ExistingHook::Missing | ExistingHook::Foreign) {
-        return Ok(HookChange::WasNotInstalled);
+        return Ok(HookChange::NotInstalled);
     }
+    // A single rename replaces our hook, so git always finds one of the two.
     if before.symlink_metadata().is_ok() {
         fs::rename(&before, &hook).with_context(|| format!("{} cannot be restored", before.display()))?;
     } else {
@@ -169,7 +168,7 @@ fn inspect_hook(hook: &Path) -> anyhow::Result<ExistingHook> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(ExistingHook::Missing),
         kind => kind.with_context(|| format!("{} cannot be inspected", hook.display()))?,
     };
-    // A symbolic link points to a file of someone else, whatever it contains.
+    // A symbolic link leads to someone else's file, whatever its content.
     if !kind.is_file() {
         return Ok(ExistingHook::Foreign);
     }
@@ -186,18 +185,18 @@ fn classify_hook(text: &str) -> ExistingHook {
     }
 }
 
-/// Renders the complete hook, with its checksum.
+/// Renders the complete hook, including its checksum.
 fn render_hook() -> String {
     format!("#!/bin/sh\n{CHECKSUM_MARK}{}\n{HOOK_SCRIPT}", sha256_hex(HOOK_SCRIPT.as_bytes()))
 }
 
-/// Writes the hook to a temporary file and renames it, so that git never runs a partial hook.
+/// Writes the hook to a temporary file and renames it, so git never runs a partial hook.
 fn write_hook(hooks: &Path) -> anyhow::Result<()> {
     let (hook, new) = (hooks.join(HOOK_NAME), hooks.join(format!("{HOOK_NAME}.{}", std::process::id())));
     let put = || -> std::io::Result<()> {
         let mut file = fs::File::create(&new)?;
         file.write_all(render_hook().as_bytes())?;
-        // Before the rename: git ignores a hook that is not executable.
+        // Set before the rename, because git ignores a hook that is not executable.
         file.set_permissions(Permissions::from_mode(0o755))?;
         file.sync_all()?;
         fs::rename(&new, &hook)

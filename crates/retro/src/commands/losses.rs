@@ -1,5 +1,5 @@
-//! Runs `retro losses`, which lists and closes losses of messages in the broker. The broker is shared by all
-//! tenants, so these commands need direct access to the database.
+//! Runs `retro losses`, which lists and closes losses. All tenants share the broker, so these commands need
+//! direct access to the database.
 
 use retro_core::cancel::Attribution;
 use retro_core::time::Clock as _;
@@ -14,7 +14,7 @@ use crate::cli::{AuditArgs, Losses};
 use crate::clock::SystemClock;
 use crate::output;
 
-/// Runs one subcommand of `retro losses`.
+/// Runs a subcommand of `retro losses`.
 pub(crate) async fn run_command(
     context: &CommandContext<'_>,
     store: &dyn BrokerStore,
@@ -26,7 +26,7 @@ pub(crate) async fn run_command(
     }
 }
 
-/// A loss with its values formatted for output.
+/// A loss, prepared for output.
 #[derive(Debug, Serialize)]
 struct LossView {
     id: String,
@@ -47,7 +47,7 @@ impl LossView {
 
     fn format_line(&self) -> String {
         let closed = self.closed.as_ref().map(|Attribution { by, reason, at }| {
-            // Text that someone typed: escaped, so that it cannot control the terminal.
+            // Typed by a person: escaped, so it cannot control the terminal.
             format!("; closed by {} at {at:.0}: {}", by.escape_debug(), reason.escape_debug())
         });
         format!("{}  {}{}", self.id, self.loss, closed.unwrap_or_default())
@@ -70,7 +70,7 @@ async fn list_losses(
     Ok(Exit::Done)
 }
 
-/// Closes the losses with these ids, or all open losses when `ids` is empty.
+/// Closes the losses with these ids, or all open losses if `ids` is empty.
 async fn close_losses(
     context: &CommandContext<'_>,
     store: &dyn BrokerStore,
@@ -78,7 +78,7 @@ async fn close_losses(
     act: &AuditArgs,
 ) -> anyhow::Result<Exit> {
     let act = Attribution::new(&redact_text(&act.by), &redact_text(&act.reason), SystemClock.now())?;
-    // Without ids clap requires `--all`.
+    // If there are no ids, clap has required `--all`.
     let chosen = match ids {
         [] => store.list_losses().await?.iter().map(Loss::key).collect(),
         ids => ids.to_vec(),

@@ -1,6 +1,6 @@
 //! Runs `retro retrospectives trigger` and `retro proposals`, which start manual retrospectives and decide on
-//! their proposals. The commands write to the database; a running process performs the investigation and sends
-//! the notices.
+//! their proposals. They only write to the database; a running process investigates the runs and sends the
+//! messages.
 
 use std::sync::Arc;
 
@@ -45,10 +45,10 @@ pub(crate) async fn trigger_retrospective(
             Ok(opened) => opened,
             Err(error) => anyhow::bail!("no retrospective was opened: {error}"),
         };
-    let did = if step == CommitResult::Done { "opened" } else { "was already opened by this request" };
-    let answer = serde_json::json!({"retrospective": id, "request": request, "did": did});
+    let result = if step == CommitResult::Done { "opened" } else { "was already opened by this request" };
+    let answer = serde_json::json!({"retrospective": id, "request": request, "result": result});
     output::print_data(context.output, &answer, || {
-        format!("manual retrospective {id} {did}; `retro retrospectives show {id}` shows its progress")
+        format!("manual retrospective {id} {result}; `retro retrospectives show {id}` shows its progress")
     })?;
     Ok(Exit::Done)
 }
@@ -73,11 +73,11 @@ pub(crate) async fn run_proposals(
             let found = store.find_proposal(context.tenant, *id).await?;
             print_found(context, found, "proposal", id, retro_operator::render_proposal)
         }
-        Proposals::Accept { id, despite_tombstone, request } => {
+        Proposals::Accept { id, override_tombstone, request } => {
             let acceptance = Acceptance {
                 request: request_id(request.request.as_deref(), "accept", &[&id.to_string()]),
                 by: request.by.clone(),
-                despite_tombstone: despite_tombstone.clone(),
+                override_tombstone: override_tombstone.clone(),
             };
             let outcome = build_operator_commands(config, store)?
                 .accept_proposal(context.tenant, *id, &acceptance)
@@ -98,7 +98,7 @@ pub(crate) async fn run_proposals(
     }
 }
 
-/// Prints the decision, whether it was made now or earlier. Exits with [`Exit::ProblemFound`] when an earlier
+/// Prints a decision, whether it was made now or earlier. Exits with [`Exit::ProblemFound`] if an earlier
 /// decision was the opposite of the requested one.
 fn print_decision(
     context: &CommandContext<'_>,
@@ -106,24 +106,25 @@ fn print_decision(
     expected: &str,
     outcome: DecisionOutcome,
 ) -> anyhow::Result<Exit> {
-    let (decision, did) = match outcome {
+    let (decision, newly_decided) = match outcome {
         None => return print_found(context, None::<()>, "proposal", &id, |()| String::new()),
-        Some(Ok(decided)) => (decided.decision, "now"),
-        Some(Err(DecideError::AlreadyDecided(decision))) => (*decision, "before; nothing changed"),
+        Some(Ok(decided)) => (decided.decision, true),
+        Some(Err(DecideError::AlreadyDecided(decision))) => (*decision, false),
         Some(Err(undecided)) => anyhow::bail!("proposal {id} was not decided: {undecided}"),
     };
-    let answer = serde_json::json!({"proposal": id, "decision": decision, "did": did});
+    let answer = serde_json::json!({"proposal": id, "decision": decision, "newly_decided": newly_decided});
+    let when = if newly_decided { "now" } else { "before; nothing changed" };
     output::print_data(context.output, &answer, || {
-        format!("proposal {id} {} ({did})", describe_decision(&decision))
+        format!("proposal {id} {} ({when})", describe_decision(&decision))
     })?;
-    Ok(if decision.verdict.as_str() == expected { Exit::Done } else { Exit::ProblemFound })
+    Ok(if decision.decision.as_str() == expected { Exit::Done } else { Exit::ProblemFound })
 }
 
 fn describe_decision(decision: &DecisionRecord) -> String {
     let by = &decision.by;
-    match &decision.verdict {
-        ProposalDecision::Accepted { memory, did } => {
-            format!("was accepted by {by} as memory {memory}: {did}")
+    match &decision.decision {
+        ProposalDecision::Accepted { memory, result } => {
+            format!("was accepted by {by} as memory {memory}: {result}")
         }
         ProposalDecision::Refused { reason } => format!("was refused by {by}: {reason}"),
     }
@@ -135,7 +136,7 @@ fn build_operator_commands(config: &Config, store: Arc<dyn Store>) -> anyhow::Re
 }
 
 fn request_id(given: Option<&str>, what: &str, parts: &[&str]) -> String {
-    // Derived from the arguments, so that repeating the command changes nothing.
+    // Derived from the arguments, so repeating the command changes nothing.
     let derived = || format!("{what}-{}", &sha256_hex(parts.join("\n").as_bytes())[..16]);
     given.map_or_else(derived, str::to_owned)
 }

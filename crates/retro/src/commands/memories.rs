@@ -68,8 +68,8 @@ pub(crate) async fn run_command(
     }
 }
 
-/// Returns the id of the memory that `name` identifies, or the exit of the command when no memory or more than
-/// one matches.
+/// Returns the id of the memory that `name` refers to, or the exit of the command if it matches no memory or
+/// several.
 pub(super) async fn resolve_memory(
     context: &CommandContext<'_>,
     store: &dyn Store,
@@ -87,7 +87,7 @@ pub(super) async fn resolve_memory(
     })
 }
 
-/// Returns a memory with its measured effect. Returns `None` when there is no such memory.
+/// Returns a memory with its measured effect, or `None` if it does not exist.
 pub(super) async fn find_with_effect(
     context: &CommandContext<'_>,
     store: &dyn Store,
@@ -106,8 +106,7 @@ pub(super) async fn print_changes(
     print_found(context, why, "memory", &id, |why| why.render_text(terminal_columns()))
 }
 
-/// Deletes a memory through the writer, as required for all changes of memories. A running `retro up` sends the
-/// notice.
+/// Deletes a memory through the writer, like every change to a memory. A running relay sends the message.
 async fn delete_memory(
     context: &CommandContext<'_>,
     config: &Config,
@@ -119,10 +118,10 @@ async fn delete_memory(
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let outbox = Arc::new(Notify::new());
     let writer = Writer::new(store, policies, Arc::new(SystemClock), outbox);
-    // Derived from the arguments, so that repeating the command changes nothing.
+    // Derived from the arguments, so repeating the command changes nothing.
     let derived = || format!("delete-{}", &sha256_hex(format!("{id} {reason}").as_bytes())[..16]);
     let request = request.map_or_else(derived, str::to_owned);
-    let did = match writer.delete_memory(context.tenant, id, &request, reason).await? {
+    let result = match writer.delete_memory(context.tenant, id, &request, reason).await? {
         Ok(CommitResult::Done) => "deleted",
         Ok(CommitResult::AlreadyDone) => "was already deleted by this request",
         Ok(CommitResult::NotFound) => {
@@ -130,9 +129,9 @@ async fn delete_memory(
         }
         Err(problem) => anyhow::bail!("the memory cannot be deleted: {problem}"),
     };
-    let answer = serde_json::json!({"memory": id, "request": request, "did": did});
+    let answer = serde_json::json!({"memory": id, "request": request, "result": result});
     output::print_data(context.output, &answer, || {
-        format!("memory {id} {did}; a tombstone blocks similar memories")
+        format!("memory {id} {result}; a tombstone blocks similar memories")
     })?;
     Ok(Exit::Done)
 }

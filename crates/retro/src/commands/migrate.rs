@@ -1,5 +1,5 @@
-//! Runs `retro migrate`, which migrates the database and creates the broker's streams. Processes of a fleet do
-//! neither, so that an old and a new version can run side by side.
+//! Runs `retro migrate`, which migrates the database and creates the broker's streams. The processes of a
+//! fleet do neither, so an old and a new version can run side by side.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use super::Exit;
 use crate::cli::{Migrate, Output};
 use crate::{output, store};
 
-/// Longest time to wait for a broker that starts at the same time as the command. After a failure, the command
-/// can be repeated.
+/// Timeout for a broker that starts at the same time as the command. The command can be repeated after a
+/// failure.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval at which the state of the connection is polled.
+/// Interval at which the connection state is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Result of `retro migrate`.
 #[derive(Serialize)]
 struct Migrated {
     database: String,
-    /// Names of the migrations that this command applied.
+    /// Names of the migrations applied by this command.
     applied: Vec<String>,
-    /// Address of the broker whose streams and consumers are now up to date; `None` when no address is
+    /// Address of the broker whose streams and consumers are now up to date; `None` if no address is
     /// configured.
     broker: Option<String>,
 }
 
-/// Applies the missing migrations. A repeated command changes nothing. With `--take-over`, streams that belong
-/// to another database are assigned to this one.
+/// Applies the missing migrations and creates the streams. Repeating the command changes nothing. With
+/// `--take-over`, streams that belong to another database are assigned to this one.
 pub(super) async fn run_command(config: &Config, args: &Migrate, output: Output) -> anyhow::Result<Exit> {
     if args.take_over && config.nats_url.is_none() {
         bail!("--take-over needs a broker: set NATS_URL or nats_url");

@@ -1,4 +1,4 @@
-//! Runs `retro pipeline`, which checks the learning policy and prints the source of each value.
+//! Runs `retro pipeline`, which checks the learning policy and prints its values with their sources.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ fn explain_policy(config: &Config, output: Output, workflow: Option<&Workflow>) 
         .map(|one| {
             (
                 one.key.clone(),
-                json!({"value": one.value, "from": describe_origin(one), "default": one.default, "doc": one.doc}),
+                json!({"value": one.value, "source": describe_origin(one), "default": one.default, "description": one.doc}),
             )
         })
         .collect();

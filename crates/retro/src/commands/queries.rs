@@ -1,4 +1,4 @@
-//! Runs the commands that only query the store.
+//! Runs the commands that read from the store, and `retro retrospectives`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{Exit, cancel};
 use crate::cli::{Outcomes, Output, Reports, Retrospectives, Runs};
 use crate::output;
 
-/// Tenant for which a command runs, and its output format.
+/// Tenant and output format of a command.
 pub(crate) struct CommandContext<'a> {
     pub(crate) tenant: &'a Tenant,
     pub(crate) output: Output,
@@ -71,7 +71,7 @@ pub(crate) async fn run_retrospectives(
             let proposed = store.list_proposals(context.tenant, &filter).await?;
             print_found(context, found, "retrospective", id, |one| {
                 let shown = lists::render_retrospective(&one.of, &proposed, terminal_columns());
-                format!("{shown}{}", format_audit_trail(&one.acts))
+                format!("{shown}{}", format_audit_trail(&one.audit_log))
             })
         }
         Retrospectives::Cancel { id, act } => cancel::cancel_retrospective(context, store, *id, act).await,
@@ -95,7 +95,7 @@ pub(crate) async fn run_reports(
         Reports::Show { id, markdown } => {
             let found = store.find_report(context.tenant, *id).await?;
             if found.is_none() {
-                // The id may belong to a review report: the caller need not know the kind.
+                // The id may belong to a review report: callers need not know the kind.
                 let found = store.find_review_report(context.tenant, ReviewBatchId(id.0)).await?;
                 return print_found(context, found, "report", id, |one| {
                     reviews::render_report(one, terminal_columns())
@@ -128,7 +128,7 @@ pub(crate) async fn export_tenant(
     Ok(Exit::Done)
 }
 
-/// Adds to the result the operations that people performed on `subject`.
+/// Adds the audit log of `subject` to the result.
 pub(super) async fn with_audit_trail<T>(
     store: &dyn OperatorStore,
     context: &CommandContext<'_>,
@@ -136,15 +136,15 @@ pub(super) async fn with_audit_trail<T>(
     found: Option<T>,
 ) -> anyhow::Result<Option<WithAuditLog<T>>> {
     let Some(of) = found else { return Ok(None) };
-    Ok(Some(WithAuditLog { of, acts: store.list_audit_rows(context.tenant, subject).await? }))
+    Ok(Some(WithAuditLog { of, audit_log: store.list_audit_rows(context.tenant, subject).await? }))
 }
 
-/// Formats the operations of people, for the end of a page.
+/// Formats the audit log for the end of a page.
 fn format_audit_trail(rows: &[AuditRow]) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{}", render_audit_log(rows)) }
 }
 
-/// Prints the result, or a message that the item does not exist. Items of another tenant count as nonexistent.
+/// Prints the result, or a message that the item does not exist. Items of other tenants count as nonexistent.
 pub(super) fn print_found<T: serde::Serialize>(
     context: &CommandContext<'_>,
     found: Option<T>,

@@ -1,5 +1,5 @@
-//! Runs `retro ready`, which prints the `/readyz` answer of a process on this machine, for images that contain
-//! no HTTP client.
+//! Runs `retro ready`, which prints the `/readyz` response of a process on this machine, for images without
+//! an HTTP client.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,21 +15,21 @@ use crate::cli::Output;
 use crate::instance::Instance;
 use crate::output;
 
-/// Timeout for the answer, which the process gives from memory. Shorter than the timeout of any probe.
+/// Timeout for the response, which the process gives from memory. Shorter than the timeout of any probe.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum size in bytes of an answer that is read; ours are a few sentences.
+/// Maximum size of the response that is read, in bytes. Ours is a few sentences.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Asks a process whether it is ready: at the health listener if one is configured, otherwise at the recorded
-/// address of the data folder's `retro up`, otherwise at the configured HTTP address. Exits with
-/// [`Exit::ProblemFound`] when anything is missing.
+/// Requests the readiness of a process: at the health listener if one is configured, otherwise at the address
+/// that `retro up` recorded in the data folder, otherwise at the configured HTTP address. Exits with
+/// [`Exit::ProblemFound`] if anything is missing.
 pub(super) async fn run_command(config: &Config, output: Output) -> anyhow::Result<Exit> {
     let instance = Instance::find(&config.data_dir).filter(|_| config.health_listen.is_none());
     let address = match &instance {
         Some(instance) => instance.http_address()?,
         None => to_reachable(config.health_listen.unwrap_or(config.http_listen)),
     };
-    // Another process may listen on the address of one that is gone, so the process id is checked first.
+    // Another process may now listen on the address of one that is gone, so check the process id first.
     let gone = instance.and_then(|instance| instance.check_alive(&config.data_dir).err());
     let missing = match gone {
         Some(gone) => Some(gone.to_string()),
@@ -46,8 +46,7 @@ pub(super) async fn run_command(config: &Config, output: Output) -> anyhow::Resu
     Ok(if missing.is_none() { Exit::Done } else { Exit::ProblemFound })
 }
 
-/// Describes what the process at this address is missing or why it cannot be asked. Returns `None` when it is
-/// ready.
+/// Describes what the process at this address is missing, or why it does not respond; `None` if it is ready.
 pub(super) async fn find_missing(address: SocketAddr) -> Option<String> {
     match tokio::time::timeout(ANSWER_TIMEOUT, request_readiness(address)).await {
         Ok(Ok(answer)) => parse_missing(&answer),
@@ -56,7 +55,7 @@ pub(super) async fn find_missing(address: SocketAddr) -> Option<String> {
     }
 }
 
-/// Replaces an unspecified address by the loopback address.
+/// Replaces an unspecified address, which is meant only for listening, with the loopback address.
 fn to_reachable(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
@@ -69,16 +68,16 @@ fn to_reachable(address: SocketAddr) -> SocketAddr {
 
 async fn request_readiness(address: SocketAddr) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    // HTTP/1.0 closes the connection after the answer, so reading to the end terminates.
+    // HTTP/1.0 closes the connection after the response, so reading to the end terminates.
     let request = format!("GET /readyz HTTP/1.0\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
-    // Another program may listen there and send without end.
+    // Another program may listen there and send endlessly.
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).await.context("the answer cannot be read")?;
     Ok(answer)
 }
 
-/// Returns the detail of the problem document in the answer. Returns `None` for an answer with status 200.
+/// Returns the detail of the problem in the response, or `None` if the status is 200.
 fn parse_missing(answer: &str) -> Option<String> {
     let status = answer.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) == Some("200") {
@@ -105,12 +104,12 @@ mod tests {
 
     #[test]
     fn an_unspecified_address_is_reached_on_loopback() {
-        for (listens, asked) in [
+        for (listens, expected) in [
             ("0.0.0.0:7718", "127.0.0.1:7718"),
             ("[::]:7718", "[::1]:7718"),
             ("10.0.0.7:7718", "10.0.0.7:7718"),
         ] {
-            assert_eq!(to_reachable(listens.parse().unwrap()).to_string(), asked);
+            assert_eq!(to_reachable(listens.parse().unwrap()).to_string(), expected);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Runs `retro dead-letters replay`, `discard`, `batches` and `cancel`, which write to the database. The relay
-//! of a running process sends the replays.
+//! Runs `retro dead-letters replay`, `discard`, `batches` and `cancel`. They only write to the database; the
+//! relay of a running process sends the replays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::clock::SystemClock;
 use crate::output;
 use crate::policies::PolicySource;
 
-/// Interval at which a batch is polled while the command waits, so that it prints at most two lines per second.
+/// Interval at which a batch is polled, so at most two lines per second are printed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn show_batches(
@@ -41,9 +41,9 @@ pub(super) async fn show_batches(
     };
     let found = store.find_replay_batch(context.tenant, id, limit).await?;
     let replays = build_replays(config, store)?;
-    let found = found.map(|(row, letters)| (row, replays.redact_letters(letters)));
-    print_found(context, found, "batch", &id, |(row, letters)| {
-        retro_operator::render_batch(row, letters, terminal_columns())
+    let found = found.map(|(row, items)| (row, replays.redact_items(items)));
+    print_found(context, found, "batch", &id, |(row, items)| {
+        retro_operator::render_batch(row, items, terminal_columns())
     })
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn replay_dead_letters(
             format!(
                 "batch {} of {}; `retro dead-letters batches {}` shows its progress",
                 started.batch,
-                format_count(started.letters),
+                format_count(started.dead_letters),
                 started.batch
             )
         })?;
@@ -110,7 +110,7 @@ pub(super) async fn replay_dead_letters(
     output::print_notice(&format!(
         "batch {} of {}; it continues if this command is interrupted",
         started.batch,
-        format_count(started.letters)
+        format_count(started.dead_letters)
     ));
     wait_for_batch(context, &replays, &*store, started.batch).await
 }
@@ -119,8 +119,8 @@ fn format_count(count: u64) -> String {
     if count == 1 { "1 dead letter".to_owned() } else { format!("{count} dead letters") }
 }
 
-/// Prints the progress of a batch whenever it changes, until the batch has ended and none of its replays is in
-/// progress.
+/// Prints the progress of a batch whenever it changes, until the batch has ended and none of its replays is
+/// in progress.
 async fn wait_for_batch(
     context: &CommandContext<'_>,
     replays: &ReplayService,
@@ -129,7 +129,7 @@ async fn wait_for_batch(
 ) -> anyhow::Result<Exit> {
     let mut printed = String::new();
     loop {
-        let Some((row, letters)) = store.find_replay_batch(context.tenant, id, u32::MAX).await? else {
+        let Some((row, items)) = store.find_replay_batch(context.tenant, id, u32::MAX).await? else {
             anyhow::bail!("batch {id} no longer exists");
         };
         let now = retro_operator::render_progress(&row);
@@ -137,9 +137,10 @@ async fn wait_for_batch(
             output::print_notice(&now);
             printed = now;
         }
+        // A batch may end while its last replays are still in progress; their outcomes decide the exit code.
         if !row.state.is_open() && row.progress.under_way == 0 {
             let good = row.state == ReplayBatchState::Done && row.progress.failed == 0;
-            let all = (row, replays.redact_letters(letters));
+            let all = (row, replays.redact_items(items));
             output::print_data(context.output, &all, || {
                 retro_operator::render_batch(&all.0, &all.1, terminal_columns())
             })?;
@@ -189,7 +190,7 @@ pub(super) async fn discard_dead_letters(
     Ok(Exit::Done)
 }
 
-/// Returns the id when exactly one id and no `--all` is given. Returns `None` otherwise.
+/// Returns the id if exactly one id and no `--all` is given.
 fn single_id(args: &SelectionArgs) -> Option<DeadLetterId> {
     match args.ids[..] {
         [id] if !args.all => Some(id),
@@ -214,7 +215,7 @@ fn print_outcome(
     result: Option<ActionResult>,
     id: DeadLetterId,
 ) -> anyhow::Result<Exit> {
-    let refused = result.as_ref().is_some_and(|result| result.did == ActionStatus::Refused);
+    let refused = result.as_ref().is_some_and(|result| result.status == ActionStatus::Refused);
     let exit = print_found(context, result, "dead letter", &id, |result| result.detail.clone())?;
     Ok(if refused { Exit::ProblemFound } else { exit })
 }

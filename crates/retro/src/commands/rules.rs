@@ -87,7 +87,7 @@ async fn print_list(
     }
 }
 
-/// Builds the writer, which makes all changes of memories.
+/// Builds the writer, through which all changes to memories are made.
 fn build_writer(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<Writer> {
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let outbox = Arc::new(Notify::new());
@@ -105,7 +105,7 @@ async fn promote_rule(
 ) -> anyhow::Result<Exit> {
     let request = request_id("promote", id, act, request);
     let AuditArgs { by, reason } = act;
-    let did =
+    let result =
         match build_writer(config, store)?.promote_rule(context.tenant, id, &request, by, reason).await? {
             Ok(CommitResult::Done) => "promoted",
             Ok(CommitResult::AlreadyDone) => "was already promoted by this request",
@@ -114,8 +114,8 @@ async fn promote_rule(
             }
             Err(problem) => anyhow::bail!("the rule cannot be promoted: {problem}"),
         };
-    let answer = serde_json::json!({"memory": id, "request": request, "did": did});
-    output::print_data(context.output, &answer, || format!("rule {id} {did}"))?;
+    let answer = serde_json::json!({"memory": id, "request": request, "result": result});
+    output::print_data(context.output, &answer, || format!("rule {id} {result}"))?;
     Ok(Exit::Done)
 }
 
@@ -129,24 +129,25 @@ async fn retire_rule(
 ) -> anyhow::Result<Exit> {
     let request = request_id("retire", id, act, request);
     let reason = format!("retired by {}: {}", act.by, act.reason);
-    let did = match build_writer(config, store)?.delete_memory(context.tenant, id, &request, &reason).await? {
-        Ok(CommitResult::Done) => "retired",
-        Ok(CommitResult::AlreadyDone) => "was already retired by this request",
-        Ok(CommitResult::NotFound) => {
-            return print_found(context, None::<()>, "rule", &id, |()| String::new());
-        }
-        Err(problem) => anyhow::bail!("the rule cannot be retired: {problem}"),
-    };
-    let answer = serde_json::json!({"memory": id, "request": request, "did": did});
+    let result =
+        match build_writer(config, store)?.delete_memory(context.tenant, id, &request, &reason).await? {
+            Ok(CommitResult::Done) => "retired",
+            Ok(CommitResult::AlreadyDone) => "was already retired by this request",
+            Ok(CommitResult::NotFound) => {
+                return print_found(context, None::<()>, "rule", &id, |()| String::new());
+            }
+            Err(problem) => anyhow::bail!("the rule cannot be retired: {problem}"),
+        };
+    let answer = serde_json::json!({"memory": id, "request": request, "result": result});
     output::print_data(context.output, &answer, || {
-        format!("rule {id} {did}; a tombstone blocks similar rules")
+        format!("rule {id} {result}; a tombstone blocks similar rules")
     })?;
     Ok(Exit::Done)
 }
 
 fn request_id(what: &str, id: MemoryId, act: &AuditArgs, request: Option<&str>) -> String {
     let AuditArgs { by, reason } = act;
-    // Derived from the arguments, so that repeating the command changes nothing.
+    // Derived from the arguments, so repeating the command changes nothing.
     let derived = || format!("{what}-{}", &sha256_hex(format!("{id} {by} {reason}").as_bytes())[..16]);
     request.map_or_else(derived, str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Paces the events: after each window, waits until its retrospective has ended.
+//! Paces the events of `retro emit`: after each window, waits until its retrospective has ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use retro_store::Store;
 use crate::policies::PolicySource;
 use crate::store;
 
-/// Name of the durable consumer whose backlog shows whether all events are counted.
+/// Name of the durable consumer whose backlog is empty once all events are counted.
 const COUNTER_DURABLE: &str = "counter";
-/// Interval at which a workflow is polled while its retrospective runs.
+/// Interval at which a workflow is polled during its retrospective.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Longest wait for the end of a retrospective.
+/// Timeout for the end of a retrospective.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// Pauses after a fixed number of events of a workflow until they are counted and no retrospective is due or
+/// Pauses after a fixed number of events per workflow until they are counted and no retrospective is due or
 /// open.
 pub(super) struct Pace {
     runs: u64,
@@ -32,14 +32,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Opens the configured database, in which the workflows are observed.
+    /// Opens the configured database, from which the state of the workflows is read.
     pub(super) async fn open(runs: u64, config: &Config, tenant: &Tenant) -> anyhow::Result<Self> {
         let store = store::open_store(config).await?;
         let policies = PolicySource::load(config.pipelines.as_deref())?;
         Ok(Self { runs: runs.max(1), since: BTreeMap::new(), store, policies, tenant: tenant.clone() })
     }
 
-    /// Counts an event of the workflow. Returns true when it is time to wait.
+    /// Counts an event of a workflow. Returns `true` if it is time to wait.
     pub(super) fn count_event(&mut self, workflow: &Workflow) -> bool {
         let since = self.since.entry(workflow.clone()).or_default();
         *since += 1;
@@ -50,8 +50,8 @@ impl Pace {
         full
     }
 
-    /// Waits until all events sent so far are counted and no retrospective of the workflow is open or due. Fails
-    /// after [`WAIT_MAX`].
+    /// Waits until all events sent so far are counted and no retrospective of the workflow is due or open.
+    /// Fails after [`WAIT_MAX`].
     pub(super) async fn wait_until_idle(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<()> {
         let mut attempts = WAIT_MAX.as_millis() / POLL_INTERVAL.as_millis();
         while !self.is_idle(bus, workflow).await? {
@@ -68,6 +68,7 @@ impl Pace {
     }
 
     async fn is_idle(&self, bus: &Bus, workflow: &Workflow) -> anyhow::Result<bool> {
+        // Check the backlog first: rows read before it is empty may lack the last events.
         if bus.count_unacknowledged(topology::INTAKE, COUNTER_DURABLE).await? > 0 {
             return Ok(false);
         }

@@ -1,9 +1,9 @@
-//! Updates the gauges at intervals, independent of the handling of messages.
+//! Updates the gauges at a fixed interval, independent of message handling.
 //!
-//! The relay's process queries the database, since its role has the least to do; several relays report the same
-//! values. The lag of a consumer is queried by the process of its own role, since only that process has
-//! permission to do so. A gauge that could not be updated is hidden, so that nobody mistakes an old value for a
-//! current one.
+//! The relay's process queries the database, because its role has the least to do; several relays report the
+//! same values. The lag of a consumer is queried by the process of its role, because no other process has
+//! permission. A gauge that could not be updated is hidden, so an old value is not mistaken for the current
+//! one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use retro_bus::{Bus, ConsumerLag, DurableConsumer};
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::time::Clock;
 use retro_meter::Counter;
 use retro_store::{DatabaseMetrics, MetricsStore};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-/// Time within which the database must answer. A slower database has more serious problems than missing metrics.
+/// Timeout for the database. A slower database has bigger problems than missing metrics.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Label value for codes that a newer version stored and this version does not know.
+/// Label for codes that a newer version stored and this version does not know.
 const UNKNOWN_CODE: &str = "unknown";
 
-/// Counters that are exported as 0 from the start, so that their first increment is visible as a step.
+/// Counters exported as 0 from the start, so their first increment is visible as a step.
 const ZEROED_COUNTERS: [&Counter<0>; 6] = [
     &retro_meter::TAKEOVERS,
     &retro_meter::CLAIMS_FENCED,
@@ -42,7 +42,7 @@ pub(super) struct GaugeUpdater {
 }
 
 impl GaugeUpdater {
-    /// Updates the gauges that are read from the database until `stop` is cancelled.
+    /// Updates the gauges read from the database until `stop` is cancelled.
     pub(super) async fn update_database_gauges(self, store: Arc<dyn MetricsStore>) {
         while self.wait_interval().await {
             let answer = tokio::time::timeout(DATABASE_TIMEOUT, store.load_metrics()).await;
@@ -57,7 +57,7 @@ impl GaugeUpdater {
         }
     }
 
-    /// Updates the gauge of a consumer's lag until `stop` is cancelled.
+    /// Updates the lag of a consumer until `stop` is cancelled.
     pub(super) async fn update_lag(self, bus: Bus, durable: DurableConsumer) {
         let name = durable.name;
         while self.wait_interval().await {
@@ -67,7 +67,7 @@ impl GaugeUpdater {
                     retro_meter::METRIC_READS.add(1, ["broker", "ok"]);
                 }
                 Err(problem) => {
-                    // The readiness check logs that the broker is unavailable, so this is only logged at debug level.
+                    // The readiness check already logs that the broker is unavailable.
                     debug!(consumer = name, "the lag of {name} is unknown: {problem}");
                     retro_meter::CONSUMER_LAG.clear([name]);
                     retro_meter::CONSUMER_LAG_AGE.clear([name]);
@@ -77,7 +77,7 @@ impl GaugeUpdater {
         }
     }
 
-    /// Updates the gauges about this process until `stop` is cancelled.
+    /// Updates the gauges of this process until `stop` is cancelled.
     pub(super) async fn update_process_gauges(self) {
         retro_meter::BUILD_INFO.set([env!("CARGO_PKG_VERSION")], 1.0);
         for count in ZEROED_COUNTERS {
@@ -91,7 +91,7 @@ impl GaugeUpdater {
         }
     }
 
-    /// Waits for the interval. Returns `false` once `stop` is cancelled.
+    /// Waits for the interval. Returns `false` if `stop` is cancelled.
     async fn wait_interval(&self) -> bool {
         tokio::select! {
             () = self.stop.cancelled() => false,
@@ -113,12 +113,12 @@ fn show_database_gauges(levels: &DatabaseMetrics, now: Timestamp) {
     retro_meter::INVESTIGATIONS_CLAIMABLE.set([], levels.claimable as f64);
 }
 
-/// Returns the count of every code, zeros included, because an alert on the first dead letter needs the zero
-/// before it.
-fn count_by_code(letters: &BTreeMap<String, u64>) -> BTreeMap<[&'static str; 1], f64> {
-    let mut open: BTreeMap<_, _> = Code::ALL.iter().map(|code| ([code.as_str()], 0.0)).collect();
-    for (stored, count) in letters {
-        let known = Code::ALL.iter().map(|code| code.as_str()).find(|code| code == stored);
+/// Returns the count for every code, including zeros: an alert on the first dead letter needs the zero before
+/// it.
+fn count_by_code(counts: &BTreeMap<String, u64>) -> BTreeMap<[&'static str; 1], f64> {
+    let mut open: BTreeMap<_, _> = DeadLetterCode::ALL.iter().map(|code| ([code.as_str()], 0.0)).collect();
+    for (stored, count) in counts {
+        let known = DeadLetterCode::ALL.iter().map(|code| code.as_str()).find(|code| code == stored);
         *open.entry([known.unwrap_or(UNKNOWN_CODE)]).or_default() += *count as f64;
     }
     open
@@ -148,12 +148,12 @@ fn show_lag_gauges(consumer: &'static str, lag: ConsumerLag, now: Timestamp) {
         .set([consumer], lag.oldest.map_or(0.0, |since| seconds_between(since, now)));
 }
 
-/// Returns the seconds between two times, at least 0, because the times come from two clocks that may differ.
+/// Returns the seconds between two times, but at least 0, because the times come from two clocks.
 fn seconds_between(since: Timestamp, now: Timestamp) -> f64 {
     now.duration_since(since).as_secs_f64().max(0.0)
 }
 
-/// Returns the resident memory of this process in bytes. Returns `None` where the kernel does not report it.
+/// Returns the resident memory of this process in bytes, or `None` if the kernel does not report it.
 fn read_resident_bytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -170,7 +170,7 @@ mod tests {
         let stored =
             [("not_json".to_owned(), 2), ("of_tomorrow".to_owned(), 3), ("of_next_week".to_owned(), 1)];
         let open = count_by_code(&stored.into());
-        assert_eq!(open.len(), Code::ALL.len() + 1);
+        assert_eq!(open.len(), DeadLetterCode::ALL.len() + 1);
         assert_eq!((open[&["not_json"]], open[&["oversized"]], open[&[UNKNOWN_CODE]]), (2.0, 0.0, 4.0));
     }
 

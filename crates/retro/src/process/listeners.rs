@@ -1,5 +1,4 @@
-//! Opens and serves the listeners of the process: HTTP for agents and operators, the bridge for GitHub, and
-//! health.
+//! Opens and serves a process's listeners: HTTP for agents and operators, the bridge for GitHub, and health.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -27,26 +26,26 @@ use super::{Process, RunningProcess};
 use crate::clock::SystemClock;
 use crate::operator_commands::OperatorCommands;
 
-/// Maximum number of concurrent requests of operators, including lists and exports. Enough for people, and few
+/// Maximum number of concurrent operator requests, including lists and exports. Enough for a team, and few
 /// compared with the connections and cores that agents need.
 const OPERATOR_REQUESTS_MAX: usize = 32;
-/// Maximum number of concurrent operator requests of one tenant.
+/// Maximum number of concurrent operator requests per tenant.
 const TENANT_OPERATOR_REQUESTS_MAX: usize = 24;
 
-/// The listeners of a process. They are opened before anything else, so that the start fails early when an
-/// address is in use.
+/// The listeners of a process. They are opened before anything else, so an address in use fails the start
+/// early.
 pub(crate) struct Listeners {
-    /// Listener for agents, operators and health; `None` without the gateway role.
+    /// Serves agents, operators and health; `None` without the gateway role.
     http: Option<TcpListener>,
-    /// Listener for GitHub's webhooks; `None` without the bridge role.
+    /// Serves GitHub's webhooks; `None` without the bridge role.
     bridge: Option<TcpListener>,
-    /// Listener for health only, for any role; `None` when it is not configured.
+    /// Serves only health, for any role; `None` if not configured.
     health: Option<TcpListener>,
 }
 
 impl Listeners {
-    /// Opens the listeners that these roles need, and the health listener if configured. Fails when the bridge
-    /// has no webhook secret.
+    /// Opens the listeners for these roles, and the health listener if configured. Fails if the bridge has no
+    /// webhook secret.
     pub(crate) async fn open(config: &Config, roles: &BTreeSet<Role>) -> anyhow::Result<Self> {
         let http = match roles.contains(&Role::Gateway) {
             true => Some(
@@ -70,27 +69,27 @@ impl Listeners {
         Ok(Self { http, bridge, health })
     }
 
-    /// Returns the URL of the HTTP API, with the actual port. Returns `None` without the gateway role.
+    /// Returns the URL of the HTTP API with the actual port, or `None` without the gateway role.
     pub(crate) fn http_url(&self) -> Option<String> {
         listener_url(self.http.as_ref())
     }
 
-    /// Returns the URL for GitHub's webhooks, with the actual port. Returns `None` without the bridge role.
+    /// Returns the URL for GitHub's webhooks with the actual port, or `None` without the bridge role.
     pub(crate) fn bridge_url(&self) -> Option<String> {
         Some(format!("{}{}", listener_url(self.bridge.as_ref())?, retro_github::ROUTE))
     }
 
-    /// Returns the URL of the health listener, with the actual port. Returns `None` when it is not configured.
+    /// Returns the URL of the health listener with the actual port, or `None` if it is not configured.
     pub(crate) fn health_url(&self) -> Option<String> {
         listener_url(self.health.as_ref())
     }
 }
 
 impl Listeners {
-    /// Serves the routes that work before the process can be assembled: health, context and memories. Every
-    /// other HTTP route is answered with 503 and a list of the missing parts. Ends when `stop` is cancelled, and
-    /// leaves the listeners open. Connections to the bridge wait: GitHub shows a delivery that times out as
-    /// failed, and it can be redelivered.
+    /// Serves the routes that work before the process is assembled: health, context and memories. Every other
+    /// HTTP route responds with 503 and a list of the missing parts. Stops when `stop` is cancelled, and
+    /// leaves the listeners open. Connections to the bridge wait; GitHub shows a delivery that times out as
+    /// failed and can redeliver it.
     pub(crate) fn serve_not_ready(
         &self,
         gateway: &Gateway,
@@ -114,8 +113,8 @@ impl Listeners {
     }
 }
 
-/// Returns a second handle of the listener, so that connections in its accept queue are not lost when one handle
-/// is closed.
+/// Duplicates a listener's handle, so closing one of the two handles does not lose the connections in the
+/// accept queue.
 fn clone_listener(listener: &TcpListener) -> anyhow::Result<TcpListener> {
     let other = listener.as_fd().try_clone_to_owned().context("a listener cannot be shared")?;
     Ok(TcpListener::from_std(std::net::TcpListener::from(other))?)
@@ -140,13 +139,13 @@ fn listener_url(listener: Option<&TcpListener>) -> Option<String> {
 }
 
 impl RunningProcess {
-    /// Serves all listeners from the start of the process. HTTP is served until the process stops, and health
-    /// until the returned token is cancelled.
+    /// Serves all listeners from the start of the process: HTTP until the process stops, health until the
+    /// returned token is cancelled.
     pub(super) fn serve_listeners(&self, listeners: Listeners) -> CancellationToken {
         let closed = CancellationToken::new();
         if let Some(listener) = listeners.http {
             let store = &self.process.store;
-            // Loads the tokenizer's vocabulary, which only these routes need.
+            // Also loads the tokenizer's vocabulary, which only these routes need.
             let gateway = self.build_gateway();
             let redact: SharedRedactFn =
                 Arc::new(|text: &str| Redactor::shared().redact_text(text).into_owned());
@@ -190,7 +189,7 @@ impl RunningProcess {
             });
         }
         if let Some(listener) = listeners.health {
-            // Not among `tasks`, since it outlives their shutdown in order to report it.
+            // Not among `tasks`, because it must outlive them to report the shutdown.
             let (probes, closed) = (self.build_probes(), closed.clone());
             tokio::spawn(async move {
                 if let Err(problem) = retro_http::serve_health(listener, probes, closed).await {

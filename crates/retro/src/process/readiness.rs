@@ -1,5 +1,5 @@
-//! Checks continuously whether everything that the process needs is available, reports missing parts on
-//! `/readyz`, and logs each change once.
+//! Checks the process's dependencies continuously, reports missing ones on `/readyz` and logs each change
+//! once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use tracing::{info, warn};
 
 use super::RunningProcess;
 
-/// Interval between two checks while something is missing, short so that work starts soon after the missing part
-/// is available.
+/// Interval between checks while something is missing. Short, so work starts soon after the missing part is
+/// available.
 const NOT_READY_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval between two checks while nothing is missing. A failure is detected before the second probe of
+/// Interval between checks while nothing is missing. A failure is detected before the second probe of
 /// `/readyz`, at the cost of a few small requests.
 const READY_INTERVAL: Duration = Duration::from_secs(2);
-/// Time within which the database must answer a small query to count as available.
+/// Timeout for a small query, after which the database counts as unavailable.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const STOPPING: &str = "the process is stopping";
 
-/// Reasons why the process is not ready; the list is empty when the process is ready. Clones share the state.
+/// Reasons why the process is not ready; empty if it is ready. Clones share the state.
 #[derive(Debug, Clone)]
 pub(super) struct ReadinessState(Arc<watch::Sender<Vec<String>>>);
 
-/// Missing parts that one check found.
+/// Missing parts found by one check.
 #[derive(Debug, Default)]
 struct Missing {
     reasons: Vec<String>,
-    /// True when the broker belongs to another database.
+    /// `true` if the broker belongs to another database.
     is_foreign: bool,
 }
 
@@ -46,11 +46,11 @@ impl Default for ReadinessState {
 impl ReadinessState {
     /// Waits until nothing is missing.
     pub(super) async fn wait_until_ready(&self) {
-        // The sender is held by `self`, so the wait cannot fail: it ends only when nothing is missing.
+        // Cannot fail: `self` keeps the sender, so the wait ends only if nothing is missing.
         let _ = self.0.subscribe().wait_for(Vec::is_empty).await;
     }
 
-    /// Returns the callback that answers `/readyz`.
+    /// Returns the callback for `/readyz`.
     pub(super) fn ready_check(&self) -> ReadyCheck {
         let ready = self.clone();
         Arc::new(move || match ready.0.borrow().as_slice() {
@@ -76,7 +76,7 @@ impl ReadinessState {
 }
 
 impl RunningProcess {
-    /// Starts the checks, which continue until the process stops.
+    /// Starts the checks, which run until the process stops.
     pub(super) fn watch_readiness(&self) {
         let (ready, stop) = (self.ready.clone(), self.stop.clone());
         let foreign = self.is_foreign.clone();
@@ -97,7 +97,7 @@ impl RunningProcess {
                 }
             };
             tokio::select! {
-                // Not ready while stopping, so that a load balancer sends no more requests.
+                // Not ready while stopping, so load balancers send no more requests.
                 () = stop.cancelled() => ready.update_missing(vec![STOPPING.to_owned()]),
                 () = looking => {}
             }
@@ -105,10 +105,10 @@ impl RunningProcess {
     }
 }
 
-/// Checks the broker and the database, and returns everything that is missing now.
+/// Checks the broker and the database and returns everything that is currently missing.
 async fn check_dependencies(bus: &Bus, store: &dyn Store, roles: &BTreeSet<Role>) -> Missing {
-    // The owner of the broker can be compared only once this process knows its database, and nothing may work before
-    // that.
+    // The process must know its database before it can check who owns the broker, and nothing may start
+    // before that check.
     let first = if bus.has_database() { None } else { Some(check_database(bus, store).await) };
     let (mut missing, database) = match first {
         Some(known) => (check_broker(bus, roles).await, known),
@@ -118,7 +118,7 @@ async fn check_dependencies(bus: &Bus, store: &dyn Store, roles: &BTreeSet<Role>
     missing
 }
 
-/// Returns the reason why the supervised broker does not accept messages. Returns `None` when it is not frozen.
+/// Returns the reason why the supervised broker accepts no messages, or `None` if it does.
 fn describe_frozen_broker(broker: &watch::Receiver<ServerState>) -> Option<String> {
     match &*broker.borrow() {
         ServerState::WriteBlocked { problem, .. } => Some(problem.clone()),

@@ -1,6 +1,6 @@
 //! Sends replays of dead letters, in the relay's process. Each pass first lets the batches release their next
-//! dead letters, and then sends the replays that are due. All state is read from the database each time, so a
-//! crash of the caller or of this process stops nothing.
+//! dead letters, then sends the replays that are due. Every pass reads all state from the database, so a
+//! crash of the command or of this process stops nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,31 +16,30 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Interval between two passes, equal to the time between two dead letters at the default rate.
+/// Interval between passes, equal to the time between two dead letters at the default rate.
 const PASS_INTERVAL: Duration = Duration::from_millis(200);
-/// Maximum number of replays sent in one pass.
+/// Maximum number of replays sent per pass.
 const REPLAYS_PER_PASS: u32 = 50;
 
-/// Sends the replays that are due, and advances replay batches.
+/// Sends due replays and advances replay batches.
 pub(super) struct Replayer {
     pub(super) store: Arc<dyn ReplayStore>,
     pub(super) policies: Arc<dyn Policies>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) resender: ReplayPublisher,
-    /// Notified when a batch has released dead letters, which may write messages to the outbox.
+    /// Notified if a batch has released dead letters, which may write messages to the outbox.
     pub(super) outbox: Arc<Notify>,
-    /// Age in seconds after which a sent replay without an outcome counts as lost.
+    /// Time after which a sent replay without an outcome is presumed lost, in seconds.
     pub(super) lost_after_s: u64,
 }
 
 impl Replayer {
-    /// Runs passes until `stop` is cancelled. Retries with backoff while the database or the broker is
-    /// unavailable.
+    /// Runs passes until `stop` is cancelled. Backs off while the database or the broker is unavailable.
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut backoff = Backoff::new(PASS_INTERVAL, Duration::from_secs(5));
         loop {
-            // A pass that waits for its database may be dropped: a replay that was sent and not marked is sent again
-            // under the same id.
+            // A pass may be dropped while it waits for the database: a replay that was sent but not marked is
+            // sent again under the same id.
             let Some(look) = Box::pin(stop.run_until_cancelled(self.run_pass())).await else { return };
             let wait = match look {
                 Ok(()) => {
@@ -85,8 +84,8 @@ impl Replayer {
         Ok(())
     }
 
-    /// Sends the replays that are due. A replay that the broker refuses is marked as failed. A replay that the
-    /// broker may not have received is sent again.
+    /// Sends the replays that are due. A replay that the broker refuses is marked as failed; one that the
+    /// broker may not have received is sent again in a later pass.
     async fn send_due_replays(&self) -> Result<(), String> {
         let store = &self.store;
         let due = store
@@ -95,6 +94,7 @@ impl Replayer {
             .map_err(|error| error.to_string())?;
         for sending in due {
             let id = sending.id;
+            // Publish before marking: a crash in between sends the replay twice under one id, not never.
             let stored = match self.resender.publish_replay(&sending).await {
                 Ok(()) => store.mark_replay_sent(id).await,
                 Err(ReplayPublishError::Refused(why)) => {

@@ -1,4 +1,5 @@
-//! Purges old details stage by stage, at intervals, in the relay's process. Several relays share the work.
+//! Purges expired details stage by stage, at a fixed interval, in the relay's process. Several relays share
+//! the work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,24 +10,25 @@ use retro_store::{RetentionStore, StoreError};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Interval between two rounds. Ages are in days, so a delay of ten minutes does not matter, and each round
-/// finds little to purge.
+/// Interval between rounds. Ages are in days, so a delay of ten minutes does not matter, and each round finds
+/// little to purge.
 const ROUND_INTERVAL: Duration = Duration::from_secs(600);
-/// Maximum number of rows purged in one transaction. Such a transaction takes about ten milliseconds, which
-/// hardly delays a waiting counter.
+/// Maximum number of rows purged per transaction. The transaction takes about ten milliseconds, so a waiting
+/// counter is hardly delayed.
 const ROWS_PER_CALL: u32 = 1000;
-/// Maximum number of calls per stage in a round. A backlog of a million rows is purged within one round, and no
-/// stage delays the others indefinitely.
+/// Maximum number of calls per stage and round. A round purges a backlog of a million rows, and no stage
+/// delays the others indefinitely.
 const CALLS_PER_STAGE: u32 = 1000;
-/// Pause between two calls. SQLite allows only one writer at a time, so most of the time must remain for other
+/// Pause between calls. SQLite allows only one writer at a time, so most of the time must be left to other
 /// writers.
 const CALL_PAUSE: Duration = Duration::from_millis(20);
-/// Age at which attempts are purged, in seconds: a day. Retries follow within minutes; an older attempt belongs
-/// to a message that was eventually handled, or to a broker that was wiped and restarted its message numbers.
+/// Age at which attempts are purged, in seconds (one day). Retries follow within minutes; an older attempt
+/// belongs to a message that was eventually handled, or to a broker that was wiped and restarted its sequence
+/// numbers.
 const ATTEMPTS_S: u64 = DAY_S;
 const DAY_S: u64 = 24 * 3600;
 
-/// Age in days at which each kind of detail is purged.
+/// Ages at which the kinds of details are purged, in days.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RetentionAges {
     bodies_days: u32,
@@ -47,7 +49,7 @@ impl RetentionAges {
         }
     }
 
-    /// Returns the age in seconds at which a stage purges its rows.
+    /// Returns the age at which a stage purges its rows, in seconds.
     fn stage_age_s(self, stage: RetentionStage) -> u64 {
         let days = match stage {
             RetentionStage::Bodies => self.bodies_days,
@@ -61,8 +63,8 @@ impl RetentionAges {
     }
 }
 
-/// Purges every stage, round after round, until `stop` is cancelled. A stage that fails is tried again in the
-/// next round.
+/// Purges all stages, round after round, until `stop` is cancelled. A failed stage is retried in the next
+/// round.
 pub(super) async fn run_retention(
     store: Arc<dyn RetentionStore>,
     ages: RetentionAges,
@@ -122,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// A store with a number of purgeable rows per stage, whose bodies cannot be purged at all.
+    /// A store with some purgeable rows per stage, whose bodies cannot be purged at all.
     #[derive(Default)]
     struct FakeStore {
         waiting: Mutex<BTreeMap<RetentionStage, u64>>,

@@ -1,4 +1,4 @@
-//! Assembles each role from its ports and starts it. Every role may run in any number of processes.
+//! Assembles and starts the roles of a process. Every role may run in any number of processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,10 @@ use super::{RunningProcess, retention};
 use crate::clock::SystemClock;
 use crate::telemetry::process_name;
 
-/// Maximum number of events counted in one transaction: enough to spread the cost of its fsync, and few enough
+/// Maximum number of events counted per transaction: enough to spread the cost of the fsync, and few enough
 /// to stay well below a second.
 const EVENTS_PER_BATCH: usize = 200;
-/// Number of notices handled together, each of them in its own transaction.
+/// Maximum number of messages pulled together, each handled in its own transaction.
 const NOTICES_PER_BATCH: usize = 20;
 
 impl RunningProcess {
@@ -43,7 +43,7 @@ impl RunningProcess {
             Role::Reviewer => self.start_reviewer(),
             Role::Tracker => self.start_tracker(),
             Role::Relay => self.start_relay(),
-            // They have been serving since their listeners opened.
+            // These roles have been serving since their listeners opened.
             Role::Gateway | Role::Bridge => {}
         }
     }
@@ -83,15 +83,15 @@ impl RunningProcess {
             let writer = writer.clone();
             async move { writer.sweep().await }
         });
-        // A separate sweep, so that a slow model does not delay other work.
+        // A sweep of its own, so a slow model does not delay other work.
         self.start_sweep(Role::Writer, move || {
             let writer = embedding.clone();
             async move { writer.sweep_vectors().await }
         });
     }
 
-    /// Starts the reviewer. The reviewer's sweep makes the decisions, because no message announces that the
-    /// debounce time of a pull request is over.
+    /// Starts the reviewer, whose sweep makes the decisions, because no message announces that the debounce
+    /// time of a pull request is over.
     fn start_reviewer(&self) {
         let judgement = ReviewerPorts {
             reader: Arc::new(retro_reviewer::HeuristicReader),
@@ -118,15 +118,15 @@ impl RunningProcess {
         });
     }
 
-    /// Starts the investigators. They need no sweep, because each of them polls for investigations that it can
+    /// Starts the investigators. They need no sweep, because each one polls for investigations that it can
     /// claim.
     fn start_investigators(&self) {
         let config = &self.process.config;
         let settings = WorkerSettings {
             worker: process_name(),
             lease_s: config.lease_s,
-            deadline_s: config.deadline_s,
-            sweep_interval: Duration::from_millis(config.sweep_ms),
+            investigation_timeout_s: config.investigation_timeout_s,
+            sweep_interval: Duration::from_millis(config.sweep_interval_ms),
             shutdown_grace: Duration::from_secs(config.shutdown_grace_s),
             watchdog: self.watchdog.clone(),
         };
@@ -143,8 +143,8 @@ impl RunningProcess {
         }
     }
 
-    /// Starts the relay. As the role with the least to do, it also sends replays, purges old details, checks that the
-    /// broker's streams were not replaced, and updates the gauges of the database.
+    /// Starts the relay. As the role with the least to do, it also sends replays, purges expired details,
+    /// checks that the broker's streams were not replaced, and updates the database gauges.
     fn start_relay(&self) {
         let publisher: Arc<dyn Publisher> = Arc::new(OutboxPublisher::new(self.process.bus.clone()));
         let (store, outbox) = (self.process.store.clone(), self.outbox.clone());
@@ -197,20 +197,21 @@ impl RunningProcess {
         GaugeUpdater { interval: every, clock: system_clock(), stop: self.stop.clone() }
     }
 
-    /// Runs a role's sweep at intervals, to find work whose message was lost.
+    /// Runs a role's sweep at a fixed interval, to find work whose message was lost.
     fn start_sweep<F, R>(&self, role: Role, sweep: F)
     where
         F: Fn() -> R + Send + 'static,
         R: Future<Output = Result<usize, StoreError>> + Send,
     {
-        let (pause, stop) = (Duration::from_millis(self.process.config.sweep_ms), self.stop.clone());
+        let (pause, stop) = (Duration::from_millis(self.process.config.sweep_interval_ms), self.stop.clone());
         self.tasks.spawn(async move {
             loop {
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    // Sleeping first gives the messages time to arrive: a sweep is for lost ones.
+                    // Sleep first: a sweep looks for lost messages, so let pending ones arrive.
                     () = tokio::time::sleep(pause) => {}
                 }
+                // A panic must not end the loop, or lost messages would never be found again.
                 match catch_panic(sweep()).await {
                     Ok(Ok(0)) => {}
                     Ok(Ok(found)) => info!(found, "the {role}'s sweep found work: {found}"),

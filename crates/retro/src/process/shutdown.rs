@@ -1,4 +1,4 @@
-//! Handles signals and shuts the process down gracefully.
+//! Shuts the process down gracefully on a signal.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::{RunningProcess, SHUTDOWN_MARGIN};
 use crate::commands::Exit;
 use crate::output;
 
-/// Longest wait for the last acknowledgements. They only prevent redeliveries; the inbox decides which messages
-/// were handled.
+/// Timeout for flushing the last acknowledgements. They only prevent redeliveries; the inbox decides which
+/// messages were handled.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Signals that end the process. From the creation of this value on, no signal is lost.
+/// Signals that end the process. No signal is lost once this value exists.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -35,16 +35,17 @@ impl Signals {
 }
 
 impl RunningProcess {
-    /// Waits until every task has finished. A second signal ends the process immediately. Fails when the tasks
-    /// take longer than `shutdown_grace_s` and [`SHUTDOWN_MARGIN`] together.
+    /// Waits until all tasks have finished. A second signal ends the process immediately. Fails if the tasks
+    /// take longer than `shutdown_grace_s` plus [`SHUTDOWN_MARGIN`].
     pub(super) async fn shut_down(self, signals: &mut Signals) -> anyhow::Result<Exit> {
         output::print_notice("shutting down; a second signal exits at once");
         self.stop.cancel();
-        // `wait` returns only for a closed tracker.
+        // `wait` returns only after the tracker is closed.
         self.tasks.close();
         let limit = Duration::from_secs(self.process.config.shutdown_grace_s) + SHUTDOWN_MARGIN;
         let drained = async {
             self.tasks.wait().await;
+            // Flushed after the tasks, which send their last acknowledgements while they end.
             if let Err(problem) = self.process.bus.flush(FLUSH_TIMEOUT).await {
                 warn!(
                     "shut down without the last acknowledgements; those messages will be redelivered: {problem}"

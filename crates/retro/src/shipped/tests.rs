@@ -1,4 +1,4 @@
-//! Checks the files under `deploy/` against the programs that read them: the schemas of Compose and Kubernetes, our
+//! Checks the files in `deploy/` against the programs that read them: the Compose and Kubernetes schemas, our
 //! own command line and configuration, and the broker.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ fn compose() -> Value {
     serde_saphyr::from_str(&text("compose.yaml")).unwrap()
 }
 
-/// All objects of the manifests, each with the name of its file.
+/// Returns all objects of the manifests, each with the name of its file.
 fn manifests() -> Vec<(String, Value)> {
     let kustomization: Value = serde_saphyr::from_str(&text("kustomization.yaml")).unwrap();
     let listed: BTreeSet<&str> = strings(&kustomization["resources"]).collect();
@@ -57,7 +57,7 @@ fn assert_fits(schema: &Value, file: &str, value: &Value) {
     assert!(problems.is_empty(), "{file}: {problems:#?}");
 }
 
-/// The schema of one kind of Kubernetes object.
+/// Returns the schema of a Kubernetes kind.
 fn kind(name: &str) -> Value {
     let mut schema: Value = serde_json::from_str(KUBERNETES_SCHEMA).unwrap();
     let definitions = schema["$defs"].as_object().unwrap();
@@ -108,16 +108,16 @@ fn every_manifest_fits_its_schema_and_a_typo_does_not() {
     assert!(!jsonschema::is_valid(&kind("Deployment"), &deployment));
 }
 
-/// One of our processes as a deployment starts it.
+/// One of our processes, as a deployment starts it.
 struct Process {
     name: String,
     args: Vec<String>,
     variables: BTreeMap<String, String>,
-    /// Secret that holds the broker's address.
+    /// Name of the secret that contains the broker's URL.
     nats_secret: String,
 }
 
-/// The services of `compose.yaml` that run our image.
+/// Returns the services in `compose.yaml` that run our image.
 fn services() -> Vec<Process> {
     let compose = compose();
     let ours =
@@ -131,7 +131,7 @@ fn services() -> Vec<Process> {
     .collect()
 }
 
-/// The pods of the manifests that run our image.
+/// Returns the pods in the manifests that run our image.
 fn pods() -> Vec<Process> {
     let pods = manifests().into_iter().filter(|(_, object)| object["spec"]["template"]["spec"].is_object());
     pods.filter_map(|(_, object)| {
@@ -198,7 +198,7 @@ fn every_variable_that_is_set_is_known_to_the_configuration() {
     }
 }
 
-/// Returns the file that replaces a mounted secret in this test.
+/// Returns the file that stands in for a mounted secret in this test.
 fn mounted(folder: &Path, path: &str) -> String {
     let name = Path::new(path).file_name().unwrap();
     let scheme = if name == "nats-url" { "nats" } else { "postgres" };
@@ -207,7 +207,7 @@ fn mounted(folder: &Path, path: &str) -> String {
     file.display().to_string()
 }
 
-/// Returns the environment variables that the Dockerfile sets.
+/// Returns the environment variables set in the Dockerfile.
 fn image_variables() -> BTreeMap<String, String> {
     let dockerfile = text("Dockerfile");
     let set = dockerfile.lines().filter_map(|line| line.strip_prefix("ENV ")?.split_once('='));

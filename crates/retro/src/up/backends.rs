@@ -1,10 +1,10 @@
-//! Prepares the backends of `retro up`: its broker, its migrated database, and the broker's streams.
+//! Prepares the backends of `retro up`: the broker, the migrated database and the broker's streams.
 //!
-//! When the disk is full or Postgres is unavailable, the attempt is repeated until it succeeds, since agents
-//! must get an answer to their requests for context. Meanwhile `/readyz` lists the missing parts, `POST
-//! /v1/context` returns the memories that can still be read from the database, or an empty answer with the
-//! reason, and every other route answers 503 with that reason. Waiting cannot fix any other failure, so the
-//! start fails.
+//! If the disk is full or Postgres is unavailable, the attempt is repeated until it succeeds, because agents
+//! must get a response to their requests for context. Meanwhile `/readyz` lists the missing parts,
+//! `POST /v1/context` returns the memories that can still be read from the database, or an empty response
+//! with the reason, and every other route responds with 503 and that reason. For any other failure, waiting
+//! is pointless and the start fails.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -27,21 +27,22 @@ use crate::policies::PolicySource;
 use crate::process::Listeners;
 use crate::{data_folder, store};
 
-/// Interval between two attempts. Short enough to continue soon after space was freed; starting the broker every
+/// Interval between attempts. Short enough to continue soon after space is freed; starting the broker every
 /// few seconds costs little.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// Minimum free space for a start, in bytes. Even the smallest migration and the broker's own files need more.
+/// Minimum free disk space for a start, in bytes. Even the smallest migration and the broker's own files need
+/// more.
 const PROBE_BYTES: usize = 256 * 1024;
 
 /// Broker and database of `retro up`, ready for use.
 pub(super) struct Backends {
-    /// The supervised broker; `None` when an external broker is configured.
+    /// The supervised broker; `None` if the broker is external.
     pub(super) server: Option<NatsServer>,
     pub(super) nats_url: String,
     pub(super) bus: Bus,
 }
 
-/// Prepares the broker and the database. Meanwhile, serves the routes that already work. Fails when waiting
+/// Prepares the broker and the database, and meanwhile serves the routes that already work. Fails if waiting
 /// cannot help.
 pub(super) async fn prepare_backends(
     config: &Config,
@@ -76,12 +77,14 @@ pub(super) async fn prepare_backends(
     info!("broker and database are available now");
     stop.cancel();
     served.close();
+    // Both routers accept from the same sockets: wait, or the old one would still answer with 503.
     served.wait().await;
     Ok(ground)
 }
 
 async fn try_prepare(config: &Config) -> anyhow::Result<Backends> {
-    // The database comes first: while it is unavailable, no broker should be started and stopped again and again.
+    // The database comes first: while it is unavailable, the broker should not be started and stopped
+    // repeatedly.
     store::migrate_database(config).await?;
     let server = start_broker(config).await?;
     let nats_url = match (&server, &config.nats_url) {
@@ -93,7 +96,7 @@ async fn try_prepare(config: &Config) -> anyhow::Result<Backends> {
     store::set_bus_database(config, &bus).await?;
     let ack_wait = Duration::from_secs(config.ack_wait_s);
     let created = match &server {
-        // No other process uses the broker in our own folder: it belongs to this database now, even if it
+        // No other process uses the broker in our own folder, so it belongs to this database, even if it
         // belonged to another one before.
         Some(_) => topology::take_over(&bus, ack_wait).await,
         None => topology::ensure_topology(&bus, ack_wait).await,
@@ -102,7 +105,7 @@ async fn try_prepare(config: &Config) -> anyhow::Result<Backends> {
     Ok(Backends { server, nats_url, bus })
 }
 
-/// Starts a supervised nats-server. Returns `None` when an external address is configured.
+/// Starts a supervised nats-server, or returns `None` if an external broker is configured.
 async fn start_broker(config: &Config) -> anyhow::Result<Option<NatsServer>> {
     if config.nats_url.is_some() {
         return Ok(None);
@@ -116,7 +119,7 @@ async fn start_broker(config: &Config) -> anyhow::Result<Option<NatsServer>> {
     Ok(Some(server))
 }
 
-/// Describes the missing backend to wait for. Returns the error itself when waiting cannot help.
+/// Describes the missing backend to wait for, or returns the error if waiting cannot help.
 fn find_wait_reason(config: &Config, problem: anyhow::Error) -> anyhow::Result<String> {
     if config.database_url.is_some()
         && let Some(StoreError::Unavailable(error)) = problem.downcast_ref()
@@ -136,8 +139,8 @@ const fn is_disk_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
-/// Checks that a file of [`PROBE_BYTES`] can be written. The file is actually written, because the free space
-/// that a disk reports may be reserved for others.
+/// Writes and removes a file of [`PROBE_BYTES`]. Asking for the free space is not enough, because part of it
+/// may be reserved for other users.
 fn probe_disk_space(folder: &Path) -> std::io::Result<()> {
     let path = folder.join("room.probe");
     let written = std::fs::File::create(&path).and_then(|mut file| {

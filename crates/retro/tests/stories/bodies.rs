@@ -1,4 +1,4 @@
-//! Bodies too large for an event.
+//! Tests bodies that are too large for an event.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::world::{NatsConnection, RunBuilder, World, json_items, json_text};
 
-/// Larger than a body within an event may be.
+/// Larger than a body may be inside an event.
 const BODY_BYTES: usize = 80 * 1024;
-/// Runs whose bodies are deleted before the window is full.
+/// Number of runs whose bodies are deleted before the window is full.
 const DELETED_RUNS: u64 = 5;
 
 #[tokio::test]
@@ -19,11 +19,11 @@ async fn a_large_trajectory_goes_through_the_object_store_and_is_learned_from() 
     let mut world = World::start().await;
     let events: Vec<Value> = (0..10).map(|number| build_large_run("release", number)).collect();
     let file = world.write_events("large.jsonl", &events);
-    let sent = world.run_json(&["emit", &file, "--pace", "10"]).await;
+    let sent = world.run_json(&["emit", &file, "--pause-every", "10"]).await;
     assert_eq!((&sent["sent"], &sent["bodies_uploaded"]), (&json!(10), &json!(10)));
     world.wait_until_idle().await;
     for run in json_items(&world.run_json(&["runs"]).await) {
-        assert_eq!(run["body"]["in"], "object", "{run}");
+        assert_eq!(run["body"]["location"], "object", "{run}");
     }
     let memories = world.run_json(&["memories", "list", "--status", "active"]).await;
     let about: Vec<_> =
@@ -55,15 +55,15 @@ async fn a_body_deleted_before_its_investigation_is_reported_and_replaced_from_t
     assert_eq!(investigated, expected_investigations(&sample));
     let gone: Vec<_> =
         json_items(&report["investigations"]).iter().filter(|one| one["result"] == "body_gone").collect();
-    assert!(gone.iter().all(|one| json_text(one, "problem").contains("no such object")), "{gone:?}");
+    assert!(gone.iter().all(|one| json_text(one, "error").contains("no such object")), "{gone:?}");
     let markdown = world.run_retro(&["reports", "show", json_text(&report, "id"), "--markdown"]).await.out;
     assert!(markdown.contains("no such object"), "{markdown}");
     world.verify_store().await;
     world.stop().await;
 }
 
-/// Returns a workflow, and its first sample, that draws from both halves of the window. The sample is derived from the
-/// workflow's name.
+/// Returns a workflow whose first sample draws from both halves of the window, and that sample. The sample is
+/// derived from the workflow's name.
 fn find_workflow_sampling_both_halves() -> (String, Sample) {
     let draw = |name: String| {
         let workflow = Workflow::new(name.clone()).expect("a name");
@@ -80,7 +80,7 @@ fn find_workflow_sampling_both_halves() -> (String, Sample) {
         .expect("one of many names")
 }
 
-/// Returns the sample, followed by one more run for each run without a body.
+/// Returns the sampled runs, followed by one replacement for each run without a body.
 fn expected_investigations(sample: &Sample) -> Vec<(Ordinal, &'static str, bool)> {
     let (mut sample_size, mut investigated, mut seen) = (sample.size, Vec::new(), BTreeSet::new());
     for (nth, ordinal) in sample.order.iter().enumerate() {
@@ -103,7 +103,7 @@ fn build_large_run(workflow: &str, number: u64) -> Value {
         .build_event()
 }
 
-/// Empties the broker's bucket of bodies, as a client with too many rights could.
+/// Deletes all bodies from the broker, as a client with too many permissions could.
 async fn delete_every_body(url: &str) {
     let answer =
         NatsConnection::connect(url).await.request_api("STREAM.PURGE.OBJ_retro-bodies", &Value::Null).await;

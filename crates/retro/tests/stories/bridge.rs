@@ -1,4 +1,4 @@
-//! GitHub's webhooks, from HTTP to the broker's messages and the counted runs.
+//! Follows GitHub's webhooks from HTTP to the broker's messages and the counted runs.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ async fn a_signed_webhook_becomes_one_event_of_its_tenant_and_an_unsigned_one_no
     ];
     for (event, file) in kinds {
         let (status, answer) = world.post_webhook(&Webhook::from_fixture(event, event, file)).await;
-        assert_eq!((status, &answer), (202, &json!({"outcome": "taken"})), "{event}");
+        assert_eq!((status, &answer), (202, &json!({"outcome": "accepted"})), "{event}");
     }
     let mut push = load_payload("push", "push");
     push["commits"][0]["message"] = json!("Fix it\n\nRetro-Run: run-17\n");
@@ -63,11 +63,11 @@ async fn unmapped_or_irrelevant_webhooks_get_200_and_are_logged_once() {
         let (status, answer) = world.post_webhook(&Webhook::new("pull_request", delivery, &elsewhere)).await;
         assert_eq!((status, json_text(&answer, "outcome")), (200, "unmapped"));
     }
-    let told_once =
+    let logged_once =
         world.log_tail().matches("github.com/other/shop (installation 1) belongs to no tenant").count();
-    assert_eq!(told_once, 1, "{}", world.log_tail());
+    assert_eq!(logged_once, 1, "{}", world.log_tail());
     for (event, file, outcome) in
-        [("ping", "ping", "ping"), ("issue_comment", "on-issue", "not_taken"), ("push", "push", "not_taken")]
+        [("ping", "ping", "ping"), ("issue_comment", "on-issue", "ignored"), ("push", "push", "ignored")]
     {
         let (status, answer) = world.post_webhook(&Webhook::from_fixture(event, event, file)).await;
         assert_eq!((status, json_text(&answer, "outcome")), (200, outcome), "{event}");
@@ -78,8 +78,8 @@ async fn unmapped_or_irrelevant_webhooks_get_200_and_are_logged_once() {
     for (event, outcome, times) in [
         ("pull_request", "unmapped", 2),
         ("ping", "ping", 1),
-        ("push", "not_taken", 1),
-        ("other", "not_taken", 1),
+        ("push", "ignored", 1),
+        ("other", "ignored", 1),
     ] {
         let line = metrics.lines().find(|line| {
             line.starts_with("retro_github_deliveries_total{")
@@ -118,7 +118,7 @@ async fn a_completed_github_workflow_run_is_counted_once_however_often_it_is_del
 async fn a_delivery_without_a_broker_fails_and_its_redelivery_arrives() {
     let mut world = start_bridged_world().await;
     let comment = Webhook::from_fixture("issue_comment", "delivery-1", "on-pull-request");
-    // The supervisor is fast: sometimes the broker is back before the webhook arrives.
+    // The supervisor is fast: the broker may be back before the webhook arrives.
     let refused = world
         .wait_for("a webhook arrives without a broker", async || {
             world.find_broker()?.kill();
@@ -143,7 +143,7 @@ async fn a_delivery_without_a_broker_fails_and_its_redelivery_arrives() {
     world.stop().await;
 }
 
-/// A leaked secret of one team does not let anyone post webhooks for another.
+/// A team's leaked secret lets nobody post webhooks for another team.
 #[tokio::test]
 async fn a_tenants_own_secret_is_not_valid_for_another_tenants_repositories() {
     const OWN_SECRET: &str = "known to GitHub and to one team";

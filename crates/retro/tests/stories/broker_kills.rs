@@ -1,4 +1,4 @@
-//! The broker is killed under load.
+//! Kills the broker under load.
 
 use retro_core::id::Tenant;
 use retro_store::Store;

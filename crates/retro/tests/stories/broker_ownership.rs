@@ -1,4 +1,5 @@
-//! Which database a broker belongs to, and whether the program named in a data folder still runs.
+//! Tests which database a broker belongs to, and how commands detect that the recorded program no longer
+//! runs.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use crate::world::process::{freeze, resume};
 use crate::world::{DatabaseKind, Fleet, RunBuilder, World, json_items, json_text, run_command};
 
-/// Copies a database, like a restored backup.
+/// Copies a database, as when a backup is restored.
 fn copy_database(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for name in ["retro.db", "retro.db-wal", "retro.db-shm"] {
@@ -38,7 +39,7 @@ async fn a_process_with_another_database_reports_it_and_handles_no_message() {
     fleet.wait_until_ready(nth).await;
     fleet.stop(nth).await;
 
-    // A fresh database is another one.
+    // A new database counts as a different one.
     std::fs::rename(fleet.data_dir(), fleet.path("first")).expect("the folder can be moved");
     let refused = fleet.run_retro(&["migrate"]).await;
     assert!(refused.code == Some(1) && refused.err.contains("belongs to the database"), "{refused:?}");
@@ -50,20 +51,22 @@ async fn a_process_with_another_database_reports_it_and_handles_no_message() {
     let doctor = fleet.run_retro(&["doctor", "-o", "json"]).await;
     assert_eq!(doctor.code, Some(4), "{doctor:?}");
     let checks = doctor.parse_json();
-    let broker =
-        json_items(&checks).iter().find(|check| check["what"] == "nats-server").expect("the check is listed");
+    let broker = json_items(&checks)
+        .iter()
+        .find(|check| check["check"] == "nats-server")
+        .expect("the check is listed");
     assert!(
         broker["ok"] == false && json_text(broker, "detail").contains("belongs to the database"),
         "{broker}"
     );
     fleet.wait_until_not_ready(nth, "belongs to the database").await;
 
-    // After an explicit takeover the waiting process starts, and a process on the other database stops.
+    // After an explicit takeover, the waiting process starts and a process on the other database stops.
     let takeover = fleet.run_retro(&["migrate", "--take-over"]).await;
     assert_eq!(takeover.code, Some(0), "{takeover:?}");
     fleet.wait_until_ready(nth).await;
-    // Both runs: the first was acknowledged for the other database, and reconciliation finds that this one never had
-    // it.
+    // Both runs: the first was acknowledged for the other database, and reconciliation finds it missing in
+    // this one.
     fleet.wait_until_counted("default", 2).await;
     std::fs::rename(fleet.data_dir(), fleet.path("second")).expect("the folder can be moved");
     std::fs::rename(fleet.path("first"), fleet.data_dir()).expect("the folder can be moved");
@@ -93,7 +96,7 @@ async fn a_fleet_process_without_a_database_is_refused() {
 async fn ready_and_doctor_report_when_the_program_or_its_broker_is_gone() {
     let mut world = World::start().await;
     let check = |checks: &Value, what: &str| {
-        json_items(checks).iter().find(|check| check["what"] == what).expect("the check is listed").clone()
+        json_items(checks).iter().find(|check| check["check"] == what).expect("the check is listed").clone()
     };
     let ready = world.run_retro(&["ready"]).await;
     assert_eq!(ready.code, Some(0), "the command finds the port in use: {ready:?}");
@@ -104,7 +107,8 @@ async fn ready_and_doctor_report_when_the_program_or_its_broker_is_gone() {
         "{doctor:?}"
     );
 
-    // Frozen, both accept connections and do not answer. The program is frozen too, since it would restart its broker.
+    // Frozen, both accept connections but do not respond. The program is frozen as well, or it would restart
+    // its broker.
     let (program, broker) = (world.pid(), world.find_broker().expect("a running process").pid());
     freeze(program);
     freeze(broker);

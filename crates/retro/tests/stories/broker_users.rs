@@ -1,4 +1,4 @@
-//! A fleet in which each process is a separate broker user with the permissions that are shipped.
+//! Runs a fleet in which each process is a separate broker user with the permissions that we ship.
 
 use retro_bus::Role;
 use retro_core::id::Tenant;

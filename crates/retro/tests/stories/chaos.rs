@@ -1,5 +1,5 @@
-//! Random mixtures of faults while runs come in. Everything is drawn from a seed and can be repeated with it. `make
-//! chaos SEEDS=1..20` runs as many seeds as asked for.
+//! Injects random mixtures of faults while runs arrive. Everything is drawn from a seed, which reproduces the
+//! run. `make chaos SEEDS=1..20` runs the given seeds.
 
 mod drive;
 mod plan;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use drive::Driver;
 use plan::Plan;
 
-/// One seed on each database.
+/// One seed per database.
 const DEFAULT_SEEDS: &str = "1..2";
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn whatever_faults_a_seed_mixes_nothing_is_lost_nothing_happens_twice_and_
     println!("{} seeds, shortest progress: {shortest} runs counted", seeds.len());
 }
 
-/// Parses seeds: `1..20`, both ends included, or `3,7`.
+/// Parses seeds: a range such as `1..20`, both ends included, or a list such as `3,7`.
 fn parse_seeds(text: &str) -> Vec<u64> {
     let number = |text: &str| text.trim().parse().unwrap_or_else(|_| panic!("{text:?} is no seed"));
     let seeds: Vec<u64> = match text.split_once("..") {
@@ -45,7 +45,7 @@ fn parse_seeds(text: &str) -> Vec<u64> {
     seeds
 }
 
-/// Returns the path of a seed's history, which is kept when the seed fails.
+/// Returns the path of a seed's history, which is kept if the seed fails.
 fn prepare_history_path(seed: u64) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chaos");
     std::fs::create_dir_all(&folder).expect("the build's own folder");

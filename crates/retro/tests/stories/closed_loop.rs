@@ -1,11 +1,12 @@
-//! A short closed loop: one small simulated world, one seed, through the public interface alone.
+//! Runs a short closed loop: one small simulated world and one seed, using only the public interface.
 
 use std::path::Path;
 use std::time::Duration;
 
 use retro_loop::{Simulation, load_worlds};
 
-/// Agents that follow their memories fail less often than the same agents without them, and the memories are true.
+/// Agents that follow their memories fail less often than the same agents without them, and the memories are
+/// true.
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_that_receive_memories_fail_less_often_than_without() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The commands for dead letters: list, group, show with its runbook page, edit, read the exact bytes and export.
+//! Tests the commands for dead letters: list, group, show with the runbook page, edit, read the exact bytes
+//! and export.
 
 use serde_json::{Value, json};
 
@@ -22,22 +23,22 @@ async fn a_poisoned_message_is_listed_shown_and_edited() {
         .await;
     assert!(!listed.to_string().contains("payload\""), "a list holds no message");
 
-    // The two with a word for a number are one group.
+    // The two events with a word in place of a number form one group.
     let stats = world.run_json(&["dead-letters", "stats"]).await;
     let groups: Vec<_> = json_items(&stats["groups"])
         .iter()
-        .map(|group| (group["letters"].clone(), group["path"].clone()))
+        .map(|group| (group["dead_letters"].clone(), group["path"].clone()))
         .collect();
     assert_eq!(groups, [(json!(2), json!("data.usage.input_tokens")), (json!(1), json!("data.run_id"))]);
     let table = world.run_retro(&["dead-letters", "stats", "--code", "field_invalid"]).await.out;
-    assert!(table.contains("3 letters in 2 groups"), "{table}");
-    assert_eq!(world.run_json(&["dead-letters", "stats", "--role", "writer"]).await["letters"], 0);
+    assert!(table.contains("3 dead letters in 2 groups"), "{table}");
+    assert_eq!(world.run_json(&["dead-letters", "stats", "--role", "writer"]).await["dead_letters"], 0);
 
-    // Pages, and search by the redacted text.
+    // Pagination, and search in the redacted text.
     let first = world.run_retro(&["dead-letters", "list", "--limit", "2", "-o", "json"]).await;
     let last = json_text(&json_items(&first.parse_json())[1], "id").to_owned();
-    assert!(first.err.contains(&format!("--behind {last}")), "{first:?}");
-    let rest = world.run_json(&["dead-letters", "list", "--limit", "2", "--behind", &last]).await;
+    assert!(first.err.contains(&format!("--after {last}")), "{first:?}");
+    let rest = world.run_json(&["dead-letters", "list", "--limit", "2", "--after", &last]).await;
     assert_eq!(json_items(&rest).len(), 1);
     let id = json_text(&json_items(&rest)[0], "id");
     assert_eq!(json_items(&world.run_json(&["dead-letters", "list", "--text", "twelve"]).await).len(), 1);
@@ -89,7 +90,7 @@ async fn check_edit(world: &World, id: &str) {
     assert!(refused.err.contains("source or id"), "{refused:?}");
     let shown = world.run_json(&["dead-letters", "show", id]).await;
     assert_eq!((&shown["versions"][0]["version"], &shown["versions"][0]["by"]), (&json!(1), &json!("ann")));
-    assert_eq!(shown["acts"][0]["deed"], "edited");
+    assert_eq!(shown["audit_log"][0]["action"], "edited");
     assert!(json_text(&shown, "payload").contains("twelve"), "the original is unchanged: {shown}");
 }
 
@@ -103,7 +104,7 @@ async fn check_raw_access(world: &World, id: &str) {
     let foreign = world.run_retro(&[&["--tenant", "acme"], &raw[..]].concat()).await;
     assert_eq!((foreign.code, foreign.out.as_str()), (Some(3), ""), "{foreign:?}");
 
-    // Editing in a person's editor also reads the exact bytes.
+    // Editing in the operator's editor also reads the exact bytes.
     let mut edit =
         world.command(&["dead-letters", "edit", id, "--from", "0", "--by", "ann", "--reason", "by hand"]);
     edit.env_remove("VISUAL").env("EDITOR", "sed -i s/twelve/12.5/");
@@ -115,9 +116,9 @@ async fn check_raw_access(world: &World, id: &str) {
     assert!(exported.out.lines().count() == 1 && !exported.out.contains(SECRET), "{exported:?}");
     let exported = world.run_retro(&["dead-letters", "export", "--raw", "--reason", "to move"]).await;
     assert_eq!(exported.out.lines().count(), 3, "{exported:?}");
-    let actions: Vec<_> = json_items(&world.run_json(&["dead-letters", "show", id]).await["acts"])
+    let actions: Vec<_> = json_items(&world.run_json(&["dead-letters", "show", id]).await["audit_log"])
         .iter()
-        .map(|act| (json_text(act, "deed").to_owned(), json_text(act, "reason").to_owned()))
+        .map(|act| (json_text(act, "action").to_owned(), json_text(act, "reason").to_owned()))
         .collect();
     let actions: Vec<_> = actions.iter().map(|(action, reason)| (action.as_str(), reason.as_str())).collect();
     let expected = [

@@ -1,4 +1,5 @@
-//! Law 3: the same runs in the same order leave the same bytes, on either database, in one process or several.
+//! Tests law 3: the same runs in the same order leave the same bytes, on either database, in one process or
+//! several.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,11 @@ use crate::world::{
 };
 
 const WORKFLOW: &str = "composed-settings";
-/// Runs of a window.
+/// Runs per window.
 const RUNS: usize = 10;
-/// Windows of the composed workflow.
+/// Windows of the generated workflow.
 const WINDOWS: usize = 5;
-/// Tools of the composed workflow, each with its required argument.
+/// Tools of the generated workflow, each with its required argument.
 const TOOLS: [(&str, &str); 5] = [
     ("set_dns", "zone"),
     ("set_tls", "issuer"),
@@ -22,10 +23,10 @@ const TOOLS: [(&str, &str); 5] = [
     ("set_owner", "team"),
     ("set_cache", "ttl_s"),
 ];
-/// Tools that one run uses.
+/// Number of tools per run.
 const TOOLS_PER_RUN: usize = 2;
 
-/// Summarises an export for the test's output, and asserts that enough happened.
+/// Summarises an export for the test's output and asserts that enough happened.
 fn summarize_export(export: &str) -> String {
     let mut kinds = BTreeMap::<String, u32>::new();
     let mut reports = BTreeMap::<String, u32>::new();
@@ -48,10 +49,11 @@ fn summarize_export(export: &str) -> String {
     format!("sha256 {hash}, {bytes} bytes; changes {kinds:?}; retrospectives {reports:?}")
 }
 
-/// Emits two workflows of real runs, and a composed one whose agents follow their memories, one window at a time.
+/// Emits two workflows of real runs, and a generated one whose agents follow their memories, one window at a
+/// time.
 async fn run_workload(world: &World) {
     for file in [airline_fixture(), intercode_fixture()] {
-        world.run_json(&["emit", &file, "--pace", "10"]).await;
+        world.run_json(&["emit", &file, "--pause-every", "10"]).await;
     }
     for window in 0..WINDOWS {
         let mut events = Vec::new();
@@ -65,8 +67,8 @@ async fn run_workload(world: &World) {
     }
 }
 
-/// Returns the run of an agent that follows its memories about a tool and finds out the rest by itself. In the last
-/// window but one a tool has lost its argument.
+/// Returns the run of an agent that follows its memories about a tool and finds out the rest itself. In the
+/// last window but one, a tool has lost its argument.
 async fn run_agent(world: &World, window: usize, number: usize) -> Value {
     let id = format!("settings-{number:03}");
     let question = json!({"workflow": WORKFLOW, "step": "deploy", "run_id": id});
@@ -95,7 +97,7 @@ async fn run_agent(world: &World, window: usize, number: usize) -> Value {
     run.build_event()
 }
 
-/// Deletes the memory about one tool, whose tombstone prevents a new one.
+/// Deletes the memory about one tool. Its tombstone prevents a new one.
 async fn delete_quota_memory(world: &World) {
     let memories = world.run_json(&["memories", "list", "--workflow", WORKFLOW, "--status", "active"]).await;
     let about = |memory: &&Value| json_text(&memory["lesson"], "title").contains("set_quota");

@@ -1,15 +1,15 @@
-//! The effect of a memory is shown wherever the memory is, and rests on runs that name their task.
+//! Tests that the effect of a memory is shown wherever the memory is, based on runs that name their task.
 
 use serde_json::{Value, json};
 
 use crate::world::{RunBuilder, World, build_correcting_runs, json_items, json_text};
 
 const WORKFLOW: &str = "release";
-/// Tasks tried with and without the memory: more than a claim of effect needs.
+/// Number of tasks tried with and without the memory: more than a claim of effect needs.
 const TASKS: u64 = 12;
 
-/// Returns two runs of each task: one with the memory that succeeds, and one without it that fails at what the memory
-/// is about.
+/// Returns two runs per task: one with the memory, which succeeds, and one without it, which fails at the
+/// memory's subject.
 fn build_paired_runs(memory: &str) -> Vec<Value> {
     let of = |task: u64, met: bool| {
         let run =

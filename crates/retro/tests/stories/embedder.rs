@@ -1,4 +1,4 @@
-//! The embedder is replaced during a workflow's life: deleted lessons stay forbidden throughout.
+//! Replaces the embedder during a workflow's life: deleted lessons stay blocked throughout.
 
 use retro_core::finding::LessonCue;
 use retro_core::memory::Lesson;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::world::{RunBuilder, World, json_items, json_text};
 
 const WORKFLOW: &str = "release";
-/// Words that the tests' embedders treat as equal.
+/// Words that the tests' embedders treat as synonyms.
 const CONCEPTS: Concepts = &[
     &["list", "search"],
     &["tables", "relations"],
@@ -17,13 +17,13 @@ const CONCEPTS: Concepts = &[
     &["query", "statement"],
     &["deploy"],
 ];
-/// Lesson that a person deletes.
+/// Lesson that an operator deletes.
 const DELETED: &str = "List all the tables before the first query";
-/// The same lesson in nearly the same words.
+/// The deleted lesson in almost the same words.
 const REWORDED: &str = "List all tables before your first query";
-/// The same lesson in other words.
+/// The deleted lesson in other words.
 const PARAPHRASED: &str = "Search for relations until a statement runs";
-/// Another lesson, which must be learned throughout.
+/// A different lesson, which must be learned throughout.
 const OTHER: &str = "Check the region when a deploy is slow";
 
 fn endpoint_variables(server: &EmbeddingServer) -> [(&'static str, String); 4] {
@@ -119,7 +119,7 @@ async fn a_tombstone_matches_words_while_the_model_is_away_and_meaning_once_it_i
     assert_eq!(world.verify_store().await["tombstones"], 1);
     world.stop().await;
 
-    // Vectors are stored: another process requests none that is known.
+    // Embeddings are stored, so another process requests only unknown ones.
     let again = EmbeddingServer::start(CONCEPTS).await;
     up_with_variables(&mut world, &endpoint_variables(&again)).await;
     let there = learn_and_list_changes(&world, 40, PARAPHRASED).await;

@@ -1,4 +1,5 @@
-//! Files of the program are readable by their owner only, and its broker admits no other user of the machine.
+//! Tests that only the owner can read the program's files, and that its broker admits no other user of the
+//! machine.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::world::{World, build_correcting_runs, run_command};
 
-/// Files that an earlier version created readable for everybody.
+/// Files that an earlier version created readable for everyone.
 const OPEN_FILES: [&str; 4] = ["retro.db", "lock", "nats/nats-server.log", "nats/nats-server.out"];
 
 #[tokio::test]
@@ -108,7 +109,7 @@ async fn the_broker_admits_only_clients_with_the_stored_credential() {
     );
 }
 
-/// Connects as a client, sends a PING and returns the broker's answer.
+/// Connects as a client, sends a PING and returns the broker's response.
 async fn connect_and_ping(address: &str, login: &str) -> String {
     let mut stream = BufReader::new(TcpStream::connect(address).await.expect("the broker listens"));
     let hello = format!("CONNECT {{{login}\"verbose\":false,\"pedantic\":false}}\r\nPING\r\n");
@@ -126,7 +127,7 @@ async fn connect_and_ping(address: &str, login: &str) -> String {
 
 fn assert_all_private(data: &Path) {
     for path in list_tree(data).into_iter().chain([data.to_owned()]) {
-        // A file of the database or the broker may be removed meanwhile.
+        // A file of the database or the broker may be removed in the meantime.
         let Ok(metadata) = path.symlink_metadata() else { continue };
         let mode = metadata.permissions().mode() & 0o777;
         assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());

@@ -1,4 +1,5 @@
-//! Commits that name the run that made them: a hook in real repositories, from git's message to the bridge's event.
+//! Tests commits that name the run that made them, in real repositories, from git's message to the bridge's
+//! event.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,12 +12,12 @@ use tempfile::TempDir;
 use crate::world::{BRIDGE_ENV, RETRO, Webhook, World, load_payload};
 
 const HOOK_PATH: &str = ".git/hooks/prepare-commit-msg";
-/// Variables that an agent's harness sets for a run.
+/// Environment variables that an agent's harness sets for a run.
 const RUN_ENV: [(&str, &str); 3] =
     [("RETRO_RUN_ID", "run-17"), ("RETRO_WORKFLOW", "ship"), ("RETRO_PROMPT_VERSION", "4")];
 const TRAILERS: &str = "Retro-Run: ship/run-17\nRetro-Prompt-Version: 4";
 
-/// A repository with a first commit and without any user's git configuration.
+/// A repository with one commit and without any user's git configuration.
 struct Repository {
     folder: TempDir,
 }
@@ -31,7 +32,7 @@ impl Repository {
 
     fn with_hook() -> Self {
         let repository = Self::new();
-        assert_eq!(repository.run_install_hook(&[])["did"], "installed");
+        assert_eq!(repository.run_install_hook(&[])["status"], "installed");
         repository
     }
 
@@ -71,7 +72,7 @@ impl Repository {
         self.git_with_env(&[], arguments)
     }
 
-    /// Commits a change of this file and returns the commit's message.
+    /// Commits a change to this file and returns the commit message.
     #[track_caller]
     fn commit_file(&self, environment: &[(&str, &str)], file: &str, message: &str) -> String {
         fs::write(self.path(file), message).expect("a writable file");
@@ -89,7 +90,7 @@ impl Repository {
         self.command(RETRO, &whole).output().expect("the program is built")
     }
 
-    /// Runs `retro git install-hook` with these arguments and returns its JSON.
+    /// Runs `retro git install-hook` with these arguments and returns its JSON output.
     #[track_caller]
     fn run_install_hook(&self, arguments: &[&str]) -> Value {
         let done = self.try_install_hook(arguments);
@@ -120,7 +121,7 @@ fn the_hook_names_the_run_once_whatever_is_done_to_the_commit() {
         "By a person",
         "without a run the hook does nothing"
     );
-    // The subject looks like a trailer and the body like the end of a patch.
+    // The subject looks like a trailer, and the body like the end of a patch.
     assert_eq!(
         repository.commit_file(&RUN_ENV, "a", "fix: one line"),
         format!("fix: one line\n\n{TRAILERS}")
@@ -218,7 +219,7 @@ fn an_aborted_commit_stays_aborted_and_no_commit_is_blocked() {
     }
     repository.git_with_env(&RUN_ENV, &["commit", "-q", "-v", "-e", "-m", "With its difference"]);
     assert_eq!(repository.last_message(), format!("With its difference\n\n{TRAILERS}"));
-    // A broken git, inside the hook only.
+    // A broken git, only inside the hook.
     let tools = repository.path("tools");
     fs::create_dir(&tools).expect("a folder");
     write_hook(&tools.join("git"), "#!/bin/sh\necho broken >&2\nexit 129\n");
@@ -245,26 +246,26 @@ fn an_existing_hook_is_kept_and_runs_first() {
         "{stderr}"
     );
     assert_eq!(repository.read_file(HOOK_PATH), foreign);
-    assert_eq!(repository.run_install_hook(&["--uninstall"])["did"], "was_not_installed");
+    assert_eq!(repository.run_install_hook(&["--uninstall"])["status"], "not_installed");
     assert_eq!(repository.read_file(HOOK_PATH), foreign);
 
     let chained = repository.run_install_hook(&["--chain"]);
-    assert_eq!(chained["did"], "installed");
+    assert_eq!(chained["status"], "installed");
     assert!(chained["chained"].as_str().expect("a path").ends_with("prepare-commit-msg.before-retro"));
-    assert_eq!(repository.run_install_hook(&["--chain"])["did"], "was_installed");
+    assert_eq!(repository.run_install_hook(&["--chain"])["status"], "already_installed");
     assert_eq!(repository.commit_file(&RUN_ENV, "a", "Both"), format!("Both\nSeen: by ours\n\n{TRAILERS}"));
     let stopped = repository.try_git(&[("REFUSE", "1")], &["commit", "--allow-empty", "-m", "Refused"]);
     assert!(!stopped.status.success(), "the existing hook can still refuse");
-    assert_eq!(repository.run_install_hook(&["--uninstall"])["did"], "removed");
+    assert_eq!(repository.run_install_hook(&["--uninstall"])["status"], "removed");
     assert_eq!(repository.read_file(HOOK_PATH), foreign);
 
-    // A hook of ours with an added line counts as the user's.
+    // If a line was added to our hook, it counts as the user's.
     fs::remove_file(repository.path(HOOK_PATH)).expect("the hook exists");
     repository.run_install_hook(&[]);
     let changed = repository.read_file(HOOK_PATH) + "make lint\n";
     repository.write_foreign_hook(HOOK_PATH, &changed);
     assert_eq!(repository.try_install_hook(&[]).status.code(), Some(1));
-    assert_eq!(repository.run_install_hook(&["--uninstall"])["did"], "was_not_installed");
+    assert_eq!(repository.run_install_hook(&["--uninstall"])["status"], "not_installed");
     assert_eq!(repository.read_file(HOOK_PATH), changed);
 }
 
@@ -274,18 +275,22 @@ fn the_hook_is_installed_where_git_looks_for_it() {
     repository.run_git(&["worktree", "add", "-q", "tree"]);
     let tree = repository.path("tree");
     let done = repository.run_install_hook(&["--repository", tree.to_str().expect("UTF-8")]);
-    assert_eq!(done["did"], "installed");
-    assert_eq!(repository.run_install_hook(&[])["did"], "was_installed", "working trees share their hooks");
+    assert_eq!(done["status"], "installed");
+    assert_eq!(
+        repository.run_install_hook(&[])["status"],
+        "already_installed",
+        "working trees share their hooks"
+    );
     repository.git_with_env(&RUN_ENV, &["-C", "tree", "commit", "-q", "--allow-empty", "-m", "There"]);
     assert_eq!(
         repository.run_git(&["-C", "tree", "log", "-1", "--format=%B"]),
         format!("There\n\n{TRAILERS}")
     );
-    assert_eq!(repository.run_install_hook(&["--uninstall"])["did"], "removed");
+    assert_eq!(repository.run_install_hook(&["--uninstall"])["status"], "removed");
     assert!(!repository.path(HOOK_PATH).exists());
 
     repository.run_git(&["config", "core.hooksPath", ".hooks"]);
-    assert_eq!(repository.run_install_hook(&[])["did"], "installed");
+    assert_eq!(repository.run_install_hook(&[])["status"], "installed");
     assert!(repository.path(".hooks/prepare-commit-msg").exists());
     assert_eq!(repository.commit_file(&RUN_ENV, "a", "Here"), format!("Here\n\n{TRAILERS}"));
 

@@ -1,4 +1,4 @@
-//! Hostile text, from a signed webhook to what an agent reads.
+//! Follows hostile text from a signed webhook to the context that an agent reads.
 
 use retro_core::id::{ReviewBatchId, Tenant};
 use retro_core::recall::strip_injected;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::world::{BRIDGE_ENV, Webhook, World, json_items, json_text, project_path};
 
 const GENUINE: &str = "Always return a `Result` instead of calling `unwrap()` in library code";
-/// Login, author association and repository of those who post.
+/// Login, author association and repository of each poster.
 const POSTERS: [(&str, &str, &str); 2] = [("eve", "NONE", "acme/of-eve"), ("ann", "MEMBER", "acme/of-ann")];
 
 #[tokio::test]
@@ -35,8 +35,8 @@ async fn hostile_text_reaches_no_agent_whoever_posts_it() {
     assert_eq!(list_shown_rules(&world, POSTERS[0].2).await, Vec::<String>::new());
     assert_eq!(list_shown_rules(&world, POSTERS[1].2).await, [GENUINE]);
 
-    // A person promotes all tentative rules. Harmless parts are shown and harmful ones are not: in one rule the harm
-    // stood beside the rule, in the other it is in the file name.
+    // An operator promotes all tentative rules. Harmless ones are shown and harmful ones are not: in one rule
+    // the harm stands next to the rule, in the other it is in the file name.
     let waiting = list_rules(&world, "tentative").await;
     for rule in json_items(&waiting) {
         let promote = ["--tenant", "acme", "rules", "promote", json_text(rule, "id")];
@@ -103,11 +103,11 @@ fn rule_titles(rules: &Value) -> Vec<&str> {
     json_items(rules).iter().map(|rule| json_text(&rule["lesson"], "title")).collect()
 }
 
-/// Returns the titles of the rules that an agent of a repository gets, in alphabetical order. Asserts that the text is
-/// one block with nothing around it.
+/// Returns the titles of the rules that an agent of a repository gets, sorted alphabetically. Asserts that
+/// the text is a single block with nothing around it.
 async fn list_shown_rules(world: &World, repo: &str) -> Vec<String> {
     let question = json!({"workflow": "fix", "step": "main", "repo": repo});
-    // A slow database gives no rules in time.
+    // A slow database may not return the rules in time.
     let rules = world
         .wait_for("the context comes with rules", async || {
             let mut answer = world.fetch_context("acme", &question).await;
@@ -118,7 +118,7 @@ async fn list_shown_rules(world: &World, repo: &str) -> Vec<String> {
     assert_eq!(strip_injected(block).unwrap_or_default(), "", "{block}");
     let mut lines: Vec<_> =
         json_items(&rules["rules"]).iter().map(|rule| json_text(rule, "title").to_owned()).collect();
-    assert_eq!((rules["left_out"].as_u64(), lines.is_empty()), (Some(0), block.is_empty()), "{rules}");
+    assert_eq!((rules["omitted"].as_u64(), lines.is_empty()), (Some(0), block.is_empty()), "{rules}");
     lines.sort_unstable();
     lines
 }

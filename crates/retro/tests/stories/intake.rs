@@ -1,4 +1,4 @@
-//! Runs received over HTTP.
+//! Tests runs received over HTTP.
 
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ async fn a_body_of_ten_megabytes_is_stored_apart_and_read_by_its_investigation()
     world.wait_until_counted("default", 1).await;
     world.wait_until_idle().await;
     let run = world.run_json(&["runs"]).await[0].clone();
-    assert_eq!(run["body"]["in"], "object", "{run}");
+    assert_eq!(run["body"]["location"], "object", "{run}");
     let id = world.run_json(&["retrospectives", "list"]).await[0]["retrospective"]["id"].clone();
     let report = world.run_json(&["reports", "show", id.as_str().unwrap()]).await;
     assert_eq!(
@@ -96,7 +96,7 @@ async fn without_a_broker_nothing_is_accepted_and_resent_events_are_counted_once
     let mut world = World::start().await;
     let batch = Value::from(build_correcting_runs("release", "deploy_service", 0..5)).to_string();
     let key = [("Idempotency-Key", "once")];
-    // The supervisor is fast: sometimes the broker is back before the request arrives.
+    // The supervisor is fast: the broker may be back before the request arrives.
     let mut nth = 0;
     let refused = world
         .wait_for("a request arrives without a broker", async || {

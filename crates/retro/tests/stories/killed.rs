@@ -1,9 +1,9 @@
-//! The program is killed in each of its phases and restarted on the same folder, again and again while runs come in
+//! Kills the program in each of its phases and restarts it on the same folder, repeatedly, while runs arrive
 //! and before it has caught up.
 //!
-//! To hit a phase, the test polls the database every millisecond while 200 runs of 20 workflows come in unpaced, and
-//! kills as soon as the phase is visible. Whether it was hit is judged from what the killed program left behind. A
-//! kill that came too late is repeated with another batch.
+//! To hit a phase, the test polls the database every millisecond while 200 runs of 20 workflows arrive at
+//! full speed, and kills the program as soon as the phase is visible. The data that the killed program left
+//! shows if the phase was hit. A kill that came too late is repeated with another batch.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use crate::world::{RunBuilder, World, json_items};
 
 const WORKFLOWS: u64 = 20;
 const RUNS: u64 = 10;
-/// Kills in each phase.
+/// Number of kills per phase.
 const KILLS: usize = 2;
-/// Upper bound of batches until every phase was hit often enough.
+/// Maximum number of batches until every phase was hit often enough.
 const BATCHES_MAX: u64 = 40;
-/// Polling interval; phases last some milliseconds.
+/// Polling interval. Phases last a few milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Short lease, so that claims of the killed program are soon free.
+/// A short lease, so the claims of the killed program expire soon.
 const SHORT_LEASE: [(&str, &str); 1] = [("RETRO_LEASE_S", "2")];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Some of the runs that were sent are counted, and more are on their way.
+    /// Some of the sent runs are counted, and more are on their way.
     Counting,
-    /// The program holds an investigation's lease.
+    /// The program has the lease of an investigation.
     Investigating,
-    /// Mutations are stored and their retrospective is not closed.
+    /// Mutations are stored, but their retrospective is not closed.
     Settling,
-    /// Some of a batch's retrospectives are written and others still settle.
+    /// Some of a batch's retrospectives are written, and others are still settling.
     Writing,
 }
 
@@ -89,8 +89,8 @@ async fn killed_twice_in_every_phase_it_counts_every_run_once_and_leaves_nothing
     world.stop().await;
 }
 
-/// Waits until nothing is investigated or settling, so that whatever is seen next was begun by the running program and
-/// not left by an earlier kill. Events may still be on their way.
+/// Waits until no retrospective is investigating or settling, so any phase seen later was started by the
+/// running program and not left by an earlier kill. Events may still be on their way.
 async fn wait_until_drained(world: &World) {
     let store = world.open_store().await;
     let look = async || {
@@ -100,7 +100,8 @@ async fn wait_until_drained(world: &World) {
     world.wait_for("nothing is investigated or settling", look).await;
 }
 
-/// Kills the program as soon as the phase is visible and starts it again. Returns a description if the phase was hit.
+/// Kills the program as soon as the phase is visible and restarts it. Returns a description if the phase was
+/// hit.
 async fn kill_in_phase(world: &mut World, phase: Phase, batch: u64) -> Option<String> {
     let store = world.open_store().await;
     let before = DatabaseSnapshot::read(&*store).await;

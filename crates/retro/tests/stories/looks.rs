@@ -1,6 +1,6 @@
-//! The broker keeps everything while the program's stream checks are delayed: the database restarts, processes are
-//! stopped, the connection to the database freezes. No loss may be reported. `make restarts RESTARTS=200` runs as many
-//! rounds as asked for.
+//! Delays the stream checks while the broker keeps everything: the database restarts, processes are stopped,
+//! the connection to the database freezes. No loss may be reported. `make restarts RESTARTS=200` runs the
+//! given number of rounds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,18 +15,18 @@ use crate::world::{
     json_text,
 };
 
-/// Roles of the processes, two of each.
+/// Roles of the processes, each started twice.
 const ROLES: [&str; 3] = ["counter", "relay", "sampler,investigator,writer,reviewer,tracker"];
 /// The shortest interval between stream checks that the configuration allows.
 const FAST_ENV: [(&str, &str); 2] = [("RETRO_RECONCILE_INTERVAL_MS", "100"), ("RETRO_LEASE_S", "5")];
-/// Database restarts, and as many stopped processes, unless the environment asks for more.
+/// Number of database restarts, and of stopped processes, unless the environment sets another.
 const ROUNDS: usize = 3;
-/// Rounds after which the connection is frozen as well: a process stopped within a transaction blocks the others for
-/// seconds.
+/// Interval in rounds at which the connection is frozen as well: a process stopped within a transaction
+/// blocks the others for seconds.
 const FREEZE_LINE_EVERY: usize = 10;
-/// Pause between two messages to the intake stream.
+/// Pause between messages to the intake stream.
 const PUBLISH_EVERY: Duration = Duration::from_millis(20);
-/// Messages by which the stream has to grow in the view of others before a delayed check continues.
+/// Number of messages by which other processes must see the stream grow before a delayed check continues.
 const GROWTH_MESSAGES: u64 = 5;
 
 #[tokio::test]
@@ -72,10 +72,11 @@ async fn delayed_stream_checks_report_no_loss_while_the_broker_keeps_everything(
         alarms[1],
     );
     assert_eq!(alarms, [0, 0], "{}", fleet.log_tail());
-    let rows = fleet.postgres().execute_sql("SELECT count(*) FROM streams WHERE number > 1").await;
+    let rows = fleet.postgres().execute_sql("SELECT count(*) FROM streams WHERE incarnation > 1").await;
     assert_eq!(rows[0][0].as_deref(), Some("0"), "the outbox was published again needlessly");
     let doctor = fleet.run_json(&["doctor"]).await;
-    let lost = json_items(&doctor).iter().find(|check| check["what"] == "lost").expect("the check is listed");
+    let lost =
+        json_items(&doctor).iter().find(|check| check["check"] == "losses").expect("the check is listed");
     assert_eq!(json_text(lost, "detail"), "nothing that is known by name");
     fleet.wait_until_idle().await;
     assert_eq!(fleet.verify_store().await["runs"], json!(rounds + 1));
@@ -90,7 +91,7 @@ async fn restart_database(fleet: &mut Fleet, publisher: &Publisher) {
     wait_until_observed_further(fleet).await;
 }
 
-/// Stops one process, whatever it is doing, while the others check the streams.
+/// Stops one process at an arbitrary moment while the others check the streams.
 async fn freeze_process(fleet: &Fleet, nth: usize) {
     fleet.freeze(nth);
     fleet.wait_until_stopped(nth).await;
@@ -98,8 +99,8 @@ async fn freeze_process(fleet: &Fleet, nth: usize) {
     fleet.resume(nth);
 }
 
-/// Freezes the database connection of one process of each kind after it has asked the broker, while the others check
-/// the streams.
+/// Freezes the database connection of one process of each kind after it has queried the broker, while the
+/// others check the streams.
 async fn freeze_line(fleet: &Fleet, line: &FreezableProxy) {
     line.freeze();
     wait_until_observed_further(fleet).await;
@@ -115,12 +116,12 @@ async fn wait_until_observed_further(fleet: &Fleet) {
 
 async fn read_observed_position(fleet: &Fleet) -> u64 {
     const OBSERVED_POSITION: &str =
-        "SELECT coalesce(max(seen_to), 0) FROM streams WHERE stream = 'RETRO_INTAKE'";
+        "SELECT coalesce(max(last_sequence), 0) FROM streams WHERE stream = 'RETRO_INTAKE'";
     let rows = fleet.postgres().execute_sql(OBSERVED_POSITION).await;
     rows[0][0].as_deref().expect("a position").parse().expect("a number")
 }
 
-/// A publisher that repeats one event, so that the stream grows and nothing else does.
+/// A publisher that repeats one event, so the stream grows and nothing else does.
 struct Publisher {
     stop: CancellationToken,
     sent: Arc<AtomicU64>,
@@ -157,7 +158,7 @@ impl Publisher {
         fleet.wait_for("the stream is longer", further).await;
     }
 
-    /// Stops and returns how many messages were sent.
+    /// Stops the publisher and returns the number of sent messages.
     async fn stop(self) -> u64 {
         self.stop.cancel();
         self.task.await.expect("the task ends without a panic");

@@ -1,4 +1,4 @@
-//! Tests of the whole program from outside: the built binary, a real broker, real files.
+//! Tests the whole program from outside: the built binary, a real broker and real files.
 
 mod bodies;
 mod bridge;

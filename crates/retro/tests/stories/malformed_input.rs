@@ -1,7 +1,7 @@
-//! Unreadable input becomes a complete dead letter and does not stop other work.
+//! Tests that unreadable input becomes a complete dead letter and does not stop other work.
 
 use retro_bus::OutgoingEvent;
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::envelope::{EncodedEvent, Envelope};
 use retro_events::subject;
@@ -46,10 +46,10 @@ async fn bad_input_over_nats_becomes_complete_dead_letters_and_other_runs_are_co
     world.wait_until_counted("default", runs as u64).await;
     let refused =
         table.iter().filter(|case| matches!(case.over_nats, ExpectedOutcome::DeadLetter(..))).count();
-    let letters = wait_for_dead_letters(&world, refused).await;
+    let dead_letters = wait_for_dead_letters(&world, refused).await;
     for case in &table {
         if let ExpectedOutcome::DeadLetter(code, path) = &case.over_nats {
-            assert_stored_completely(&world, &letters, case, *code, *path).await;
+            assert_stored_completely(&world, &dead_letters, case, *code, *path).await;
         }
         print_row("NATS", case, &case.over_nats);
     }
@@ -79,7 +79,7 @@ async fn bad_input_over_http_is_answered_with_its_code_and_path() {
     let runs = 1 + table.iter().filter(|case| case.over_http == ExpectedOutcome::Counted).count();
     world.wait_until_counted("default", runs as u64).await;
     let conflict = wait_for_dead_letters(&world, 1).await.remove(0).message.rejection;
-    assert_eq!((conflict.code, conflict.path.as_deref()), (Code::IdentityConflict, Some("id")));
+    assert_eq!((conflict.code, conflict.path.as_deref()), (DeadLetterCode::IdentityConflict, Some("id")));
     world.wait_until_idle().await;
     assert_eq!(world.verify_store().await["runs"], runs);
     world.stop().await;
@@ -100,24 +100,25 @@ async fn a_body_url_at_an_allowed_host_is_accepted_and_its_query_is_not_shown() 
     assert!(!std::fs::read_to_string(world.path("retro.log")).unwrap().contains("s3cret"));
 }
 
-/// Asserts that a case's dead letter has its code and path, every byte and every header, and is the same over HTTP.
+/// Asserts that a case's dead letter has its code and path, all bytes and headers, and is the same over HTTP.
 async fn assert_stored_completely(
     world: &World,
-    letters: &[DeadLetter],
+    dead_letters: &[DeadLetter],
     case: &BadInput,
-    code: Code,
+    code: DeadLetterCode,
     path: Option<&str>,
 ) {
-    let whole = |letter: &&DeadLetter| {
-        let letter = &letter.message;
-        let headers = case.sent.headers.iter().all(|header| letter.headers.contains(header));
-        letter.payload == case.sent.payload && letter.subject == case_subject(case) && headers
+    let whole = |dead_letter: &&DeadLetter| {
+        let dead_letter = &dead_letter.message;
+        let headers = case.sent.headers.iter().all(|header| dead_letter.headers.contains(header));
+        dead_letter.payload == case.sent.payload && dead_letter.subject == case_subject(case) && headers
     };
-    let letter = letters.iter().find(whole);
-    let letter = letter.unwrap_or_else(|| panic!("{}: no dead letter has its bytes and headers", case.name));
-    let rejection = &letter.message.rejection;
+    let dead_letter = dead_letters.iter().find(whole);
+    let dead_letter =
+        dead_letter.unwrap_or_else(|| panic!("{}: no dead letter has its bytes and headers", case.name));
+    let rejection = &dead_letter.message.rejection;
     assert_eq!((rejection.code, rejection.path.as_deref()), (code, path), "{}: {rejection}", case.name);
-    let (status, shown) = world.get("default", &format!("/v1/dead-letters/{}", letter.id)).await;
+    let (status, shown) = world.get("default", &format!("/v1/dead-letters/{}", dead_letter.id)).await;
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!((status, json_text(&shown, "code"), shown["path"].as_str()), (200, code.as_str(), path));
 }
@@ -155,9 +156,9 @@ async fn a_secret_in_a_dead_letter_is_stored_exactly_and_shown_nowhere() {
     ));
     publisher.publish_event(build_outgoing_event(workflow_subject(WORKFLOW), &bad)).await.unwrap();
     publisher.confirm_all().await.unwrap();
-    let letter = wait_for_dead_letters(&world, 1).await.remove(0);
-    assert_eq!(letter.message.payload, bad.payload, "the stored original is exact");
-    let id = letter.id.to_string();
+    let dead_letter = wait_for_dead_letters(&world, 1).await.remove(0);
+    assert_eq!(dead_letter.message.payload, bad.payload, "the stored original is exact");
+    let id = dead_letter.id.to_string();
     let (_, over_http) = world.get("default", &format!("/v1/dead-letters/{id}")).await;
     let views = [
         world.run_retro(&["dead-letters", "show", &id]).await.out,
@@ -194,9 +195,9 @@ async fn wait_for_dead_letters(world: &World, count: usize) -> Vec<DeadLetter> {
     let filter = DeadLetterFilter { limit: 1000, ..DeadLetterFilter::default() };
     world
         .wait_for(&format!("{count} dead letters"), async || {
-            let letters = store.list_dead_letters(&tenant, &filter).await.ok()?;
-            assert!(letters.len() <= count, "{letters:?}");
-            (letters.len() == count).then_some(letters)
+            let dead_letters = store.list_dead_letters(&tenant, &filter).await.ok()?;
+            assert!(dead_letters.len() <= count, "{dead_letters:?}");
+            (dead_letters.len() == count).then_some(dead_letters)
         })
         .await
 }

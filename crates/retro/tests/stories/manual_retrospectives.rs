@@ -1,4 +1,4 @@
-//! A person triggers a retrospective over chosen runs and decides on its proposals.
+//! Triggers a retrospective over selected runs and decides on its proposals, as an operator does.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ async fn a_manual_retrospective_proposes_and_leaves_window_and_memory_as_they_we
     let again =
         trigger_retrospective(&world, "release-1,release-2", "Which region does the service need?").await;
     assert_eq!(
-        (json_text(&again, "retrospective"), json_text(&again, "did")),
+        (json_text(&again, "retrospective"), json_text(&again, "result")),
         (id.as_str(), "was already opened by this request")
     );
     let unknown = ["retrospectives", "trigger", "--workflow", WORKFLOW, "--runs", "release-1,never-seen"];
@@ -75,7 +75,7 @@ async fn an_accepted_proposal_is_presented_and_a_refused_one_stays_listed() {
     let accepted = world.run_json(&["proposals", "accept", &deploy, "--by", "ada"]).await;
     let memory = json_text(&accepted["decision"], "memory").to_owned();
     let refused = ["proposals", "refuse", &page, "--by", "bob", "--reason", "nobody is paged any more"];
-    assert_eq!(world.run_json(&refused).await["did"], "now");
+    assert_eq!(world.run_json(&refused).await["newly_decided"], true);
     world.wait_until_idle().await;
     let context = world.fetch_context("default", &json!({"workflow": WORKFLOW, "step": "deploy"})).await;
     assert!(json_text(&context, "text").contains("deploy_service"), "{context}");
@@ -102,7 +102,7 @@ async fn an_accepted_proposal_is_presented_and_a_refused_one_stays_listed() {
     world.stop().await;
 }
 
-/// Law 6, from outside: a run seen by a manual and by an automatic retrospective is one run.
+/// Law 6, from outside: a run seen by a manual and an automatic retrospective is a single run.
 #[tokio::test]
 async fn a_run_seen_by_a_manual_and_an_automatic_retrospective_counts_once() {
     // One run in ten has a lesson, and every run of the window is sampled.
@@ -143,7 +143,7 @@ async fn a_tombstone_stops_an_acceptance_until_a_reason_overrides_it() {
     let stopped = world.run_retro(&["proposals", "accept", &proposal]).await;
     assert_eq!(stopped.code, Some(1));
     assert!(stopped.err.contains("the tool asks by itself now"), "{stopped:?}");
-    let despite = ["proposals", "accept", &proposal, "--despite-tombstone", "it asks no more"];
+    let despite = ["proposals", "accept", &proposal, "--override-tombstone", "it asks no more"];
     let accepted = world.run_json(&despite).await;
     let new_memory = json_text(&accepted["decision"], "memory").to_owned();
     assert_ne!(new_memory, memory);
@@ -186,7 +186,7 @@ async fn manual_retrospectives_work_over_http_and_another_tenant_sees_nothing() 
         "another tenant cannot decide"
     );
     let (status, decided) = world.post_json("acme", &accept, &json!({"by": "ada"})).await;
-    assert_eq!((status, &decided["now"]), (200, &json!(true)), "{decided}");
+    assert_eq!((status, &decided["newly_decided"]), (200, &json!(true)), "{decided}");
     let refuse = format!("{}/refuse", path(id));
     let (status, problem) = world.post_json("acme", &refuse, &json!({"reason": "no", "by": "bob"})).await;
     assert_eq!(status, 409, "{problem}");

@@ -1,4 +1,4 @@
-//! A person's deletion of a memory is final.
+//! Tests that an operator's deletion of a memory is final.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ async fn a_memory_deleted_by_a_person_leaves_a_tombstone_and_does_not_come_back(
 
     let delete =
         ["memories", "delete", id, "--reason", "the tool asks by itself now", "--request", "ticket-7"];
-    assert_eq!(world.run_json(&delete).await["did"], "deleted");
+    assert_eq!(world.run_json(&delete).await["result"], "deleted");
     world.wait_until_idle().await;
     assert!(!fetch_context_text(&world).await.contains(title), "the memory is presented after its deletion");
     assert_eq!(world.run_json(&["memories", "show", id]).await["status"], "deleted");
@@ -29,7 +29,7 @@ async fn a_memory_deleted_by_a_person_leaves_a_tombstone_and_does_not_come_back(
     assert_eq!(world.verify_store().await["tombstones"], 1);
 
     let export = world.export_canonical().await;
-    assert_eq!(world.run_json(&delete).await["did"], "was already deleted by this request");
+    assert_eq!(world.run_json(&delete).await["result"], "was already deleted by this request");
     assert_eq!(world.export_canonical().await, export, "the same request again changes nothing");
     let unknown = "00000000-0000-8000-8000-000000000000";
     assert_eq!(world.run_retro(&["memories", "delete", unknown, "--reason", "none"]).await.code, Some(3));

@@ -1,5 +1,5 @@
-//! Small messages that become large as parsed values, sent to a program with limited memory: it refuses or counts
-//! them, continues, and returns the memory.
+//! Sends small messages that become large when parsed to a program with limited memory: it rejects or counts
+//! them, continues and releases the memory.
 
 use bytes::Bytes;
 use retro_bus::OutgoingEvent;
@@ -13,13 +13,13 @@ const SINGLE: &str = "application/cloudevents+json";
 const BATCH: &str = "application/cloudevents-batch+json";
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
-/// Limit of the program's private memory: that of a gateway in `deploy/kubernetes`, and the stacks of its threads,
-/// which are counted whole though little of them is used.
+/// Limit of the program's private memory: that of a gateway in `deploy/kubernetes`, plus the stacks of its
+/// threads, which count in full although little of them is used.
 const LIMIT_KIB: usize = (256 + 128) * KIB;
 /// Memory that may remain in use after the bombs.
 const REMAINING_KIB: usize = 24 * KIB;
 
-/// Returns a text of at least this many bytes that repeats `item`.
+/// Returns a string of at least this many bytes that repeats `item`.
 fn repeat_item(bytes: usize, open: &str, item: &str, close: &str) -> String {
     let items = vec![item; bytes / (item.len() + 1) + 1];
     format!("{open}{}{close}", items.join(","))
@@ -32,7 +32,7 @@ fn build_event(id: &str, more: &str) -> String {
     )
 }
 
-/// Returns the members of an event's data that can hold this value.
+/// Returns the members of an event's data that can contain this value.
 fn place_in_event(value: &str) -> [(&'static str, String); 4] {
     let atif = |steps: &str| format!(r#""trajectory":{{"schema_version":"ATIF-v1.4","steps":{steps}}}"#);
     let call = format!(
@@ -47,7 +47,7 @@ fn place_in_event(value: &str) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Returns values of about this many bytes that are many times larger as parsed trees.
+/// Returns values of about this many bytes that are many times larger when parsed.
 fn build_bombs(bytes: usize) -> Vec<(&'static str, String)> {
     vec![
         ("objects", repeat_item(bytes, "[", "{}", "]")),
@@ -66,7 +66,7 @@ fn compress_text(text: &str) -> Bytes {
     packer.finish().expect("writing to memory").into()
 }
 
-/// Returns the resident memory of a process in KiB.
+/// Returns the resident memory of a process, in KiB.
 fn read_resident_kib(pid: u32) -> Option<usize> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS"))?;
@@ -120,10 +120,10 @@ async fn bombs_over_http_and_nats_neither_kill_a_small_program_nor_stay_in_its_m
     world
         .wait_for("every bomb sent over NATS is counted or a dead letter", async || {
             let filter = retro_store::DeadLetterFilter { limit: 1000, ..Default::default() };
-            let letters = store.list_dead_letters(&tenant, &filter).await.ok()?.len() as u64;
+            let dead_letters = store.list_dead_letters(&tenant, &filter).await.ok()?.len() as u64;
             let rows = store.list_workflows(&tenant).await.ok()?;
             let counted: u64 = rows.iter().map(|row| row.state.counted).sum();
-            (counted >= accepted && counted - accepted + letters == 24).then_some(())
+            (counted >= accepted && counted - accepted + dead_letters == 24).then_some(())
         })
         .await;
     world

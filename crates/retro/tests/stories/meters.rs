@@ -1,5 +1,5 @@
-//! A fleet's metrics, scraped in Prometheus' format and received by an OTLP collector. Values that are known
-//! beforehand are asserted exactly.
+//! Tests a fleet's metrics, scraped in the Prometheus format and received by an OTLP collector. Values that
+//! are known in advance are asserted exactly.
 
 mod scraped;
 
@@ -17,7 +17,7 @@ use scraped::ScrapedMetrics;
 /// A word that occurs in no name of the program.
 const WORKFLOW: &str = "zebra";
 
-/// Gauges that the process measures every second, with their values when all work is done.
+/// Gauges that the process measures every second, with their values after all work is done.
 const EXPECTED_GAUGES: [(&str, &[&str], f64); 6] = [
     ("retro_dead_letters_open", &["not_cloud_event"], 1.0),
     ("retro_retrospectives_open", &[], 0.0),
@@ -45,7 +45,7 @@ async fn metrics_report_runs_deaths_a_takeover_and_a_dead_letter_without_names()
     let rest = fleet.serve_with_short_timeouts("counter,sampler,writer,relay", &variables);
     let dies = fleet.serve_with_short_timeouts("investigator", &with("finish.commit:before"));
     fleet.wait_for_exit(dies).await;
-    // A lease longer than a busy machine delays its renewal: one death is one takeover.
+    // The lease is longer than a busy machine delays its renewal, so one crash causes exactly one takeover.
     let investigator = fleet
         .serve_with_short_timeouts("investigator", &[&variables[..], &[("RETRO_LEASE_S", "60")]].concat());
     fleet.publish_event("default", WORKFLOW, &json!("no event at all")).await;
@@ -85,8 +85,8 @@ async fn scrape_metrics(fleet: &Fleet, nth: usize) -> Option<ScrapedMetrics> {
     Some(ScrapedMetrics::parse(&text))
 }
 
-/// Returns which values are not yet as they have to be in the end. A metric changes a moment after its effect is
-/// stored.
+/// Returns the names of the values that have not reached their final state yet. A metric changes a moment
+/// after its effect is stored.
 fn find_counter_mismatches(rest: &ScrapedMetrics) -> Vec<&'static str> {
     let redelivered = rest.find_value("retro_messages_redelivered_total", &["counter"]);
     let processed = ["counted", "duplicate"].map(|one| rest.find_value("retro_runs_processed_total", &[one]));
@@ -114,14 +114,14 @@ const EXPECTED_COUNTERS: [(&str, &[&str], f64); 5] = [
     ("retro_outbox_failures_total", &[], 0.0),
 ];
 
-/// Returns the names of those values that differ.
+/// Returns the names of the values that differ.
 fn find_mismatches(scraped: &ScrapedMetrics, values: &[(&'static str, &[&str], f64)]) -> Vec<&'static str> {
     let other =
         values.iter().filter(|(name, labels, value)| scraped.find_value(name, labels) != Some(*value));
     other.map(|(name, ..)| *name).collect()
 }
 
-/// Returns which values of the investigator that took over are not yet as expected.
+/// Returns the names of the takeover's values, at the new investigator, that are not as expected yet.
 fn find_takeover_mismatches(investigator: &ScrapedMetrics) -> Vec<&'static str> {
     let mut mismatches = find_mismatches(
         investigator,
@@ -137,7 +137,7 @@ fn find_takeover_mismatches(investigator: &ScrapedMetrics) -> Vec<&'static str> 
     mismatches
 }
 
-/// Asserts that the metrics arrive over OTLP under the catalogue's names and units.
+/// Asserts that the metrics arrive over OTLP with the catalogue's names and units.
 async fn check_received_metrics(collector: &Collector) {
     let expected_names =
         ["retro.lease.takeovers", "retro.memory.event_to_injectable", "retro.dead_letters.open"];
@@ -149,7 +149,10 @@ async fn check_received_metrics(collector: &Collector) {
     for one in &seen {
         let known = retro_meter::ALL.iter().find(|known| known.name == one.metric.name);
         let known = known.unwrap_or_else(|| panic!("{} is not in the catalogue", one.metric.name));
-        assert_eq!((one.metric.unit.as_str(), one.metric.description.as_str()), (known.unit, known.says));
+        assert_eq!(
+            (one.metric.unit.as_str(), one.metric.description.as_str()),
+            (known.unit, known.description)
+        );
     }
 }
 
@@ -184,22 +187,24 @@ async fn metrics_report_the_outcomes_of_replays() {
 
 const HANDLED_TOTAL: &str = "retro_messages_handled_total";
 
-/// Returns the dead letter of a run's event; dead letters of the same time are in any order.
-fn find_dead_letter(letters: &[DeadLetter], run: &str) -> DeadLetterId {
+/// Returns the dead letter of a run's event. Dead letters with the same time are in no particular order.
+fn find_dead_letter(dead_letters: &[DeadLetter], run: &str) -> DeadLetterId {
     let event = format!("event of {run}");
-    let about = |letter: &&DeadLetter| String::from_utf8_lossy(&letter.message.payload).contains(&event);
-    letters.iter().find(about).expect("the run has a dead letter").id
+    let about =
+        |dead_letter: &&DeadLetter| String::from_utf8_lossy(&dead_letter.message.payload).contains(&event);
+    dead_letters.iter().find(about).expect("the run has a dead letter").id
 }
 
 /// Replays a dead letter and waits for the outcome of this 1-based replay.
-async fn replay_and_wait(fleet: &Fleet, letter: DeadLetterId, number: u32) {
-    let answer = fleet.run_json(&["dead-letters", "replay", &letter.to_string(), "--reason", "a try"]).await;
-    assert_eq!(answer["did"], "done", "{answer}");
-    wait_for_replay_outcome(fleet, letter, number).await;
+async fn replay_and_wait(fleet: &Fleet, dead_letter: DeadLetterId, number: u32) {
+    let answer =
+        fleet.run_json(&["dead-letters", "replay", &dead_letter.to_string(), "--reason", "a try"]).await;
+    assert_eq!(answer["status"], "done", "{answer}");
+    wait_for_replay_outcome(fleet, dead_letter, number).await;
 }
 
-/// Waits until the metrics show these numbers of handled, known and failed replays, and these values. A metric changes
-/// a moment after its effect is stored.
+/// Waits until the metrics show these numbers of handled, known and failed replays, and these values. A
+/// metric changes a moment after its effect is stored.
 async fn wait_for_replay_metrics(
     fleet: &Fleet,
     nth: usize,
@@ -216,7 +221,7 @@ async fn wait_for_replay_metrics(
     fleet.wait_for(&format!("{replays:?} replays were handled, known and failed"), shown).await;
 }
 
-/// Every alert uses existing metrics and has its runbook page.
+/// Every alert uses existing metrics and has a runbook page.
 #[test]
 fn alerts_use_existing_metrics_and_each_has_a_runbook() {
     let folder = std::path::PathBuf::from(crate::world::project_path("deploy"));

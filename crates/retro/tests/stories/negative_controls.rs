@@ -1,5 +1,5 @@
-//! Negative controls: one guard of the program is disabled, the situation that it protects from happens, and the
-//! checker has to report the broken invariant. With the guard the same scenario passes.
+//! Negative controls: one guard of the program is disabled, the situation that it protects against happens,
+//! and the checker must report the broken invariant. With the guard, the same scenario passes.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::world::{DatabaseKind, Fleet, NatsConnection, Observer, RawMessage, build_correcting_runs};
 
-/// All roles but the gateway.
+/// All roles except the gateway.
 const ALL_ROLES: &str = "counter,sampler,investigator,writer,relay";
-/// Reconciliation would feed a counter without an inbox again and again, so that on a slow machine nothing ever comes
-/// to rest. With this interval it runs at the start of a process and not again during a test.
+/// Reconciliation would feed a counter without an inbox again and again, so a slow machine would never become
+/// idle. With this interval, it runs at the start of a process and not again during a test.
 const RARE_RECONCILE: (&str, &str) = ("RETRO_RECONCILE_INTERVAL_MS", "3600000");
-/// Runs that fill one window.
+/// Number of runs that fill one window.
 const RUNS: u64 = 10;
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn without_fencing_two_workers_hold_one_investigation_and_the_checker_repo
         let zombie = control.serve_until_ready("investigator", &stop).await;
         control.emit_runs(0..RUNS).await;
         control.fleet.wait_until_stopped(zombie).await;
-        // Its lease runs out; another worker takes over and is stopped at the same point.
+        // The lease expires; another worker takes over and is stopped at the same point.
         let successor = control.start("investigator", &stop);
         control.fleet.wait_until_stopped(successor).await;
         control.witness.record_fault("stop", "two workers, each with the same investigation claimed");
@@ -96,19 +96,20 @@ async fn without_the_outbox_a_message_is_lost_when_the_relay_dies_and_the_checke
 
 #[tokio::test]
 async fn without_its_id_a_dead_letter_is_stored_twice_and_the_checker_reports_it() {
-    assert_checker_reports(Guard::LetterId, Invariant::LetterOnce, async |kind, guards| {
+    assert_checker_reports(Guard::DeadLetterId, Invariant::DeadLetterOnce, async |kind, guards| {
         let mut control = ControlFleet::start_process(kind, guards).await;
         let poison = control.witness.create_emitter("a broken engine");
         poison.emit_until_stored("deploy", &[b"\xff is no UTF-8".to_vec()]).await;
-        control.crash_at("bury.commit:after").await;
+        control.crash_at("dead_letter.commit:after").await;
         control.serve_until_ready(ALL_ROLES, &[]).await;
-        let floor = ProgressFloor { counted: RUNS, closed: 1, letters: 1, ..ProgressFloor::default() };
+        let floor = ProgressFloor { counted: RUNS, closed: 1, dead_letters: 1, ..ProgressFloor::default() };
         control.finish(floor.with_fault("crash", 1)).await
     })
     .await;
 }
 
-/// On each database: the program with all guards passes, and without this one the checker reports the invariant.
+/// On each database, the program with all guards passes, and without this one the checker reports the
+/// invariant.
 #[expect(clippy::print_stdout, reason = "the checker's report is for readers of the test output")]
 async fn assert_checker_reports(
     guard: Guard,
@@ -167,8 +168,8 @@ impl ControlFleet {
         self.witness.create_emitter("an engine").emit_until_stored("deploy", &payloads).await;
     }
 
-    /// Starts a process that dies at a fault label and gives it work until it does. It may die before it reports that
-    /// it is ready, since there may be work for it already.
+    /// Starts a process that dies at a fault label and gives it work until it does. It may die before it is
+    /// ready, because there may already be work for it.
     async fn crash_at(&mut self, point: &str) {
         let process = self.start(ALL_ROLES, &[("FAULT_CRASH", point)]);
         self.emit_runs(0..RUNS).await;

@@ -1,4 +1,4 @@
-//! The HTTP interface and its OpenAPI document.
+//! Tests the HTTP API against its OpenAPI document.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ async fn the_committed_document_equals_what_the_program_prints_and_serves() {
     world.stop().await;
 }
 
-/// Calls every operation of the document, with existing ids and with an unknown one, and checks the answers against
-/// the documented schemas.
+/// Calls every operation of the document, with existing ids and with an unknown one, and checks the responses
+/// against the documented schemas.
 #[tokio::test]
 async fn every_route_answers_as_the_document_describes() {
     let mut world = World::start().await;
@@ -30,9 +30,9 @@ async fn every_route_answers_as_the_document_describes() {
         .emit_and_wait("default", "runs.jsonl", &build_correcting_runs("release", "deploy_service", 0..10))
         .await;
     world.publish_event("default", "release", &json!({"no": "event"})).await;
-    let letters = "a dead letter is stored";
-    let letter = async || json_items(&world.run_json(&["dead-letters", "list"]).await).first().cloned();
-    let letter = world.wait_for(letters, letter).await;
+    let dead_letters = "a dead letter is stored";
+    let dead_letter = async || json_items(&world.run_json(&["dead-letters", "list"]).await).first().cloned();
+    let dead_letter = world.wait_for(dead_letters, dead_letter).await;
     let memory = json_items(&world.run_json(&["memories", "list"]).await)[0].clone();
     let retrospective = world.run_json(&["retrospectives", "list"]).await[0]["retrospective"].clone();
     world.run_json(&["dead-letters", "replay", "--all", "--detach", "--reason", "to see a batch"]).await;
@@ -42,7 +42,7 @@ async fn every_route_answers_as_the_document_describes() {
     {
         let owner = [
             ("dead-letters/batches", &batch),
-            ("dead-letters", &letter),
+            ("dead-letters", &dead_letter),
             ("memories", &memory),
             ("re", &retrospective),
         ];
@@ -108,7 +108,7 @@ async fn load_document(world: &World) -> Value {
     world.run_retro(&["openapi"]).await.parse_json()
 }
 
-/// Asserts that an answer of this status fits the first media type documented for it.
+/// Asserts that a response with this status fits the first media type documented for it.
 #[track_caller]
 fn assert_fits_schema(document: &Value, path: &str, method: &str, status: &str, body: &str) {
     let answer = &document["paths"][path][method]["responses"][status];
@@ -128,7 +128,7 @@ fn assert_fits_schema(document: &Value, path: &str, method: &str, status: &str, 
     );
 }
 
-/// Returns the errors of a value by a schema of the document.
+/// Returns the errors of a value against a schema in the document.
 fn find_schema_errors(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let mut schema = schema.clone();
     schema["components"] = document["components"].clone();

@@ -1,5 +1,5 @@
-//! A run's pull request is merged or closed weeks after its retrospective: the memories applied in the run are
-//! credited once.
+//! Tests that memories applied in a run are credited once if the run's pull request is merged or closed weeks
+//! after its retrospective.
 
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, Tenant};
@@ -50,7 +50,7 @@ fn build_pull_request_data(action: &str, pull_request: PullRequest) -> GithubDat
     GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), sender: None, what }
 }
 
-/// Returns the event that this pull request was merged.
+/// Returns the event that reports a merged pull request.
 pub(crate) fn build_merged_event(number: u64) -> GithubData {
     build_pull_request_data(
         "closed",
@@ -65,7 +65,7 @@ fn build_closed_event(number: u64) -> GithubData {
     )
 }
 
-/// Publishes a GitHub event under a delivery id, as the bridge does, and asserts that the broker stored it.
+/// Publishes a GitHub event with a delivery id, as the bridge does, and asserts that the broker stored it.
 pub(crate) async fn publish_github_delivery(world: &World, tenant: &str, delivery: &str, data: &GithubData) {
     let tenant = Tenant::new(tenant).expect("a name");
     let encoded = data.to_envelope(delivery, parse_timestamp("2026-11-20T10:00:00Z")).to_structured();
@@ -89,7 +89,7 @@ async fn read_weight(world: &World, memory: MemoryId) -> u64 {
     shown["weight"].as_u64().unwrap_or_else(|| panic!("no weight: {shown}"))
 }
 
-/// Waits until the memory is credited with the outcome of a run. Returns its weight then.
+/// Waits until the memory is credited with the outcome of a run and returns its new weight.
 async fn wait_until_credited(world: &World, memory: MemoryId) -> u64 {
     let (store, tenant) = (world.open_store().await, Tenant::default_tenant());
     world
@@ -140,20 +140,22 @@ async fn check_credited_once(kind: DatabaseKind) {
         .emit_and_wait("default", "first.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 0..4))
         .await;
     let memory = find_active_memory(&world, "default").await;
-    // Each of the four sampled runs has its own pull request; the last one's merge arrives before the run.
+    // Each of the four sampled runs has its own pull request; the last one is merged before its run arrives.
     publish_github_delivery(&world, "default", "merged 4", &build_merged_event(4)).await;
     let runs: Vec<_> = (4..8).map(|run| build_applying_run(WORKFLOW, run, memory, run - 3)).collect();
     world.emit_and_wait("default", "second.jsonl", &runs).await;
     wait_until_tracked(&world).await;
     let report = world.run_json(&["retrospectives", "list", "--workflow", WORKFLOW]).await;
-    // The pull request merged before is credited as soon as the retrospective has found the memory applied.
+    // The pull request that was already merged is credited as soon as the retrospective has found the memory
+    // applied.
     let before = wait_until_credited(&world, memory).await;
     publish_github_delivery(&world, "default", "merged 1", &build_merged_event(1)).await;
     wait_for_weight(&world, memory, before + 50).await;
     publish_github_delivery(&world, "default", "closed 2", &build_closed_event(2)).await;
     wait_for_weight(&world, memory, before - 25).await;
     let export = world.export_canonical().await;
-    // The same pull request number in another tenant, and everything once more: redelivered, and under other ids.
+    // The same pull request number in another tenant, then everything once more: redelivered, and under other
+    // ids.
     publish_github_delivery(&world, "acme", "merged 3", &build_merged_event(3)).await;
     for again in ["merged 1", "merged once more"] {
         publish_github_delivery(&world, "default", again, &build_merged_event(1)).await;
@@ -173,7 +175,7 @@ async fn check_credited_once(kind: DatabaseKind) {
     world.stop_all().await;
 }
 
-/// Waits until the tracker has nothing pending and the writer nothing to credit.
+/// Waits until the tracker has no pending messages and the writer has nothing to credit.
 async fn wait_until_handled(world: &World) {
     let bus = retro_bus::Bus::connect(retro_bus::BusConfig::new(world.nats_url(), "test"))
         .await
@@ -187,7 +189,7 @@ async fn wait_until_handled(world: &World) {
     world.wait_until_idle().await;
 }
 
-/// Asserts that the outcomes are shown on the command line and over HTTP, to their own tenant only.
+/// Asserts that the outcomes are shown on the command line and over HTTP, but only to their own tenant.
 async fn check_outcomes_output(world: &World) {
     let rows = world.run_json(&["outcomes", "--workflow", WORKFLOW]).await;
     let row = &json_items(&rows)[0];

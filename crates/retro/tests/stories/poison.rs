@@ -1,5 +1,5 @@
-//! A poisoned message of any kind ends as a dead letter after the maximum of attempts and does not stop other work.
-//! The process that it kills is restarted by its supervisor.
+//! Tests that a poisoned message of any kind becomes a dead letter after the maximum number of attempts and
+//! does not stop other work. If it kills its process, the supervisor restarts the process.
 
 use retro_bus::OutgoingEvent;
 use retro_checker::ProgressFloor;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::world::{DatabaseKind, Fleet, Observer, SupervisedProcess, build_correcting_runs, exit_causes};
 
 const ROLES: &str = "counter,sampler,investigator,writer,relay,gateway";
-/// Runs around the poison, in workflows whose windows do not fill, so that no retrospective runs.
+/// Runs around the poison, in workflows whose windows do not fill, so no retrospective runs.
 const WORKFLOWS: u64 = 10;
 const RUNS: u64 = 5;
 const ATTEMPTS_MAX: u32 = 5;
@@ -41,7 +41,8 @@ async fn a_run_that_takes_all_memory_is_one_dead_letter_after_five_deaths() {
     assert_eq!(run_poison_amid_good_runs("hog", DatabaseKind::Sqlite).await, [ABORTED; 5]);
 }
 
-/// Starts broker and database without a process. Unacknowledged messages are redelivered after a second.
+/// Starts the broker and the database without a process. Unacknowledged messages are redelivered after a
+/// second.
 async fn start_fleet(kind: DatabaseKind) -> Fleet {
     let mut fleet = Fleet::unstarted(kind).await;
     fleet.start_broker().await;
@@ -52,8 +53,8 @@ async fn start_fleet(kind: DatabaseKind) -> Fleet {
     fleet
 }
 
-/// Emits the poison amid fifty good runs, with an empty message and one that is not UTF-8. Returns how processes died
-/// of it.
+/// Emits the poison among fifty good runs, with an empty message and one that is not UTF-8. Returns how the
+/// processes died.
 async fn run_poison_amid_good_runs(poison: &str, kind: DatabaseKind) -> Vec<i32> {
     let fleet = start_fleet(kind).await;
     let good: Vec<Value> = (0..WORKFLOWS)
@@ -81,22 +82,22 @@ async fn run_poison_amid_good_runs(poison: &str, kind: DatabaseKind) -> Vec<i32>
         ("RETRO_RETRY_INITIAL_MS", "50"),
         ("RETRO_HANDLER_TIMEOUT_S", "2"),
     ];
-    // The handler's time limit is set for the endless poison only: everything else ends by itself, however slow the
-    // machine.
+    // Only the endless poison gets a short handler timeout: everything else ends by itself, no matter how
+    // slow the machine is.
     let quick = if poison == "loop" { &quick[..] } else { &quick[..2] };
     let process = SupervisedProcess::start(&fleet, ROLES, quick);
-    let letters = wait_for_dead_letters(&fleet, 3).await;
+    let dead_letters = wait_for_dead_letters(&fleet, 3).await;
     fleet.wait_until_counted("default", WORKFLOWS * RUNS).await;
     fleet.wait_until_idle().await;
-    let codes: Vec<&str> = letters.iter().map(|one| one.message.rejection.code.as_str()).collect();
+    let codes: Vec<&str> = dead_letters.iter().map(|one| one.message.rejection.code.as_str()).collect();
     assert_eq!(codes, ["handler_panicked", "not_json", "not_utf8"]);
-    for (letter, sent) in letters.iter().zip(&odd) {
-        assert_eq!(letter.message.payload, *sent, "the message is stored byte for byte");
-        assert!(letter.message.attempts <= ATTEMPTS_MAX, "{letter:?}");
+    for (dead_letter, sent) in dead_letters.iter().zip(&odd) {
+        assert_eq!(dead_letter.message.payload, *sent, "the message is stored byte for byte");
+        assert!(dead_letter.message.attempts <= ATTEMPTS_MAX, "{dead_letter:?}");
     }
-    assert_eq!(letters[0].message.attempts, ATTEMPTS_MAX);
+    assert_eq!(dead_letters[0].message.attempts, ATTEMPTS_MAX);
     assert_eq!(fleet.verify_store().await["runs"], WORKFLOWS * RUNS);
-    let floor = ProgressFloor { counted: WORKFLOWS * RUNS, letters: 3, ..ProgressFloor::default() };
+    let floor = ProgressFloor { counted: WORKFLOWS * RUNS, dead_letters: 3, ..ProgressFloor::default() };
     let mut witness = Observer::start(&fleet, &fleet.path("history.jsonl")).await;
     witness.check_when_idle(&fleet, &floor).await.assert_sound();
     let deaths = process.stop().await;
@@ -115,13 +116,13 @@ async fn a_wake_up_that_its_stage_cannot_handle_is_a_dead_letter_and_the_sweep_d
     let process = SupervisedProcess::start(&fleet, ROLES, &quick);
     fleet.emit_and_wait("default", "both.jsonl", &events).await;
     // One for the sampler, one for each of the four investigations, one for the writer.
-    let letters = wait_for_dead_letters(&fleet, 6).await;
+    let dead_letters = wait_for_dead_letters(&fleet, 6).await;
     assert!(
-        letters.iter().all(|one| one.message.rejection.code.as_str() == "handler_panicked"),
-        "{letters:?}"
+        dead_letters.iter().all(|one| one.message.rejection.code.as_str() == "handler_panicked"),
+        "{dead_letters:?}"
     );
-    assert!(letters.iter().all(|one| one.message.subject.ends_with(".poisoned")), "{letters:?}");
-    assert!(letters.iter().all(|one| one.message.attempts == ATTEMPTS_MAX), "{letters:?}");
+    assert!(dead_letters.iter().all(|one| one.message.subject.ends_with(".poisoned")), "{dead_letters:?}");
+    assert!(dead_letters.iter().all(|one| one.message.attempts == ATTEMPTS_MAX), "{dead_letters:?}");
     fleet.wait_until_idle().await;
     let checked = fleet.verify_store().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&Value::from(20), &Value::from(2)));
@@ -139,8 +140,8 @@ async fn a_message_is_given_up_after_five_attempts_however_often_its_process_die
     check_attempts_across_deaths(DatabaseKind::Postgres).await;
 }
 
-/// A process dies with an unhandled message. Each of its successors dies, as if because of another message, once it
-/// has counted its own attempt or seen that none is left.
+/// A process dies with an unhandled message. Each of its successors dies, as if because of another message,
+/// after it has counted its own attempt or seen that none is left.
 async fn check_attempts_across_deaths(kind: DatabaseKind) {
     let mut fleet = start_fleet(kind).await;
     let quick = ("RETRO_ACK_WAIT_S", "1");
@@ -154,22 +155,22 @@ async fn check_attempts_across_deaths(kind: DatabaseKind) {
         assert_eq!(fleet.wait_for_exit(next).await, None, "ended by a signal");
     }
     fleet.serve_with_env("counter,relay", &[quick]);
-    let letters = wait_for_dead_letters(&fleet, 1).await;
-    assert_eq!(letters[0].message.attempts, ATTEMPTS_MAX);
-    assert_eq!(letters[0].message.rejection.code.as_str(), "handler_panicked");
-    let history = fleet.open_store().await.list_attempts(&Tenant::default_tenant(), letters[0].id).await;
+    let dead_letters = wait_for_dead_letters(&fleet, 1).await;
+    assert_eq!(dead_letters[0].message.attempts, ATTEMPTS_MAX);
+    assert_eq!(dead_letters[0].message.rejection.code.as_str(), "handler_panicked");
+    let history = fleet.open_store().await.list_attempts(&Tenant::default_tenant(), dead_letters[0].id).await;
     let attempts: Vec<_> = history.expect("the store can be read").iter().map(|one| one.attempt).collect();
     assert_eq!(attempts, (2..=ATTEMPTS_MAX).collect::<Vec<_>>(), "the first delivery is not recorded");
     let mut witness = Observer::start(&fleet, &fleet.path("history.jsonl")).await;
     witness
-        .check_when_idle(&fleet, &ProgressFloor { letters: 1, ..ProgressFloor::default() })
+        .check_when_idle(&fleet, &ProgressFloor { dead_letters: 1, ..ProgressFloor::default() })
         .await
         .assert_sound();
     fleet.stop_all().await;
 }
 
-/// The process dies between storing the dead letter and the acknowledgement, and the message is redelivered to a
-/// process that must not handle it.
+/// The process dies between storing the dead letter and the acknowledgement, and the message is redelivered
+/// to a process that must not handle it.
 #[tokio::test]
 async fn a_dead_letter_whose_acknowledgement_was_lost_is_not_handled_again() {
     const KILLED: i32 = -9;
@@ -180,14 +181,17 @@ async fn a_dead_letter_whose_acknowledgement_was_lost_is_not_handled_again() {
     let file = fleet.write_events("runs.jsonl", &events);
     fleet.run_json(&["emit", &file]).await;
     let faults =
-        [("FAULT_POISON", "counter:abort:event of poisoned-0"), ("FAULT_CRASH", "bury.commit:after")];
+        [("FAULT_POISON", "counter:abort:event of poisoned-0"), ("FAULT_CRASH", "dead_letter.commit:after")];
     let process = SupervisedProcess::start(&fleet, ROLES, &faults);
-    let letters = wait_for_dead_letters(&fleet, 1).await;
-    assert_eq!(letters[0].message.attempts, ATTEMPTS_MAX);
-    // Idle means that the broker has an acknowledgement of every message.
+    let dead_letters = wait_for_dead_letters(&fleet, 1).await;
+    assert_eq!(dead_letters[0].message.attempts, ATTEMPTS_MAX);
+    // Idle means that the broker has an acknowledgement for every message.
     let mut witness = Observer::start(&fleet, &fleet.path("history.jsonl")).await;
     witness
-        .check_when_idle(&fleet, &ProgressFloor { counted: RUNS, letters: 1, ..ProgressFloor::default() })
+        .check_when_idle(
+            &fleet,
+            &ProgressFloor { counted: RUNS, dead_letters: 1, ..ProgressFloor::default() },
+        )
         .await
         .assert_sound();
     let deaths = exit_causes(&process.stop().await);
@@ -213,23 +217,24 @@ async fn a_run_whose_investigation_kills_three_workers_is_replaced() {
 async fn a_run_whose_investigation_never_ends_is_replaced_and_the_process_ends_itself() {
     let (reason, deaths) = run_poisoned_investigation("loop").await;
     assert!(reason.contains("no answer within 1 s"), "{reason}");
-    // An attempt may fail and be repeated while the process still waits for the previous one to end.
+    // An attempt may fail and be repeated while the process is still waiting for the previous one to end.
     assert!(!deaths.is_empty() && deaths.iter().all(|death| *death == HUNG), "{deaths:?}");
 }
 
-/// Poisons the first run of a sample. Returns why its investigation finally failed and how processes died of it.
+/// Poisons the first run of a sample. Returns why its investigation finally failed and how the processes
+/// died.
 async fn run_poisoned_investigation(poison: &str) -> (String, Vec<i32>) {
     let fleet = start_fleet(DatabaseKind::Sqlite).await;
     let key = default_workflow_key("ci");
     let id = RetrospectiveId::of_epoch(&key, 1 as Epoch);
     let first = retro_core::sample::draw_sample(id, (1..=10).collect(), &Policy::default()).order[0];
     let fault = format!("engine:{poison}:ci-{}", first - 1);
-    // One worker only: on a stalled machine two workers of one process could claim the run before the process dies of
-    // the first.
+    // Only one worker: on a stalled machine, two workers of one process could claim the run before the
+    // process dies because of the first.
     let quick = [
         ("FAULT_POISON", fault.as_str()),
         ("RETRO_INVESTIGATORS", "1"),
-        ("RETRO_DEADLINE_S", if poison == "loop" { "1" } else { "60" }),
+        ("RETRO_INVESTIGATION_TIMEOUT_S", if poison == "loop" { "1" } else { "60" }),
         ("RETRO_LEASE_S", if poison == "loop" { "5" } else { "2" }),
     ];
     let process = SupervisedProcess::start(&fleet, ROLES, &quick);
@@ -246,7 +251,8 @@ async fn run_poisoned_investigation(poison: &str) -> (String, Vec<i32>) {
     let Some(InvestigationResult::Failed { reason }) = result else { panic!("{result:?}") };
     assert_eq!(ended.len(), 5, "four of ten, and one that replaces the first: {ended:?}");
     assert!(found.investigations[4].replacement);
-    // The last death may come after the attempt was abandoned, and be the end of a process that was asked to stop.
+    // The last death may come after the attempt was abandoned and be that of a process that was asked to
+    // stop.
     let deaths = usize::from(poison == "loop");
     fleet
         .wait_for("the expected processes have died", async || {
@@ -259,7 +265,7 @@ async fn run_poisoned_investigation(poison: &str) -> (String, Vec<i32>) {
     (reason, deaths)
 }
 
-/// Waits until there are this many dead letters and returns them in the order of the stream.
+/// Waits until there are this many dead letters and returns them in stream order.
 async fn wait_for_dead_letters(fleet: &Fleet, count: usize) -> Vec<DeadLetter> {
     let store = fleet.open_store().await;
     let tenant = Tenant::default_tenant();
@@ -275,7 +281,7 @@ fn encode_event(event: &Value) -> Vec<u8> {
     event.to_string().into_bytes()
 }
 
-/// Returns the workflow of an event, `unreadable` for what cannot be parsed.
+/// Returns the workflow of an event, or `unreadable` if the event cannot be parsed.
 fn workflow_name(payload: &[u8]) -> String {
     let event: Option<Value> = serde_json::from_slice(payload).ok();
     event

@@ -1,4 +1,4 @@
-//! The policy is edited while the program runs.
+//! Edits the policy while the program runs.
 
 use std::ops::Range;
 
@@ -42,9 +42,9 @@ async fn an_edited_policy_applies_without_a_restart_and_an_invalid_edit_is_ignor
     assert_eq!(seen, [(&six, &usual), (&six, &usual), (&three, &own)]);
 
     let explained = world.run_json(&["pipeline", "explain", "--workflow", WORKFLOW]).await;
-    assert_eq!(explained["threshold_runs"]["from"], format!("{file}:2"));
+    assert_eq!(explained["threshold_runs"]["source"], format!("{file}:2"));
     assert_eq!(explained["helped_delta"]["value"], 70);
-    assert_eq!(explained["harmed_delta"]["from"], "default");
+    assert_eq!(explained["harmed_delta"]["source"], "default");
     world.verify_store().await;
     world.stop().await;
 }
@@ -88,7 +88,7 @@ async fn an_open_retrospective_keeps_its_policy_and_the_next_one_uses_the_edited
     fleet.stop_all().await;
 }
 
-/// Emits these runs and waits for their report, the workflow's `nth`.
+/// Emits these runs and waits for their report, which is the workflow's `nth`.
 async fn emit_and_wait_for_report(world: &World, tool: &str, runs: Range<u64>, nth: usize) {
     let file = world.write_events(&format!("{nth}.jsonl"), &build_correcting_runs(WORKFLOW, tool, runs));
     world.run_json(&["emit", &file]).await;

@@ -1,4 +1,4 @@
-//! Text of runs cannot control a terminal: whatever the program prints and logs about them is safe to display.
+//! Tests that text from runs cannot control a terminal: all output and logs are safe to display.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,8 @@ use crate::world::{
 };
 
 const WORKFLOW: &str = "release";
-/// Answer of a tool that clears the screen, sets the title, reverses the line and hides a word in tag characters.
+/// Result of a tool call that clears the screen, sets the title, reverses the line and hides a word in tag
+/// characters.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}pay\u{200b}pal\u{e0041}\u{e0042}\u{7f}";
 /// Texts that Markdown would render as links, images or mentions.
 const LINKS: &str = "<img src=x> ![a](https://evil.example/p.png) www.evil.example @octocat o/r#1";
@@ -96,7 +97,7 @@ fn build_linking_run(number: u64) -> Value {
     build_failing_run(number, &format!("Error: missing required argument 'region' {LINKS}"))
 }
 
-/// Returns a run whose tool fails with this text and then succeeds, and whose feedback repeats it.
+/// Returns a run whose tool fails with this text and then succeeds, and whose feedback repeats the text.
 fn build_failing_run(number: u64, refused: &str) -> Value {
     let mut event = RunBuilder::new(WORKFLOW, &format!("release-{number}"))
         .with_message("Deploy the service.")
@@ -111,7 +112,7 @@ fn build_failing_run(number: u64, refused: &str) -> Value {
     event
 }
 
-/// Returns the output of every command that shows something, as table and as JSON.
+/// Returns the output of every command that shows something, as a table and as JSON.
 async fn collect_command_output(world: &World) -> Vec<(String, CommandOutput)> {
     let mut commands: Vec<String> =
         ["workflows", "runs", "outcomes", "memories list", "rules list", "proposals list", "config print"]
@@ -131,10 +132,11 @@ async fn collect_command_output(world: &World) -> Vec<(String, CommandOutput)> {
         commands.extend(["retrospectives show", "reports show"].map(|verb| format!("{verb} {id}")));
         commands.push(format!("reports show {id} --markdown"));
     }
-    let letters = world.run_json(&["dead-letters", "list"]).await;
-    assert!(!json_items(&letters).is_empty(), "there is a dead letter");
-    commands
-        .extend(json_items(&letters).iter().map(|one| format!("dead-letters show {}", json_text(one, "id"))));
+    let dead_letters = world.run_json(&["dead-letters", "list"]).await;
+    assert!(!json_items(&dead_letters).is_empty(), "there is a dead letter");
+    commands.extend(
+        json_items(&dead_letters).iter().map(|one| format!("dead-letters show {}", json_text(one, "id"))),
+    );
     let mut outputs = Vec::new();
     for command in &commands {
         for form in ["table", "json"] {
@@ -146,7 +148,7 @@ async fn collect_command_output(world: &World) -> Vec<(String, CommandOutput)> {
     outputs
 }
 
-/// Asserts that a text has no character that controls a terminal. The list is independent of the program's own.
+/// Asserts that a text has no character that controls a terminal. The list is independent of the program's.
 fn assert_printable(what: &str, shown: &str) {
     let steers = |c: char| {
         let code = u32::from(c);
@@ -161,7 +163,7 @@ fn assert_printable(what: &str, shown: &str) {
     }
 }
 
-/// Returns whether a parsed document contains the hostile text unchanged.
+/// Returns `true` if a parsed document contains the hostile text unchanged.
 fn contains_raw_text(value: &Value) -> bool {
     value.to_string().contains('\u{202e}')
 }

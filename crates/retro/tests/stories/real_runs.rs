@@ -1,4 +1,4 @@
-//! Real runs, from a file to a memory, and the same files emitted again.
+//! Follows real runs from a file to a memory, and emits the same files again.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ const AIRLINE_WORKFLOW: &str = "airline-customer-service";
 #[tokio::test]
 async fn real_runs_become_a_memory_that_the_next_run_receives() {
     let mut world = World::start().await;
-    let sent = world.run_json(&["emit", &airline_fixture(), "--pace", "10"]).await;
+    let sent = world.run_json(&["emit", &airline_fixture(), "--pause-every", "10"]).await;
     assert_eq!((&sent["sent"], &sent["refused"]), (&json!(100), &json!([])));
     world.wait_until_idle().await;
 
@@ -59,7 +59,7 @@ async fn real_runs_become_a_memory_that_the_next_run_receives() {
 async fn the_same_files_emitted_twice_more_change_nothing() {
     let mut world = World::start().await;
     let (airline, intercode) = (airline_fixture(), intercode_fixture());
-    let emit = ["emit", &airline, &intercode, "--pace", "10"];
+    let emit = ["emit", &airline, &intercode, "--pause-every", "10"];
     let sent = world.run_json(&emit).await;
     assert_eq!(sent["sent"], 250);
     world.wait_until_idle().await;
@@ -67,7 +67,7 @@ async fn the_same_files_emitted_twice_more_change_nothing() {
     let store = world.open_store().await;
     assert_eq!(store.load_health().await.expect("the store can be read").events_seen, 250);
 
-    // `--pace` waits until the counter has acknowledged the last event, so the comparison comes after its effects.
+    // `--pause-every` waits until the counter has acknowledged the last event, so its effects are stored.
     world.run_json(&emit).await;
     world.wait_until_idle().await;
     assert_eq!(store.load_health().await.expect("the store can be read").events_seen, 250);

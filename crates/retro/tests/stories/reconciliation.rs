@@ -1,6 +1,6 @@
-//! The broker loses messages, or has acknowledgements of messages that nobody handled: consumers are deleted, streams
-//! purged, the broker's disk is replaced, a client acknowledges by hand. Nothing is lost that the database or an
-//! emitter still has, nothing takes effect twice, and losses are reported.
+//! The broker loses messages, or has acknowledgements for messages that nobody handled: consumers are
+//! deleted, streams are purged, the broker's disk is replaced, a client acknowledges by hand. Nothing is lost
+//! that the database or an emitter still has, nothing takes effect twice, and losses are reported.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const WORK_STREAM: &str = "RETRO_WORK";
 const OTHER_ROLES: &str = "sampler,investigator,writer,relay";
 /// Frequent reconciliation.
 const FREQUENT_RECONCILE: [(&str, &str); 1] = [("RETRO_RECONCILE_INTERVAL_MS", "200")];
-/// Reconciliation so rare that only the one at the start happens during a test.
+/// Reconciliation so rare that it runs only at the start during a test.
 const RARE_RECONCILE: [(&str, &str); 1] = [("RETRO_RECONCILE_INTERVAL_MS", "3600000")];
 
 #[tokio::test]
@@ -29,11 +29,11 @@ async fn messages_acknowledged_without_handling_are_still_counted_once() {
         }
         let counter = fleet.serve_with_env("counter,relay", &FREQUENT_RECONCILE);
         fleet.wait_until_counted("default", 5).await;
-        let letters = fleet.wait_for("the dead letter", async || {
-            let letters = fleet.run_json(&["dead-letters", "list"]).await;
-            (!json_items(&letters).is_empty()).then_some(letters)
+        let dead_letters = fleet.wait_for("the dead letter", async || {
+            let dead_letters = fleet.run_json(&["dead-letters", "list"]).await;
+            (!json_items(&dead_letters).is_empty()).then_some(dead_letters)
         });
-        assert_eq!(json_items(&letters.await).len(), 1);
+        assert_eq!(json_items(&dead_letters.await).len(), 1);
         fleet.wait_for_log("message 2 done, but it was never handled").await;
         // A new process finds nothing left to reconcile.
         let again = fleet.restart(counter).await;
@@ -51,21 +51,22 @@ async fn a_message_that_the_broker_terminates_triggers_reconciliation() {
     check_abandoned_message("+TERM by hand", &Value::Null).await;
 }
 
-/// The consumer is edited so that it delivers each message once.
+/// The consumer is edited to deliver each message only once.
 #[tokio::test]
 async fn a_message_that_reaches_max_deliver_triggers_reconciliation() {
     check_abandoned_message("-NAK", &json!({"max_deliver": 1})).await;
 }
 
-/// While a counter is frozen, another client fetches the second message of the stream and answers it, from a consumer
-/// that was edited before. The broker gives up on the message, and it is counted all the same.
+/// While a counter is frozen, another client fetches the second message of the stream from a consumer that
+/// was edited before, and answers it. The broker gives up on the message, but it is still counted.
 async fn check_abandoned_message(answer: &str, edited: &Value) {
     let mut fleet = Fleet::start(DatabaseKind::Sqlite, &[]).await;
     let counter = fleet.serve_with_env("counter,relay", &RARE_RECONCILE);
     fleet.wait_until_ready(counter).await;
     emit_events(&fleet, "first.jsonl", &build_correcting_runs("ci", "deploy", 0..1)).await;
     fleet.wait_until_counted("default", 1).await;
-    // While the counter is frozen its pull requests at the broker expire, and another client gets the message.
+    // While the counter is frozen, its pull requests at the broker expire and another client gets the
+    // message.
     fleet.freeze(counter);
     let mut wire = NatsConnection::connect(fleet.nats_url()).await;
     let idle = format!("CONSUMER.INFO.{INTAKE_STREAM}.counter");
@@ -158,7 +159,7 @@ async fn a_stream_deleted_under_a_fleet_is_reported_and_its_messages_are_sent_ag
     let mut fleet = Fleet::start(DatabaseKind::Postgres, &[]).await;
     let counter = fleet.serve_with_env("counter,relay", &FREQUENT_RECONCILE);
     fleet.wait_until_ready(counter).await;
-    // A window fills up while no sampler runs: its wake-up stays at the broker.
+    // A window fills up while no sampler runs, so its wake-up stays at the broker.
     emit_events(&fleet, "runs.jsonl", &build_correcting_runs("ci", "deploy", 0..10)).await;
     fleet.wait_until_counted("default", 10).await;
     wait_for_unsent_count(&fleet, 0).await;
@@ -169,8 +170,9 @@ async fn a_stream_deleted_under_a_fleet_is_reported_and_its_messages_are_sent_ag
     fleet.migrate().await;
     fleet.wait_until_ready(counter).await;
     fleet.wait_for_log("1 internal messages are sent again").await;
-    // The sweep is off: the wake-up that was lost with the stream is sent again.
-    let others = fleet.serve_with_env("sampler,investigator,writer", &[("RETRO_SWEEP_MS", "600000")]);
+    // The sweep is off, so only the lost wake-up that is sent again can start the work.
+    let others =
+        fleet.serve_with_env("sampler,investigator,writer", &[("RETRO_SWEEP_INTERVAL_MS", "600000")]);
     fleet.wait_until_ready(others).await;
     fleet.wait_until_idle().await;
     assert_everything_once(&fleet, 10, 1).await;
@@ -184,7 +186,7 @@ async fn a_wiped_broker_is_refilled_and_uncounted_events_are_reported_by_name() 
     let counter = fleet.serve_with_env("counter", &FREQUENT_RECONCILE);
     fleet.wait_until_ready(relay).await;
     fleet.wait_until_ready(counter).await;
-    // A window fills up while no sampler runs: its wake-up stays at the broker.
+    // A window fills up while no sampler runs, so its wake-up stays at the broker.
     emit_events(&fleet, "counted.jsonl", &build_correcting_runs("ci", "deploy", 0..10)).await;
     fleet.wait_until_counted("default", 10).await;
     wait_for_unsent_count(&fleet, 0).await;
@@ -209,13 +211,14 @@ async fn a_wiped_broker_is_refilled_and_uncounted_events_are_reported_by_name() 
     }
     fleet.wait_for_log("lost with the broker: event \"event of lost-1\"").await;
 
-    // The sweep is off: the wake-up that was lost with the broker is sent again.
-    let others = fleet.serve_with_env("sampler,investigator,writer", &[("RETRO_SWEEP_MS", "600000")]);
+    // The sweep is off, so only the lost wake-up that is sent again can start the work.
+    let others =
+        fleet.serve_with_env("sampler,investigator,writer", &[("RETRO_SWEEP_INTERVAL_MS", "600000")]);
     let counter = fleet.serve_with_env("counter", &FREQUENT_RECONCILE);
     fleet.wait_until_ready(others).await;
     fleet.wait_until_ready(counter).await;
     fleet.wait_until_idle().await;
-    // When the events are emitted again they are no longer lost.
+    // Once the events are emitted again, they are no longer lost.
     emit_events(
         &fleet,
         "again.jsonl",
@@ -304,7 +307,7 @@ async fn a_loss_closed_with_a_reason_stays_listed_and_is_no_longer_reported() {
     fleet.stop_all().await;
 }
 
-/// GitHub got 202 for them and does not send them again by itself.
+/// GitHub got 202 for these webhooks and does not resend them by itself.
 #[tokio::test]
 async fn webhooks_lost_before_all_consumers_handled_them_are_reported_by_name() {
     let mut fleet = Fleet::start(DatabaseKind::Sqlite, &[("reviewer", 1)]).await;
@@ -327,7 +330,7 @@ async fn webhooks_lost_before_all_consumers_handled_them_are_reported_by_name() 
             (reviewer["ack_floor"]["stream_seq"] == json!(3)).then_some(())
         })
         .await;
-    // No tracker runs, so the pull request event is unhandled.
+    // No tracker runs, so the pull request event is not handled.
     fleet.wait_for_log(" to 3; they are recorded by name").await;
     fleet.wipe_broker().await;
     fleet.start_broker().await;
@@ -367,9 +370,10 @@ async fn deliver_until_accepted(fleet: &Fleet, webhooks: &[Webhook]) {
     }
 }
 
-/// Returns the detail of `retro doctor`'s check `lost`.
+/// Returns the detail of the check `losses` in `retro doctor`.
 fn read_lost_detail(doctor: &Value) -> String {
-    let check = json_items(doctor).iter().find(|check| check["what"] == "lost").expect("the check is listed");
+    let check =
+        json_items(doctor).iter().find(|check| check["check"] == "losses").expect("the check is listed");
     json_text(check, "detail").to_owned()
 }
 
@@ -404,7 +408,7 @@ async fn delete_consumers(wire: &mut NatsConnection) {
     }
 }
 
-/// Asserts these numbers of runs and reports, and no dead letter.
+/// Asserts the numbers of runs and reports, and that there is no dead letter.
 async fn assert_everything_once(fleet: &Fleet, runs: u64, reports: u64) {
     let checked = fleet.verify_store().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&json!(runs), &json!(reports)));

@@ -1,4 +1,5 @@
-//! What the commands refuse and with which message, and what the other commands print.
+//! Tests which arguments the commands refuse and with which message, and the output of the remaining
+//! commands.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
@@ -144,9 +145,9 @@ async fn the_effective_configuration_is_printed_without_secrets_and_with_its_sou
         world.write_file("right.toml", "lease_s = 5\nnats_url = \"nats://me:hunter2@127.0.0.1:4222\"\n");
     assert_eq!(world.run_retro(&["config", "check", "--config", &right]).await.code, Some(0));
     let printed = world.run_json(&["config", "print", "--config", &right]).await;
-    assert_eq!(printed["lease_s"], json!({"value": 5, "from": format!("{right}:1")}));
+    assert_eq!(printed["lease_s"], json!({"value": 5, "source": format!("{right}:1")}));
     assert_eq!(printed["nats_url"]["value"], "nats://me:***@127.0.0.1:4222");
-    assert_eq!(printed["sweep_ms"]["from"], "default");
+    assert_eq!(printed["sweep_interval_ms"]["source"], "default");
     let mut print = world.command(&["config", "print", "--config", &right]);
     let printed = run_command(print.env("RETRO_DATABASE_URL_FILE", &file)).await;
     assert!(
@@ -207,7 +208,7 @@ fn assert_refused(answer: &CommandOutput, code: i32, parts: &[&str]) {
 }
 
 fn find_check<'a>(doctor: &'a Value, what: &str) -> &'a Value {
-    json_items(doctor).iter().find(|check| check["what"] == what).expect("the check is listed")
+    json_items(doctor).iter().find(|check| check["check"] == what).expect("the check is listed")
 }
 
 fn write_script(world: &World, body: &str) -> String {

@@ -1,4 +1,4 @@
-//! Replays of dead letters: one by two people at once, many with a canary, and through a crash of the relay.
+//! Replays dead letters: one by two operators at once, many with a canary, and through a crash of the relay.
 
 use retro_bus::OutgoingEvent;
 use retro_core::id::{DeadLetterId, Tenant, Workflow, WorkflowKey};
@@ -12,7 +12,7 @@ use crate::world::{
 };
 
 pub(crate) const ROLES: &str = "counter,sampler,investigator,writer,relay,gateway";
-/// With this variable the events of these tests are accepted; without it they are refused.
+/// With this variable, the events of these tests are accepted; without it, they are rejected.
 pub(crate) const ALLOWED_HOSTS: (&str, &str) = ("RETRO_DATAREF_HOSTS", "runs.example.com");
 
 #[tokio::test]
@@ -28,12 +28,12 @@ async fn a_dead_letter_replayed_by_two_people_at_once_is_handled_once_over_postg
 async fn check_concurrent_replay(kind: DatabaseKind) {
     let mut fleet = Fleet::start(kind, &[(ROLES, 1)]).await;
     publish_refused_run(&fleet, "one").await;
-    let letter = wait_for_dead_letters(&fleet, 1).await.remove(0);
-    let id = letter.id.to_string();
+    let dead_letter = wait_for_dead_letters(&fleet, 1).await.remove(0);
+    let id = dead_letter.id.to_string();
     let dry = ["dead-letters", "replay", &id, "--dry-run"];
     let seen = fleet.run_json(&dry).await;
     assert_eq!(
-        (json_text(&seen, "will"), json_text(&seen, "code")),
+        (json_text(&seen, "effect"), json_text(&seen, "code")),
         ("fail_again", "dataref_refused"),
         "{seen}"
     );
@@ -42,14 +42,17 @@ async fn check_concurrent_replay(kind: DatabaseKind) {
     assert!(seen.contains("it would fail again, dataref_refused at data.dataref"), "{seen}");
     assert!(seen.ends_with("nothing was sent\n"), "{seen}");
 
-    // Replayed too early it fails again and stays one dead letter.
+    // Replayed too early, it fails again and stays a single dead letter.
     let early =
         fleet.run_json(&["dead-letters", "replay", &id, "--by", "ann", "--reason", "is it mended?"]).await;
-    assert_eq!(early["did"], "done", "{early}");
-    let failed = wait_for_replay_outcome(&fleet, letter.id, 1).await;
+    assert_eq!(early["status"], "done", "{early}");
+    let failed = wait_for_replay_outcome(&fleet, dead_letter.id, 1).await;
     assert!(matches!(&failed.outcome, Some(ReplayOutcome::Failed { .. })), "{failed:?}");
     let again = wait_for_dead_letters(&fleet, 1).await.remove(0);
-    assert_eq!((again.status, again.replays, &again.message), (DeadLetterStatus::Open, 1, &letter.message));
+    assert_eq!(
+        (again.status, again.replays, &again.message),
+        (DeadLetterStatus::Open, 1, &dead_letter.message)
+    );
 
     // The host is allowed now.
     fleet.stop(0).await;
@@ -60,28 +63,28 @@ async fn check_concurrent_replay(kind: DatabaseKind) {
     )
     .await;
     let seen = seen.parse_json();
-    assert_eq!(json_text(&seen, "will"), "count", "{seen}");
-    assert!(json_text(&seen, "why").contains("counts as run 1 of workflow shop"), "{seen}");
+    assert_eq!(json_text(&seen, "effect"), "count", "{seen}");
+    assert!(json_text(&seen, "reason").contains("counts as run 1 of workflow shop"), "{seen}");
     let replay =
         |by: &'static str| ["dead-letters", "replay", &id, "--by", by, "--reason", "the host is allowed"];
     let (bob, cem) = (replay("bob"), replay("cem"));
     let (one, two) = tokio::join!(fleet.run_json(&bob), fleet.run_json(&cem));
-    let mut did = [json_text(&one, "did"), json_text(&two, "did")];
-    did.sort_unstable();
-    assert_eq!(did, ["done", "done_before"], "{one} {two}");
+    let mut statuses = [json_text(&one, "status"), json_text(&two, "status")];
+    statuses.sort_unstable();
+    assert_eq!(statuses, ["already_done", "done"], "{one} {two}");
     assert_eq!(one["replay"], two["replay"], "both name the same replay");
-    let handled = wait_for_replay_outcome(&fleet, letter.id, 2).await;
+    let handled = wait_for_replay_outcome(&fleet, dead_letter.id, 2).await;
     assert_eq!((handled.state, &handled.outcome), (ReplayState::Handled, &Some(ReplayOutcome::Handled)));
     fleet.wait_until_counted("default", 1).await;
     assert_eq!(wait_for_dead_letters(&fleet, 1).await[0].status, DeadLetterStatus::Handled);
 
-    // A later replay reports the earlier outcome, and the run stays counted once.
+    // A later replay reports the earlier outcome, and the run is still counted once.
     let late = fleet.run_json(&replay("dan")).await;
-    assert_eq!(late["did"], "done_before", "{late}");
+    assert_eq!(late["status"], "already_done", "{late}");
     assert!(json_text(&late, "detail").contains("it was handled"), "{late}");
-    let acts = fleet.run_json(&["dead-letters", "show", &id]).await;
-    let who: Vec<&str> = json_items(&acts["acts"]).iter().map(|act| json_text(act, "by")).collect();
-    assert_eq!(who, ["ann", handled.act.by.as_str()], "{acts}");
+    let shown = fleet.run_json(&["dead-letters", "show", &id]).await;
+    let who: Vec<&str> = json_items(&shown["audit_log"]).iter().map(|entry| json_text(entry, "by")).collect();
+    assert_eq!(who, ["ann", handled.act.by.as_str()], "{shown}");
     let shown = fleet.run_retro(&["dead-letters", "show", &id]).await.out;
     for part in [
         "status     handled",
@@ -112,25 +115,25 @@ async fn a_batch_whose_canary_fails_stops_and_the_rest_can_be_discarded() {
     assert!(reasonless.code == Some(2) && reasonless.err.contains("--reason"), "{reasonless:?}");
     let dry = world.run_json(&["dead-letters", "replay", "--code", "not_json", "--dry-run"]).await;
     assert_eq!(json_items(&dry["items"]).len(), 4);
-    assert!(json_items(&dry["items"]).iter().all(|one| one["will"] == "fail_again"), "{dry}");
+    assert!(json_items(&dry["items"]).iter().all(|one| one["effect"] == "fail_again"), "{dry}");
     let arguments = ["dead-letters", "replay", "--code", "not_json", "--canary", "1", "--reason", "a try"];
     let stopped = world.run_retro(&arguments).await;
     assert_eq!(stopped.code, Some(4), "{stopped:?}");
     assert!(stopped.out.contains("1 of the 1 that went first failed again"), "{stopped:?}");
     let all = wait_for_dead_letters(&world, 4).await;
-    assert!(all.iter().all(|letter| letter.status == DeadLetterStatus::Open), "{all:?}");
-    assert_eq!(all.iter().map(|letter| letter.replays).sum::<u32>(), 1, "only the canary went");
+    assert!(all.iter().all(|dead_letter| dead_letter.status == DeadLetterStatus::Open), "{all:?}");
+    assert_eq!(all.iter().map(|dead_letter| dead_letter.replays).sum::<u32>(), 1, "only the canary went");
     assert_eq!(all.last().map(|oldest| oldest.replays), Some(1), "the oldest one");
     let batches = world.run_json(&["dead-letters", "batches"]).await;
     let batch = json_text(&json_items(&batches)[0], "id").to_owned();
     let shown = world.run_retro(&["dead-letters", "batches", &batch]).await.out;
     for part in
-        ["stopped", "not_json", "5 letters a second at the most, 1 first; stops when more than 20 % fail"]
+        ["stopped", "not_json", "at most 5 dead letters a second, 1 first; stops if more than 20 % fail"]
     {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 
-    // The same over HTTP, where another tenant sees nothing of it.
+    // The same over HTTP, where another tenant cannot see it.
     let path = format!("/v1/dead-letters/batches/{batch}");
     assert_eq!(world.get("acme", &path).await.0, 404);
     let (status, body) = world.get("default", &path).await;
@@ -139,14 +142,17 @@ async fn a_batch_whose_canary_fails_stops_and_the_rest_can_be_discarded() {
     assert_eq!((status, body.as_str()), (200, "{\"items\":[]}"));
     let discard = json!({"code": "not_json", "reason": "a load test", "by": "ann"});
     let (status, other_tenants) = world.post_json("acme", "/v1/dead-letters/discard", &discard).await;
-    assert!(status == 200 && json_text(&other_tenants, "detail").starts_with("0 letters"), "{other_tenants}");
+    assert!(
+        status == 200 && json_text(&other_tenants, "detail").starts_with("0 dead letters"),
+        "{other_tenants}"
+    );
     let (status, body) = world.post_json("default", "/v1/dead-letters/discard", &discard).await;
-    assert!(status == 200 && json_text(&body, "detail").starts_with("4 letters discarded"), "{body}");
+    assert!(status == 200 && json_text(&body, "detail").starts_with("4 dead letters discarded"), "{body}");
     let (status, refused) =
         world.post_json("default", "/v1/dead-letters/discard", &json!({"reason": "all?"})).await;
     assert_eq!((status, refused["path"].as_str()), (400, Some("all")), "{refused}");
     let all = wait_for_dead_letters(&world, 4).await;
-    assert!(all.iter().all(|letter| letter.status == DeadLetterStatus::Discarded), "{all:?}");
+    assert!(all.iter().all(|dead_letter| dead_letter.status == DeadLetterStatus::Discarded), "{all:?}");
     for path in ["replay", "discard"] {
         let path = format!("/v1/dead-letters/{}/{path}", all[0].id);
         let (status, body) = world.post_json("acme", &path, &json!({"reason": "mine?"})).await;
@@ -165,14 +171,14 @@ async fn a_batch_continues_after_the_relay_dies_over_postgres() {
     check_batch_through_crash(DatabaseKind::Postgres, "replay.mark.commit:before:2").await;
 }
 
-/// Replays four dead letters; the relay's process is killed at the second and started again.
+/// Replays four dead letters; the relay's process is killed at the second and restarted.
 async fn check_batch_through_crash(kind: DatabaseKind, point: &str) {
     let mut fleet = Fleet::start(kind, &[(ROLES, 1)]).await;
     for run in ["one", "two", "three", "four"] {
         publish_refused_run(&fleet, run).await;
     }
     let ids: Vec<DeadLetterId> =
-        wait_for_dead_letters(&fleet, 4).await.iter().map(|letter| letter.id).collect();
+        wait_for_dead_letters(&fleet, 4).await.iter().map(|dead_letter| dead_letter.id).collect();
     fleet.stop(0).await;
     let quick = ("RETRO_REPLAY_TIMEOUT_S", "1");
     let dies = fleet.serve_with_env(ROLES, &[ALLOWED_HOSTS, quick, ("FAULT_CRASH", point)]);
@@ -262,7 +268,7 @@ fn build_wake_ups(retrospective: &Value) -> Vec<(&'static str, Value)> {
     wake_ups
 }
 
-/// Publishes a run whose body is at a host that is not allowed.
+/// Publishes a run whose body is on a host that is not allowed.
 pub(crate) async fn publish_refused_run(world: &World, run: &str) {
     let body = json!({"url": format!("https://runs.example.com/{run}.json"), "sha256": "0".repeat(64)});
     let data = json!({"workflow": "shop", "run_id": run, "outcome": "success", "dataref": body});
@@ -289,19 +295,23 @@ pub(crate) async fn wait_for_dead_letters(world: &World, count: usize) -> Vec<De
     let filter = DeadLetterFilter { limit: 1000, ..DeadLetterFilter::default() };
     world
         .wait_for(&format!("{count} dead letters"), async || {
-            let letters = store.list_dead_letters(&tenant, &filter).await.ok()?;
-            assert!(letters.len() <= count, "{letters:?}");
-            (letters.len() == count).then_some(letters)
+            let dead_letters = store.list_dead_letters(&tenant, &filter).await.ok()?;
+            assert!(dead_letters.len() <= count, "{dead_letters:?}");
+            (dead_letters.len() == count).then_some(dead_letters)
         })
         .await
 }
 
 /// Waits for the outcome of this 1-based replay of a dead letter.
-pub(crate) async fn wait_for_replay_outcome(world: &World, letter: DeadLetterId, number: u32) -> ReplayRow {
+pub(crate) async fn wait_for_replay_outcome(
+    world: &World,
+    dead_letter: DeadLetterId,
+    number: u32,
+) -> ReplayRow {
     let (store, tenant) = (world.open_store().await, Tenant::default_tenant());
     world
-        .wait_for(&format!("replay {number} of {letter} has ended"), async || {
-            let rows = store.list_replays(&tenant, letter).await.ok()?;
+        .wait_for(&format!("replay {number} of {dead_letter} has ended"), async || {
+            let rows = store.list_replays(&tenant, dead_letter).await.ok()?;
             rows.into_iter().find(|row| row.number == number && row.outcome.is_some())
         })
         .await

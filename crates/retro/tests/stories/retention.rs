@@ -1,4 +1,4 @@
-//! Details are purged while the program runs, and nothing is counted again.
+//! Purges details while the program runs; no run is counted again.
 
 use retro_store::retention::RetentionStage;
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ async fn a_run_that_is_emitted_again_after_everything_was_purged_is_not_counted_
     let doctor = world.run_retro(&["doctor"]).await.out;
     assert!(doctor.contains("10 bodies") && doctor.contains("12 events"), "{doctor}");
 
-    // The same events, the same runs with new event ids, a higher attempt of a purged run, and finally a new run,
-    // which is handled after all of them.
+    // The same events, the same runs with new event ids, a higher attempt of a purged run, and finally a new
+    // run, which is handled after all of these.
     let file = world.write_events("again.jsonl", &runs);
     world.run_json(&["emit", &file]).await;
     world.run_json(&["emit", &file, "--new-event-ids"]).await;
@@ -40,7 +40,7 @@ async fn a_run_that_is_emitted_again_after_everything_was_purged_is_not_counted_
         (!json_items(&letters).is_empty()).then_some(letters)
     };
     let letters = world.wait_for("the dead letter is stored", dead_letters).await;
-    let codes: Vec<&Value> = json_items(&letters).iter().map(|letter| &letter["code"]).collect();
+    let codes: Vec<&Value> = json_items(&letters).iter().map(|dead_letter| &dead_letter["code"]).collect();
     assert_eq!(codes, ["identity_conflict"], "other content under a purged id is still detected");
     assert_eq!(json_items(&world.run_json(&["retrospectives", "list"]).await).len(), 1);
     assert_eq!(world.export_canonical().await, learnt, "replaying every event ever seen changes nothing");
@@ -48,13 +48,13 @@ async fn a_run_that_is_emitted_again_after_everything_was_purged_is_not_counted_
     world.stop().await;
 }
 
-/// Purges everything regardless of its age, with the relay's retention stages.
+/// Purges everything regardless of its age, using the relay's retention stages.
 async fn purge_everything(world: &World) {
     let store = world.open_store().await;
     for stage in RetentionStage::ALL {
         world
             .wait_for("a retention stage is complete", async || {
-                // A busy file is retried.
+                // Retries if the file is busy.
                 let purged = store.purge_stage(stage, 0, 1000).await.ok()?;
                 (!purged.has_more).then_some(())
             })

@@ -1,5 +1,5 @@
-//! Operator commands on retrospectives: replaying a failed one opens the next at once, and cancelling one that is
-//! open.
+//! Tests the commands on retrospectives: replaying a failed one, which opens the next one at once, and
+//! cancelling an open one.
 
 use jiff::Timestamp;
 use retro_core::count::{Arrival, count_arrivals};
@@ -15,14 +15,14 @@ use crate::world::{CommandOutput, World, build_correcting_runs, build_event, jso
 #[tokio::test]
 async fn a_retrospective_without_bodies_fails_and_replaying_its_dead_letter_opens_the_next_epoch() {
     let mut world = World::start().await;
-    let (failed, letter) = fail_retrospective(&world, "lost", 0..10).await;
+    let (failed, dead_letter) = fail_retrospective(&world, "lost", 0..10).await;
     let state = &json_items(&world.run_json(&["workflows"]).await)[0]["state"].clone();
     assert!(state["paused_until"].is_string(), "{state}");
     let listed = world.run_retro(&["workflows"]).await.out;
     assert!(listed.contains("until 20"), "the pause is shown: {listed}");
     let report = world.run_json(&["reports", "show", json_text(&failed, "id")]).await;
     assert_eq!((&report["ended"], json_items(&report["changes"]).len()), (&json!("failed"), 0));
-    let problem = json_text(&json_items(&report["investigations"])[0], "problem");
+    let problem = json_text(&json_items(&report["investigations"])[0], "error");
     assert!(problem.contains("no such object"), "{problem}");
     world.verify_store().await;
 
@@ -36,22 +36,22 @@ async fn a_retrospective_without_bodies_fails_and_replaying_its_dead_letter_open
         1,
         "the workflow pauses"
     );
-    let replay = ["dead-letters", "replay", &letter, "--by", "ann", "--reason", "the store is back"];
+    let replay = ["dead-letters", "replay", &dead_letter, "--by", "ann", "--reason", "the store is back"];
     let answer = world.run_json(&replay).await;
-    assert_eq!((&answer["did"], &answer["epoch"]), (&json!("done"), &json!(2)));
+    assert_eq!((&answer["status"], &answer["epoch"]), (&json!("done"), &json!(2)));
     wait_until_none_open(&world).await;
     let second = world.run_json(&["retrospectives", "show", json_text(&answer, "retrospective")]).await;
     let window = (&second["retrospective"]["first"], &second["retrospective"]["last"]);
     assert_eq!(window, (&json!(1), &json!(13)));
     assert_ne!(second["sample"]["seed"], report["sample"]["seed"]);
     let again =
-        world.run_json(&["dead-letters", "replay", &letter, "--by", "bob", "--reason", "again"]).await;
-    assert_eq!(again["did"], "done_before");
+        world.run_json(&["dead-letters", "replay", &dead_letter, "--by", "bob", "--reason", "again"]).await;
+    assert_eq!(again["status"], "already_done");
     assert!(
         json_text(&again, "detail").contains("by ann")
             && json_text(&again, "detail").contains("retrospective 2")
     );
-    let shown = world.run_retro(&["dead-letters", "show", &letter]).await.out;
+    let shown = world.run_retro(&["dead-letters", "show", &dead_letter]).await.out;
     assert!(shown.contains("status     replayed") && shown.contains("the store is back"), "{shown}");
     world.verify_store().await;
     world.stop().await;
@@ -60,20 +60,20 @@ async fn a_retrospective_without_bodies_fails_and_replaying_its_dead_letter_open
 #[tokio::test]
 async fn replaying_over_http_answers_the_same_and_only_for_the_owning_tenant() {
     let mut world = World::start().await;
-    let (_, letter) = fail_retrospective(&world, "lost", 0..10).await;
-    let path = format!("/v1/dead-letters/{letter}/replay");
+    let (_, dead_letter) = fail_retrospective(&world, "lost", 0..10).await;
+    let path = format!("/v1/dead-letters/{dead_letter}/replay");
     let request = json!({"reason": "the store is back", "by": "ann"});
     let (status, missing) = world.post_json("acme", &path, &request).await;
     assert_eq!(status, 404, "{missing}");
     let (status, refused) = world.post_json("default", &path, &json!({"reason": " "})).await;
     assert_eq!((status, refused["path"].as_str()), (400, Some("reason")), "{refused}");
     let (status, answer) = world.post_json("default", &path, &request).await;
-    assert_eq!((status, &answer["did"], &answer["epoch"]), (200, &json!("done"), &json!(2)), "{answer}");
+    assert_eq!((status, &answer["status"], &answer["epoch"]), (200, &json!("done"), &json!(2)), "{answer}");
     let (status, answer) = world.post_json("default", &path, &request).await;
-    assert_eq!((status, &answer["did"]), (200, &json!("done_before")), "{answer}");
-    let (_, shown) = world.get("default", &format!("/v1/dead-letters/{letter}")).await;
+    assert_eq!((status, &answer["status"]), (200, &json!("already_done")), "{answer}");
+    let (_, shown) = world.get("default", &format!("/v1/dead-letters/{dead_letter}")).await;
     let shown: Value = serde_json::from_str(&shown).unwrap();
-    assert_eq!((&shown["status"], &shown["acts"][0]["by"]), (&json!("replayed"), &json!("ann")));
+    assert_eq!((&shown["status"], &shown["audit_log"][0]["by"]), (&json!("replayed"), &json!("ann")));
     world.verify_store().await;
     world.stop().await;
 }
@@ -90,19 +90,19 @@ async fn a_cancelled_retrospective_releases_its_runs_and_fences_its_worker() {
     let id = opened.id.to_string();
     let cancel = |by: &'static str| ["retrospectives", "cancel", &id, "--by", by, "--reason", "a load test"];
     let answer = world.run_json(&cancel("ann")).await;
-    assert_eq!((&answer["did"], &answer["epoch"]), (&json!("done"), &json!(1)));
+    assert_eq!((&answer["status"], &answer["epoch"]), (&json!("done"), &json!(1)));
     let detail = json_text(&answer, "detail");
     assert!(detail.contains("10 runs are released") && detail.contains("no other before 20"), "{detail}");
     let late = store.extend_lease(&claim, 60).await;
     assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
     let again = world.run_json(&cancel("bob")).await;
-    assert_eq!(again["did"], "done_before");
+    assert_eq!(again["status"], "already_done");
     assert!(json_text(&again, "detail").contains("by ann"), "{again}");
     let CommandOutput { code, .. } =
         world.run_retro(&[&["--tenant", "acme"][..], &cancel("eve")].concat()).await;
     assert_eq!(code, Some(3), "another tenant's retrospective is not found");
 
-    // The program starts on that state: the messages left have no effect, and the workflow stays paused.
+    // The program starts on this state: the remaining messages have no effect, and the workflow stays paused.
     world.up().await;
     wait_until_none_open(&world).await;
     let row = &json_items(&world.run_json(&["retrospectives", "list"]).await)[0]["retrospective"].clone();
@@ -115,7 +115,8 @@ async fn a_cancelled_retrospective_releases_its_runs_and_fences_its_worker() {
     world.stop().await;
 }
 
-/// Publishes runs whose bodies are missing. Returns the failed retrospective over them and its dead letter's id.
+/// Publishes runs whose bodies are missing. Returns the failed retrospective over them and the id of its dead
+/// letter.
 async fn fail_retrospective(world: &World, workflow: &str, runs: std::ops::Range<u64>) -> (Value, String) {
     for number in runs {
         let run = format!("{workflow}-{number}");
@@ -123,12 +124,12 @@ async fn fail_retrospective(world: &World, workflow: &str, runs: std::ops::Range
         let data = json!({"workflow": workflow, "run_id": run, "outcome": "success", "dataref": body});
         world.publish_event("default", workflow, &build_event(&format!("event of {run}"), &data)).await;
     }
-    let letter = wait_for_dead_letter(world).await;
-    assert_eq!(letter["code"], "retrospective_failed", "{letter}");
+    let dead_letter = wait_for_dead_letter(world).await;
+    assert_eq!(dead_letter["code"], "retrospective_failed", "{dead_letter}");
     let rows = world.run_json(&["retrospectives", "list"]).await;
     let row = json_items(&rows)[0]["retrospective"].clone();
     assert_eq!((json_items(&rows).len(), &row["state"]), (1, &json!("failed")));
-    (row, json_text(&letter, "id").to_owned())
+    (row, json_text(&dead_letter, "id").to_owned())
 }
 
 /// Waits for the only dead letter of the default tenant.
@@ -157,7 +158,7 @@ async fn wait_until_none_open(world: &World) {
         .await;
 }
 
-/// Counts ten runs in a database on which no process works and returns the retrospective that they opened.
+/// Counts ten runs in a database that no process uses and returns the retrospective that they opened.
 async fn open_retrospective(store: &dyn Store, key: &WorkflowKey) -> Retrospective {
     let batch: Vec<IncomingRun> = (0..10).map(|number| build_incoming_run(key, number)).collect();
     let now = "2026-11-20T10:00:00Z".parse::<Timestamp>().expect("a timestamp");

@@ -1,4 +1,4 @@
-//! Roles in separate processes, started in any order and stopped at any time.
+//! Runs the roles in separate processes, started in any order and stopped at any time.
 
 use retro_store::Store;
 use serde_json::json;
@@ -17,7 +17,7 @@ async fn roles_on_postgres_wait_for_broker_and_database_and_start_by_themselves(
     start_before_broker_and_database(DatabaseKind::Postgres, "the database is not available").await;
 }
 
-/// Starts every process first, then the broker, then the database, and migrates last.
+/// Starts every process first, then the broker and the database, and migrates last.
 async fn start_before_broker_and_database(kind: DatabaseKind, database_is_away: &str) {
     let mut fleet = Fleet::unstarted(kind).await;
     for roles in ROLES {
@@ -29,7 +29,7 @@ async fn start_before_broker_and_database(kind: DatabaseKind, database_is_away: 
         fleet.wait_until_not_ready(nth, database_is_away).await;
         assert_eq!(fleet.fetch_health(nth, "/livez").await, Some((200, "ok".to_owned())));
     }
-    // Law 12: an agent still gets an answer, with no memories and the reason.
+    // Law 12: an agent still gets a response, without memories but with the reason.
     let question = json!({"workflow": "release", "step": "deploy", "run_id": "eager"});
     let context = fleet.fetch_context("default", &question).await;
     assert_eq!((&context["memories"], context["reason"].is_string()), (&json!([]), true), "{context}");
@@ -41,7 +41,7 @@ async fn start_before_broker_and_database(kind: DatabaseKind, database_is_away: 
     fleet.start_database().await;
     if kind == DatabaseKind::Postgres {
         for nth in everyone.clone() {
-            fleet.wait_until_not_ready(nth, "the database lacks 0001_one_road").await;
+            fleet.wait_until_not_ready(nth, "the database lacks 0001_baseline").await;
         }
     }
     fleet.migrate().await;
@@ -54,7 +54,7 @@ async fn start_before_broker_and_database(kind: DatabaseKind, database_is_away: 
     let checked = fleet.verify_store().await;
     assert_eq!((&checked["runs"], &checked["reports"]), (&json!(20), &json!(2)));
     assert_eq!(fleet.run_json(&["dead-letters", "list"]).await, json!([]));
-    // A busy machine may miss the time limit of the first requests.
+    // A busy machine may exceed the timeout of the first requests.
     let has_memories =
         async || (fleet.fetch_context("default", &question).await["memories"] != json!([])).then_some(());
     fleet.wait_for("an agent gets the learned memory", has_memories).await;
@@ -142,8 +142,8 @@ async fn a_second_signal_ends_a_process_at_once() {
 async fn a_process_stopped_while_its_database_hangs_returns_its_messages_to_the_broker() {
     let mut fleet = Fleet::start(DatabaseKind::Postgres, &[("sampler,investigator,writer,relay", 1)]).await;
     let line = FreezableProxy::start(fleet.database_url()).await;
-    // A long grace period: the process may wait for its database until a call times out, however late a busy machine
-    // notices.
+    // A long grace period: the process may wait for its database until a call times out, however late a busy
+    // machine notices.
     let counter =
         fleet.serve_with_env("counter", &[("DATABASE_URL", line.url()), ("RETRO_SHUTDOWN_GRACE_S", "60")]);
     fleet.wait_until_ready(counter).await;
@@ -165,12 +165,12 @@ async fn a_process_stopped_while_its_database_hangs_returns_its_messages_to_the_
 /// A process whose investigation cannot continue.
 struct StalledInvestigation {
     investigator: usize,
-    // Its frozen proxy to the broker, so that the body does not arrive.
+    // Its frozen proxy to the broker, so the body does not arrive.
     _line: FreezableProxy,
 }
 
-/// Starts a fleet with one investigator that waits for a body. Its lease is longer than the test, and its shutdown
-/// grace is this many seconds.
+/// Starts a fleet with one investigator that waits for a body. Its lease outlasts the test, and its shutdown
+/// grace period is this many seconds.
 async fn start_stalled_fleet(shutdown_grace_s: &str) -> (Fleet, StalledInvestigation) {
     let mut fleet = Fleet::start(DatabaseKind::Sqlite, &[("counter,sampler,writer,relay", 1)]).await;
     let line = FreezableProxy::start(fleet.nats_url()).await;

@@ -1,4 +1,4 @@
-//! Every role is restarted in turn while runs come in at full speed.
+//! Restarts every role in turn while runs arrive at full speed.
 //!
 //! `RETRO_STORY_RUNS` sets the number of runs; the default keeps the suite short.
 
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::world::{DatabaseKind, Fleet, build_correcting_runs, json_items, json_text};
 
-/// Workflows that the runs belong to.
+/// Workflows of the runs.
 const WORKFLOWS: [&str; 5] = ["build", "deploy", "migrate", "release", "triage"];
-/// Number of runs, unless the environment sets another.
+/// Default number of runs.
 const RUNS: u64 = 1_000;
-/// One process per role, and two of the roles that share their work.
+/// One process per role, and two for the roles that share their work.
 const PROCESSES: [(&str, usize); 6] =
     [("counter", 2), ("sampler", 1), ("investigator", 2), ("writer", 1), ("relay", 1), ("gateway", 1)];
 
@@ -29,7 +29,7 @@ async fn a_rolling_restart_of_every_role_loses_nothing_and_counts_nothing_twice(
     let mut emit = fleet.command(&["emit", &file, "-o", "json"]);
     let emit = tokio::spawn(async move { emit.output().await.expect("a command starts") });
 
-    // Every role is restarted at least once, and again while events are still being sent.
+    // Every role is restarted at least once, and repeatedly while events are still being sent.
     let mut restarts = 0;
     let mut standing: Vec<usize> = (0..fleet.process_count()).collect();
     while restarts == 0 || !emit.is_finished() {
@@ -57,7 +57,7 @@ async fn a_rolling_restart_of_every_role_loses_nothing_and_counts_nothing_twice(
     fleet.stop_all().await;
 }
 
-/// Returns how many windows each workflow had, and asserts that they follow each other without gap or overlap.
+/// Returns the number of windows per workflow, and asserts that they are contiguous and do not overlap.
 async fn count_windows(fleet: &Fleet) -> BTreeMap<String, usize> {
     let rows = fleet.run_json(&["retrospectives", "list", "--limit", "100000"]).await;
     let mut windows = BTreeMap::<String, Vec<(u64, u64)>>::new();

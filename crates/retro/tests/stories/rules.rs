@@ -1,4 +1,4 @@
-//! Which remarks in reviews become rules, and which do not.
+//! Tests which remarks in reviews become rules and which do not.
 
 mod life;
 
@@ -12,7 +12,7 @@ use crate::world::{DatabaseKind, Fleet, World, build_correcting_runs, json_items
 
 const RULE: &str = "Always return a `Result` instead of calling `unwrap()` in library code.";
 const REPO: &str = "acme/shop";
-/// A debounce long enough to decide a review together with its comments, and short enough for a test.
+/// Long enough to decide a review together with its comments, and short enough for a test.
 const SHORT_DEBOUNCE: [(&str, &str); 1] = [("RETRO_REVIEW_DEBOUNCE_S", "1")];
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn start_fleet(kind: DatabaseKind) -> Box<Fleet> {
 }
 
 async fn check_members_review(world: &mut Fleet) {
-    // The comments of a review come before it, and one of them is no rule.
+    // The comments of a review come before the review, and one of them is not a rule.
     let events = [
         build_comment(7, 12, "ann", AuthorAssociation::Member, "Why is this here?"),
         build_comment(7, 11, "ann", AuthorAssociation::Member, RULE),
@@ -45,8 +45,8 @@ async fn check_members_review(world: &mut Fleet) {
     }
     let rule = wait_for_rule(world, "active").await;
     assert_eq!((rule["weight"].as_u64(), rule["scope"]["repo"].as_str()), (Some(300), Some(REPO)), "{rule}");
-    // Later comments are decided later: once this one is decided, nothing of the review is left to decide, in however
-    // many rounds.
+    // Later comments are decided later: once this one is decided, nothing of the review is left to decide, no
+    // matter how many rounds it took.
     world
         .publish_github_event(
             "default",
@@ -57,7 +57,7 @@ async fn check_members_review(world: &mut Fleet) {
     wait_until_decided(world, 9).await;
     world.wait_until_idle().await;
     check_review_reports(world).await;
-    // An agent of the repository gets the rule, and with a run id the presentation is recorded.
+    // An agent of the repository gets the rule, and the presentation is recorded if there is a run id.
     let context = ["context", "--workflow", "fix", "--run", "run-1", "--repo", REPO];
     let context_answer = world.run_json(&context).await;
     assert!(json_text(&context_answer["rules"], "text").contains("unwrap"), "{context_answer}");
@@ -88,7 +88,7 @@ async fn check_members_review(world: &mut Fleet) {
     world.stop_up().await;
 }
 
-/// Asserts that the reports show both remarks, and the rule created from one.
+/// Asserts that the reports show both remarks, and the rule created from one of them.
 async fn check_review_reports(world: &World) {
     let reports = world.run_json(&["rules", "reports", "--repo", REPO]).await;
     let review = format!("{REPO}#7");
@@ -144,12 +144,12 @@ async fn the_authors_association_decides_how_a_rule_starts() {
     assert!(!context.to_string().contains("generated"), "{context}");
     let id = json_text(&quarantined, "id").to_owned();
     let promote = ["rules", "promote", &id[..8], "--by", "ann", "--reason", "it is our rule"];
-    assert_eq!(world.run_json(&promote).await["did"], "promoted");
-    assert_eq!(world.run_json(&promote).await["did"], "was already promoted by this request");
+    assert_eq!(world.run_json(&promote).await["result"], "promoted");
+    assert_eq!(world.run_json(&promote).await["result"], "was already promoted by this request");
     let context = world.run_json(&["context", "--workflow", "fix", "--repo", REPO]).await;
     assert!(context.to_string().contains("generated"), "{context}");
     let retire = ["rules", "retire", &id, "--by", "ann", "--reason", "not any more"];
-    assert_eq!(world.run_json(&retire).await["did"], "retired");
+    assert_eq!(world.run_json(&retire).await["result"], "retired");
     let why = world.run_json(&["rules", "why", &id]).await;
     assert!(why.to_string().contains("retired by ann: not any more"), "{why}");
     assert_eq!(world.run_retro(&["--tenant", "other", "rules", "why", &id]).await.code, Some(3));
@@ -182,7 +182,7 @@ async fn a_rule_whose_remark_is_deleted_ends() {
     world.stop().await;
 }
 
-/// Waits for a rule of this status and returns the newest.
+/// Waits for a rule with this status and returns the newest.
 async fn wait_for_rule(world: &World, status: &str) -> Value {
     world
         .wait_for(&format!("a rule is {status}"), async || {
@@ -225,7 +225,14 @@ fn sample_time() -> Timestamp {
     "2026-11-20T10:00:00Z".parse().expect("a timestamp")
 }
 
-fn build_comment(number: u64, id: u64, by: &str, association: AuthorAssociation, body: &str) -> GithubData {
+/// Returns a comment on line 3 of a pull request of [`REPO`].
+pub(crate) fn build_comment(
+    number: u64,
+    id: u64,
+    by: &str,
+    association: AuthorAssociation,
+    body: &str,
+) -> GithubData {
     build_comment_by(number, id, build_person(by, false), association, body)
 }
 
@@ -241,7 +248,7 @@ fn build_comment_by(
         by: Some(by),
         association,
         body: body.to_owned(),
-        cut: false,
+        truncated: false,
         review: Some(5),
         reply_to: None,
         path: Some("src/lib.rs".to_owned()),

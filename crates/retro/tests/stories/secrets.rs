@@ -1,4 +1,4 @@
-//! A secret in a run is nowhere in what is stored for people and models.
+//! Tests that a secret in a run appears nowhere in data stored for operators and models.
 
 use std::path::Path;
 
@@ -127,7 +127,8 @@ fn contains_text(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// Returns the database's files. The broker's files are transport: they hold events as they were sent.
+/// Returns the database's files. The broker's files are excluded: as transport, they contain the events as
+/// sent.
 fn list_database_files(data: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(data).expect("the folder can be read");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -136,8 +137,8 @@ fn list_database_files(data: &Path) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// Decompresses every complete Zstandard frame in these bytes. The bodies of these runs are smaller than a database
-/// page, so each is in one piece.
+/// Decompresses every complete Zstandard frame in these bytes. The bodies of these runs are smaller than a
+/// database page, so each is contiguous.
 fn decompress_frames(bytes: &[u8]) -> Vec<Vec<u8>> {
     const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
     let starts = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(&MAGIC));

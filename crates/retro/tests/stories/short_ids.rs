@@ -1,13 +1,13 @@
-//! A memory is named by the first digits of its id. The ids are derived, so this file can contain workflows whose
-//! first memories share a prefix.
+//! Names a memory by the first digits of its id. Ids are derived, so this file can list workflows whose first
+//! memories share a prefix.
 
 use serde_json::json;
 
 use crate::world::{World, build_correcting_runs, json_items, json_text};
 
-/// The ids of the first memories of these two workflows of tenant `t` share a prefix.
+/// Two workflows of the tenant `t` whose first memories have ids with the same prefix.
 const SAME_PREFIX: [&str; 2] = ["w23234", "w116783"];
-/// So do the ids of these, of two tenants.
+/// Workflows of two tenants whose first memories have ids with the same prefix.
 const SAME_PREFIX_ACROSS_TENANTS: [(&str, &str); 2] = [("mine", "w112848"), ("theirs", "w2495")];
 
 #[tokio::test]

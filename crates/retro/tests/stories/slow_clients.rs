@@ -1,4 +1,4 @@
-//! Idle, slow or greedy clients do not delay others.
+//! Tests that idle, slow or greedy clients do not delay others.
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use crate::world::{DatabaseKind, Fleet, World, build_correcting_runs, json_items};
 
 const SINGLE: &str = "application/cloudevents+json";
-/// Size of the largest allowed event.
+/// Maximum size of an event.
 const LARGEST_BYTES: usize = 17 * 1024 * 1024;
 
 /// Opens a connection and sends these bytes.
@@ -26,7 +26,7 @@ fn build_request_head(tenant: &str, bytes: usize) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// Returns whether the server has neither answered nor closed.
+/// Returns `true` if the server has neither responded nor closed the connection.
 fn is_open(stream: &TcpStream) -> bool {
     stream.try_read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
@@ -58,7 +58,7 @@ async fn a_tenant_that_fills_the_body_budget_does_not_block_another_tenants_requ
     let mut slow = send_body_but_last_byte(&world).await;
     let full = world.wait_for("the body budget is exhausted", async || {
         let posted = world.post_events("acme", SINGLE, &[], event.clone()).await;
-        // A stalled body times out; another one takes its place.
+        // A stalled body times out; replace it with another.
         if !is_open(&slow) {
             slow = send_body_but_last_byte(&world).await;
         }
@@ -78,7 +78,7 @@ async fn a_tenant_that_fills_the_body_budget_does_not_block_another_tenants_requ
     world.stop().await;
 }
 
-/// Opens a request of `acme` and sends the largest body without its last byte.
+/// Opens a request of `acme` and sends a body of maximum size without its last byte.
 async fn send_body_but_last_byte(world: &World) -> TcpStream {
     let mut bytes = build_request_head("acme", LARGEST_BYTES);
     bytes.resize(bytes.len() + LARGEST_BYTES - 1, b' ');
@@ -94,14 +94,14 @@ async fn six_hundred_connections_with_incomplete_heads_do_not_delay_agents() {
     }
     let context = world.fetch_context("default", &json!({"workflow": "release", "step": "deploy"})).await;
     assert_eq!(context["memories"], json!([]));
-    // The context was answered before the slow connections timed out: most of the admitted ones are still open.
+    // The context arrived before the slow connections timed out, so most of the admitted ones are still open.
     let open = slow.iter().filter(|stream| is_open(stream)).count();
     assert!((300..600).contains(&open), "{open} of 600 are open");
     drop(slow);
     world.stop().await;
 }
 
-/// Agents ask for context while presentations cannot be recorded, more agents than the database has connections.
+/// More agents than the database has connections request context while presentations cannot be recorded.
 #[tokio::test]
 async fn blocked_presentation_records_do_not_delay_memories_on_postgres() {
     const LOCK_TABLE: &str = "DO $$ BEGIN

@@ -1,5 +1,5 @@
-//! Two tenants use the same names and see nothing of each other. Each thing that must not be seen is first seen by its
-//! owner, as positive control.
+//! Two tenants use the same names and cannot see each other's data. As a positive control, the owner first
+//! sees everything that the other tenant must not see.
 
 use serde_json::{Value, json};
 
@@ -14,8 +14,8 @@ const MISSING_ID: &str = "00000000-0000-8000-8000-000000000000";
 #[tokio::test]
 async fn two_tenants_with_the_same_workflow_step_and_run_names_see_nothing_of_each_other() {
     let mut world = World::start().await;
-    // Both tenants have the same runs, and only the first has one lesson more: equal things of two tenants must not be
-    // merged.
+    // Both tenants have the same runs, and only the first has one more lesson: equal data of two tenants must
+    // not be merged.
     let shared = build_correcting_runs(WORKFLOW, "deploy_service", 0..10);
     let own: Vec<Value> = shared.iter().cloned().map(add_own_tool_lesson).collect();
     world.emit_and_wait(FIRST_TENANT, "mine.jsonl", &own).await;
@@ -73,7 +73,7 @@ async fn another_tenants_object_answers_exactly_like_a_missing_one() {
         )
         .await;
     let bad = build_event("bad", &json!({"workflow": WORKFLOW}));
-    let letter = create_dead_letter(&world, &bad).await;
+    let dead_letter = create_dead_letter(&world, &bad).await;
     let memories = world.run_json(&["--tenant", FIRST_TENANT, "memories", "list"]).await;
     let rows = world.run_json(&["--tenant", FIRST_TENANT, "retrospectives", "list"]).await;
     let memory = json_text(&json_items(&memories)[0], "id");
@@ -86,7 +86,7 @@ async fn another_tenants_object_answers_exactly_like_a_missing_one() {
         ("memories/{}/effect", memory),
         ("retrospectives/{}", retrospective),
         ("reports/{}", retrospective),
-        ("dead-letters/{}", letter.as_str()),
+        ("dead-letters/{}", dead_letter.as_str()),
     ] {
         let path = |id: &str| format!("/v1/{}", route.replace("{}", id));
         assert_eq!(world.get(FIRST_TENANT, &path(id)).await.0, 200, "{route}: its owner sees it");
@@ -101,7 +101,7 @@ async fn another_tenants_object_answers_exactly_like_a_missing_one() {
         (&["memories", "effect", "{}"], memory),
         (&["retrospectives", "show", "{}"], retrospective),
         (&["reports", "show", "{}"], retrospective),
-        (&["dead-letters", "show", "{}"], letter.as_str()),
+        (&["dead-letters", "show", "{}"], dead_letter.as_str()),
     ] {
         let of = |tenant, id: &str| {
             let named = command.iter().map(|part| part.replace("{}", id));

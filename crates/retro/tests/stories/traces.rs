@@ -1,4 +1,4 @@
-//! One trace from an emitted event to the memory change that it caused, as a collector receives it.
+//! Follows one trace from an emitted event to the memory change that it caused, as a collector receives it.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const SENT_MUTATIONS: &str = "send retro.work.mutations.due";
 const WRITTEN: &str = "process retro.work.mutations.due";
 const SENT_CHANGE: &str = "send retro.memory.changed";
 
-/// Environment of a traced process. Spans are exported at once, so that a test does not wait for a full batch.
+/// Environment of a traced process. Spans are exported at once, so a test does not wait for a full batch.
 fn tracing_variables(collector: &Collector) -> [(&'static str, String); 2] {
     [("RETRO_OTLP_ENDPOINT", collector.url().to_owned()), ("OTEL_BSP_SCHEDULE_DELAY", "50".to_owned())]
 }
@@ -45,7 +45,7 @@ async fn emit_with_trace(world: &World, collector: &Collector, events: &[Value],
     format!("{trace:032x}")
 }
 
-/// The spans of one trace, in the order of their start.
+/// The spans of one trace, sorted by start time.
 struct SpanTree {
     spans: Vec<ReceivedSpan>,
 }
@@ -72,7 +72,7 @@ impl SpanTree {
         parent.unwrap_or_else(|| panic!("{} has no parent:\n{}", span.name, self.render_tree()))
     }
 
-    /// Returns the names of a span's ancestors, the nearest first.
+    /// Returns the names of a span's ancestors, nearest first.
     fn ancestor_names(&self, span: &ReceivedSpan) -> Vec<&str> {
         let mut names = vec![];
         let mut at = span.parent.clone();
@@ -83,7 +83,7 @@ impl SpanTree {
         names
     }
 
-    /// Renders each span under its parent for the test's output, with its duration, attributes and links.
+    /// Renders the spans as a tree for the test's output, with duration, attributes and links.
     fn render_tree(&self) -> String {
         let mut below: BTreeMap<&str, Vec<&ReceivedSpan>> = BTreeMap::new();
         let is_known = |id: &str| self.spans.iter().any(|span| span.id == id);
@@ -105,7 +105,7 @@ fn render_children(below: &BTreeMap<&str, Vec<&ReceivedSpan>>, parent: &str, dep
         "retro.investigation.attempt",
         "retro.investigation.result",
         "retro.mutations",
-        "retro.delivered",
+        "retro.delivery_count",
         "messaging.consumer.group.name",
         "error.type",
     ];
@@ -136,8 +136,8 @@ async fn one_trace_leads_from_an_emitters_event_to_the_change() {
             .await;
     world.wait_until_counted("default", 10).await;
     world.wait_until_idle().await;
-    // Spans are exported one by one in the order in which they end; those not exported while the process runs may be
-    // lost with it.
+    // Spans are exported one by one as they end; those not exported while the process runs may be lost with
+    // it.
     let sent = |spans: &[ReceivedSpan], name: &str| {
         spans.iter().filter(|span| span.trace == trace && span.name == name).count()
     };
@@ -181,7 +181,7 @@ async fn one_trace_leads_from_an_emitters_event_to_the_change() {
     assert_no_tenants_or_contents(&spans);
 }
 
-/// Asserts that no attribute contains a tenant or contents of a run.
+/// Asserts that no attribute contains a tenant or the content of a run.
 fn assert_no_tenants_or_contents(spans: &[ReceivedSpan]) {
     for span in spans {
         for (name, value) in &span.attributes {
@@ -203,7 +203,7 @@ async fn a_redelivered_message_is_linked_to_its_trace_and_does_not_continue_it()
     up_with_tracing(&mut world, &collector, &quick).await;
     world.wait_until_counted("default", 10).await;
     world.wait_until_idle().await;
-    let again = |span: &&ReceivedSpan| span.name == SAMPLED && span.attributes["retro.delivered"] != "1";
+    let again = |span: &&ReceivedSpan| span.name == SAMPLED && span.attributes["retro.delivery_count"] != "1";
     let spans = collector.wait_for_spans(|spans| spans.iter().any(|span| again(&span))).await;
     let sampled = spans.iter().find(again).expect("the span was awaited");
     println!("{}", SpanTree::of_trace(&spans, &sampled.trace).render_tree());
@@ -214,7 +214,7 @@ async fn a_redelivered_message_is_linked_to_its_trace_and_does_not_continue_it()
         .iter()
         .map(|link| (link.trace.as_str(), link.attributes.get("retro.relation")))
         .collect();
-    assert!(links.contains(&(trace.as_str(), Some(&"again".to_owned()))), "{links:?}");
+    assert!(links.contains(&(trace.as_str(), Some(&"retry".to_owned()))), "{links:?}");
     world.stop().await;
 }
 
@@ -223,17 +223,17 @@ async fn a_replayed_dead_letter_is_linked_to_its_trace_and_does_not_continue_it(
     let collector = Collector::start().await;
     let mut world = World::empty();
     up_with_tracing(&mut world, &collector, &[]).await;
-    // The body is at a host that is not allowed.
+    // The body is on a host that is not allowed.
     let body = json!({"url": "https://runs.example.com/one.json", "sha256": "0".repeat(64)});
     let data = json!({"workflow": "shop", "run_id": "one", "outcome": "success", "dataref": body});
     publish_with_trace(&world, "shop", &build_event("event of one", &data), 0xa15).await;
-    let letter = wait_for_only_dead_letter(&world).await;
+    let dead_letter = wait_for_only_dead_letter(&world).await;
     world.stop().await;
 
     up_with_tracing(&mut world, &collector, &[("RETRO_DATAREF_HOSTS", "runs.example.com")]).await;
     let replay_answer =
-        world.run_json(&["dead-letters", "replay", &letter, "--reason", "the host is allowed"]).await;
-    assert_eq!(replay_answer["did"], "done", "{replay_answer}");
+        world.run_json(&["dead-letters", "replay", &dead_letter, "--reason", "the host is allowed"]).await;
+    assert_eq!(replay_answer["status"], "done", "{replay_answer}");
     world.wait_until_counted("default", 1).await;
     let spans = collector.wait_for_spans(|spans| spans.iter().any(|span| span.name == COUNTED)).await;
     let counted: Vec<_> = spans.iter().filter(|span| span.name == COUNTED).collect();
@@ -241,7 +241,7 @@ async fn a_replayed_dead_letter_is_linked_to_its_trace_and_does_not_continue_it(
     let trace = format!("{:032x}", 0xa15);
     assert_eq!(counted[0].parent, "");
     assert_ne!(counted[0].trace, trace);
-    assert_eq!(linked_traces(counted[0], "again"), [trace]);
+    assert_eq!(linked_traces(counted[0], "retry"), [trace]);
     world.stop().await;
 }
 
@@ -259,11 +259,11 @@ async fn a_replayed_failed_retrospective_is_linked_to_its_runs_and_continues_non
         publish_with_trace(&world, "shop", &build_event(&format!("event of {run}"), &data), 0xb00 + number)
             .await;
     }
-    let letter = wait_for_only_dead_letter(&world).await;
+    let dead_letter = wait_for_only_dead_letter(&world).await;
     let replay_answer =
-        world.run_json(&["dead-letters", "replay", &letter, "--reason", "the bodies are back"]).await;
+        world.run_json(&["dead-letters", "replay", &dead_letter, "--reason", "the bodies are back"]).await;
     assert_eq!(
-        (&replay_answer["did"], &replay_answer["epoch"]),
+        (&replay_answer["status"], &replay_answer["epoch"]),
         (&json!("done"), &json!(2)),
         "{replay_answer}"
     );

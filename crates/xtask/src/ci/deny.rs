@@ -1,11 +1,11 @@
-//! Checks licences, bans and sources, and also advisories if their database can be reached.
+//! Checks licences, bans and sources with cargo-deny, and also advisories if their database is reachable.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail, ensure};
 
-/// Checks the dependency graph with cargo-deny. Fails when cargo-deny finds a problem.
+/// Checks the dependency graph with cargo-deny. Fails if cargo-deny is missing or finds a problem.
 pub(super) fn run(root: &Path) -> Result<()> {
     let Some(deny) = find_cargo_deny(root) else {
         bail!("cargo-deny is missing: `.ci/install-cargo-deny` installs it into .tools");
@@ -19,12 +19,13 @@ pub(super) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Finds cargo-deny, preferring the project's own copy because its version is pinned. Returns `None` when it is
+/// Finds cargo-deny, preferring the project's own copy because its version is pinned. Returns `None` if it is
 /// not installed.
 fn find_cargo_deny(root: &Path) -> Option<PathBuf> {
     let answers = |path: &PathBuf| {
-        let asked = Command::new(path).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        asked.is_ok_and(|status| status.success())
+        let version =
+            Command::new(path).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        version.is_ok_and(|status| status.success())
     };
     [root.join(".tools/bin/cargo-deny"), PathBuf::from("cargo-deny")].into_iter().find(answers)
 }
@@ -35,12 +36,12 @@ fn run_check(root: &Path, deny: &Path, what: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Time limit in seconds for fetching the advisory database, a shallow clone of a few megabytes. Without a
-/// limit, git would wait for minutes behind a firewall that drops packets.
+/// Timeout for fetching the advisory database (a shallow clone of a few megabytes), in seconds. Without a
+/// timeout, git waits for minutes behind a firewall that drops packets.
 const FETCH_S_MAX: &str = "60";
 
-/// Updates the advisory database. Returns true when that succeeded. The output of the update is hidden, because
-/// the caller prints one line about a failure.
+/// Updates the advisory database and returns `true` on success. Hides the output, because the caller reports
+/// a failure in one line.
 fn database_is_reachable(root: &Path, deny: &Path) -> Result<bool> {
     let fetch = Command::new("timeout")
         .current_dir(root)

@@ -1,28 +1,28 @@
-//! Finds processes that outlive the tests. A leaked broker holds a port and a folder, and causes a failure in
-//! some later run.
+//! Finds processes that outlive the tests. A leaked broker occupies a port and a folder, and makes some later
+//! run fail.
 //!
-//! The test runner notices only a process that keeps the runner's pipe open, which a supervised server does not.
+//! The test runner itself notices only processes that keep its pipe open, which a supervised server does not.
 
 use std::fs::{read, read_dir};
 use std::process::{Command, id};
 use std::thread::park_timeout;
 use std::time::Duration;
 
-/// Environment variable that marks the processes that the tests start; their child processes inherit it.
+/// Environment variable that marks the processes started by the tests. Child processes inherit it.
 const MARK_VARIABLE: &str = "RETRO_TESTS_OF";
 
-/// Maximum number of times that the processes are listed, because a process that was just asked to stop needs a
+/// Maximum number of times that the processes are listed. A process that was just told to stop needs a
 /// moment.
 const POLLS_MAX: u32 = 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Marks every process that `command` will start, through an environment variable.
+/// Marks every process that `command` starts, directly or indirectly, with an environment variable.
 pub(super) fn mark_descendants(command: &mut Command) -> &mut Command {
     command.env(MARK_VARIABLE, id().to_string())
 }
 
-/// Lists the marked processes that are still running after up to 2 s, each as id and command line. The list is
-/// empty where there is no `/proc`.
+/// Lists the marked processes that are still running after up to 2 s, each as its ID and command line.
+/// Returns an empty list on systems without `/proc`.
 pub(super) fn find_leaked() -> Vec<String> {
     let mut found = list_marked();
     for _ in 1..POLLS_MAX {
@@ -44,15 +44,16 @@ fn list_marked() -> Vec<String> {
     let ours = folders.filter(|folder| {
         // The read fails for a process that has just ended or belongs to another user.
         let environment = read(folder.join("environ")).unwrap_or_default();
+        // Whole variables are compared, because process 12 must not match the mark of process 123.
         environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
     });
-    let told = ours.map(|folder| {
+    let lines = ours.map(|folder| {
         let line = read(folder.join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         let id = folder.file_name().unwrap_or_default().to_string_lossy();
         format!("{id} {}", line.trim_end())
     });
-    told.collect()
+    lines.collect()
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@ impl fmt::Display for TestCounts {
     }
 }
 
-/// Runs the doctests and then the tests, and prints their output as it arrives. Fails when the runner fails
-/// without a failed test (usually a compile error), when no test ran, or when a process outlives the tests.
+/// Runs the doctests and then the tests, and prints their output as it arrives. Fails if the runner fails
+/// without a failed test (usually a compile error), if no test ran, or if a process outlives the tests.
 pub(super) fn run_tests(root: &Path) -> Result<TestCounts> {
     // Separate, because nextest does not run doctests.
     let doctests = run_cargo_test(root, &["test", "--doc", "--workspace", "--locked", "--no-fail-fast"])?;
@@ -34,6 +34,7 @@ pub(super) fn run_tests(root: &Path) -> Result<TestCounts> {
     };
     let counts =
         TestCounts { passed: doctests.passed + tests.passed, failed: doctests.failed + tests.failed };
+    // A runner that finds no tests succeeds, which would hide a wrong configuration.
     ensure!(tests != TestCounts::default(), "no test ran");
     let left = find_leaked();
     ensure!(left.is_empty(), "still running after the tests: {}", left.join("; "));
@@ -41,19 +42,20 @@ pub(super) fn run_tests(root: &Path) -> Result<TestCounts> {
 }
 
 fn has_nextest(root: &Path) -> bool {
-    let asked = Command::new(env!("CARGO"))
+    let version = Command::new(env!("CARGO"))
         .current_dir(root)
         .args(["nextest", "--version"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    asked.is_ok_and(|status| status.success())
+    version.is_ok_and(|status| status.success())
 }
 
 fn run_cargo_test(root: &Path, arguments: &[&str]) -> Result<TestCounts> {
-    // Both streams share one pipe, so that their lines stay in order.
+    // Both streams share one pipe, so their lines stay in order.
     let mut child = mark_descendants(&mut Command::new("sh"))
         .current_dir(root)
+        // `exec` replaces the shell, so the exit status is cargo's own.
         .args(["-c", r#"exec "$0" "$@" 2>&1"#, env!("CARGO")])
         .args(arguments)
         .stdin(Stdio::null())
@@ -71,11 +73,12 @@ fn run_cargo_test(root: &Path, arguments: &[&str]) -> Result<TestCounts> {
     Ok(counts)
 }
 
-/// Adds the numbers of a summary line to the counts. The line is cargo's (`test result: ok. 3 passed; 0 failed;
-/// …`) or nextest's (`Summary [ 0.5s] 4 tests run: 3 passed (1 slow), 1 failed, 0 skipped`).
+/// Adds the numbers in a summary line to the counts. The line is cargo's
+/// (`test result: ok. 3 passed; 0 failed; …`) or nextest's
+/// (`Summary [ 0.5s] 4 tests run: 3 passed (1 slow), 1 failed, 0 skipped`).
 ///
-/// Nextest repeats the output of a failed test, cargo's summary included, but indented. So only an unindented
-/// cargo line counts.
+/// Nextest repeats the output of a failed test, including cargo's summary, but indented. Only an unindented
+/// cargo line counts, so no test is counted twice.
 fn add_summary(counts: TestCounts, line: &str) -> TestCounts {
     let closing = line.strip_prefix("test result: ").or_else(|| {
         let rest = line.trim_start().strip_prefix("Summary [")?;
@@ -91,7 +94,7 @@ fn add_summary(counts: TestCounts, line: &str) -> TestCounts {
     }
 }
 
-/// Returns the number before `word` in the text, or 0 if there is none.
+/// Returns the number before `word`, or 0 if there is none.
 fn number_before(text: &str, word: &str) -> u64 {
     let parts = text.split([',', ';', '.', '(', ')']).map(str::trim);
     let number =

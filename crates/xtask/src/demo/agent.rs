@@ -1,5 +1,5 @@
-//! Simulates an agent's run, which requests context at the start of each step, calls tools, and is reported as
-//! an event at the end.
+//! Simulates the run of an agent, which requests context at the start of each step, calls tools, and is
+//! reported as an event at the end.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -16,21 +16,21 @@ pub(super) struct AgentRun<'a> {
     failed: bool,
 }
 
-/// Memories handed to a step, each as id and title.
+/// Memories handed to a step, each with its ID and title.
 pub(super) struct HandedMemories(Vec<(String, String)>);
 
 impl HandedMemories {
-    /// Returns true when one of the memories advises passing this argument.
+    /// Returns `true` if one of the memories advises passing this argument.
     pub(super) fn advises_argument(&self, argument: &str) -> bool {
         self.find_advice(argument).is_some()
     }
 
-    /// Returns true when one of the memories advises passing an argument to this tool.
+    /// Returns `true` if one of the memories advises passing an argument to this tool.
     pub(super) fn advises_tool(&self, tool: &str) -> bool {
         self.0.iter().any(|(_, title)| title.contains(tool) && title.contains("pass `"))
     }
 
-    /// Returns the id of the memory that advises passing this argument. Returns `None` when no memory does.
+    /// Returns the ID of the memory that advises passing this argument, or `None` if no memory does.
     pub(super) fn find_advice(&self, argument: &str) -> Option<&str> {
         let says = format!("pass `{argument}`");
         self.0.iter().find(|(_, title)| title.contains(&says)).map(|(id, _)| id.as_str())
@@ -42,14 +42,15 @@ impl<'a> AgentRun<'a> {
         Self { retro, workflow, id, turns: Vec::new(), feedback: Vec::new(), failed: false }
     }
 
-    /// Starts a step: requests its context, whose memories count as presented, and puts it into the prompt.
+    /// Starts a step: requests its context, whose memories then count as presented, and adds the context to
+    /// the prompt.
     pub(super) async fn enter_step(&mut self, step: &str, task: &str) -> Result<HandedMemories> {
         let advice = self.request_context(step).await?;
         self.add_prompt(step, task, &advice.1);
         Ok(advice.0)
     }
 
-    /// Requests the context of a step that the run may never reach.
+    /// Requests the context of a step in advance, although the run may never reach the step.
     pub(super) async fn request_context_ahead(&mut self, step: &str) -> Result<()> {
         let (_, text) = self.request_context(step).await?;
         self.add_prompt("plan", "Plan the release.", &text);

@@ -1,8 +1,9 @@
-//! Runs composed workflows with invented tools and agents, so that every kind of change happens to a memory
-//! within a minute.
+//! Runs composed workflows with invented tools and agents, in which every kind of memory change occurs within
+//! a minute.
 //!
-//! The sample of a retrospective depends only on its id, so the demo can compute in advance which runs will be
-//! sampled. It uses this only to place rare events (in one or two runs), never to influence what is learned.
+//! The sample of a retrospective depends only on its ID, so the demo can compute in advance which runs will
+//! be sampled. It uses this only to place rare events (in one or two runs), never to influence what is
+//! learned.
 
 mod release;
 mod settings;
@@ -19,7 +20,7 @@ use serde_json::Value;
 use super::TENANT;
 use crate::instance::Instance;
 
-/// Maximum number of characters of a printed reason, so that it fits into a line.
+/// Maximum number of characters of a printed reason, which has to fit on one line.
 const REASON_CHARS_MAX: usize = 110;
 /// Number of runs per window, equal to the policy's default threshold.
 const RUNS_PER_WINDOW: u64 = 10;
@@ -36,7 +37,7 @@ pub(super) async fn run_composed_workflows(retro: &Instance, folder: &Path) -> R
     Ok(sent)
 }
 
-/// Returns the indexes (0 to 9) of a window's runs that will be sampled, in the order of investigation.
+/// Returns the 0-based indexes of a window's runs that will be sampled, in the order of investigation.
 fn sampled_runs(workflow: &str, act: u64) -> Result<Vec<u64>> {
     let key = WorkflowKey { tenant: Tenant::new(TENANT)?, workflow: Workflow::new(workflow)? };
     let first = (act - 1) * RUNS_PER_WINDOW + 1;
@@ -48,7 +49,7 @@ fn sampled_runs(workflow: &str, act: u64) -> Result<Vec<u64>> {
     Ok(sample.order.iter().take(sample.size as usize).map(|ordinal| ordinal - first).collect())
 }
 
-/// Sends the events of a window, waits for its retrospective, and prints one line for each kind of change.
+/// Emits the events of a window, waits for its retrospective, and prints one line per kind of change.
 async fn finish_window(
     retro: &Instance,
     folder: &Path,
@@ -61,7 +62,7 @@ async fn finish_window(
     let lines: Vec<String> = events.iter().map(Value::to_string).collect();
     std::fs::write(&file, lines.join("\n"))?;
     retro
-        .run_json(&["emit", file.to_str().context("the folder's name is not UTF-8")?, "--pace", "10"])
+        .run_json(&["emit", file.to_str().context("the folder's name is not UTF-8")?, "--pause-every", "10"])
         .await?;
     println!("   window {act:>2}: {title}");
     for line in describe_changes(retro, workflow, act).await? {
@@ -96,7 +97,7 @@ async fn describe_changes(retro: &Instance, workflow: &str, act: u64) -> Result<
     Ok(groups.iter().map(|(what, abouts, why)| format!("{what:<26} {}: {why}", abouts.join(", "))).collect())
 }
 
-/// Returns the subject of each memory of the workflow, by memory id.
+/// Returns the subject of each memory of the workflow, keyed by memory ID.
 async fn memory_subjects(retro: &Instance, workflow: &str) -> Result<BTreeMap<String, String>> {
     let rows = retro.run_json(&["memories", "list", "--workflow", workflow, "--limit", "1000"]).await?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -104,7 +105,7 @@ async fn memory_subjects(retro: &Instance, workflow: &str) -> Result<BTreeMap<St
     Ok(rows.iter().map(|row| (text(&row["id"]), text(&row["lesson"]["subject"]))).collect())
 }
 
-/// Describes the kind of a change and its effect on the weight. Returns `None` when the change has no visible
+/// Describes the kind of a change and its effect on the weight. Returns `None` if the change has no visible
 /// effect.
 fn describe_change(change: &Value) -> Option<String> {
     let effect = &change["effect"];

@@ -1,5 +1,5 @@
-//! Sends real runs of other people's agents, converted from public data. The README next to the files names the
-//! sources.
+//! Emits real runs of other people's agents, converted from public data. The README next to the files names
+//! the sources.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::instance::Instance;
 
-/// Sends every file one window at a time, so that a viewer sees one retrospective after another. Returns the
+/// Emits every file one window at a time, so a viewer sees one retrospective after another. Returns the
 /// number of events sent.
 pub(super) async fn emit_real_runs(retro: &Instance, fixtures: &Path) -> Result<u64> {
     let mut files = list_run_files(fixtures)?;
@@ -17,7 +17,7 @@ pub(super) async fn emit_real_runs(retro: &Instance, fixtures: &Path) -> Result<
         "   After every 10 runs of a workflow, a retrospective investigates 4 of them, drawn at random."
     );
     let paths: Vec<&str> = files.iter().filter_map(|path| path.to_str()).collect();
-    let mut arguments = vec!["emit", "--pace", "10"];
+    let mut arguments = vec!["emit", "--pause-every", "10"];
     arguments.extend(&paths);
     let sent = retro.run_json(&arguments).await?;
     for (workflow, runs) in sent["workflows"].as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Shows the results at the end of the demo, each part with the command that prints it.
+//! Prints the results at the end of the demo, each part with the command that shows it again.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::instance::Instance;
 
 /// Maximum number of memories shown per workflow and status.
 const MEMORIES_SHOWN_MAX: usize = 8;
-/// Memory statuses, in the order in which they are shown.
+/// Memory statuses in display order.
 const STATUSES: [&str; 4] = ["active", "tentative", "archived", "deleted"];
 
 /// Prints the windows, the memories, one full report, the context of the next run, and the result of `retro
@@ -88,12 +88,12 @@ fn format_weight(memory: &Value) -> String {
 /// Returns the reason of the latest change of a memory.
 async fn last_reason(retro: &Instance, id: &str) -> Result<String> {
     let why = retro.run_json(&["memories", "why", id]).await?;
-    let life = why["life"].as_array().context("a memory without its changes")?;
-    let reason = life.last().and_then(|event| event["reason"].as_str()).unwrap_or("no reason recorded");
+    let history = why["history"].as_array().context("a memory without its changes")?;
+    let reason = history.last().and_then(|event| event["reason"].as_str()).unwrap_or("no reason recorded");
     Ok(reason.chars().take(160).collect())
 }
 
-/// Returns the id of the report with the most changes among those of the real workflows.
+/// Returns the ID of the report with the most changes in the real workflows.
 fn find_largest_report(windows: &[Value]) -> Result<String> {
     let real = |row: &&Value| {
         row["retrospective"]["key"]["workflow"].as_str().is_some_and(|name| !name.starts_with("composed-"))

@@ -1,9 +1,10 @@
-//! Measures the heuristics of the investigator one by one, and compares each figure with a naive baseline and a
-//! goal.
+//! Measures the heuristics of the investigator one by one, and compares each figure with a naive baseline and
+//! a goal.
 //!
 //! A measure first turns its data set into cases by calling the investigator, which sees no label, and then
-//! scores them. Every figure is printed for all cases and for each half of the data. Cases of one group (a task,
-//! a file) are in the same half, and mistakes are shown only from the half on which the heuristics were tuned.
+//! scores them. Every figure is printed for all cases and for each half of the data. Cases of one group (a
+//! task, a file) are in the same half, and only mistakes from the half on which the heuristics were tuned are
+//! shown.
 
 mod effect;
 mod failing_line;
@@ -31,7 +32,7 @@ use super::{DataHalf, EvalData};
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// Also writes the table as JSON to this file.
+    /// Also writes the table to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Maximum number of mistakes to show per measure, from the half on which the heuristics were tuned.
@@ -43,25 +44,27 @@ pub(crate) struct Options {
 trait Measure {
     /// Name of the measure in the printed table.
     const NAME: &'static str;
-    /// Name of the data set's folder in the evaluation data.
+    /// Folder of the data set within the evaluation data.
     const SET: &'static str;
-    /// One answer of the investigator with its label.
+    /// Result of the investigator with its label.
     type Case;
 
     /// Loads all cases of the data set, with the results of the investigator and of the baseline.
     fn load_cases(data: &EvalData) -> Result<Vec<Self::Case>>;
 
-    /// Returns the name of a case's group. Similar cases have the same group, so that they are in the same half.
+    /// Returns the name of a case's group. Similar cases have the same group, which keeps them in the same
+    /// half.
     fn group_key(case: &Self::Case) -> &str;
 
-    /// Computes the figures for some cases. The number and the order of the figures do not depend on the cases.
+    /// Computes the figures for the given cases. The number and the order of the figures must not depend on
+    /// the cases, because the figures of both halves share a row.
     fn compute_figures(cases: &[&Self::Case]) -> Vec<Figure>;
 
-    /// Describes the mistake in a case. Returns `None` when the investigator's result is correct.
+    /// Describes the mistake in a case. Returns `None` if the investigator's result is correct.
     fn describe_mistake(case: &Self::Case) -> Option<String>;
 }
 
-/// A measured number with the number of the baseline and the goal.
+/// Measured value with the baseline's value and the goal.
 #[derive(Debug, Clone, PartialEq)]
 struct Figure {
     name: String,
@@ -83,7 +86,7 @@ impl Figure {
         Self { goal: Some(goal), ..self }
     }
 
-    /// Sets as the goal a range that includes both bounds.
+    /// Sets a range as the goal, including both bounds.
     fn with_range(self, goal: f64, at_most: f64) -> Self {
         Self { goal: Some(goal), at_most: Some(at_most), ..self }
     }
@@ -93,7 +96,7 @@ impl Figure {
     }
 }
 
-/// A row of the printed table: one figure with its value for all cases and for each half.
+/// Row of the printed table: one figure with its value for all cases and for each half.
 #[derive(Debug, Serialize)]
 struct Row {
     measure: String,
@@ -110,8 +113,8 @@ struct Row {
     reached: Option<bool>,
 }
 
-/// Runs every measure whose data set exists, prints the table, and writes it if requested. Fails when no data
-/// set exists.
+/// Runs every measure whose data set exists, prints the table, and writes it to a file if requested. Fails if
+/// no data set exists.
 pub(super) fn run(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     for measured in [
@@ -132,7 +135,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     report_rows(&rows, options.json.as_deref())
 }
 
-/// Prints the rows, and also writes them as JSON if a file is given.
+/// Prints the rows and, if a file is given, also writes them to it as JSON.
 fn report_rows(rows: &[Row], json: Option<&Path>) -> Result<()> {
     print_table(rows);
     if let Some(file) = json {
@@ -184,7 +187,7 @@ fn print_mistakes<M: Measure>(name: &str, cases: &[&M::Case], wrong: usize) {
     }
 }
 
-/// Rounds a figure to four decimal places, so that the output does not depend on the machine's summation order.
+/// Rounds a figure to four decimal places, so the output does not depend on the order of summation.
 fn round_figure(figure: f64) -> f64 {
     (figure * 10_000.0).round() / 10_000.0
 }

@@ -1,10 +1,10 @@
 //! Sends hostile text through the complete pipeline: posted as signed review comments to a running bridge,
-//! decided, stored, promoted by a careless person, and requested by an agent. Prints every line that is shown
-//! to an agent.
+//! decided, stored, promoted by a careless operator, and requested by an agent. Prints every line that is
+//! shown to an agent.
 //!
-//! Each text gets its own repository, so that no other text supports or displaces it. The text is posted on two
-//! pull requests of that repository, because a repeated request counts for more. Genuine reviews take the same
-//! path, since a screen that blocks everything is useless.
+//! Each text gets its own repository, so no other text supports or displaces it. The text is posted on two
+//! pull requests of that repository, because a repeated request counts for more. Genuine reviews take the
+//! same path, because a screen that blocks everything is useless.
 
 mod cases;
 mod client;
@@ -23,7 +23,7 @@ use cases::Case;
 use client::ProgramClient;
 use outcomes::{TextOutcome, print_outcomes};
 
-/// Policy under which an agent is shown every active rule of a repository.
+/// Policy that shows an agent every active rule of a repository.
 const POLICY: &str = "[policy]\nrule_inject_max = 100\nrule_tokens_max = 100000\n";
 
 /// Options of `cargo xtask eval hostile`.
@@ -34,15 +34,15 @@ pub(crate) struct Options {
     /// Path of the `retro` binary [default: the release build].
     #[arg(long)]
     retro: Option<PathBuf>,
-    /// Maximum number of texts of each kind and author, selected by hash [default: all].
+    /// Maximum number of texts per kind and author, selected by hash [default: all].
     #[arg(long)]
     most: Option<usize>,
-    /// Prints the outcome of every text as one JSON document instead of tables.
+    /// Prints the outcome of every text as one JSON document instead of as tables.
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the evaluation in a fresh folder below the project's root. Fails when an agent is shown anything other
+/// Runs the evaluation in a fresh folder below the workspace root. Fails if an agent is shown anything other
 /// than one fenced block of lines that the screen and the grammar accept.
 pub(super) fn run(root: &Path, options: &Options) -> Result<()> {
     let cases = cases::load_cases(&options.data, options.most)?;
@@ -70,6 +70,8 @@ async fn run_cases(root: &Path, binary: &Path, cases: Vec<Case>) -> Result<Vec<T
     for number in 1..=github::PULL_REQUESTS {
         way.post_comments(&cases, number).await?;
         eprintln!("pull request {number}: all comments posted");
+        // The first comment must be decided before the second one is posted, or the second is not a repeated
+        // request.
         way.wait_until_decided(&cases, number).await?;
         eprintln!("pull request {number}: all comments decided");
     }

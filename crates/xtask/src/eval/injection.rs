@@ -1,7 +1,7 @@
 //! Measures how much hostile text the screen detects, and how often it flags genuine reviews.
 //!
-//! The patterns were written while one half of the texts was read; the other half was only counted. The half of
-//! a text depends on its group, so that variants of one attack are in the same half. Results are printed for
+//! The patterns were written while one half of the texts was read; the other half was only counted. The group
+//! of a text determines its half, so variants of one attack are in the same half. Results are printed for
 //! both halves. Real engineering discussions that were not collected for this purpose are also measured.
 
 mod talk;
@@ -21,7 +21,7 @@ use super::{DataHalf, EvalData, read_rows};
 /// Name of the data set of malicious and benign texts.
 const SET: &str = "05_prompt_injection";
 
-/// One-line regular expression that a team without a screen might use.
+/// One-line regular expression that a team without a screen might use, as the baseline.
 static BASELINE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)(ignore|disregard|forget) .{0,30}(instructions|prompt)|system prompt|you are now|act as|jailbreak|curl .*\| *sh|rm -rf")
         .expect("a constant pattern")
@@ -32,10 +32,10 @@ static BASELINE: LazyLock<Regex> = LazyLock::new(|| {
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// Prints the results as one JSON document instead of tables.
+    /// Prints the results as one JSON document instead of as tables.
     #[arg(long)]
     json: bool,
-    /// Maximum number of misses, and of false alarms, to show; drawn at random from one half.
+    /// Maximum number of misses, and of false alarms, to show; drawn at random from the half in `--part`.
     #[arg(long, default_value_t = 0)]
     show: usize,
     /// Half from which misses and false alarms are shown.
@@ -57,7 +57,7 @@ struct Text {
     features: Option<BTreeMap<String, bool>>,
 }
 
-/// Number of texts, with the numbers that the screen and the baseline flagged.
+/// Number of texts, with the numbers flagged by the screen and by the baseline.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 struct Tally {
     texts: usize,
@@ -72,7 +72,7 @@ impl Tally {
         self.baseline += usize::from(baseline);
     }
 
-    /// Screens the texts and counts how many are flagged.
+    /// Screens the texts and counts the flagged ones.
     fn from_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut tally = Self::default();
         for text in texts {
@@ -132,7 +132,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Scores the screened texts. No other function reads the labels.
+/// Scores the screened texts by their labels, which the screen itself never sees.
 fn score_texts(judged: &[ScreenedText]) -> Report {
     let mut report = Report::default();
     for ScreenedText { text, screening: verdict } in judged {
@@ -196,7 +196,7 @@ fn print_report(report: &Report) {
     report.talk.print_rows();
 }
 
-/// Prints misses and false alarms, drawn at random with the seed of the options.
+/// Prints misses and false alarms, drawn at random with the seed in the options.
 fn print_mistakes(judged: &[ScreenedText], options: &Options) {
     let of_part = judged.iter().filter(|judged| DataHalf::of_group(&judged.text.group) == options.part);
     let wrong = of_part.filter(|judged| judged.screening.is_hostile() != (judged.text.label == "malicious"));

@@ -1,5 +1,4 @@
-//! Sends real runs through the complete pipeline of a fresh instance, and evaluates the results of its
-//! retrospectives.
+//! Emits real runs to a fresh instance and evaluates the results of its retrospectives.
 
 pub(super) mod comparison;
 pub(super) mod memories;
@@ -14,11 +13,11 @@ use anyhow::{Context, Result};
 use crate::fixtures::ConvertedRun;
 use crate::instance::Instance;
 
-/// Number of runs to send before waiting for the retrospective: the window size of the default policy.
+/// Number of runs to emit before waiting for the retrospective: the window size of the default policy.
 const WINDOW_PACE: &str = "10";
 
-/// Sends the runs of one workflow, `pace` at a time. `retro emit` uploads a body that is too large for a
-/// message, and sends a reference to it.
+/// Emits the runs of one workflow, `pace` at a time. `retro emit` uploads a body that is too large for a
+/// message and sends a reference to it.
 async fn emit_runs(
     retro: &Instance,
     folder: &Path,
@@ -30,5 +29,5 @@ async fn emit_runs(
     let lines: Vec<String> = runs.iter().map(|run| run.to_event().to_string()).collect();
     fs::write(&file, lines.join("\n") + "\n").with_context(|| format!("cannot write {}", file.display()))?;
     let path = file.to_str().context("the folder's name is not UTF-8")?;
-    retro.run_json(&["emit", path, "--pace", pace]).await.map(|_| ())
+    retro.run_json(&["emit", path, "--pause-every", pace]).await.map(|_| ())
 }

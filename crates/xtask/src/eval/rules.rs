@@ -1,13 +1,14 @@
-//! Measures which review remarks are read as rules, compared with their labels and a baseline of four words.
+//! Measures which review remarks are read as rules, compared with their labels and with a baseline of four
+//! words.
 //!
-//! Set 04f is labelled by a single reader, so it is a smoke test and not a benchmark. Every thread of 04a became
-//! part of a rule that was written down upstream, most of them by repetition. The first comment of a thread
-//! counts as a rule, and the replies do not. Both are only roughly true, so only comparisons are meaningful for
-//! this set. Set 04c has labels for kinds but not for rules, so only the share of remarks read as rules is
-//! reported.
+//! Set 04f was labelled by a single reader, so it is a smoke test and not a benchmark. Every thread of 04a
+//! became part of a rule that was written down upstream, most of them by repetition. The first comment of a
+//! thread counts as a rule, and the replies do not. Both are only roughly true, so only comparisons are
+//! meaningful for this set. Set 04c has labels for kinds but not for rules, so only the share of remarks read
+//! as rules is reported.
 //!
-//! Repositories are split by a seed (in 04f, the repositories of the threads that the remarks come from). The
-//! reader was tuned on the part *tune* of seed 1; the part *held* was only counted.
+//! A seed splits the repositories into halves (in 04f, the repositories of the remarks' threads). The reader
+//! was tuned on the half *tune* of seed 1; the half *held* was only counted.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,7 +24,7 @@ use sha2::{Digest, Sha256};
 
 use super::{EvalData, read_rows};
 
-/// Number of correct readings, and of wrong ones, to print as examples.
+/// Number of correct readings, and of wrong ones, that are printed as examples.
 const EXAMPLES: usize = 10;
 
 /// Options of `cargo xtask eval rules`.
@@ -31,7 +32,7 @@ const EXAMPLES: usize = 10;
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// Seed by which repositories are assigned to halves.
+    /// Seed that assigns repositories to halves.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Prints ten correct and ten wrong readings for review, drawn at random with this seed.
@@ -61,10 +62,10 @@ struct ReadRemark {
     set: &'static str,
     id: String,
     text: String,
-    /// True when the remark counts as a rule, according to its label or its position in the thread.
+    /// `true` if the remark counts as a rule, by its label or by its position in the thread.
     rule: bool,
     label: String,
-    /// True when the labeller was sure about the label.
+    /// `true` if the annotator was sure of the label.
     sure: bool,
     part: RepositoryHalf,
     reading: RemarkReading,
@@ -105,7 +106,7 @@ struct CategorizedComment {
     category: String,
 }
 
-/// Reads every remark of the three data sets and prints the results next to the labels.
+/// Classifies every remark of the three data sets and prints the results next to the labels.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let threads: Vec<Discussion> =
         read_rows(&options.data.set_folder("04a_review_rules")?.join("discussions.jsonl"))?;
@@ -128,12 +129,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     println!("04c: {} comments of one project, of any kind, hardly any rules", kinds.len());
     print_share(kinds.iter().map(|one| one.text.as_str()));
     println!("  read as:");
-    let asked = ["Question", "Praise", "Design discussion"];
-    let told = kinds.iter().map(|one| {
-        let category = asked.into_iter().find(|known| *known == one.category).unwrap_or("anything else");
+    let asking_kinds = ["Question", "Praise", "Design discussion"];
+    let counted = kinds.iter().map(|one| {
+        let category =
+            asking_kinds.into_iter().find(|known| *known == one.category).unwrap_or("anything else");
         (category, read_remark(&one.text).kind)
     });
-    print_confusion(told);
+    print_confusion(counted);
     if let Some(seed) = options.examples {
         let of_part = |read: &&ReadRemark| options.part.is_none_or(|part| part == read.part);
         print_examples(of_labels.iter().chain(&of_threads).filter(of_part), seed);
@@ -179,7 +181,7 @@ fn read_threads(threads: &[Discussion], seed: u64) -> Vec<ReadRemark> {
     threads.iter().flat_map(of_thread).collect()
 }
 
-/// Prints precision and recall of the reader and of the baseline on each half.
+/// Prints the precision and recall of the reader and of the baseline on each half.
 fn print_accuracy(all: &[ReadRemark], with_sure: bool) {
     for part in [RepositoryHalf::Tune, RepositoryHalf::Held] {
         for sure in [false, true].into_iter().filter(|sure| with_sure || !sure) {
@@ -197,7 +199,7 @@ fn print_accuracy(all: &[ReadRemark], with_sure: bool) {
     }
 }
 
-/// Returns true when the baseline considers the text a rule.
+/// Returns `true` if the baseline considers the text a rule: it contains "always", "never", "should" or "we".
 fn baseline_says_rule(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
@@ -209,7 +211,7 @@ fn read_remark(text: &str) -> RemarkReading {
     HeuristicReader.read_now(&Remark {
         key: RemarkKey { pull_request, kind: RemarkKind::LineComment, id: 1 },
         review: None,
-        verdict: None,
+        review_state: None,
         reply_to: None,
         by: "reviewer".to_owned(),
         bot: false,
@@ -271,14 +273,14 @@ fn print_confusion<'l>(pairs: impl Iterator<Item = (&'l str, ReadingKind)>) {
         *table.entry(label).or_default().entry(kind).or_default() += 1;
     }
     for (label, kinds) in table {
-        let told =
+        let counted =
             ReadingKind::ALL.map(|kind| format!("{} {:>4}", kind.as_str(), kinds.get(&kind).unwrap_or(&0)));
-        println!("    {label:24} {}", told.join("   "));
+        println!("    {label:24} {}", counted.join("   "));
     }
 }
 
-/// Prints correct and wrong readings, drawn at random with the seed. A reading is correct when a rule was read
-/// as a rule. It is wrong when any other text was read as a rule or, where there is a label, when a rule was
+/// Prints correct and wrong readings, drawn at random with the seed. A reading is correct if a rule was read
+/// as a rule. It is wrong if any other text was read as a rule or, in the labelled set 04f, if a rule was
 /// missed.
 fn print_examples<'r>(read: impl Iterator<Item = &'r ReadRemark>, seed: u64) {
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
@@ -302,7 +304,7 @@ fn print_example(read: &ReadRemark) {
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect();
     println!("  {set} {id}, {label}, read as {} [{}]: {text}", reading.kind.as_str(), reading.certainty);
     if let Some(rule) = &reading.rule {
-        println!("      → {} ({})", rule.title, reading.why);
+        println!("      → {} ({})", rule.title, reading.reason);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Reads GitHub payloads collected by other projects as the bridge does, and can post them to a running bridge,
-//! either each of them once or at a constant rate.
+//! Parses GitHub payloads collected by other projects as the bridge does, and can post them to a running
+//! bridge, either each of them once or at a constant rate.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::instance;
 
 /// Name of the data set of payloads and signatures.
 const SET: &str = "01_github_webhooks";
-/// Time for which GitHub waits for an answer to a webhook.
+/// GitHub's timeout for the response to a webhook.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Options of `cargo xtask eval webhooks`.
@@ -28,20 +28,21 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// URL of a running bridge to which every payload is posted, such as `http://127.0.0.1:7719/github/webhook`.
+    /// URL of a running bridge to which every payload is posted, such as
+    /// `http://127.0.0.1:7719/github/webhook`.
     #[arg(long, requires = "secret_file", conflicts_with = "running")]
     url: Option<String>,
-    /// File that contains the webhook secret.
+    /// File with the webhook secret.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
     /// Posts this many payloads per second, in a cycle, instead of each payload once.
     #[arg(long, requires = "url", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     per_second: Option<u32>,
-    /// Duration in seconds of posting with `--per-second`.
+    /// Duration of posting with `--per-second`, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Starts a fresh instance and posts every payload to its bridge; prints the answers, the messages that the broker
-    /// stored, and the dead letters.
+    /// Starts a fresh instance and posts every payload to its bridge; prints the responses, the messages that
+    /// the broker stored, and the dead letters.
     #[arg(long)]
     running: bool,
     /// Path of the `retro` binary [default: the release build].
@@ -57,10 +58,10 @@ const BRIDGE_VARIABLES: [(&str, &str); 3] = [
     ("RETRO_GITHUB_SECRET", SECRET),
     ("RETRO_GITHUB_TENANTS", "* = default"),
 ];
-/// Stream and durable name of each consumer that must process the payloads.
+/// Stream and durable name of each consumer that processes the payloads.
 const CONSUMERS: [(&str, &str); 3] =
     [("RETRO_INTAKE", "counter"), ("RETRO_GITHUB", "reviewer"), ("RETRO_GITHUB", "tracker")];
-/// Longest wait until all consumers have processed the payloads.
+/// Timeout for all consumers to process the payloads.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// Interval at which the consumers are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -71,7 +72,7 @@ struct Payload {
     body: Vec<u8>,
 }
 
-/// Counts of the payloads of one event, by the result of reading them.
+/// Counts of the payloads of one event, by parse result.
 #[derive(Default)]
 struct PayloadCounts {
     files: usize,
@@ -83,7 +84,7 @@ struct PayloadCounts {
     refused: Vec<String>,
 }
 
-/// Reads every payload and prints one line per event. Then posts the payloads if a bridge is given.
+/// Parses every payload and prints one line per event. Then posts the payloads if a bridge is given.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let folder = options.data.set_folder(SET)?;
     let payloads = read_payloads(&folder)?;
@@ -136,8 +137,8 @@ async fn post_to_own_bridge(root: &Path, options: &Options, payloads: Vec<Payloa
     retro.stop().await
 }
 
-/// Reads every `….json` file in a folder and its subfolders, in the order of the paths. The name of a file's
-/// folder is the event.
+/// Reads every `….json` file in a folder and its subfolders, sorted by path. The event is the name of the
+/// file's folder.
 fn read_payloads(folder: &Path) -> Result<Vec<Payload>> {
     let mut found = Vec::new();
     let mut entries = std::fs::read_dir(folder)
@@ -201,7 +202,7 @@ fn print_line(event: &str, counts: &PayloadCounts) {
     );
 }
 
-/// A published webhook signature. `expect_valid` is `None` where the source does not say whether the signature
+/// A published webhook signature. `expect_valid` is `None` if the source does not say whether the signature
 /// is valid.
 #[derive(Deserialize)]
 struct SignatureVector {
@@ -243,6 +244,7 @@ async fn post_payloads(options: &Options, url: &str, secret: &str, payloads: Vec
                 .post(url)
                 .header("Content-Type", "application/json")
                 .header("X-GitHub-Event", event)
+                // Each delivery needs its own ID, because a repeated one counts as a redelivery.
                 .header("X-GitHub-Delivery", format!("evaluation-{nth}"))
                 .header("X-Hub-Signature-256", secrets.sign(body))
                 .body(body.clone())

@@ -1,4 +1,4 @@
-//! Renders a type's keys as a TOML file, each key with its documentation and its default.
+//! Renders the keys of a type as a TOML file, each key with its documentation and default.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Maximum width of a comment line, in characters.
 const WIDTH: usize = 110;
 
-/// Renders one paragraph per key. A key without a default is written as a comment with its example. Fails when a
+/// Renders one paragraph per key. A key without a default is commented out and shows its example. Fails if a
 /// key has neither a default nor an example.
 pub(super) fn render_keys(keys: &[Key]) -> Result<String> {
     let mut text = String::new();

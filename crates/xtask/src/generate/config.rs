@@ -1,5 +1,5 @@
-//! Generates the files in `config/`, which describe every configuration key: a commented file, a reference and a
-//! schema.
+//! Generates the files in `config/`, which describe every configuration key: a commented file, a reference
+//! and a schema.
 
 use anyhow::Result;
 use retro_config::Config;
@@ -29,7 +29,7 @@ sources and how to give secrets. The same keys are in [retro.toml](retro.toml), 
 
 ";
 
-/// Generates the three files from the type of the configuration.
+/// Generates the three files from the configuration type.
 pub(super) fn generate_config_files() -> Result<Vec<GeneratedFile>> {
     let keys = list_keys::<Config>();
     let file = format!("{FILE_HEAD}{}", commented_toml::render_keys(&keys)?);

@@ -1,6 +1,6 @@
 //! Generates `deploy/telemetry/metrics.md`, which lists every instrument of `retro-meter`.
 
-use retro_meter::{ALL, Described, Kind};
+use retro_meter::{ALL, InstrumentInfo, Kind};
 
 use super::GeneratedFile;
 
@@ -23,14 +23,17 @@ pub(super) fn generate_metrics_page() -> GeneratedFile {
     GeneratedFile { path: "deploy/telemetry/metrics.md", text: format!("{HEAD}{rows}") }
 }
 
-fn render_row(one: &Described) -> String {
-    let Described { name, kind, unit, labels, says } = one;
+fn render_row(one: &InstrumentInfo) -> String {
+    let InstrumentInfo { name, kind, unit, labels, description } = one;
     let kind = match kind {
         Kind::Counter => "counter",
         Kind::Histogram => "histogram",
         Kind::Gauge => "gauge",
     };
     let labels: Vec<_> = labels.iter().map(|label| format!("`{}`", label.replace('.', "_"))).collect();
-    let told = one.prometheus_name();
-    format!("| `{told}` | `{name}` | {kind} | `{unit}` | {} | {says} |\n", labels.join(", "))
+    let prometheus_name = one.prometheus_name();
+    format!(
+        "| `{prometheus_name}` | `{name}` | {kind} | `{unit}` | {} | {description} |\n",
+        labels.join(", ")
+    )
 }

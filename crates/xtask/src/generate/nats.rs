@@ -1,4 +1,4 @@
-//! Generates the broker's users from the table of permissions in `retro-events`.
+//! Generates the broker's users from the permissions in `retro-events`.
 
 use anyhow::Result;
 use retro_core::id::Tenant;

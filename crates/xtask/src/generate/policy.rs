@@ -37,7 +37,7 @@ in [pipeline.schema.json](pipeline.schema.json). Besides the bounds below, `inje
 
 ";
 
-/// Generates the three files from the type of the policy.
+/// Generates the three files from the policy type.
 pub(super) fn generate_policy_files() -> Result<Vec<GeneratedFile>> {
     let keys = list_keys::<Policy>();
     let file = format!("{FILE_HEAD}{}", commented_toml::render_keys(&keys)?);

@@ -58,6 +58,7 @@ fn format_doc(key: &Key) -> String {
             let _ = write!(text, " `\"{word}\"`: {doc}");
         }
     }
+    // A bar would end the table cell.
     text.replace('|', "\\|")
 }
 

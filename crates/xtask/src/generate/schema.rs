@@ -1,4 +1,4 @@
-//! Renders JSON schemas, which editors use and which can check a file before it is deployed.
+//! Renders JSON schemas for editors, and for checking a file before it is deployed.
 
 use anyhow::Result;
 use schemars::JsonSchema;
@@ -13,8 +13,8 @@ pub(super) fn render_schema<T: JsonSchema>(title: &str) -> Result<String> {
     Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }
 
-/// Removes null from types and defaults, because TOML has no null: an unset key is left out. Also joins the
-/// lines of each description.
+/// Removes null from types and defaults, because TOML has no null and an unset key is left out. Also joins
+/// the lines of each description.
 fn adapt_to_toml(schema: &mut Value) {
     match schema {
         Value::Object(object) => {

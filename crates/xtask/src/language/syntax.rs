@@ -11,7 +11,7 @@ use crate::tidy::tree::{Source, Tree};
 pub(crate) struct Syntax {
     pub(crate) definitions: Vec<Definition>,
     pub(crate) docs: Vec<Doc>,
-    /// Number of files that contain code of the program.
+    /// Number of files with non-test code.
     pub(crate) files: usize,
     /// Number of lines in the non-test part of these files.
     pub(crate) lines: usize,
@@ -29,12 +29,12 @@ pub(crate) struct Definition {
     pub(crate) line: usize,
 }
 
-/// Kind of a definition, as far as the measurement distinguishes it.
+/// Kind of a definition. The measurement distinguishes only functions from other items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A free function or a method.
     Function,
-    /// A struct, enum, trait, alias, constant, module, field or variant.
+    /// Any other named item: a type, trait, constant, static, module, macro, field or variant.
     Other,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Doc {
     pub(crate) text: String,
     pub(crate) path: String,
     pub(crate) line: usize,
-    /// True when the item is visible outside its module.
+    /// `true` if the item is visible outside its module.
     pub(crate) public: bool,
 }
 
@@ -87,7 +87,7 @@ impl Syntax {
 
 struct Visitor<'a> {
     path: &'a str,
-    /// True while the fields of an enum variant are visited. They are as visible as their enum.
+    /// `true` while the fields of an enum variant are visited, which are as visible as their enum.
     in_variant: bool,
     syntax: &'a mut Syntax,
 }
@@ -175,7 +175,7 @@ fn line_of(span: proc_macro2::Span) -> usize {
     span.start().line
 }
 
-/// Returns the text of a `///` or `//!` line. Returns `None` for other attributes.
+/// Returns the text of a `///` or `//!` line, or `None` for any other attribute.
 fn doc_line(attribute: &Attribute) -> Option<String> {
     let Meta::NameValue(value) = &attribute.meta else { return None };
     match &value.value {
@@ -187,6 +187,7 @@ fn doc_line(attribute: &Attribute) -> Option<String> {
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
+            // Code under `cfg(not(test))` belongs to the program.
             let condition = list.tokens.to_string();
             condition.split(|c: char| !c.is_alphanumeric()).any(|word| word == "test")
                 && !condition.contains("not")

@@ -1,4 +1,4 @@
-//! Builds and delivers webhooks, each with its own id and signature.
+//! Builds and delivers webhooks, each with its own ID and signature.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ pub(super) const BRIDGE_VARIABLES: [(&str, &str); 3] = [
     ("RETRO_GITHUB_SECRET", SECRET),
     ("RETRO_GITHUB_TENANTS", "acme/* = default"),
 ];
-/// Number of pull requests over which the comments are distributed. On a single pull request, some comments
-/// would exceed the limit per pull request and be dropped.
+/// Number of pull requests over which the comments are distributed. On a single pull request, the comments
+/// would exceed the limit per pull request, and some would be dropped.
 const PULL_REQUESTS: u32 = 1000;
-/// Time for which GitHub waits for an answer to a webhook.
+/// GitHub's timeout for the response to a webhook.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A webhook to deliver.
 #[derive(Debug)]
 pub(super) struct Webhook {
     event: &'static str,
-    /// Delivery id, which is also the event id.
+    /// Delivery ID, which is also the event ID.
     pub(super) delivery: String,
     body: String,
 }
 
 impl Webhook {
-    /// Builds the webhook with this number. An even number gives a finished workflow run, and an odd one a
-    /// comment on a pull request.
+    /// Builds the webhook with this number: a finished workflow run if the number is even, a comment on a
+    /// pull request if it is odd.
     pub(super) fn from_number(number: u32) -> Self {
         let repository = json!({"full_name": "acme/shop", "html_url": "https://github.com/acme/shop"});
         let (event, payload) = if number.is_multiple_of(2) {
@@ -53,13 +53,12 @@ impl Webhook {
     }
 }
 
-/// Builds an HTTP client that waits for an answer as long as GitHub does.
+/// Builds an HTTP client with GitHub's timeout.
 pub(super) fn build_client() -> Result<reqwest::Client> {
     Ok(reqwest::Client::builder().timeout(RESPONSE_TIMEOUT).build()?)
 }
 
-/// Delivers a webhook once and returns the status of the answer. Returns `None` when there was no answer in
-/// time.
+/// Delivers a webhook once and returns the response status, or `None` if there was no response in time.
 pub(super) async fn deliver_webhook(http: &reqwest::Client, url: &str, webhook: &Webhook) -> Option<u16> {
     let keyed: Hmac<Sha256> =
         Hmac::new_from_slice(SECRET.as_bytes()).expect("a key of any length makes an HMAC");

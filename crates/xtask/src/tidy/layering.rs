@@ -1,10 +1,10 @@
-//! Checks that dependencies point in one direction: from the binaries to consumers, adapters and edges, then to
-//! ports, then to the core.
+//! Checks that dependencies point in one direction: from the binaries to consumers, adapters and edges, then
+//! to ports, then to the core.
 
 use super::Problem;
 use super::tree::{Crate, Tree};
 
-/// Layer of a crate, which determines the crates of the workspace that the crate may depend on.
+/// Layer of a crate, which determines the workspace crates on which the crate may depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layer {
     /// The crate makes decisions and depends on no crate of the workspace.
@@ -13,16 +13,16 @@ enum Layer {
     Port,
     /// The crate adapts a broker, a database or a foreign format.
     Adapter,
-    /// The crate handles messages, and uses everything else through ports.
+    /// The crate handles messages and uses everything else through ports.
     Consumer,
     /// The crate contains HTTP code that the edges share.
     Http,
-    /// The crate answers agents and people, and uses everything else through ports.
+    /// The crate serves agents and people, and uses everything else through ports.
     Edge,
     /// The crate provides infrastructure for tests.
     Testkit,
-    /// The crate tests the program through its public interface alone. It depends on no crate of the workspace,
-    /// and only tests depend on it.
+    /// The crate tests the program only through its public interface. It depends on no workspace crate, and
+    /// only tests depend on it.
     BlackBox,
     /// The crate is a binary that assembles other crates.
     Root,
@@ -77,8 +77,8 @@ impl Layer {
         }
     }
 
-    /// Returns true when tests of this layer may depend on the other layer. Tests may also use a real broker or
-    /// a real database, but never another consumer.
+    /// Returns `true` if tests of this layer may depend on the other layer. Tests may also use a real broker
+    /// or a real database, but never another consumer.
     fn tests_can_depend_on(self, other: Self) -> bool {
         self.can_depend_on(other)
             || (self != Self::Core && matches!(other, Self::Adapter | Self::Testkit))
@@ -104,7 +104,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ("anyhow", &["retro", "retro-loop", "xtask"], "errors of a library are types that callers can match"),
 ];
 
-/// Crates that the core must not link, even indirectly, each with the effect that it would bring in.
+/// Crates that the core must not link, even indirectly, each with the effect that it brings in.
 const NOT_IN_CORE: &[(&str, &str)] = &[
     ("tokio", "a runtime"),
     ("futures", "a runtime"),
@@ -127,7 +127,7 @@ const NOT_IN_CORE: &[(&str, &str)] = &[
     ("tracing", "a log"),
 ];
 
-/// Checks that every crate has a layer, and depends only on crates that its layer permits.
+/// Checks that every crate has a layer and depends only on crates that its layer permits.
 pub(super) fn check_layers(tree: &Tree) -> Vec<Problem> {
     tree.crates.iter().flat_map(check_crate_layer).collect()
 }
@@ -141,6 +141,7 @@ fn check_crate_layer(krate: &Crate) -> Vec<Problem> {
     };
     let ours = krate.dependencies.iter().filter_map(|named| Some((named, self::find_layer(&named.name)?)));
     let wrong = ours.filter(|(named, other)| {
+        // A crate may depend on itself to enable features for its tests.
         named.name != krate.name
             && !(if named.test_only {
                 layer.tests_can_depend_on(*other)
@@ -162,7 +163,7 @@ fn find_layer(name: &str) -> Option<Layer> {
     LAYERS.iter().find(|(known, _)| *known == name).map(|(_, layer)| *layer)
 }
 
-/// Checks that no crate that the core links does I/O, reads a clock or uses randomness.
+/// Checks that the core links no crate that does I/O, reads a clock or uses randomness.
 pub(super) fn check_core_links(tree: &Tree) -> Vec<Problem> {
     if tree.core_closure.is_empty() {
         return vec![
@@ -181,7 +182,7 @@ pub(super) fn check_core_links(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that only the permitted crates depend on the confined external ones.
+/// Checks that only the permitted crates depend on the confined external crates.
 pub(super) fn check_confined(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, homes, why) in CONFINED {

@@ -7,7 +7,8 @@ use super::tree::{Crate, Tree};
 
 const DEPENDENCY_TABLES: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
 
-/// Checks that every crate has `[lints] workspace = true`, because the lints do not apply to a crate without it.
+/// Checks that every crate has `[lints] workspace = true`. The workspace's lints do not apply to a crate
+/// without it.
 pub(super) fn check_lints(tree: &Tree) -> Vec<Problem> {
     let on = |krate: &Crate| {
         let manifest = krate.manifest.parse::<Table>().unwrap_or_default();
@@ -19,8 +20,8 @@ pub(super) fn check_lints(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that every crate has a README and uses it as its rustdoc, so that there is only one text, which `cargo
-/// doc` and the doctests also use.
+/// Checks that every crate has a README and uses it as its rustdoc, so one text also serves `cargo doc` and
+/// the doctests.
 pub(super) fn check_readmes(tree: &Tree) -> Vec<Problem> {
     let include = r##"#![doc = include_str!("../README.md")]"##;
     let mut problems = Vec::new();
@@ -47,7 +48,7 @@ pub(super) fn check_readmes(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Checks that crates declare dependencies with `workspace = true`, so that all versions and reasons are in one
+/// Checks that crates declare dependencies with `workspace = true`, so all versions and reasons are in one
 /// place.
 pub(super) fn check_workspace_dependencies(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -88,8 +89,9 @@ pub(super) fn check_dependency_reasons(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Returns the line number, the name and the text of each entry in `[workspace.dependencies]`.
+/// Returns the line number, name and text of each entry in `[workspace.dependencies]`.
 fn shared_dependencies(manifest: &str) -> impl Iterator<Item = (usize, &str, &str)> {
+    // Read by line, because a parsed table has no comments.
     let numbered = manifest.lines().enumerate().map(|(index, line)| (index + 1, line));
     let from = numbered.skip_while(|(_, line)| *line != "[workspace.dependencies]").skip(1);
     let table = from.take_while(|(_, line)| !line.starts_with('['));

@@ -3,9 +3,9 @@
 use super::Problem;
 use super::tree::Tree;
 
-// Written in two parts, so that this file does not match itself.
-/// Phrase that no manual and no source may contain, because no system can promise it over a network. Retrospect
-/// delivers at least once and applies once.
+// Written in two parts, so this file does not match itself.
+/// Phrase that no manual and no source may contain, because no system can promise it over a network.
+/// Retrospect delivers at least once and applies once.
 const PROMISE: &str = concat!("exactly", " once");
 
 /// Checks that every relative link in the manuals leads to a file or a folder.

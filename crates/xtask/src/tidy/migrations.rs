@@ -10,8 +10,8 @@ const DATABASES: [&str; 2] = ["postgres", "sqlite"];
 /// Name of the folder that contains the sample rows.
 const SAMPLES: &str = "samples";
 
-/// Checks that each migration exists for both databases, that no number is used twice, and that all samples
-/// belong to a migration.
+/// Checks that each migration exists for both databases, that no number is used twice, and that each sample
+/// belongs to a migration.
 pub(super) fn check_same_names(tree: &Tree) -> Vec<Problem> {
     let all: BTreeSet<&str> = DATABASES.iter().flat_map(|database| migration_names(tree, database)).collect();
     let mut problems = Vec::new();
@@ -25,6 +25,7 @@ pub(super) fn check_same_names(tree: &Tree) -> Vec<Problem> {
     let lonely = migration_names(tree, SAMPLES).filter(|name| !all.contains(name));
     problems.extend(lonely.map(|name| format!("migrations/{SAMPLES}/{name} belongs to no migration")));
     let numbers: Vec<&str> = all.iter().filter_map(|name| name.get(..4)).collect();
+    // The names are sorted, so equal numbers are neighbours.
     let twice = numbers.windows(2).filter(|pair| pair[0] == pair[1]);
     problems.extend(twice.map(|pair| format!("migrations: number {} is used twice", pair[0])));
     problems

@@ -1,24 +1,24 @@
 //! Checks that every dead-letter code and every alert has a runbook page that says what to do.
 
-use retro_core::dead_letter::Code;
+use retro_core::dead_letter::DeadLetterCode;
 
 use super::Problem;
 use super::tree::Tree;
 
-/// Headings that every page about a dead-letter code must have.
+/// Headings of every page about a dead-letter code.
 const CODE_QUESTIONS: &[&str] = &["## What happened", "## What to look at", "## Is replay safe?"];
 
-/// Headings that every page about an alert must have.
+/// Headings of every page about an alert.
 const ALERT_QUESTIONS: &[&str] = &["## What it means", "## What to look at", "## What to do"];
 
-/// Checks that each code has a page, that each page has a code, and that every page has the headings of
+/// Checks that each code has a page, that each page has a code, and that every page has the headings in
 /// [`CODE_QUESTIONS`].
 pub(super) fn check_code_pages(tree: &Tree) -> Vec<Problem> {
-    let page = |code: &Code| tree.runbooks.iter().any(|(stem, _)| stem == code.as_str());
-    let missing = Code::ALL.iter().filter(|code| !page(code));
+    let page = |code: &DeadLetterCode| tree.runbooks.iter().any(|(stem, _)| stem == code.as_str());
+    let missing = DeadLetterCode::ALL.iter().filter(|code| !page(code));
     let missing = missing
         .map(|code| format!("deploy/runbooks/{code}.md is missing: say what happened and what to look at"));
-    let known = |stem: &str| Code::ALL.iter().any(|code| code.as_str() == stem);
+    let known = |stem: &str| DeadLetterCode::ALL.iter().any(|code| code.as_str() == stem);
     let left_over = tree.runbooks.iter().filter(|(stem, _)| !known(stem));
     let left_over =
         left_over.map(|(stem, _)| format!("deploy/runbooks/{stem}.md describes a code that does not exist"));
@@ -28,7 +28,7 @@ pub(super) fn check_code_pages(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that each alert has a page, that each page has an alert, and that every page has the headings of
+/// Checks that each alert has a page, that each page has an alert, and that every page has the headings in
 /// [`ALERT_QUESTIONS`].
 pub(super) fn check_alert_pages(tree: &Tree) -> Vec<Problem> {
     const FOLDER: &str = "deploy/runbooks/alerts";
@@ -66,12 +66,12 @@ mod tests {
     use super::*;
 
     fn complete() -> Tree {
-        let page = |code: &Code| {
+        let page = |code: &DeadLetterCode| {
             let answers: String =
                 CODE_QUESTIONS.iter().map(|question| format!("\n{question}\nSo.\n")).collect();
             (code.to_string(), format!("# {code}\n{answers}"))
         };
-        Tree { runbooks: Code::ALL.iter().map(page).collect(), ..Tree::default() }
+        Tree { runbooks: DeadLetterCode::ALL.iter().map(page).collect(), ..Tree::default() }
     }
 
     #[test]

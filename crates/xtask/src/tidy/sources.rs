@@ -1,5 +1,5 @@
-//! Checks the text of the sources: write access to memories, purity of the core, ignored and sleeping tests, and
-//! file lengths.
+//! Checks the text of the sources: write access to memories, purity of the core, ignored and sleeping tests,
+//! and file lengths.
 
 use super::Problem;
 use super::tree::{Crate, Source, Tree};
@@ -13,7 +13,7 @@ const LONG_FILES: &[(&str, &str)] = &[];
 /// Files whose tests may sleep, each with its reason.
 const SLEEPING_TESTS: &[(&str, &str)] = &[];
 
-/// Names of types that give a crate the right to change memories. `Store` includes the writer's port.
+/// Names of types that grant the right to change memories. `Store` includes the writer's port.
 const WRITING_RIGHTS: &[&str] = &["WriterStore", "dyn Store", "retro_store::Store"];
 
 const WRITERS: &[&str] = &[
@@ -41,7 +41,7 @@ const NOT_IN_CORE: &[&str] = &[
     "RandomState",
 ];
 
-/// Checks that only the writer, the stores and the binary use a type that gives the right to change memories.
+/// Checks that only the writer, the stores and the binary use types that grant the right to change memories.
 pub(super) fn check_writing_right(tree: &Tree) -> Vec<Problem> {
     let others =
         tree.crates.iter().filter(|krate| !WRITERS.contains(&krate.name.as_str()) && krate.name != "xtask");
@@ -71,17 +71,17 @@ pub(super) fn check_core_sources(tree: &Tree) -> Vec<Problem> {
 
 /// Checks that no test is marked as ignored.
 pub(super) fn check_no_ignored_test(tree: &Tree) -> Vec<Problem> {
-    // Written in two parts, so that this file does not match itself.
+    // Written in two parts, so this file does not match itself.
     let ignore = concat!("#[", "ignore");
     all_sources(tree)
         .flat_map(|source| find_words(source, &source.code_lines(), &[ignore], "make it pass, or remove it"))
         .collect()
 }
 
-/// Checks that no test sleeps, because a sleeping test is slow when it passes and fails when the machine is
+/// Checks that no test sleeps, because a sleeping test is slow if it passes, and fails if the machine is
 /// busy.
 pub(super) fn check_no_sleeping_test(tree: &Tree) -> Vec<Problem> {
-    // Written in two parts, so that this file does not match itself.
+    // Written in two parts, so this file does not match itself.
     let sleep = concat!("sleep", "(");
     let awake =
         all_sources(tree).filter(|source| !SLEEPING_TESTS.iter().any(|(path, _)| *path == source.path));
@@ -92,7 +92,7 @@ pub(super) fn check_no_sleeping_test(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
-/// Checks that files have at most [`LINES_MAX`] lines. An exception that is no longer needed also counts as a
+/// Checks that files have at most [`LINES_MAX`] lines. An exception that is no longer needed is also a
 /// problem.
 pub(super) fn check_file_lengths(tree: &Tree) -> Vec<Problem> {
     check_file_lengths_except(tree, LONG_FILES)
@@ -121,7 +121,7 @@ fn all_sources(tree: &Tree) -> impl Iterator<Item = &Source> {
     tree.crates.iter().flat_map(|krate| &krate.sources)
 }
 
-/// Finds `words` in `lines` of `source`. Returns one problem with the advice for each occurrence.
+/// Finds `words` in `lines` of `source`. Returns one problem with the advice per line and word.
 fn find_words(source: &Source, lines: &[(usize, &str)], words: &[&str], advice: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in lines {
@@ -132,7 +132,7 @@ fn find_words(source: &Source, lines: &[(usize, &str)], words: &[&str], advice: 
     problems
 }
 
-/// Returns true when the line contains this word. A longer word that begins with it does not count.
+/// Returns `true` if the line contains this word. A longer word that begins with it does not count.
 fn contains_word(line: &str, word: &str) -> bool {
     let is_longer = |rest: &str| {
         word.ends_with(char::is_alphanumeric)

@@ -43,8 +43,8 @@ const RAW_CALLS: &[RawCalls] = &[
             ".purge(",
             ".put(",
         ],
-        wrappers: &["crates/retro-bus/src/step.rs"],
-        advice: "add the call to that crate's `step.rs`, with a label",
+        wrappers: &["crates/retro-bus/src/broker_calls.rs"],
+        advice: "add the call to that crate's `broker_calls.rs`, with a label",
     },
 ];
 
@@ -73,7 +73,7 @@ pub(super) fn check_wrappers(tree: &Tree) -> Vec<Problem> {
 fn find_raw_calls(raw: &RawCalls, source: &Source) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in source.production_lines() {
-        // Our own port; its implementation uses a wrapper.
+        // Calls of our own port are permitted, because its implementation uses a wrapper.
         let line = line.replace("publisher.publish(", "");
         for call in raw.calls.iter().filter(|call| line.contains(**call)) {
             problems.push(format!("{}:{number} has `{call}`: {}", source.path, raw.advice));
@@ -82,8 +82,7 @@ fn find_raw_calls(raw: &RawCalls, source: &Source) -> Vec<Problem> {
     problems
 }
 
-/// Checks that no writing statement runs on the connections for reading, on which it would be committed without
-/// a label.
+/// Checks that no writing statement runs on a reading connection, which would commit it without a label.
 pub(super) fn check_writes_in_transaction(tree: &Tree) -> Vec<Problem> {
     let stores = [&DATABASES[..], &[SHARED]].concat();
     let stores = tree.crates.iter().filter(|krate| stores.contains(&krate.name.as_str()));
@@ -92,12 +91,14 @@ pub(super) fn check_writes_in_transaction(tree: &Tree) -> Vec<Problem> {
 
 fn find_direct_writes(source: &Source) -> Vec<Problem> {
     let lines = source.production_lines();
-    let asked = lines.iter().filter(|(_, line)| line.contains("self.reader()"));
+    let readers = lines.iter().filter(|(_, line)| line.contains("self.reader()"));
     let mut problems = Vec::new();
-    for (number, _) in asked {
+    for (number, _) in readers {
         let before: Vec<&str> =
             lines.iter().take_while(|(other, _)| other <= number).map(|(_, line)| *line).collect();
         let before = before.join("\n");
+        // A query precedes the connection on which it runs, so the last query before the line is the one to
+        // check.
         if let Some(name) = last_queried_constant(&before).filter(|name| is_writing_statement(&before, name))
         {
             problems.push(format!(
@@ -109,36 +110,37 @@ fn find_direct_writes(source: &Source) -> Vec<Problem> {
     problems
 }
 
-/// Returns the name of the constant that the last query in `text` uses. Returns `None` when there is no query.
+/// Returns the name of the constant that the last query in `text` uses, or `None` if there is no query.
 fn last_queried_constant(text: &str) -> Option<&str> {
     let query = &text[text.rfind("sqlx::query")?..];
     let name = &query[query.find('(')? + 1..];
     Some(&name[..name.find(')')?])
 }
 
-/// Returns true when the last constant with this name in `text` contains a writing statement.
+/// Returns `true` if the last constant with this name in `text` contains a writing statement.
 fn is_writing_statement(text: &str, name: &str) -> bool {
     let Some(from) = text.rfind(&format!("const {name}:")) else { return false };
     let statement = text[from..].split_once(';').map_or(&text[from..], |(one, _)| one);
     ["INSERT INTO ", "UPDATE ", "DELETE FROM "].iter().any(|verb| statement.contains(verb))
 }
 
-/// Checks that every label is used in one place. A commit label is used once per database or once in the crate
-/// that the databases share, and any other label once in total.
+/// Checks that every label is used in one place. A commit label is used once per database, or once in the
+/// crate that the databases share; any other label is used once in total.
 pub(super) fn check_labels(tree: &Tree) -> Vec<Problem> {
     let crossed = count_label_uses(tree);
     list_labels(tree).iter().filter_map(|label| describe_misplaced(&crossed, label)).collect()
 }
 
-/// Number of uses of each label in each crate: by label, then by crate name.
+/// Number of uses of each label, by label and then by crate name.
 type LabelUses<'t> = BTreeMap<&'t str, BTreeMap<&'t str, usize>>;
 
-/// Counts the uses of all labels in one pass over the sources, since there are more labels than crates.
+/// Counts the uses of all labels in one pass over the sources.
 fn count_label_uses(tree: &Tree) -> LabelUses<'_> {
     let mut crossed = LabelUses::new();
     for (krate, source) in
         tree.crates.iter().flat_map(|krate| krate.sources.iter().map(move |one| (krate, one)))
     {
+        // Most sources use no label, and splitting all of them into lines is slow.
         if !source.text.contains(LABEL_PREFIX) {
             continue;
         }
@@ -153,7 +155,7 @@ fn count_label_uses(tree: &Tree) -> LabelUses<'_> {
     crossed
 }
 
-/// Text that precedes the name of a label where it is used.
+/// Text before the name of a label in code.
 const LABEL_PREFIX: &str = "Label::";
 
 fn list_labels(tree: &Tree) -> Vec<String> {

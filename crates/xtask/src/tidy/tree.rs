@@ -7,23 +7,23 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// Everything in the workspace that the checks look at.
+/// Everything in the workspace that the checks read.
 #[derive(Default)]
 pub(crate) struct Tree {
-    /// Text of the workspace's root `Cargo.toml`.
+    /// Text of the root `Cargo.toml`.
     pub(crate) manifest: String,
-    /// All crates of the workspace.
+    /// All workspace crates.
     pub(crate) crates: Vec<Crate>,
     /// Names of all crates that the core links, directly or indirectly.
     pub(crate) core_closure: Vec<String>,
-    /// File stem and text of each page in `deploy/runbooks`; there is one page per dead-letter code.
+    /// File stem and text of each page in `deploy/runbooks`, one per dead-letter code.
     pub(crate) runbooks: Vec<(String, String)>,
     /// File stem and text of each page in `deploy/runbooks/alerts`.
     pub(crate) alert_pages: Vec<(String, String)>,
     /// Text of the shipped alert rules.
     pub(crate) alerts: String,
     /// Folder and file name of each file in the subfolders of `migrations`, such as `("sqlite",
-    /// "0001_one_road.sql")`.
+    /// "0001_baseline.sql")`.
     pub(crate) migrations: Vec<(String, String)>,
     /// All Markdown files outside hidden folders and build folders.
     pub(crate) manuals: Vec<Manual>,
@@ -37,7 +37,7 @@ pub(crate) struct Crate {
     pub(crate) manifest: String,
     /// Direct dependencies of the crate.
     pub(crate) dependencies: Vec<Dependency>,
-    /// Text of the README; `None` when the crate has none.
+    /// Text of the README; `None` if the crate has none.
     pub(crate) readme: Option<String>,
     pub(crate) sources: Vec<Source>,
 }
@@ -46,14 +46,14 @@ pub(crate) struct Crate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// True when only tests, examples and benches use the dependency.
+    /// `true` if only tests, examples and benches use the dependency.
     pub(crate) test_only: bool,
 }
 
 /// Path and text of a Rust source file.
 #[derive(Default, Clone)]
 pub(crate) struct Source {
-    /// Path relative to the workspace's root.
+    /// Path relative to the workspace root.
     pub(crate) path: String,
     pub(crate) text: String,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Source {
 /// Path, text and links of a Markdown file.
 #[derive(Default, Clone)]
 pub(crate) struct Manual {
-    /// Path relative to the workspace's root.
+    /// Path relative to the workspace root.
     pub(crate) path: String,
     pub(crate) text: String,
     /// Relative links of the file, each with `true` if its target exists.
@@ -72,7 +72,7 @@ pub(crate) struct Manual {
 pub(crate) type CodeLine<'a> = (usize, &'a str);
 
 impl Source {
-    /// Returns the code lines that belong to the program and not to its tests.
+    /// Returns the code lines of the program, without its tests.
     pub(crate) fn production_lines(&self) -> Vec<CodeLine<'_>> {
         let tests_from = self.tests_from();
         self.code_lines().into_iter().take_while(|(number, _)| *number < tests_from).collect()
@@ -84,12 +84,12 @@ impl Source {
         self.code_lines().into_iter().filter(|(number, _)| *number >= tests_from).collect()
     }
 
-    /// Returns the lines that belong to the program and not to its tests, comments included.
+    /// Returns the lines of the program, without its tests, including comments.
     pub(crate) fn production_text(&self) -> Vec<&str> {
         self.text.lines().take(self.tests_from() - 1).collect()
     }
 
-    /// Returns true for a file that is compiled only for tests, examples and benches.
+    /// Returns `true` for a file that is compiled only for tests, examples and benches.
     pub(crate) fn is_test(&self) -> bool {
         self.tests_from() == 1
     }
@@ -104,8 +104,8 @@ impl Source {
             .collect()
     }
 
-    /// Returns the number of the first line of tests. By convention, tests are at the end of a file or in
-    /// separate files.
+    /// Returns the 1-based number of the first line of tests, or `usize::MAX` if there are none. By
+    /// convention, tests are at the end of a file or in separate files.
     fn tests_from(&self) -> usize {
         let own_file = ["/tests/", "/examples/", "/benches/"].iter().any(|folder| self.path.contains(folder))
             || self.path.ends_with("/tests.rs");
@@ -113,6 +113,7 @@ impl Source {
             return 1;
         }
         let lines: Vec<_> = self.text.lines().collect();
+        // `mod tests;` declares a separate file, so what follows is still code of the program.
         let inline = lines.windows(2).position(|pair| {
             pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{')
         });
@@ -125,6 +126,7 @@ impl Tree {
     pub(crate) fn read_workspace(root: &Path) -> Result<Self> {
         let metadata = MetadataCommand::new()
             .manifest_path(root.join("Cargo.toml"))
+            // A check must not change the lock file.
             .other_options(vec!["--locked".to_owned()])
             .no_deps()
             .exec()?;
@@ -161,6 +163,7 @@ fn read_crate(root: &Path, package: &cargo_metadata::Package) -> Result<Crate> {
 
 fn read_sources(root: &Path, folder: &Path, into: &mut Vec<Source>) -> Result<()> {
     let mut entries: Vec<_> = read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    // The order of `read_dir` depends on the file system; the output of the checks must not.
     entries.sort();
     for path in entries {
         if path.is_dir() {
@@ -194,6 +197,7 @@ fn read_runbooks(folder: &Path) -> Result<Vec<(String, String)>> {
     for entry in read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))? {
         let path = entry?.path();
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // The README is about the folder, not about one code or alert.
         if stem != "README" && !path.is_dir() {
             pages.push((stem, read_text(&path)?));
         }
@@ -229,8 +233,8 @@ fn find_links(text: &str) -> impl Iterator<Item = &str> {
     files.filter(|file| !file.is_empty() && !file.contains(':') && !file.contains(' '))
 }
 
-/// Lists the names of all crates that `package` links into the program. Uses `cargo tree`, because `cargo
-/// metadata` merges the features that all crates of the workspace request.
+/// Lists the names of all crates that `package` links, directly or indirectly. Uses `cargo tree`, because
+/// `cargo metadata` merges the features that all workspace crates request.
 fn linked_crates(root: &Path, package: &str) -> Result<Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .current_dir(root)

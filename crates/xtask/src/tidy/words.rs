@@ -1,4 +1,4 @@
-//! Checks that words retired in the glossary are not used as names or in headings.
+//! Checks that no name and no heading uses a word that the glossary retired.
 
 use regex::Regex;
 
@@ -8,8 +8,8 @@ use crate::language::Syntax;
 
 /// Path of the glossary page, which defines each word and lists the retired ones.
 const GLOSSARY: &str = "crates/GLOSSARY.md";
-/// Heading above the table of retired words. The first column contains the words, and the second column their
-/// replacements.
+/// Heading above the table of retired words. The first column of the table contains the words, the second
+/// their replacements.
 const RETIRED: &str = "## Retired words";
 
 /// Reports retired words that are used as whole names of our own definitions or in headings of manuals.
@@ -31,7 +31,7 @@ pub(super) fn find_retired_words(tree: &Tree) -> Vec<Problem> {
     names.chain(headings).collect()
 }
 
-/// Returns each retired word in the glossary with its replacement.
+/// Parses the retired words of the glossary, each with its replacement.
 fn parse_retired(glossary: &str) -> Vec<(String, String)> {
     let Some((_, section)) = glossary.split_once(RETIRED) else { return Vec::new() };
     let rows = section.lines().skip(1).take_while(|line| !line.starts_with('#'));
@@ -44,7 +44,7 @@ fn parse_retired(glossary: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the texts between backticks in `text`.
+/// Returns the contents of the code spans in `text`.
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -56,12 +56,12 @@ fn retired_headings(manual: &Manual, retired: &[(String, String)]) -> Vec<Proble
     let mut in_code = false;
     let mut problems = Vec::new();
     for (index, line) in manual.text.lines().enumerate() {
-        // A shell comment within a block of code begins as a heading does.
+        // In a code block, a shell comment begins like a heading.
         in_code ^= line.starts_with("```");
         if in_code || !line.starts_with('#') {
             continue;
         }
-        // The name of a type is no word of a sentence.
+        // The name of a type is not a word in a sentence.
         let words = retired.iter().filter(|(word, _)| word.starts_with(char::is_lowercase));
         for (word, instead) in words.filter(|(word, _)| has_word(line, word)) {
             problems.push(format!(

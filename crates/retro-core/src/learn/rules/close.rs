@@ -1,4 +1,5 @@
-//! Closes a review: applies the batch of mutations and writes the report, as one decision for one transaction.
+//! Closes a review: applies its mutations to the rules and builds the report, as one decision for one
+//! transaction.
 
 use jiff::Timestamp;
 
@@ -9,12 +10,12 @@ use crate::message::{Message, Notice};
 use crate::review::{ReviewBatch, ReviewReport, SettledRemarks};
 use crate::similarity::Embedder;
 
-/// Stored facts about a decided review that is ready to be closed.
+/// Stored facts needed to close a decided review.
 #[derive(Debug, Clone)]
 pub struct ReviewClosingFacts {
-    /// The review with its remarks, in the state in which they were decided.
+    /// Review with its remarks, as they were when they were decided.
     pub batch: ReviewBatch,
-    /// Decisions on the remarks, and the mutations that they request.
+    /// Decisions on the remarks, and the mutations that follow from them.
     pub settled: SettledRemarks,
     /// Facts about the repository's rules that the writer needs to apply the mutations.
     pub rules: RuleFacts,
@@ -31,8 +32,8 @@ pub struct ClosedReview {
     pub messages: Vec<Message>,
 }
 
-/// Decides how a review ends. This is a pure function: the same facts give the same report and changes. `now` is the
-/// time of the writer's clock and appears only in the report.
+/// Decides the effects of closing a review. This is a pure function. `now` is the time of the writer's clock
+/// and appears only in the report.
 pub fn close_review(facts: ReviewClosingFacts, embedder: &dyn Embedder, now: Timestamp) -> ClosedReview {
     let ReviewClosingFacts { batch, settled, rules } = facts;
     let before: Vec<_> = rules.memories.iter().filter(|memory| memory.status.is_living()).cloned().collect();

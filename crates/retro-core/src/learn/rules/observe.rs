@@ -1,5 +1,5 @@
-//! Applies observations of rules: a remark creates, confirms or revives a rule, adds evidence to an existing one, or is
-//! refused.
+//! Applies observations of rules: a remark creates, confirms or revives a rule, adds evidence to an existing
+//! one, or is suppressed or refused.
 
 use super::super::matching::LessonMatcher;
 use super::super::observe::OBSERVATION_KINDS;
@@ -9,7 +9,7 @@ use crate::memory::{ChangeCause, ChangeEffect, Evidence, Lesson, Memory, MemoryS
 use crate::review::{AuthorStanding, RemarkKey};
 use crate::weight::Weight;
 
-/// A rule that a remark states.
+/// A rule as one edition of a remark states it.
 pub(super) struct RuleObservation<'a> {
     /// Id that the memory gets if the rule is new.
     pub(super) candidate: MemoryId,
@@ -68,8 +68,8 @@ impl RuleWriter<'_> {
         }
     }
 
-    /// Refuses an observation and stores the refusal, so that the same text is not decided again, even if the rules
-    /// change later.
+    /// Refuses an observation and stores the refusal, so the same text is not decided again, even if the
+    /// rules change later. Always returns `None`.
     fn refuse_observation(
         &mut self,
         row: usize,
@@ -77,21 +77,21 @@ impl RuleWriter<'_> {
         cause: &ChangeCause,
         why: String,
     ) -> Option<MemoryId> {
-        let effect = ChangeEffect::Refused { asked: "observe".to_owned() };
+        let effect = ChangeEffect::Refused { requested: "observe".to_owned() };
         self.make_change(row, observation.candidate, cause.clone(), effect, why);
         None
     }
 
-    /// Returns whether an earlier call already decided this text of the remark, even if the memory has changed since
-    /// then.
+    /// Returns `true` if an earlier call already decided this edition of the remark, even if the memory has
+    /// changed since then.
     fn was_decided_before(&self, candidate: MemoryId, cause: &ChangeCause) -> bool {
         let kinds = || OBSERVATION_KINDS.iter().chain(&["refused"]);
         let shown = |id: MemoryId| kinds().any(|kind| self.was_made(id, cause, kind));
         shown(candidate) || self.memories.keys().any(|id| shown(*id))
     }
 
-    /// Returns the living memory of the scope that contains the same lesson. `quarantined` selects quarantined or
-    /// trusted memories.
+    /// Returns the living rule of the scope that contains the same lesson. Considers only quarantined rules
+    /// if `quarantined` is `true`, and only trusted ones otherwise.
     fn find_same_rule(&self, observation: &RuleObservation<'_>, quarantined: bool) -> Option<&Memory> {
         let memories = self.memories.values().filter(|memory| memory.quarantine.is_some() == quarantined);
         self.lesson_matcher().best_match(memories, &observation.scope, observation.lesson, None)
@@ -119,8 +119,8 @@ impl RuleWriter<'_> {
         true
     }
 
-    /// Adds evidence to an active rule if it comes from another pull request, or from a person of higher standing than
-    /// before.
+    /// Adds evidence to an active rule if it comes from another pull request, or from a person whose standing
+    /// is higher than the rule's authority.
     fn add_evidence(
         &mut self,
         row: usize,
@@ -146,7 +146,8 @@ impl RuleWriter<'_> {
         Some(id)
     }
 
-    /// Promotes a tentative or archived rule that a trusted person asked for again.
+    /// Promotes a tentative or archived rule that a trusted person asked for again. A contributor has to ask
+    /// on another pull request, and a rule of higher rank with opposite advice prevents the promotion.
     fn confirm_rule(
         &mut self,
         row: usize,
@@ -229,8 +230,9 @@ impl RuleWriter<'_> {
         (made && observation.quarantine.is_none()).then_some(id)
     }
 
-    /// Supersedes the rules that a created, confirmed or repeated rule replaces: the rule from an earlier text of the
-    /// same remark, quarantined rules with the same lesson, and opposite rules of no higher rank.
+    /// Supersedes the rules that a created, confirmed or repeated rule replaces: the rule from an earlier
+    /// edition of the same remark, a quarantined rule with the same lesson, and opposite rules of no higher
+    /// rank.
     fn supersede_replaced(
         &mut self,
         row: usize,
@@ -257,7 +259,7 @@ impl RuleWriter<'_> {
         let older = self.opposing_rules(id, &memory.scope, &memory.lesson);
         let (replaced, stronger): (Vec<_>, Vec<_>) =
             older.into_iter().partition(|older| rule_rank(older) <= rank);
-        // Collects ids first, because superseding changes the memories that the references point to.
+        // Ids are collected first, because superseding changes the memories that the references point to.
         let (replaced, stronger): (Vec<_>, Vec<_>) =
             (replaced.iter().map(|old| old.id).collect(), stronger.iter().map(|old| old.id).collect());
         for old in replaced {
@@ -270,9 +272,9 @@ impl RuleWriter<'_> {
             );
         }
         for old in stronger {
-            let mut why = self.outcomes[row].why.clone();
-            why.push_str(&format!("; rule {old} says the opposite and stands higher"));
-            self.outcomes[row].why = why;
+            let mut reason = self.outcomes[row].reason.clone();
+            reason.push_str(&format!("; rule {old} says the opposite and stands higher"));
+            self.outcomes[row].reason = reason;
         }
     }
 
@@ -281,45 +283,48 @@ impl RuleWriter<'_> {
         self.make_change(row, old, cause.clone(), ChangeEffect::Superseded { by }, reason);
     }
 
-    /// Returns the trusted rules of a scope, tentative or active, that give opposite advice about the same subject.
+    /// Returns the trusted rules of a scope, tentative or active, that give opposite advice about the same
+    /// subject.
     fn opposing_rules(&self, id: MemoryId, scope: &MemoryScope, lesson: &Lesson) -> Vec<&Memory> {
         find_opposing_rules(self.lesson_matcher(), self.memories.values(), id, scope, lesson)
     }
 
-    /// Returns the rules whose only evidence is this remark and that no operator has promoted.
+    /// Returns the living rules whose only evidence is this remark and that no operator has promoted.
     pub(super) fn rules_only_from(&self, remark: &RemarkKey) -> Vec<MemoryId> {
         let only = |memory: &&Memory| {
             let mut sources = memory.evidence.iter().map(|evidence| evidence.remark.as_ref());
             memory.status.is_living()
+                // Only the most recent evidence is kept, and dropped evidence may be from other remarks.
                 && memory.observed_runs as usize == memory.evidence.len()
+                // Promotion by an operator raises the authority above that of the remarks.
                 && sources.clone().flatten().map(|source| source.standing).max() == memory.authority
                 && sources.all(|source| source.is_some_and(|source| source.remark == *remark))
         };
         self.memories.values().filter(only).map(|memory| memory.id).collect()
     }
 
-    /// Deletes the rules whose only evidence is a remark that was deleted or no longer states a rule. Creates no
-    /// tombstone, so that the rule can be created again.
+    /// Deletes the rules whose only evidence is a remark that was deleted or no longer states a rule. Creates
+    /// no tombstone, so the rule can be created again.
     pub(super) fn apply_withdrawal(&mut self, row: usize, remark: &RemarkKey, edition: &str, reason: &str) {
         let cause = ChangeCause::Review { remark: remark.clone(), edition: edition.to_owned() };
         for id in self.rules_only_from(remark) {
             let reason = format!("the remark that it came from was taken back: {reason}");
             self.make_change(row, id, cause.clone(), ChangeEffect::Deleted { tombstone_until: None }, reason);
         }
-        if self.outcomes[row].did.is_empty() {
+        if self.outcomes[row].changes.is_empty() {
             self.explain_outcome(row, format!("{reason}; no rule stands on it alone"));
         }
     }
 }
 
-/// Returns the rank that decides which of two contradicting rules stays: the highest standing of the people who asked
-/// for the rule, then whether it is active.
+/// Returns the rank that decides which of two contradicting rules stays: first the highest standing of the
+/// people who asked for the rule, then whether it is active.
 pub(super) fn rule_rank(memory: &Memory) -> (Option<AuthorStanding>, bool) {
     (memory.authority, memory.status == MemoryStatus::Active)
 }
 
-/// Returns the trusted rules of a scope, tentative or active, whose advice is opposite to `lesson` about the same
-/// subject.
+/// Returns the trusted rules of a scope other than `id`, tentative or active, whose advice about the same
+/// subject is the opposite of `lesson`.
 pub(super) fn find_opposing_rules<'m>(
     alike: LessonMatcher<'_, '_>,
     memories: impl Iterator<Item = &'m Memory>,

@@ -1,4 +1,4 @@
-//! Decides the promotion of a rule by an operator, which replaces the confirmation by another pull request.
+//! Promotes a rule at an operator's request, without confirmation by another pull request.
 
 use jiff::Timestamp;
 
@@ -14,21 +14,21 @@ use crate::policy::Policy;
 use crate::similarity::{Embedder, VectorCache};
 use crate::weight::Weight;
 
-/// Stored facts that the promotion of a rule depends on, read under the lock of the rule scope.
+/// Stored facts needed to promote a rule, read under the lock of the rule scope.
 #[derive(Debug, Clone)]
 pub struct PromoteFacts {
     /// Rule scope of the repository.
     pub rule_scope: WorkflowKey,
-    /// Rule to be promoted.
+    /// Rule to promote.
     pub memory: Memory,
-    /// Living memories of the repository, which may include the rule to be promoted.
+    /// Living memories of the repository, which may include the rule itself.
     pub memories: Vec<Memory>,
 }
 
 /// Result of a promotion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promotion {
-    /// Changes in order: the acceptance of the rule, then the superseding of other rules.
+    /// Changes in order: the acceptance of the rule, then the superseding of opposite rules.
     pub changes: Vec<Change>,
     /// Memories that changed, in their new state.
     pub memories: Vec<Memory>,
@@ -39,7 +39,7 @@ pub struct Promotion {
 /// Reason why a rule was not promoted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PromoteError {
-    /// The memory is not a rule of a repository.
+    /// The memory is not a repository rule.
     #[error("memory {0} is not a repository rule; only rules are promoted, and proposals are accepted")]
     NotARule(MemoryId),
     /// A rule with this status cannot be promoted.
@@ -50,24 +50,24 @@ pub enum PromoteError {
         /// Current status of the rule.
         status: MemoryStatus,
     },
-    /// A text of the request is empty or too long.
+    /// A field of the request is empty or too long.
     #[error("{what} must have 1 to {max} {unit}")]
     TextLength {
         /// Name of the field: `request`, `by` or `reason`.
         what: &'static str,
         /// Maximum length of the field, in `unit`.
         max: usize,
-        /// Unit of `max`, such as characters.
+        /// Unit of `max`: `bytes` or `characters`.
         unit: &'static str,
     },
-    /// The stored memory and its changes contradict each other.
+    /// A change is illegal for its memory, so the stored data is damaged.
     #[error(transparent)]
     Damaged(#[from] FoldError),
 }
 
-/// Decides the effects of an operator's promotion. The rule becomes active at the starting weight and leaves
-/// quarantine, and rules with opposite advice are superseded. The reverse is `delete_by_operator`, which leaves a
-/// tombstone.
+/// Decides the effects of promoting a rule: the rule becomes active at the starting weight and leaves
+/// quarantine, and rules with opposite advice are superseded. The reverse is `delete_by_operator`, which
+/// leaves a tombstone.
 pub fn promote_rule(
     facts: &PromoteFacts,
     request: &str,
@@ -91,7 +91,7 @@ pub fn promote_rule(
         weight: Weight::from_thousandths(policy.confirmed_weight),
         proposal: None,
         by: by.to_owned(),
-        despite: None,
+        tombstone_override: None,
     };
     promotion.make_change(facts, memory, &cause, effect, format!("promoted by {by}: {reason}"), at)?;
     let vectors = VectorCache::new(embedder);

@@ -1,8 +1,8 @@
-//! Turns the verdicts of a closed retrospective on presented rules into batches of mutations for the writer.
+//! Turns a retrospective's verdicts on presented rules into batches of mutations, one per repository.
 //!
-//! A run belongs to a workflow and a rule belongs to a repository. Each has its own lock, so two transactions are
-//! needed. The transaction that closes the retrospective stores one batch for each repository, and the writer later
-//! applies it like the batch of a review.
+//! A run belongs to a workflow, and a rule to a repository. Each has its own lock, so two transactions are
+//! needed: the one that closes the retrospective stores the batches, and the writer later applies each of
+//! them like the batch of a review.
 
 use std::collections::BTreeMap;
 
@@ -23,45 +23,48 @@ pub struct RuleUseBatch {
     pub repo: Repository,
     /// Rule scope under whose lock the batch is applied.
     pub rule_scope: WorkflowKey,
-    /// Policy moment of the retrospective.
+    /// Policy time of the retrospective.
     pub as_of: Timestamp,
     /// Policy of the rule scope.
     pub policy: Policy,
-    /// One credit for each valid verdict, in the order of investigations and presented rules, followed by one mutation
-    /// that archives unused rules. Their number is bounded by the number of sampled runs with their replacements, and
-    /// by the number of verdicts on each run.
+    /// One credit per valid verdict, in the order of investigations and presented rules, followed by one
+    /// mutation that archives unused rules. The length is bounded by the number of investigated runs and of
+    /// rules presented to each.
     pub mutations: Vec<RuleMutation>,
 }
 
-/// Turns verdicts on rules into one batch for each repository. A rule without a valid verdict was not judged, so no
-/// mutation is requested for it and nothing counts against it. Returns no batches for a manual retrospective.
+/// Turns the verdicts of a retrospective into one batch per repository. A rule without a valid verdict was
+/// not judged, so nothing counts for or against it. Returns no batches for a manual retrospective.
 pub fn build_rule_use_batches(
     retrospective: &Retrospective,
     investigations: &[Investigation],
     policies: &dyn Policies,
 ) -> Vec<RuleUseBatch> {
-    if retrospective.asked.is_some() {
+    if retrospective.manual_request.is_some() {
         return Vec::new();
     }
-    let mut asks: BTreeMap<&Repository, Vec<RuleMutationKind>> = BTreeMap::new();
+    // A sorted map, so the batches are in the same order in every process.
+    let mut requests: BTreeMap<&Repository, Vec<RuleMutationKind>> = BTreeMap::new();
     let answered =
         investigations.iter().filter_map(|one| Some((one, one.result.as_ref()?.checked_answer()?)));
     for (one, (checked, presented)) in answered {
         for memory_shown in presented {
+            // Memories of the run's own workflow are credited by `settle_investigations`.
             let Some(repo) = &memory_shown.repo else { continue };
             let valid = checked.verdicts.iter().find(|verdict| verdict.memory == memory_shown.memory);
             let Some(VerdictRecord { memory, verdict, reason, .. }) = valid else { continue };
             let workflow = retrospective.key.workflow.clone();
             let (run, verdict, reason) = (one.run.clone(), *verdict, reason.clone());
-            let ask = RuleMutationKind::Credit { memory: *memory, workflow, run, verdict, reason };
-            asks.entry(repo).or_default().push(ask);
+            let request = RuleMutationKind::Credit { memory: *memory, workflow, run, verdict, reason };
+            requests.entry(repo).or_default().push(request);
         }
     }
-    let batch = |(repo, asks): (&Repository, Vec<RuleMutationKind>)| {
+    let batch = |(repo, requests): (&Repository, Vec<RuleMutationKind>)| {
         let keeper = repo.rule_scope(&retrospective.key.tenant);
         let id = ReviewBatchId::of_rule_uses(&keeper, retrospective.id);
-        let all = asks.into_iter().chain([RuleMutationKind::Expire]).enumerate();
-        let mutations = all.map(|(index, ask)| RuleMutation { id: MutationId::of_review(id, index), ask });
+        let all = requests.into_iter().chain([RuleMutationKind::Expire]).enumerate();
+        let mutations =
+            all.map(|(index, request)| RuleMutation { id: MutationId::of_review(id, index), request });
         RuleUseBatch {
             id,
             repo: repo.clone(),
@@ -71,5 +74,5 @@ pub fn build_rule_use_batches(
             rule_scope: keeper,
         }
     };
-    asks.into_iter().map(batch).collect()
+    requests.into_iter().map(batch).collect()
 }

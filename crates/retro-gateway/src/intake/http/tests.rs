@@ -18,7 +18,7 @@ fn event(run: &str) -> Value {
     json!({"specversion": "1.0", "id": run, "source": "/engine", "type": kind, "myext": "kept", "data": data})
 }
 
-/// Returns an event whose trajectory has about `bytes` bytes.
+/// Returns an event with a trajectory of about `bytes` bytes.
 fn with_body(run: &str, bytes: usize) -> Value {
     let mut event = event(run);
     let step = json!({"step_id": 1, "source": "user", "message": "x".repeat(bytes)});

@@ -1,4 +1,4 @@
-//! Tracks the open connections of a listener and decides which one to close when a new one finds no free slot.
+//! Tracks a listener's open connections and decides which one to close if a new one finds no free slot.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Time for which a connection keeps its slot even if it sends nothing. An honest client sends its request
-/// within this time, so the clients of a burst do not evict each other.
+/// Time for which a connection keeps its slot without making progress. A well-behaved client sends its
+/// request within this time, so the clients of a burst do not evict each other.
 const EVICTION_GRACE: Duration = Duration::from_millis(250);
 
 /// The open connections of a listener. Clones share the table.
@@ -20,7 +20,7 @@ pub(super) struct ConnectionTable(Arc<Shared>);
 struct Shared {
     max: usize,
     open: Mutex<TableState>,
-    /// Notified when a slot may have become free.
+    /// Notified if a slot may have become free.
     changed: Notify,
 }
 
@@ -28,7 +28,7 @@ struct Shared {
 struct TableState {
     last_id: u64,
     connections: HashMap<u64, Entry>,
-    /// True while a new connection waits for a slot.
+    /// `true` while a new connection waits for a slot.
     has_waiter: bool,
 }
 
@@ -38,7 +38,7 @@ struct Entry {
     evicted: CancellationToken,
 }
 
-/// State of a connection: whether it sends a request or is being answered.
+/// State of a connection: awaiting a request or being answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
     /// No complete request has arrived yet. Contains the time of the last progress.
@@ -56,20 +56,20 @@ pub(super) struct Slot {
     pub(super) evicted: CancellationToken,
 }
 
-/// Decision about whether a new connection gets a slot.
+/// Decision about a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Admission {
     /// A slot is free for the new connection.
     Free,
-    /// No slot is free, and the new connection takes the slot of the connection with this id.
+    /// No slot is free; the new connection takes the slot of the connection with this id.
     Evict(u64),
-    /// No slot is free, and the new connection waits. Contains the time from which a connection may be evicted,
-    /// or `None` when every connection is being answered.
+    /// No slot is free; the new connection waits. Contains the time at which a connection may be evicted, or
+    /// `None` if every connection is being answered.
     Wait(Option<Instant>),
 }
 
-/// Decides whether a new connection gets a slot. When no slot is free, it takes the slot of the connection that
-/// has been without a complete request longest, but only after [`EVICTION_GRACE`].
+/// Decides if a new connection gets a slot. If none is free, it takes the slot of the connection that has
+/// gone longest without a complete request, but not before [`EVICTION_GRACE`] has passed.
 fn decide_admission(
     connections: impl ExactSizeIterator<Item = (u64, ConnectionState)>,
     max: usize,
@@ -89,18 +89,20 @@ fn decide_admission(
 }
 
 impl ConnectionTable {
-    /// Creates a table of `max` slots.
+    /// Creates a table with `max` slots.
     pub(super) fn new(max: usize) -> Self {
         Self(Arc::new(Shared { max, open: Mutex::default(), changed: Notify::new() }))
     }
 
-    /// Waits for a free slot, or takes the slot of the connection that has been without a complete request
-    /// longest. Only one task may call it at a time.
+    /// Waits for a free slot, or takes the slot of the connection that has gone longest without a complete
+    /// request. Only one task may call this at a time.
     pub(super) async fn wait_for_slot(&self) -> Slot {
         loop {
             match self.try_admit(Instant::now()) {
                 Ok(place) => return place,
                 Err(Some(until)) => {
+                    // `notify_one` stores a permit, so a slot freed between the check above and this wait is
+                    // not missed.
                     let _ = tokio::time::timeout_at(until, self.0.changed.notified()).await;
                 }
                 Err(None) => self.0.changed.notified().await,
@@ -115,7 +117,8 @@ impl ConnectionTable {
             Admission::Free => {}
             Admission::Evict(id) => {
                 if let Some(entry) = open.connections.remove(&id) {
-                    // The evicted connection still drops its `Slot`; by then its entry is gone.
+                    // The evicted connection drops its `Slot` later. Ids are never reused, so that drop
+                    // removes nothing.
                     entry.evicted.cancel();
                 }
             }
@@ -144,12 +147,12 @@ impl Slot {
         self.table.0.changed.notify_one();
     }
 
-    /// Marks the connection's request as complete, so that the connection is not evicted while it is answered.
+    /// Marks the request as complete, so the connection is not evicted while it is answered.
     pub(super) fn mark_answering(&self) {
         self.set_state(ConnectionState::Answering);
     }
 
-    /// Returns whether a new connection waits for a slot.
+    /// Returns `true` if a new connection is waiting for a slot.
     pub(super) fn has_waiter(&self) -> bool {
         self.table.lock_state().has_waiter
     }

@@ -12,7 +12,7 @@ use super::*;
 
 const ASKED: &[u8] = b"GET /here HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
-/// A server for one test, to be ended by `stop`.
+/// A server for one test, to be shut down with `stop`.
 struct TestServer {
     address: SocketAddr,
     stop: CancellationToken,
@@ -27,10 +27,10 @@ impl TestServer {
         Self { address, stop, serving }
     }
 
-    /// Sends these bytes and returns everything that is received until the server closes the connection.
+    /// Sends these bytes and returns everything received until the server closes the connection.
     async fn send_bytes(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        // The server may close before it has read everything; its answer still counts.
+        // The server may close before it has read everything; its response still counts.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
@@ -60,7 +60,7 @@ async fn a_head_that_is_not_complete_in_time_gets_408_and_is_closed() {
         let answer = served.send_bytes(said).await;
         assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
     }
-    // A second request of a connection has the same time as the first.
+    // The second request on a connection has the same timeout as the first.
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
@@ -90,7 +90,7 @@ async fn endless_headers_are_refused() {
     let served = TestServer::start(test_router(), ConnectionLimits::HTTP).await;
     let mut endless = b"GET /here HTTP/1.1\r\nhost: localhost\r\nx-long: ".to_vec();
     endless.resize(endless.len() + 1024 * 1024, b'a');
-    // A head that does not fit into the socket buffers may find them closed before the client reads the answer.
+    // The server may close the connection while the client is still sending, so the response may be lost.
     let answer = served.send_bytes(&endless).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
     let long = "a".repeat(ConnectionLimits::HTTP.head_bytes_max);
@@ -132,7 +132,7 @@ async fn connections_stay_within_the_limit_and_waiting_ones_are_answered() {
     while counts.0.load(Ordering::SeqCst) < 2 {
         counts.2.notified().await;
     }
-    // Everything here runs on one thread, so the others have had every chance to be admitted, too.
+    // Everything runs on one thread, so the other connections have had every chance to be admitted.
     for _ in 0..2000 {
         tokio::task::yield_now().await;
     }
@@ -144,7 +144,7 @@ async fn connections_stay_within_the_limit_and_waiting_ones_are_answered() {
     Arc::into_inner(served).expect("no request is left").stop().await;
 }
 
-/// A router that signals when a request is being handled, and finishes one request per permit.
+/// Returns a router that signals when it processes a request and finishes one request per permit.
 fn blocking_router() -> (Router, Arc<Semaphore>, Arc<Semaphore>) {
     let (entered, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let handler = {
@@ -158,7 +158,7 @@ fn blocking_router() -> (Router, Arc<Semaphore>, Arc<Semaphore>) {
     (Router::new().route("/here", get(handler)), entered, go_on)
 }
 
-/// Otherwise a client that reuses its connection would hold the slot forever.
+/// Otherwise a client that reuses its connection would keep the slot forever.
 #[tokio::test]
 async fn while_a_connection_waits_each_answer_frees_its_slot() {
     const KEPT: &[u8] = b"GET /here HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -177,7 +177,7 @@ async fn while_a_connection_waits_each_answer_frees_its_slot() {
     let first = ask();
     entered.acquire().await.unwrap().forget();
     let second = ask();
-    // Everything here runs on one thread, so the second has had every chance to be accepted; it waits.
+    // Everything runs on one thread, so the second connection has had every chance to be accepted; it waits.
     for _ in 0..2000 {
         tokio::task::yield_now().await;
     }
@@ -185,7 +185,7 @@ async fn while_a_connection_waits_each_answer_frees_its_slot() {
     let said = first.await.unwrap();
     assert!(said.contains("connection: close") && said.ends_with("here"), "{said}");
     entered.acquire().await.unwrap().forget();
-    // No connection waits behind the second, so it stays open until one does.
+    // No connection waits behind the second one, so it stays open until another arrives.
     go_on.add_permits(1);
     assert!(served.send_bytes(ASKED).await.ends_with("here"));
     assert!(second.await.unwrap().ends_with("here"), "its slot was given away, and its answer was complete");

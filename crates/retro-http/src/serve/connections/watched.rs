@@ -1,5 +1,5 @@
-//! Wraps a connection and its bodies to track the progress of a request and to enforce the timeouts of heads and
-//! answers.
+//! Wraps a connection and its bodies to track the progress of a request and enforce the timeouts for heads
+//! and responses.
 
 use std::io;
 use std::pin::Pin;
@@ -16,17 +16,17 @@ use tokio::time::{Instant, Sleep};
 use super::ConnectionLimits;
 use super::table::Slot;
 
-/// Number of received body bytes that count as progress. Progress restarts the time for which the connection
-/// has been without a complete request.
+/// Number of received body bytes that count as progress. Progress restarts the time that a connection has
+/// gone without a complete request.
 const PROGRESS_BYTES: usize = 64 * 1024;
 
-/// State that the wrappers of one connection share.
+/// State shared by the wrappers of one connection.
 #[derive(Debug)]
 pub(super) struct RequestProgress {
     pub(super) slot: Slot,
-    /// True when a complete head has arrived and its answer is not written yet.
+    /// `true` from a complete head until its response is written.
     is_in_request: AtomicBool,
-    /// True once hyper has taken the whole answer; part of it may still be in hyper's write buffer.
+    /// `true` once hyper has taken the whole response; part of it may still be in hyper's write buffer.
     is_answered: AtomicBool,
 }
 
@@ -36,8 +36,7 @@ impl RequestProgress {
         Arc::new(Self { slot: place, is_in_request, is_answered })
     }
 
-    /// Records that a complete head has arrived. Returns the body, wrapped so that the end of the request is recorded
-    /// too.
+    /// Records that a complete head has arrived. Returns the body, wrapped to record the end of the request.
     pub(super) fn begin_request(self: &Arc<Self>, body: Body) -> Body {
         self.is_in_request.store(true, Ordering::Release);
         self.is_answered.store(false, Ordering::Release);
@@ -49,7 +48,7 @@ impl RequestProgress {
         Body::new(WatchedBody { body, progress: self.clone(), uncounted: 0 })
     }
 
-    /// Wraps the body of an answer, so that its end is recorded.
+    /// Wraps the body of a response to record its end.
     pub(super) fn watch_answer(self: &Arc<Self>, body: Body) -> Body {
         Body::new(GuardedBody { body, guard: AnswerGuard(self.clone()) })
     }
@@ -63,7 +62,7 @@ impl Drop for AnswerGuard {
     }
 }
 
-/// A body that holds a guard until it has been sent.
+/// A body that keeps a guard until it has been sent.
 #[expect(dead_code, reason = "the guard is held only to be dropped")]
 pub(crate) struct GuardedBody<H> {
     pub(crate) body: Body,
@@ -130,7 +129,7 @@ impl HttpBody for WatchedBody {
 const HEAD_TIMEOUT_RESPONSE: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// A connection that fails when its client takes too long to send a head or to read an answer.
+/// A connection that fails if its client takes too long to send a head or to read a response.
 pub(super) struct WatchedStream {
     stream: TcpStream,
     progress: Arc<RequestProgress>,
@@ -150,7 +149,7 @@ impl WatchedStream {
         Self { stream, progress, bounds, head_timer: None, stall_timer: None }
     }
 
-    /// Returns whether the client has begun to send a head and exceeded the time allowed for it.
+    /// Returns `true` if the client has started a head and exceeded the timeout for it.
     fn is_head_late(&mut self, cx: &mut Context<'_>, has_read: bool) -> bool {
         if self.progress.is_in_request.load(Ordering::Acquire) {
             self.head_timer = None;
@@ -162,7 +161,7 @@ impl WatchedStream {
             }
             return false;
         };
-        // A client that always has one more byte never lets the timer fire, so the deadline is compared as well.
+        // A client that always has one more byte never lets the timer fire, so compare the deadline as well.
         head.deadline() <= Instant::now() || (!has_read && head.as_mut().poll(cx).is_ready())
     }
 
@@ -175,8 +174,8 @@ impl WatchedStream {
         }
         let Self { stall_timer: stalled, progress, bounds, .. } = self;
         let stalled = stalled.get_or_insert_with(|| {
-            // A client that does not read makes this connection wait like one that sends nothing: many such must not
-            // hold every slot.
+            // A client that does not read counts as awaiting a request, so it can be evicted; otherwise a few
+            // such clients could keep every slot.
             progress.slot.mark_awaiting_request();
             Box::pin(tokio::time::sleep(bounds.write_timeout))
         });
@@ -225,14 +224,14 @@ impl AsyncWrite for WatchedStream {
         self.stream.is_write_vectored()
     }
 
-    /// Flushes the connection. An answer is complete, and its slot may be given to another connection, only
-    /// when the operating system has accepted all of it.
+    /// Flushes the connection. The response is complete, and its slot may be given away, only after the
+    /// operating system has accepted all of it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         if self.progress.is_answered.swap(false, Ordering::AcqRel) {
             self.progress.is_in_request.store(false, Ordering::Release);
-            // Nothing may have been read since the head was complete; its timer must not run on into the silence
-            // after it.
+            // The head timer may still run if nothing was read since the head was complete; stop it, or it
+            // would expire during the pause between two requests.
             self.head_timer = None;
             self.progress.slot.mark_awaiting_request();
         }

@@ -10,10 +10,9 @@ use super::super::call::{Call, program_of_error};
 use super::super::manner::{Manner, is_name};
 use super::{CHOICE_CHARS_MAX, Difference, InterveningCalls, REFUSES};
 
-/// Minimum share of their words that two related commands have in common, in hundredths.
+/// Minimum share of distinct words that two related commands have in common, in per cent.
 const SHARED_WORDS_MIN: usize = 30;
-/// Maximum length in bytes of a value that a lesson quotes together with its option, as in
-/// `--platform=linux/amd64`.
+/// Maximum length, in bytes, of a value that a lesson quotes with its option, as in `--platform=linux/amd64`.
 const OPTION_VALUE_CHARS_MAX: usize = 40;
 
 /// Compares a failing command with a later command.
@@ -45,7 +44,7 @@ pub(super) fn compare_commands(
     manner.map_or(Difference::Values(Vec::new()), |(avoid, prefer)| Difference::Manner { avoid, prefer })
 }
 
-/// Returns the share of the words of both commands that they have in common, in hundredths.
+/// Returns the share of distinct words that two commands have in common, in per cent.
 fn shared_words(a: &Command, b: &Command) -> usize {
     let set = |command: &Command| -> BTreeSet<String> {
         command.words.iter().map(|word| word.to_lowercase()).collect()
@@ -54,8 +53,8 @@ fn shared_words(a: &Command, b: &Command) -> usize {
     a.intersection(&b).count() * 100 / a.union(&b).count().max(1)
 }
 
-/// Returns both programs if the commands differ only in the program, because the first program is missing or is
-/// another version of the second.
+/// Returns both programs if the commands differ only in the program, and the first program is missing or has
+/// a similar name, such as `python` and `python3`.
 fn find_program_change(a: &Command, b: &Command, error: &str) -> Option<(Manner, Manner)> {
     let pairs = || a.words.iter().zip(&b.words).filter(|(x, y)| x != y);
     let (x, y) = pairs().next()?;
@@ -67,8 +66,8 @@ fn find_program_change(a: &Command, b: &Command, error: &str) -> Option<(Manner,
         .then(|| (Manner::Program(x.clone()), Manner::Program(y.clone())))
 }
 
-/// Returns both subcommands if the commands differ only in the subcommand, such as `helm upgrade x` instead of
-/// `helm install x`.
+/// Returns both subcommands if the commands differ only in the subcommand, as in `helm install x` and
+/// `helm upgrade x`.
 fn find_subcommand_change(a: &Command, b: &Command) -> Option<(Manner, Manner)> {
     let ([program, x, rest @ ..], [same, y, as_before @ ..]) = (a.words.as_slice(), b.words.as_slice())
     else {
@@ -127,8 +126,9 @@ const MANY_VERBS: &[&str] = &[
     "yarn",
 ];
 
-/// Returns the manners if one option was added, removed or replaced. Only options of the program that
-/// complained are compared; if none complained, those of the first program.
+/// Returns the manners of both commands if exactly one option was added, removed or replaced and the error is
+/// about options. Compares the options of the program that reported the error; if the error names no program,
+/// those of the first program.
 fn find_option_change(
     a: &Command,
     b: &Command,
@@ -159,9 +159,10 @@ fn find_option_change(
     }
 }
 
-/// Returns the one option (or variable assignment) that was added between two consecutive calls. Nothing else
-/// changed, so it must be the cause regardless of the error. Errors about something missing that the command
-/// names are excluded, because the option would only silence them.
+/// Returns the manners of both commands if the second one only adds one option or variable assignment.
+/// Nothing else changed, so the option is the remedy whatever the error says. Returns `None` if the first
+/// command never ran, or if the error reports something missing that the command names, because the option
+/// would only silence that error.
 fn find_added_option(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Manner, Manner)> {
     let at = a.words.iter().zip(&b.words).take_while(|(x, y)| x == y).count();
     let option = b.words.get(at)?;
@@ -181,7 +182,7 @@ fn find_added_option(a: &Command, b: &Command, failing: &Call<'_>) -> Option<(Ma
     {
         return None;
     }
-    // The option belongs to the program in whose part of the command line it is.
+    // The option belongs to the last program whose part of the command line contains it.
     let program = b
         .programs()
         .filter(|one| b.words_after(one).contains(option) || b.assignments_before(one).contains(option))
@@ -195,7 +196,7 @@ static MISSING: LazyLock<Regex> = LazyLock::new(|| {
         .expect("constant patterns compile")
 });
 
-/// Matches errors of commands that were not run at all.
+/// Matches errors of commands that never ran.
 static NEVER_RAN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)did not contain|malformed command|command not found|syntax error|unexpected EOF")
         .expect("constant patterns compile")
@@ -205,7 +206,7 @@ fn trim_quotes(word: &str) -> &str {
     word.trim_matches(['"', '\''])
 }
 
-/// Returns whether a word is an option, with or without a value in the same word.
+/// Returns `true` if a word is an option, alone or with a value that a lesson may quote.
 fn is_option_with_value(word: &str) -> bool {
     match word.split_once('=') {
         Some((option, value)) => {
@@ -215,13 +216,13 @@ fn is_option_with_value(word: &str) -> bool {
     }
 }
 
-/// Returns whether a word assigns a variable a value that a lesson may quote, as in `PYTHONPATH=src`.
+/// Returns `true` if a word assigns a value that a lesson may quote, as in `PYTHONPATH=src`.
 fn is_shareable_assignment(word: &str) -> bool {
     is_assignment(word) && word.split_once('=').is_some_and(|(name, value)| is_shareable_value(name, value))
 }
 
-/// Returns whether a lesson may quote the value: it is plain and short, and the name of its option or variable
-/// does not suggest a credential.
+/// Returns `true` if a lesson may quote the value: it is plain and short, and the name of its option or
+/// variable does not suggest a credential.
 fn is_shareable_value(name: &str, value: &str) -> bool {
     static SECRET: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)key|token|secret|pass|credential|auth|user").expect("constant patterns compile")
@@ -232,9 +233,9 @@ fn is_shareable_value(name: &str, value: &str) -> bool {
         && value.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/:+=,".contains(c))
 }
 
-/// Returns whether an error is about how the program was called: it says so, or names an option that changed.
-/// A missing path or a timeout is not such an error, even if an option changed at the same time. An added
-/// option that the error refuses by name cannot be the remedy.
+/// Returns `true` if an error is about how the program was called: it says so, or names an option that
+/// changed. A missing path or a timeout is not such an error, even if an option changed at the same time. An
+/// added option that the error refuses by name cannot be the remedy.
 fn concerns_options(error: &str, removed: &[String], added: &[String]) -> bool {
     static WORDS: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\boptions?\b|argument|predicate|usage|is a directory|omitting directory|not empty|may not specify")
@@ -245,7 +246,7 @@ fn concerns_options(error: &str, removed: &[String], added: &[String]) -> bool {
     !refused && (WORDS.is_match(error) || names(removed) || names(added))
 }
 
-/// Returns whether a word is an option name; numbers such as `-19` are values.
+/// Returns `true` if a word is an option name. Numbers such as `-19` are values.
 fn is_option(word: &str) -> bool {
     let name = word.trim_start_matches('-');
     word.starts_with('-')

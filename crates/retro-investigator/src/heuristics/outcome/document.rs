@@ -1,4 +1,4 @@
-//! Finds failures in JSON and XML answers by the field names that are common for errors.
+//! Finds failures in JSON and XML answers by field names that are common for errors.
 
 use std::sync::LazyLock;
 
@@ -11,15 +11,14 @@ use serde_json::{Map, Value};
 use super::{CallFailure, first_line};
 use crate::heuristics::error_signature;
 
-/// Maximum depth below the top-level fields of an answer at which errors are searched.
+/// Maximum depth, below the top-level fields of an answer, at which errors are searched for.
 const ERROR_DEPTH_MAX: usize = 3;
-/// Maximum number of values and keys of an answer that is searched completely; of a larger answer, only some
+/// Maximum number of values and keys in an answer that is searched completely. In a larger answer, only small
 /// members are searched.
 const TREE_VALUES_MAX: usize = 4096;
-/// Maximum number of members of a larger answer that are searched.
+/// Maximum number of top-level members that are searched in a larger answer.
 const MEMBERS_MAX: usize = 256;
-/// Maximum number of values of a member that is searched in a larger answer. Members with more values are
-/// skipped.
+/// Maximum number of values and keys in a member of a larger answer. Members with more are skipped.
 const MEMBER_VALUES_MAX: usize = 64;
 
 macro_rules! pattern {
@@ -29,12 +28,12 @@ macro_rules! pattern {
     };
 }
 
-// An XML error document of object stores and older services: a code and usually a message.
+// XML error document of object stores and older services: a code and usually a message.
 pattern!(
     XML_ERROR,
     r"(?s)\A(?:<\?xml[^>]*>\s*)?<(?:Error|ErrorResponse|Fault)\b[^>]*>.{0,200}?<Code>([^<]+)</Code>(?:.{0,200}?<Message>([^<]+)</Message>)?"
 );
-// Error codes in words, as remote procedure calls return them.
+// Symbolic error codes, as remote procedure calls return them.
 pattern!(
     REFUSING_CODE,
     concat!(
@@ -42,14 +41,14 @@ pattern!(
         r"EXPIRED|FORBIDDEN|ABORTED|CANCELLED|INTERNAL|TIMEOUT|EXHAUSTED|OUT_OF|ALREADY|UNIMPLEMENTED|DATA_LOSS|BAD|UNSUPPORTED)(?:_[A-Z]+)*\z"
     )
 );
-// Words that rule out a failure.
+// Words in a message that rule out a failure.
 pattern!(WELL, r"(?i)\b(?:succe\w+|ok|done|created|accepted|finished)\b");
-// An HTTP error status before a document.
+// HTTP error status before a document.
 pattern!(STATUS_LINE, r"\A([45]\d\d):?[ \t]+");
-// A dictionary as Python prints it.
+// Dictionary as Python prints it.
 pattern!(REPR_ERROR, r#"(?s)^\{(?:'output': '', )?'error': ['"](.+)['"]\}$"#);
 
-/// Finds the failure in an error field of a JSON answer, or of a dictionary as Python prints it.
+/// Finds the failure in a JSON answer, or in a dictionary as Python prints it.
 pub(super) fn find_json_failure(answer: &str) -> Option<CallFailure<'_>> {
     if let Some(found) = REPR_ERROR.captures(answer).and_then(|found| found.get(1)) {
         return Some(CallFailure::from_line(found.as_str()));
@@ -65,8 +64,8 @@ pub(super) fn find_json_failure(answer: &str) -> Option<CallFailure<'_>> {
         .then(|| build_failure(answer, error.or_else(|| find_explanation(&map))))
 }
 
-/// Parses a text as an object. Keeps only the small members of a large object, because an error is short and
-/// the tree of all values would take many times the memory of the text.
+/// Parses a string as a JSON object. Keeps only the small members of a large object, because an error is
+/// short and the tree of all values would take many times the memory of the text.
 fn parse_object(text: &str) -> Option<Map<String, Value>> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -82,7 +81,8 @@ fn parse_object(text: &str) -> Option<Map<String, Value>> {
     Some(members.collect())
 }
 
-/// Finds the failure in a JSON object at the beginning of `rest`, after white space. Returns `None` for other text.
+/// Finds the failure in a JSON object at the start of `rest`, after white space. Returns `None` for any other
+/// text.
 pub(super) fn find_embedded_failure(rest: &str) -> Option<CallFailure<'_>> {
     find_json_failure(Some(rest.trim_start()).filter(|rest| rest.starts_with('{'))?)
 }
@@ -93,8 +93,8 @@ pub(super) fn find_xml_failure(answer: &str) -> Option<CallFailure<'_>> {
     Some(CallFailure::from_line(found.get(2).or_else(|| found.get(1))?.as_str()))
 }
 
-/// Finds the failure in an HTTP error status that is followed by a document, which explains it. A transient
-/// status (429, 502, 503, 504) yields no words, so that no lesson is made from it.
+/// Finds the failure in an HTTP error status followed by a JSON document that explains it. A transient status
+/// (429, 502, 503, 504) yields an empty signature, so no lesson is made from it.
 pub(super) fn find_status_failure(answer: &str) -> Option<CallFailure<'_>> {
     let status = STATUS_LINE.captures(answer)?;
     let document = &answer[status.get(0)?.end()..];
@@ -120,10 +120,11 @@ fn build_failure(document: &str, words: Option<String>) -> CallFailure<'_> {
     CallFailure { line, error: error_signature(first_line(&text)) }
 }
 
-/// Returns the error in a nested object of an answer, which may have the status 200 nevertheless. Searches only
-/// fields called `error` and no lists, because rows of data contain errors too.
+/// Returns the error in a nested object of an answer, which may report success at its top level. Searches
+/// only fields called `error` and no lists, because rows of data contain errors too.
 fn find_nested_error(map: &Map<String, Value>, depth: usize) -> Option<String> {
     let parts = || map.values().filter_map(Value::as_object);
+    // Called only if `depth` is above 0, so the subtraction cannot underflow.
     let deeper = || parts().find_map(|part| find_nested_error(part, depth - 1));
     (depth > 0).then(|| parts().find_map(|part| error_text(part.get("error")?)).or_else(deeper))?
 }
@@ -139,8 +140,8 @@ fn error_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the message of an answer that consists only of a status, as in remote procedure calls: an error code
-/// and its meaning.
+/// Returns the message of an answer that consists only of a status: an error code and its meaning, as in
+/// remote procedure calls.
 fn find_status_message(map: &Map<String, Value>) -> Option<String> {
     const PARTS: &[&str] =
         &["code", "message", "details", "detail", "status", "reason", "request_id", "trace_id"];
@@ -154,15 +155,15 @@ fn find_status_message(map: &Map<String, Value>) -> Option<String> {
     (refuses && only && !WELL.is_match(&message)).then_some(message)
 }
 
-/// Returns the reason why a field of the request was refused, if a validator answered with a list of places and
-/// messages.
+/// Returns the reason for which a field of the request was refused, if a validator returned a list of
+/// locations and messages.
 fn find_field_errors(map: &Map<String, Value>) -> Option<String> {
     let list = map.get("detail")?.as_array()?;
     let place = |item: &Value| item.get("loc").is_some_and(Value::is_array) && item.get("msg").is_some();
     (!list.is_empty() && list.iter().all(place)).then(|| error_text(&list[0]))?
 }
 
-/// Returns whether a field of the answer, such as `success` or `exit_code`, reports a failure without giving a
+/// Returns `true` if a field of the answer, such as `success` or `exit_code`, reports a failure without a
 /// reason.
 fn reports_failure(map: &Map<String, Value>) -> bool {
     let is = |key: &str, value: Value| map.get(key) == Some(&value);

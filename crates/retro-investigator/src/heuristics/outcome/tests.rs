@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns the signature of the failure; `None` for a success.
+/// Returns the signature of the failure, or `None` for a success.
 fn error(arguments: &str, answer: &str) -> Option<String> {
     let call =
         ToolCall { tool: "t".into(), arguments: arguments.into(), answer: Some(answer.into()), failed: None };
@@ -13,7 +13,7 @@ fn error(arguments: &str, answer: &str) -> Option<String> {
     }
 }
 
-/// Asserts that each answer to these arguments fails with this signature.
+/// Asserts that each answer fails with its signature.
 #[track_caller]
 fn fail(cases: &[(&str, &str, &str)]) {
     for (arguments, answer, signature) in cases {

@@ -1,4 +1,4 @@
-//! Tests of code that agents wrote in messages and that a terminal executed.
+//! Tests of code that an agent wrote in a message and a terminal executed.
 
 use retro_core::finding::FindingKind;
 use retro_core::trajectory::QuotePlace;

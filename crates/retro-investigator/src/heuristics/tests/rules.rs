@@ -4,7 +4,7 @@ use retro_core::finding::{BriefMemory, LessonCue, MemoryVerdict};
 
 use super::{investigated, memory, run};
 
-/// Returns the verdict on a rule in a run with this message and these arguments; `None` when there is none.
+/// Returns the verdict on a rule in a run with this message and these arguments, or `None`.
 fn judged(title: &str, message: &str, wrote: &str) -> Option<MemoryVerdict> {
     let mut brief = run(&[("write_file", wrote, "written")]);
     brief.trajectory.turns[0].message = message.to_owned();

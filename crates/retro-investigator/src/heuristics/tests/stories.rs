@@ -284,8 +284,8 @@ fn the_only_call_before_the_same_call_succeeded_is_the_lesson() {
         vec![failed(), refused, export("12 pages")],
         vec![failed(), open, failed()],
     ] {
-        let told = titles(&nobody_knows);
-        assert!(!told.iter().any(|title| title.contains("first.") || title.contains("pass")), "{told:?}");
+        let found = titles(&nobody_knows);
+        assert!(!found.iter().any(|title| title.contains("first.") || title.contains("pass")), "{found:?}");
     }
 }
 
@@ -296,8 +296,8 @@ fn a_prerequisite_of_a_command_is_named_by_its_subcommand() {
         ("bash", "npm install", "added 312 packages"),
         ("bash", "npm test", "12 passed"),
     ];
-    let told = titles(&calls);
-    assert!(told[0].ends_with("run `npm install` first."), "{told:?}");
+    let found = titles(&calls);
+    assert!(found[0].ends_with("run `npm install` first."), "{found:?}");
     let written = [calls[0], ("bash", "sed -i s/jest/vitest/ package.json", ""), calls[2]];
     assert!(!titles(&written).iter().any(|title| title.ends_with("first.")));
 }

@@ -1,19 +1,20 @@
 //! Judges a rule of the repository by its words over the whole run.
 //!
-//! A rule is about how code is written, not how a tool is called, so it can only be judged by its words. Its
-//! *words* are the significant words of its title. Its *advice* is these words without those after "instead
-//! of", "rather than" and similar phrases.
+//! A rule is about how code is written, not about how a tool is called, so it can only be judged by its
+//! words. Its *words* are the significant words of its title. Its *advice* is these words without those after
+//! "instead of", "rather than" and similar phrases.
 //!
 //! * **Advice.** *Applied*: one text of the agent contains most of the advice. *Ignored*: one text contains
-//!   half of the rule's words, so the situation came up, but no text contains the advice. *Cue not met*: no
-//!   text contains half of the rule's words.
-//! * **Prohibition.** Following it leaves no trace. *Applied*: a line of a message or of the reasoning contains
-//!   a negation and most of the forbidden words. *Ignored*: the arguments of one call contain all forbidden
-//!   words. *Cue not met*: no text contains half of the rule's words. Otherwise the run shows nothing, and
-//!   there is no verdict.
+//!   half of the rule's words, so the rule's situation came up, but no text contains the advice. *Cue not
+//!   met*: no text contains half of the rule's words.
+//! * **Prohibition.** Following it leaves no trace. *Applied*: a line of a message or of the reasoning
+//!   contains a negation and most of the forbidden words. *Ignored*: the arguments of one call contain all
+//!   forbidden words. *Cue not met*: no text contains half of the rule's words. Otherwise the run shows
+//!   nothing, and there is no verdict.
 //!
-//! A rule with fewer than two words gets no verdict either, because a single word occurs in every other trace.
-//! In case of doubt nothing counts against a rule, because a rule that is ignored often enough is archived.
+//! A rule with fewer than two words gets no verdict either, because a single word occurs in every other
+//! trace. In case of doubt nothing counts against a rule, because a rule that is ignored often enough is
+//! archived.
 
 use std::collections::BTreeSet;
 
@@ -27,12 +28,12 @@ use super::{MemoryCase, Ruling, TURN_CHARS_MAX, WORDS_SHARED_MIN, agent_texts};
 const RULE_WORDS_MIN: usize = 2;
 /// Number of words after "instead of" that count as advised against: a name and perhaps an adjective.
 const AGAINST_WORDS: usize = 2;
-/// Minimum share of a rule's words that a text must contain to show that the rule's situation came up, in
-/// hundredths.
+/// Minimum share of a rule's words, in per cent, that a text must contain to show that the rule's situation
+/// came up.
 const WORDS_MET_MIN: usize = 50;
 
 impl<'b> MemoryCase<'b> {
-    /// Judges the rule; `None` when the run does not show whether the rule was followed.
+    /// Judges the rule. Returns `None` if the run does not show whether the rule was followed.
     pub(super) fn judge_by_rule(&self) -> Option<Ruling> {
         let title = self.memory.title.as_str();
         let all = significant_words(title);
@@ -119,13 +120,14 @@ fn cue_not_met() -> Ruling {
     Ruling(MemoryVerdict::CueNotMet, "nothing that the agent did is about it".to_owned(), None)
 }
 
-/// Returns whether a text contains at least this share (in hundredths) of the words, and at least two of them.
+/// Returns `true` if a text contains at least this share (in per cent) of the words, and at least two of
+/// them.
 fn contains_words(text: &str, wanted: &BTreeSet<String>, hundredths: usize) -> bool {
     let shared = significant_words(text).intersection(wanted).count();
     shared >= RULE_WORDS_MIN && shared * 100 >= wanted.len() * hundredths
 }
 
-/// Returns whether a rule begins with a prohibition.
+/// Returns `true` if a rule begins with a prohibition.
 fn starts_with_prohibition(title: &str) -> bool {
     let lower = title.to_lowercase();
     ["never ", "do not ", "don't ", "avoid ", "stop ", "no "].iter().any(|word| lower.starts_with(word))
@@ -141,7 +143,7 @@ fn prohibited_clause(title: &str) -> &str {
     title.split([';', ',', '.', ':']).next().unwrap_or(title)
 }
 
-/// Returns the words of a title without the words after "instead of" and similar phrases.
+/// Returns the words of a title without those after "instead of" and similar phrases.
 fn advised_words(title: &str) -> BTreeSet<String> {
     let lower = title.to_lowercase();
     let marks = ["instead of", "rather than", " over ", " never ", " not "];

@@ -1,14 +1,16 @@
-//! Computes the diff that shows people the result of an edit.
+//! Computes the unified diff that an edit returns.
 
 use similar::TextDiff;
 
 /// Number of lines of context around each change.
 const CONTEXT_LINES: usize = 3;
-/// Maximum number of lines of a diff, which fill a few screens. An edit may replace the whole payload.
+/// Maximum number of lines in a diff: a few screens. An edit that replaces the whole payload may produce many
+/// more.
 const LINES_MAX: usize = 400;
 
-/// Returns the unified diff of two redacted texts.
+/// Returns the unified diff of two redacted messages, cut after `LINES_MAX` lines.
 pub(super) fn unified_diff(before_name: &str, before: &str, after: &str) -> String {
+    // The messages are redacted, so a change within a secret is invisible.
     if before == after {
         return "(no visible difference: the change is redacted, or white space)\n".to_owned();
     }

@@ -1,5 +1,5 @@
-//! Provides the HTTP routes for editing dead letters and for reading and exporting their exact bytes. A request
-//! gives a reason and may name an actor; both are recorded in the audit log.
+//! Defines the HTTP routes that edit dead letters and read or export their exact bytes. A request gives a
+//! reason and may name an actor; both are recorded in the audit log.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +29,13 @@ use crate::http::{DeadLettersQuery, store_problem};
 /// Maximum size of an edit request in bytes: a payload of the maximum size in Base64, plus the reason.
 const EDIT_REQUEST_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 3 * 4 + 64 * 1024;
 
-/// Returns the routes under `/v1` for edits and exact bytes. Merge them with others and pass them to
+/// Returns the routes for edits and exact bytes, under `/v1`. Merge them with other routes and pass them to
 /// [`retro_http::serve`].
 pub fn router(service: EditService) -> Api {
     routes().with_state(service)
 }
 
-/// Returns the same routes without their state, for the OpenAPI document.
+/// Returns the routes without their state, for the OpenAPI description.
 pub(crate) fn routes() -> Api<EditService> {
     Api::new()
         .routes(routes!(create_version))
@@ -46,20 +46,20 @@ pub(crate) fn routes() -> Api<EditService> {
 /// An edit of a dead letter: the whole payload or single fields.
 #[derive(Debug, Deserialize, ToSchema)]
 struct EditRequest {
-    /// Reason for the edit, which the audit log keeps.
+    /// Reason for the edit, recorded in the audit log.
     reason: String,
-    /// Name of the person who edits. Requests do not contain credentials yet.
+    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
     by: Option<String>,
     /// Version to edit; 0 is the original [default: the newest version].
     from: Option<u32>,
     /// New values by field path, such as `data.usage.input_tokens`. Every other byte is kept.
     #[schema(value_type = Option<Object>)]
     set: Option<BTreeMap<String, Value>>,
-    /// New payload as text, instead of `set`.
+    /// New payload as text, instead of `set` or `payload_base64`.
     payload: Option<String>,
     /// New payload in Base64, instead of `set` or `payload`.
     payload_base64: Option<String>,
-    /// True to return the result without creating a version.
+    /// `true` to predict the result without creating a version.
     #[serde(default)]
     dry_run: bool,
 }
@@ -96,11 +96,11 @@ fn parse_edit(request: EditRequest) -> Result<Edit, Problem> {
 /// A request for the exact bytes of dead letters.
 #[derive(Debug, Deserialize, ToSchema)]
 struct RawAccessRequest {
-    /// Reason for the access, which the audit log keeps.
+    /// Reason for the access, recorded in the audit log.
     reason: String,
-    /// Name of the person who reads. Requests do not contain credentials yet.
+    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
     by: Option<String>,
-    /// Version to read; 0 is the original [default: 0].
+    /// Version to read; 0 is the original [default: 0]. An export always contains the original.
     #[serde(default)]
     version: u32,
 }
@@ -133,8 +133,8 @@ async fn export_dead_letters(
     Ok(stream_lines(service.start_export(&tenant, search, None).map_err(|error| to_problem(error.into()))?))
 }
 
-/// Exports dead letters as JSON lines with their exact bytes, secrets included, so that they can be replayed
-/// elsewhere. The access is recorded in the audit log before each page is sent.
+/// Exports dead letters as JSON lines with their exact bytes, secrets included, to replay them elsewhere. The
+/// access is recorded in the audit log before each page is sent.
 #[utoipa::path(post, path = "/v1/dead-letters/export", tag = "people", params(DeadLettersQuery), request_body = RawAccessRequest, responses((status = 200, body = String, content_type = "application/x-ndjson")))]
 async fn export_raw(
     State(service): State<EditService>,
@@ -148,7 +148,7 @@ async fn export_raw(
     Ok(stream_lines(export.map_err(|error| to_problem(error.into()))?))
 }
 
-/// Streams the export page by page. A page is read when the client has received the previous page.
+/// Streams the export page by page. The next page is loaded only when the connection accepts more data.
 fn stream_lines(export: DeadLetterExport) -> Response {
     let pages = stream::try_unfold(export, async |mut export| {
         let page = export.next_page().await?;

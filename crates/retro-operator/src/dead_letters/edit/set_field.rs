@@ -1,6 +1,6 @@
 //! Sets one field of a JSON document and leaves every other byte unchanged. Parsing and serializing the whole
-//! document would round numbers, drop duplicate keys and lose the order of keys, and the sender would not
-//! recognise its own message.
+//! document would round numbers, drop duplicate keys and reorder keys, so the sender would not recognise its
+//! own message.
 
 use std::fmt;
 
@@ -17,7 +17,8 @@ pub enum SetFieldError {
     /// The path is invalid. Valid paths look like `data.usage.input_tokens` or `data.steps[3].text`.
     #[error("`{0}` is not a path such as data.usage.input_tokens or data.steps[3].text")]
     InvalidPath(String),
-    /// A part of the path other than its last field does not exist.
+    /// An element of the path does not exist. Only the last element may be missing, and only if it is a
+    /// field.
     #[error("`{path}` cannot be set: there is no `{missing}` in the payload")]
     Missing {
         /// The whole path that was to be set.
@@ -33,9 +34,10 @@ enum PathSegment {
     Index(usize),
 }
 
-/// Sets the value at `path`. Adds the last field of the path when it is missing. Keeps every other byte.
+/// Sets the value at `path`, and adds the last field of the path if it is missing. Every other byte is kept.
 pub(super) fn set_value(json: &str, path: &str, value: &Value) -> Result<String, SetFieldError> {
     let parts = parse_path(path)?;
+    // `RawValue` borrows from `json`, so `byte_offset` can locate each value in the original text.
     let mut at: &RawValue = serde_json::from_str(json).map_err(|_| SetFieldError::NotJson)?;
     for (nth, part) in parts.iter().enumerate() {
         let missing =
@@ -62,8 +64,9 @@ pub(super) fn set_value(json: &str, path: &str, value: &Value) -> Result<String,
     Ok(splice_text(json, byte_offset(json, at.get()), at.get().len(), &value.to_string()))
 }
 
-/// Appends a field to an object.
+/// Appends a field to `object`, which must be a slice of `json`.
 fn insert_field(json: &str, object: &str, empty: bool, name: &str, value: &Value) -> String {
+    // The last byte is the closing brace. The field goes right behind the last value, before the white space.
     let closing = object.trim_end().len() - 1;
     let behind = object[..closing].trim_end().len();
     let comma = if empty { "" } else { ", " };
@@ -117,7 +120,7 @@ fn render_path(parts: &[PathSegment]) -> String {
     out
 }
 
-/// Fields of an object in their order, with unparsed values.
+/// Fields of an object in document order, duplicates included, with unparsed values.
 struct ObjectFields<'a>(Vec<(String, &'a RawValue)>);
 
 fn read_fields(object: &str) -> Option<ObjectFields<'_>> {

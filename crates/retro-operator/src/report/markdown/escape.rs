@@ -4,16 +4,17 @@
 //! images, table cells or headings there, and must not link anywhere: no URLs, no mentions that notify somebody, no
 //! issue references that leave a mark on another issue.
 //!
-//! **Design.** Escaping is enough for Markdown syntax but not for automatic links: renderers look for URLs, mentions
-//! and references in the rendered text, after the escapes are gone. Only code spans are exempt from that. So a word
-//! that could become a link is written as a code span, code spans stay, and everything else is escaped.
+//! **Design.** Escaping is enough for Markdown syntax but not for automatic links: renderers look for URLs,
+//! mentions and references in the rendered text, after the escapes are resolved. Only code spans are exempt.
+//! Therefore a word that could become a link is written as a code span, existing code spans are kept, and
+//! everything else is escaped.
 
 use crate::text;
 
-/// Position of the text in the document, because in a table cell a `|` must be escaped even within code.
+/// Position of the text in the document. In a table cell, `|` must be escaped even within code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EscapeContext {
-    /// The text is a separate line or follows a label.
+    /// The text is on its own line or follows a label.
     Line,
     /// The text is in a table cell.
     Cell,
@@ -35,6 +36,7 @@ pub(super) fn escape_markdown(text: &str, place: EscapeContext) -> String {
         if nth > 0 {
             out.push(' ');
         }
+        // The whole word becomes code, because a link may extend over several of its parts.
         if parts.iter().any(|part| matches!(part, WordPart::Plain(plain) if could_link(plain))) {
             push_code(&mut out, source, place);
             continue;
@@ -42,6 +44,7 @@ pub(super) fn escape_markdown(text: &str, place: EscapeContext) -> String {
         for part in parts {
             match part {
                 WordPart::Code(code) => push_code(&mut out, code, place),
+                // Only the first word of a line can open a block.
                 WordPart::Plain(plain) if nth == 0 && place == EscapeContext::Line && opens_block(plain) => {
                     push_without_block(&mut out, plain);
                 }
@@ -52,7 +55,7 @@ pub(super) fn escape_markdown(text: &str, place: EscapeContext) -> String {
     out
 }
 
-/// Splits a line into words at the spaces outside of code spans. Returns each word with its parts.
+/// Splits a line into words at the spaces outside code spans. Returns the source of each word with its parts.
 fn split_words(text: &str) -> Vec<(&str, Vec<WordPart<'_>>)> {
     let mut words = Vec::new();
     let (mut parts, mut began, mut plain, mut at) = (Vec::new(), 0, 0, 0);
@@ -72,6 +75,7 @@ fn split_words(text: &str) -> Vec<(&str, Vec<WordPart<'_>>)> {
             at = end + run;
         } else {
             words.push((&text[began..at], std::mem::take(&mut parts)));
+            // A space is one byte: `single_line` has replaced all other white space.
             at += 1;
             began = at;
         }
@@ -84,7 +88,8 @@ fn split_words(text: &str) -> Vec<(&str, Vec<WordPart<'_>>)> {
     words
 }
 
-/// Returns the offset of the backticks that close the code span opened at `at`, or `None` when nothing closes it.
+/// Returns the offset of the backticks that close the code span opened at `at`, or `None` if it is never
+/// closed.
 fn find_code_end(text: &str, at: usize, run: usize) -> Option<usize> {
     let mut from = at + run;
     while let Some(found) = text[from..].find('`') {
@@ -101,8 +106,8 @@ fn count_backticks(text: &str) -> usize {
     text.len() - text.trim_start_matches('`').len()
 }
 
-/// Returns true when some Markdown renderer could turn the word, or a part of it, into a URL, a mention, an issue
-/// reference or mathematics.
+/// Returns `true` if a Markdown renderer could turn the word, or a part of it, into a URL, a mention, an
+/// issue reference or mathematics.
 fn could_link(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let refers = |sign: &str| {
@@ -118,7 +123,7 @@ fn could_link(word: &str) -> bool {
         || has_domain(word)
 }
 
-/// Returns true when the word contains a dot between a name and at least two letters: `example.com`, but also
+/// Returns `true` if the word contains a dot between a name and at least two letters: `example.com`, but also
 /// `main.rs`, which some renderers take for a host name (`.rs` is Serbia's domain).
 fn has_domain(word: &str) -> bool {
     word.match_indices('.')
@@ -147,8 +152,8 @@ fn push_code(out: &mut String, code: &str, place: EscapeContext) {
 fn push_code_span(out: &mut String, code: &str) {
     let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest + 1);
-    // A backtick next to the fence would become part of it. Markdown strips one space from both sides if there is one
-    // on both, so a text that has them needs another pair.
+    // A backtick next to the fence would become part of it. Markdown strips one space from each side if both
+    // sides have one, so code with spaces on both sides needs another pair.
     let has_spaces = code.starts_with(' ') && code.ends_with(' ') && !code.trim_matches(' ').is_empty();
     let pad = if has_spaces || code.starts_with('`') || code.ends_with('`') { " " } else { "" };
     for piece in [fence.as_str(), pad, code, pad, fence.as_str()] {
@@ -164,7 +169,7 @@ fn push_plain(out: &mut String, plain: &str) {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // An escaped backtick could still close a code span.
+            // A backslash would not keep a backtick from closing a code span.
             '`' => out.push_str("&#96;"),
             '\\' | '*' | '~' | '^' | '[' | ']' | '|' | '#' => out.extend(['\\', c]),
             // An underscore inside a word does not mean emphasis, and names contain many underscores.
@@ -179,7 +184,7 @@ fn is_inside_word(previous: Option<char>, rest: &str) -> bool {
     previous.is_some_and(char::is_alphanumeric) && rest.starts_with(char::is_alphanumeric)
 }
 
-/// Returns true when this word, at the start of a line, would begin a list or make the line above a heading.
+/// Returns `true` if this word, at the start of a line, would begin a list or make the line above a heading.
 fn opens_block(word: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     matches!(word, "+")

@@ -1,5 +1,5 @@
-//! Opens a dead letter in the operator's editor. The exact bytes are in a file that only the operator can read
-//! and that exists only during the editing.
+//! Opens a dead letter in the operator's editor. The exact bytes are in a file that only the operator can
+//! read and that is deleted after editing.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -15,8 +15,8 @@ use super::super::queries::{CommandContext, print_found};
 use super::report_refusal;
 use crate::cli::EditDeadLetter;
 
-/// Returns the version that was edited and its new payload, or the exit of the command when there is no new
-/// payload. The access to the exact bytes is recorded before the editor opens.
+/// Lets the operator edit a version and returns its number and the new payload, or the exit of the command if
+/// there is no new payload. The access to the exact bytes is recorded before the editor opens.
 pub(super) async fn edit_payload(
     context: &CommandContext<'_>,
     service: &EditService,
@@ -32,13 +32,13 @@ pub(super) async fn edit_payload(
     };
     let file =
         TempFile(std::env::temp_dir().join(format!("dead-letter-{}-{}.json", args.id, std::process::id())));
-    // `create_new` fails on a file or link that somebody planted in the temporary folder.
+    // `create_new` fails on a file or link that someone else has planted in the temporary folder.
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file.0);
     created
         .and_then(|mut created| created.write_all(&exact.decode_payload()))
         .with_context(|| describe_file_error(&file.0, "written"))?;
-    // As in other programs, $EDITOR is split by the shell, and the file is passed as an argument, so that its name is
-    // never parsed.
+    // The shell splits $EDITOR, as in other programs. The file is passed as an argument, so its name is never
+    // parsed.
     let status = Command::new("sh").arg("-c").arg("$0 \"$1\"").arg(&editor).arg(&file.0).status();
     ensure!(
         status.context("cannot run a shell for $EDITOR")?.success(),
@@ -52,7 +52,7 @@ fn describe_file_error(file: &Path, what: &str) -> String {
     format!("{} cannot be {what}", file.display())
 }
 
-/// Path of a file that is deleted when this value is dropped.
+/// Path of a temporary file, which is deleted on drop.
 struct TempFile(PathBuf);
 
 impl Drop for TempFile {

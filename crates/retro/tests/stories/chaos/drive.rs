@@ -11,25 +11,25 @@ use tokio::task::JoinSet;
 use super::plan::{Fault, Plan, Step};
 use crate::world::{Fleet, FreezableProxy, NatsConnection, Observer, build_correcting_runs};
 
-/// Longer than the lease and the broker's acknowledgement wait, both two seconds here.
+/// Longer than the lease and the acknowledgement wait, both two seconds here.
 const LONGER_THAN_A_LEASE: Duration = Duration::from_millis(2500);
-/// A process that has not died at its crash point by then did not reach it: other processes did the work.
+/// A process still alive after this time did not reach its crash point: other processes did the work.
 const CRASH_WITHIN: Duration = Duration::from_secs(5);
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A fleet on which a plan is run.
+/// A fleet that executes a plan.
 pub(super) struct Driver {
     fleet: Fleet,
     witness: Observer,
-    /// A proxy to the broker for each place, so that one process alone can be cut off.
+    /// One proxy to the broker for each place, so a single process can be cut off.
     lines: Vec<FreezableProxy>,
-    /// Number of the current process at each place.
+    /// Index of the current process at each place.
     places: Vec<usize>,
     roles: &'static [&'static str],
     emitting: JoinSet<()>,
     floor: ProgressFloor,
-    /// Emitted runs of each workflow.
+    /// Number of emitted runs of each workflow.
     runs: [u64; 3],
 }
 
@@ -57,7 +57,7 @@ impl Driver {
         driver
     }
 
-    /// Emits the step's runs and injects its fault meanwhile.
+    /// Emits the step's runs and injects its fault at the same time.
     pub(super) async fn play_step(&mut self, number: usize, step: &Step) {
         self.emit_runs(number, step);
         let happened = self.inject_fault(number, &step.fault).await;
@@ -67,7 +67,7 @@ impl Driver {
         self.witness.capture_database_state().await;
     }
 
-    /// Waits until nothing is left to do, and runs the checker.
+    /// Waits until nothing is left to do and runs the checker.
     pub(super) async fn finish(mut self) -> (CheckReport, Vec<u64>) {
         while let Some(emitted) = self.emitting.join_next().await {
             emitted.expect("every event is accepted in the end");
@@ -80,7 +80,7 @@ impl Driver {
         self.fleet.verify_store().await;
         let history = self.witness.read_history();
         let starts = history.operations.iter().filter(|done| {
-            matches!(done.operation, Operation::Start { .. } | Operation::Mend { .. })
+            matches!(done.operation, Operation::Start { .. } | Operation::Heal { .. })
                 && done.ended_ms.is_some()
         });
         let recoveries = starts.map(|done| done.ended_ms.unwrap_or_default() - done.begun_ms).collect();
@@ -105,7 +105,7 @@ impl Driver {
         }
     }
 
-    /// Injects a fault. Returns whether it really happened.
+    /// Injects a fault. Returns `true` if it really happened.
     async fn inject_fault(&mut self, number: usize, fault: &Fault) -> bool {
         match fault {
             Fault::Crash { process, label, side } => {
@@ -143,7 +143,7 @@ impl Driver {
         format!("{} at place {place}", self.roles[place])
     }
 
-    /// Replaces the process by one that dies at the crash point, and that one by a normal process.
+    /// Replaces a process with one that dies at the crash point, and that one with a normal process.
     async fn crash_process(&mut self, number: usize, place: usize, label: Label, side: Side) -> bool {
         self.fleet.kill(self.places[place]).await;
         self.witness.record_kill("sigkill", self.describe_target(place));
@@ -198,13 +198,13 @@ impl Driver {
     }
 
     async fn wait_for_recovery(&self, fault: &str, place: usize) {
-        let begun = self.witness.begin_operation(Operation::Mend { fault: fault.to_owned() });
+        let begun = self.witness.begin_operation(Operation::Heal { fault: fault.to_owned() });
         self.fleet.wait_until_ready(self.places[place]).await;
         begun.finish_ok();
     }
 
     async fn wait_for_full_recovery(&self, fault: &str) {
-        let begun = self.witness.begin_operation(Operation::Mend { fault: fault.to_owned() });
+        let begun = self.witness.begin_operation(Operation::Heal { fault: fault.to_owned() });
         for process in &self.places {
             self.fleet.wait_until_ready(*process).await;
         }
@@ -246,46 +246,62 @@ impl Driver {
             .emit_until_stored("flow-0", &[payload])
             .await;
         self.witness.record_fault("poison", format!("kind {kind}"));
-        self.floor.letters += 1;
+        self.floor.dead_letters += 1;
     }
 
-    /// Two people replay one dead letter whose message is still broken: no second dead letter appears. A request after
-    /// the replay has failed may send the message once more; a request before that reports the other person's replay.
+    /// Two operators replay one dead letter whose message is still invalid: no second dead letter appears. A
+    /// request after the replay has failed may send the message once more; an earlier request reports the
+    /// other operator's replay.
     async fn replay_by_two_people(&mut self, number: usize) {
         self.publish_poison(number, 0).await;
         let open = async || {
             let state = self.witness.read_state().await?;
-            state.letters.iter().find(|letter| letter.status == "open").map(|letter| letter.id.clone())
+            state
+                .dead_letters
+                .iter()
+                .find(|dead_letter| dead_letter.status == "open")
+                .map(|dead_letter| dead_letter.id.clone())
         };
-        let letter = self.fleet.wait_for("there is a dead letter to replay", open).await;
-        let before = self.count_replays(&letter).await;
-        let one = self.replay_dead_letter("ann", &letter);
-        let other = self.replay_dead_letter("bob", &letter);
+        let dead_letter = self.fleet.wait_for("there is a dead letter to replay", open).await;
+        let before = self.count_replays(&dead_letter).await;
+        let one = self.replay_dead_letter("ann", &dead_letter);
+        let other = self.replay_dead_letter("bob", &dead_letter);
         let (one, other) = tokio::join!(one, other);
-        let times = self.count_replays(&letter).await - before;
+        let times = self.count_replays(&dead_letter).await - before;
         let done_answers = usize::from(one) + usize::from(other);
         assert!(
             done_answers >= 1 && times == done_answers,
-            "letter {letter}, replayed {times} times: {one} and {other}"
+            "dead letter {dead_letter}, replayed {times} times: {one} and {other}"
         );
-        self.witness.record_fault("replay", format!("letter {letter}, by two people"));
+        self.witness.record_fault("replay", format!("dead letter {dead_letter}, by two people"));
     }
 
-    async fn count_replays(&self, letter: &str) -> usize {
+    async fn count_replays(&self, dead_letter: &str) -> usize {
         let state =
             self.fleet.wait_for("database and broker answer", async || self.witness.read_state().await).await;
-        state.replays.iter().filter(|replay| replay.letter == letter).count()
+        state.replays.iter().filter(|replay| replay.dead_letter == dead_letter).count()
     }
 
-    /// Returns whether this person's request started the replay, and not an earlier one.
-    async fn replay_dead_letter(&self, by: &str, letter: &str) -> bool {
-        let begun =
-            self.witness.recorder.begin_operation(by, Operation::Replay { letter: letter.to_owned() });
-        let ask =
-            ["dead-letters", "replay", letter, "--by", by, "--reason", "the engine was mended", "-o", "json"];
+    /// Returns `true` if this operator's request started the replay, rather than an earlier one.
+    async fn replay_dead_letter(&self, by: &str, dead_letter: &str) -> bool {
+        let begun = self
+            .witness
+            .recorder
+            .begin_operation(by, Operation::Replay { dead_letter: dead_letter.to_owned() });
+        let ask = [
+            "dead-letters",
+            "replay",
+            dead_letter,
+            "--by",
+            by,
+            "--reason",
+            "the engine was mended",
+            "-o",
+            "json",
+        ];
         let answer = self.fleet.run_retro(&ask).await;
         let reply: serde_json::Value = serde_json::from_str(&answer.out).unwrap_or_default();
-        let done = reply["did"] == "done";
+        let done = reply["status"] == "done";
         if done {
             begun.finish_ok();
         } else {
@@ -294,7 +310,7 @@ impl Driver {
         done
     }
 
-    /// Recreates the consumer, so that every acknowledged message is delivered again.
+    /// Recreates the consumer, so every acknowledged message is delivered again.
     async fn redeliver_everything(&self) {
         let mut wire = NatsConnection::connect(self.fleet.nats_url()).await;
         wire.request_api("CONSUMER.DELETE.RETRO_INTAKE.counter", &Value::Null).await;

@@ -1,4 +1,4 @@
-//! The plan of a seed. Everything is drawn before anything is done, so that a seed can be repeated.
+//! Derives a plan from a seed. Everything is drawn before anything runs, so a seed can be repeated.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use retro_fault::{Label, Side};
 
 use crate::world::DatabaseKind;
 
-/// Steps of a plan; each of them takes seconds.
+/// Number of steps in a plan. Each takes seconds.
 const STEPS: u64 = 6;
-/// Number of workflows, so that retrospectives run side by side.
+/// Number of workflows, so that retrospectives run concurrently.
 const WORKFLOWS: u64 = 3;
-/// Prefixes of the fault labels that a role passes for ordinary runs, with the role. The other labels need people,
-/// retention or a clock; each of those has its kill in the tests `crash::`.
+/// Prefixes of the fault labels that a role reaches for ordinary runs, each with the role. The other labels
+/// need operators, retention or a clock; the tests in `crash::` kill at each of those.
 const PIPELINE_LABELS: [(&str, &str); 10] = [
     ("count", "counter"),
     ("bury", "counter"),
@@ -32,36 +32,36 @@ const PIPELINE_LABELS: [(&str, &str); 10] = [
 pub(super) enum FleetShape {
     /// `retro up`.
     Up,
-    /// One process with all roles that handle runs.
+    /// One process with all roles that process runs.
     One,
-    /// Two such processes.
+    /// Two processes like that.
     Twins,
     /// Several processes, two of them counters and two investigators.
     Spread,
 }
 
-/// A fault injected into a running fleet.
+/// A fault to inject into a running fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     /// A process dies at a fault label.
     Crash { process: u64, label: Label, side: Side },
     /// A process is killed, whatever it is doing.
     Kill { process: u64 },
-    /// A process is stopped for longer than its lease, and resumed.
+    /// A process is stopped for longer than its lease and then resumed.
     Stop { process: u64 },
-    /// A process is replaced by one whose clock is an hour ahead or behind, until that one is replaced in turn.
+    /// A process is replaced by one whose clock is an hour ahead or behind, until the next replacement.
     ClockOff { process: u64, behind: bool },
-    /// A process's connection to the broker is frozen without an error.
+    /// A process's connection to the broker freezes without an error.
     LineFrozen { process: u64 },
-    /// The broker is killed, and restarted with its data.
+    /// The broker is killed and restarted with its data.
     BrokerKill,
-    /// The database is killed, and restarted with its data.
+    /// The database is killed and restarted with its data.
     DatabaseRestart,
     /// Every connection to the database is terminated.
     BackendsTerminated,
     /// An unreadable message is published.
     Poison { kind: u64 },
-    /// Two people replay one dead letter at once.
+    /// Two operators replay one dead letter at the same time.
     Replayed,
     /// The broker delivers all messages again.
     Redelivery,
@@ -72,7 +72,7 @@ pub(super) enum Fault {
 pub(super) struct Step {
     pub(super) workflow: u64,
     pub(super) runs: u64,
-    /// True when a second publisher sends the same events in the opposite order.
+    /// `true` if a second publisher sends the same events in reverse order.
     pub(super) twice: bool,
     pub(super) fault: Fault,
 }
@@ -102,7 +102,7 @@ impl FleetShape {
 }
 
 impl Fault {
-    /// Returns the fault's name in the history.
+    /// Returns the name of the fault in the history.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Crash { .. } => "crash",
@@ -147,7 +147,7 @@ impl fmt::Display for Plan {
 struct Dice(ChaCha20Rng);
 
 impl Dice {
-    /// Draws a number below a small bound; the bias of the remainder does not matter here.
+    /// Draws a number below a small bound. The modulo bias does not matter here.
     fn draw_below(&mut self, bound: u64) -> u64 {
         self.0.next_u64() % bound
     }
@@ -182,7 +182,7 @@ impl Dice {
         }
     }
 
-    /// Draws a crash at a label that the process passes.
+    /// Draws a crash at a label that the process reaches.
     fn draw_crash(&mut self, process: u64, shape: FleetShape) -> Fault {
         let roles = shape.process_roles()[usize::try_from(process).expect("a small number")];
         let has = |role: &str| roles == "up" || roles.split(',').any(|one| one == role);

@@ -1,5 +1,5 @@
-//! HTTP requests of agents and webhooks of GitHub. Clients without an answer send the request again; at GitHub a
-//! person redelivers.
+//! Crashes during HTTP requests of agents and webhooks of GitHub. Clients without a response send the request
+//! again; a webhook is redelivered by hand.
 
 use retro_core::id::{Step, Tenant, Workflow, WorkflowKey};
 use retro_fault::{Label, Side};
@@ -17,13 +17,13 @@ pub(super) const LABELS: [Label; 10] = [
     Label::IntakeLastPublish,
     Label::BridgePublish,
     Label::ObjectPut,
-    Label::RequestBeginCommit,
-    Label::RequestEndCommit,
+    Label::IdempotencyBeginCommit,
+    Label::IdempotencyEndCommit,
 ];
 
-/// Workflow whose memory agents request.
+/// Workflow whose memory the agents request.
 const TAUGHT_WORKFLOW: &str = "taught";
-/// Larger than a body within an event may be.
+/// Larger than a body may be inside an event.
 const BODY_BYTES: usize = 80 * 1024;
 const SINGLE: &str = "application/cloudevents+json";
 const BATCH: &str = "application/cloudevents-batch+json";
@@ -51,7 +51,7 @@ async fn run_script(ground: &mut CrashHarness) {
             Label::IntakeOnePublish => post_requests(ground, point, &[], build_requests(point, 1)).await,
             Label::BridgePublish => deliver_webhook(ground, point).await,
             Label::ObjectPut => post_requests(ground, point, &[], build_large_requests(point)).await,
-            Label::RequestBeginCommit | Label::RequestEndCommit => {
+            Label::IdempotencyBeginCommit | Label::IdempotencyEndCommit => {
                 let key = point.workflow_name();
                 post_requests(ground, point, &[("Idempotency-Key", &key)], build_requests(point, 1)).await;
             }
@@ -73,7 +73,7 @@ async fn run_script(ground: &mut CrashHarness) {
     );
 }
 
-/// Sends a request until it is answered; the program dies during the first attempt.
+/// Sends a request until it gets a response. The program dies during the first attempt.
 async fn send_until_answered(
     ground: &mut CrashHarness,
     point: CrashPoint,
@@ -125,8 +125,8 @@ async fn read_memory(ground: &mut CrashHarness, point: CrashPoint) {
     ground.record_recovery();
 }
 
-/// Sends an engine's requests, during the first of which the program dies. The engine got no answer and sends the same
-/// again, without the idempotency key: the dead request holds it for a time.
+/// Sends an engine's requests and crashes the program during the first. Without a response, the engine sends
+/// the same requests again, without the idempotency key, which the dead request keeps locked for a time.
 async fn post_requests(
     ground: &mut CrashHarness,
     point: CrashPoint,
@@ -163,7 +163,7 @@ async fn deliver_webhook(ground: &mut CrashHarness, point: CrashPoint) {
     let webhook = Webhook::from_fixture("pull_request", &point.workflow_name(), "opened");
     let (status, answer) =
         send_until_answered(ground, point, |ground| ground.build_webhook_request(&webhook)).await;
-    assert_eq!((status, json_text(&answer, "outcome")), (202, "taken"), "{answer}");
+    assert_eq!((status, json_text(&answer, "outcome")), (202, "accepted"), "{answer}");
     ground.record_recovery();
     let events = ground.list_github_events().await;
     let ids = events.iter().map(|event| json_text(event, "id")).filter(|id| *id == point.workflow_name());
@@ -181,7 +181,7 @@ fn build_client() -> reqwest::Client {
     reqwest::Client::new()
 }
 
-/// Returns the runs of a crash point's workflow, one per request or all in one batch.
+/// Returns the runs of a crash point's workflow, as one request each or as a single batch.
 fn build_requests(point: CrashPoint, events_max: usize) -> Vec<Value> {
     let events = build_correcting_runs(&point.workflow_name(), "deploy_service", 0..RUNS);
     if events_max == 1 { events } else { vec![Value::from(events)] }

@@ -1,6 +1,6 @@
-//! Rare steps of the program that a test cannot wait for: renewing a lease and releasing a claim, retention, the audit
-//! log. Each step is done through the same port by a process that does nothing else, this test binary itself, and dies
-//! during it. The program then continues from what that left.
+//! Crashes in rare steps that a test cannot wait for: renewing a lease, releasing a claim, retention and the
+//! audit log. A process that does nothing else, this test binary itself, runs each step through the same port
+//! and dies during it. The program then continues from the state left behind.
 
 use std::sync::Arc;
 
@@ -24,27 +24,27 @@ pub(super) const LABELS: [Label; 17] = [
     Label::HeartbeatCommit,
     Label::RetryCommit,
     Label::ReleaseCommit,
-    Label::NoteCommit,
+    Label::AuditCommit,
     Label::PurgeBodiesCommit,
     Label::PurgeJournalsCommit,
     Label::PurgeRunsCommit,
     Label::PurgeEventsCommit,
     Label::PurgeMessagesCommit,
     Label::PurgeAttemptsCommit,
-    Label::LookCommit,
-    Label::NameWaitingCommit,
+    Label::StreamCheckCommit,
+    Label::StreamPendingCommit,
     Label::CloseLossesCommit,
-    Label::CompareCommit,
-    Label::CheckedCommit,
-    Label::KeepVectorsCommit,
-    Label::ForgetVectorsCommit,
+    Label::ReconcileBeginCommit,
+    Label::ReconcileCommit,
+    Label::StoreEmbeddingsCommit,
+    Label::PurgeEmbeddingsCommit,
 ];
-/// Number of labels at the front that concern a claim.
+/// Number of labels, at the front of the list, that need a claim.
 const CLAIM_LABELS: usize = 3;
-/// Variables that name the step and the database to the process that does nothing else.
+/// Environment variables that pass the step and the database to the separate process.
 const STEP_VARIABLE: &str = "CRASH_STEP";
 const DATABASE_VARIABLE: &str = "CRASH_DATABASE";
-/// Upper bound of rows of one retention call.
+/// Maximum number of rows per retention call.
 const ROWS_MAX: u32 = 1000;
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn killed_at_a_rare_step_on_postgres_the_program_continues_from_what_is_le
     println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS, run_script).await);
 }
 
-/// Runs the claim steps while no other process works, and all others beside the running program.
+/// Runs the claim steps while no other process works, and all others alongside the running program.
 async fn run_script(ground: &mut CrashHarness) {
     let (claims, others) = LABELS.split_at(CLAIM_LABELS);
     ground.run_retro(&["migrate"]).await;
@@ -78,7 +78,7 @@ async fn run_script(ground: &mut CrashHarness) {
     }
 }
 
-/// Creates what a step needs to have something to purge.
+/// Creates the data that a step purges.
 async fn prepare_step(store: &dyn Store, label: Label) {
     match label {
         // A run's details are purged after its body.
@@ -93,7 +93,7 @@ async fn prepare_step(store: &dyn Store, label: Label) {
     }
 }
 
-/// Runs a step in a separate process that dies during it, and then once more.
+/// Runs a step in a separate process that dies during it, then runs the step again.
 async fn crash_and_repeat_step(ground: &mut CrashHarness, point: CrashPoint) {
     if ground.is_killed() {
         crash_in_own_process(ground, point).await;
@@ -118,7 +118,7 @@ async fn crash_in_own_process(ground: &mut CrashHarness, point: CrashPoint) {
     ground.record_death(point).await;
 }
 
-/// The separate process. Without the variables it runs every rare step on a database of its own.
+/// Entry point of the separate process. Without the variables, runs every rare step on its own database.
 #[tokio::test]
 async fn a_separate_process_runs_one_rare_step() {
     if let (Ok(step), Ok(database)) = (std::env::var(STEP_VARIABLE), std::env::var(DATABASE_VARIABLE)) {
@@ -143,38 +143,40 @@ async fn open_store(database: &str) -> Arc<dyn Store> {
 
 async fn run_step(store: &dyn Store, label: Label) {
     match label {
-        Label::NoteCommit => record_audit_row(store).await,
+        Label::AuditCommit => record_audit_row(store).await,
         Label::PurgeBodiesCommit => purge_stage(store, RetentionStage::Bodies).await,
         Label::PurgeJournalsCommit => purge_stage(store, RetentionStage::Journals).await,
         Label::PurgeRunsCommit => purge_stage(store, RetentionStage::Runs).await,
         Label::PurgeEventsCommit => purge_stage(store, RetentionStage::Events).await,
         Label::PurgeMessagesCommit => purge_stage(store, RetentionStage::Messages).await,
         Label::PurgeAttemptsCommit => purge_stage(store, RetentionStage::Attempts).await,
-        Label::LookCommit => record_observation(store).await,
-        Label::NameWaitingCommit => {
+        Label::StreamCheckCommit => record_observation(store).await,
+        Label::StreamPendingCommit => {
             store.record_waiting_messages(STREAM, 1, &[]).await.expect("the messages are recorded")
         }
         Label::CloseLossesCommit => close_loss(store).await,
-        Label::CompareCommit => {
+        Label::ReconcileBeginCommit => {
             store.begin_reconciliation(STREAM, 1, 0).await.expect("the reconciliation begins");
         }
-        Label::CheckedCommit => store.record_reconciled(STREAM, 1, 0).await.expect("the position is stored"),
-        Label::KeepVectorsCommit => store_embeddings(store).await,
-        Label::ForgetVectorsCommit => {
+        Label::ReconcileCommit => {
+            store.record_reconciled(STREAM, 1, 0).await.expect("the position is stored")
+        }
+        Label::StoreEmbeddingsCommit => store_embeddings(store).await,
+        Label::PurgeEmbeddingsCommit => {
             store.purge_embeddings("another", 0, ROWS_MAX).await.expect("the vectors are purged");
         }
         _ => update_claim(store, label).await,
     }
 }
 
-/// Stores vectors for the memories that lack one, if there are any.
+/// Stores embeddings for the memories that have none.
 async fn store_embeddings(store: &dyn Store) {
     let page = store.list_missing_embeddings("one", None, ROWS_MAX).await.expect("the store can be read");
     let made: Vec<_> = page.missing.into_iter().map(|one| (one, vec![1, 2])).collect();
     store.store_embeddings("one", &made).await.expect("the vectors are stored");
 }
 
-/// Name of a stream that no broker has.
+/// Name of a stream that does not exist at any broker.
 const STREAM: &str = "ALONE";
 
 async fn record_observation(store: &dyn Store) {
@@ -199,14 +201,15 @@ async fn record_observation(store: &dyn Store) {
 
 /// Closes a loss that was never recorded.
 async fn close_loss(store: &dyn Store) {
-    let key = LossKey { stream: STREAM.to_owned(), number: 1, first: 1 };
+    let key = LossKey { stream: STREAM.to_owned(), incarnation: 1, first: 1 };
     let at = "2026-11-20T10:00:00Z".parse().expect("a timestamp");
     let act = Attribution { by: "ana".to_owned(), reason: "nothing was lost".to_owned(), at };
     store.close_losses(&[key], &act).await.expect("the loss is closed");
 }
 
 async fn update_claim(store: &dyn Store, label: Label) {
-    // The process that died holds its claim for a second at most, and another investigation may be free meanwhile.
+    // The dead process keeps its claim for at most a second, and another investigation may be free in the
+    // meantime.
     let Some(claim) = store.claim_investigation("alone", 1).await.expect("the store can be read") else {
         return;
     };

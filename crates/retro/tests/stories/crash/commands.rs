@@ -1,4 +1,4 @@
-//! Commands of people and of `retro emit`. A command that died is repeated.
+//! Crashes in commands of operators and in `retro emit`. A command that died is repeated.
 
 use jiff::Timestamp;
 use retro_core::count::{Arrival, count_arrivals};
@@ -12,8 +12,13 @@ use serde_json::json;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs, json_items, json_text};
 
-pub(super) const LABELS: [Label; 5] =
-    [Label::EmitPublish, Label::TriggerCommit, Label::DecideCommit, Label::DeleteCommit, Label::CancelCommit];
+pub(super) const LABELS: [Label; 5] = [
+    Label::EmitPublish,
+    Label::TriggerCommit,
+    Label::ProposalCommit,
+    Label::DeleteCommit,
+    Label::CancelCommit,
+];
 
 #[tokio::test]
 async fn a_command_killed_at_its_step_on_sqlite_and_repeated_takes_effect_once() {
@@ -31,7 +36,7 @@ async fn run_script(ground: &mut CrashHarness) {
         match point.label {
             Label::EmitPublish => emit_runs(ground, point).await,
             Label::TriggerCommit => trigger_retrospective(ground, point).await,
-            Label::DecideCommit => accept_proposal(ground, point).await,
+            Label::ProposalCommit => accept_proposal(ground, point).await,
             Label::DeleteCommit => delete_memory(ground, point).await,
             _ => cancel_retrospective(ground, point).await,
         }
@@ -93,7 +98,7 @@ async fn delete_memory(ground: &mut CrashHarness, point: CrashPoint) {
         .await;
 }
 
-/// Cancels a retrospective whose investigation never finishes in another process.
+/// Cancels a retrospective whose investigation another process never finishes.
 async fn cancel_retrospective(ground: &mut CrashHarness, point: CrashPoint) {
     ground.fleet.stop_up().await;
     let id = open_investigation(&*ground.open_store().await, &point.workflow_name()).await;
@@ -106,14 +111,14 @@ async fn cancel_retrospective(ground: &mut CrashHarness, point: CrashPoint) {
     ground.up().await;
 }
 
-/// Counts runs in a database on which no process works, opens a retrospective over them and makes its first
+/// Counts runs in a database that no process uses, opens a retrospective over them and makes its first
 /// investigation due.
 pub(super) async fn open_investigation(store: &dyn Store, workflow: &str) -> String {
     let key =
         WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new(workflow).expect("a name") };
     let batch: Vec<IncomingRun> = (0..RUNS).map(|number| build_incoming_run(&key, number)).collect();
     let now: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a timestamp");
-    // A claim whose holder died has spent an attempt, so there must be enough of them.
+    // A claim whose owner died has used up an attempt, so allow enough of them.
     let policy = Policy { threshold_runs: 3, investigation_attempts_max: 20, ..Policy::default() };
     let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, now);
     store.count_runs(&batch, &[], &count).await.expect("counting");

@@ -1,4 +1,4 @@
-//! Messages that cannot be handled, are retried or are replayed by a person.
+//! Crashes around messages that cannot be handled, are retried or are replayed by an operator.
 
 use retro_fault::{Label, Side};
 use serde_json::json;
@@ -7,14 +7,14 @@ use super::harness::{CrashHarness, CrashPoint, POISON_MESSAGE, RUNS, compare_wit
 use crate::world::{DatabaseKind, RunBuilder, build_correcting_runs, build_event, json_items, json_text};
 
 pub(super) const LABELS: [Label; 8] = [
-    Label::BuryCommit,
-    Label::BuryAck,
+    Label::DeadLetterCommit,
+    Label::DeadLetterAck,
     Label::AttemptCommit,
-    Label::AttemptForgetCommit,
+    Label::AttemptDeleteCommit,
     Label::FailureCommit,
-    Label::PutOffNak,
+    Label::DeferNak,
     Label::ReopenCommit,
-    Label::MendCommit,
+    Label::EditCommit,
 ];
 
 #[tokio::test]
@@ -31,15 +31,18 @@ async fn run_script(ground: &mut CrashHarness) {
     ground.up().await;
     for point in CrashPoint::for_labels(&LABELS) {
         match point.label {
-            Label::BuryCommit | Label::BuryAck => dead_letter_unreadable_event(ground, point).await,
-            Label::AttemptCommit | Label::AttemptForgetCommit => retry_after_kill(ground, point).await,
-            Label::FailureCommit | Label::PutOffNak => dead_letter_poisoned_message(ground, point).await,
-            Label::MendCommit => edit_dead_letter(ground, point).await,
+            Label::DeadLetterCommit | Label::DeadLetterAck => {
+                dead_letter_unreadable_event(ground, point).await
+            }
+            Label::AttemptCommit | Label::AttemptDeleteCommit => retry_after_kill(ground, point).await,
+            Label::FailureCommit | Label::DeferNak => dead_letter_poisoned_message(ground, point).await,
+            Label::EditCommit => edit_dead_letter(ground, point).await,
             _ => replay_failed_retrospective(ground, point).await,
         }
     }
-    let letters = ground.run_json(&["dead-letters", "list"]).await;
-    let mut codes: Vec<&str> = json_items(&letters).iter().map(|letter| json_text(letter, "code")).collect();
+    let dead_letters = ground.run_json(&["dead-letters", "list"]).await;
+    let mut codes: Vec<&str> =
+        json_items(&dead_letters).iter().map(|dead_letter| json_text(dead_letter, "code")).collect();
     codes.sort_unstable();
     let malformed = ["field_invalid"; 6];
     let (panicked, failed) = (["handler_panicked"; 4], ["retrospective_failed"; 4]);
@@ -65,7 +68,7 @@ async fn dead_letter_unreadable_event(ground: &mut CrashHarness, point: CrashPoi
     ground.record_recovery();
 }
 
-/// A person edits a dead letter. The new version exists once the command has committed, and not before.
+/// Edits a dead letter. The new version exists if and only if the command has committed.
 async fn edit_dead_letter(ground: &mut CrashHarness, point: CrashPoint) {
     let workflow = point.workflow_name();
     let before = ground.count_dead_letters().await;
@@ -77,27 +80,36 @@ async fn edit_dead_letter(ground: &mut CrashHarness, point: CrashPoint) {
         })
         .await;
     let listed = ground.run_json(&["dead-letters", "list", "--workflow", &workflow]).await;
-    let letter = json_text(&json_items(&listed)[0], "id").to_owned();
-    let edit =
-        ["dead-letters", "edit", &letter, "--set", "data.run_id=r", "--by", "ann", "--reason", "it is r"];
+    let dead_letter = json_text(&json_items(&listed)[0], "id").to_owned();
+    let edit = [
+        "dead-letters",
+        "edit",
+        &dead_letter,
+        "--set",
+        "data.run_id=r",
+        "--by",
+        "ann",
+        "--reason",
+        "it is r",
+    ];
     let mut versions = 0;
     if ground.is_killed() {
         ground.run_killed_command(point, &edit).await;
-        versions = count_versions(ground, &letter).await;
+        versions = count_versions(ground, &dead_letter).await;
         assert_eq!(versions, usize::from(point.side == Side::After), "{}", point.to_fault_value());
     }
     if versions == 0 {
         ground.run_json(&edit).await;
     }
-    assert_eq!(count_versions(ground, &letter).await, 1);
+    assert_eq!(count_versions(ground, &dead_letter).await, 1);
     ground.record_recovery();
 }
 
-async fn count_versions(ground: &CrashHarness, letter: &str) -> usize {
-    json_items(&ground.run_json(&["dead-letters", "show", letter]).await["versions"]).len()
+async fn count_versions(ground: &CrashHarness, dead_letter: &str) -> usize {
+    json_items(&ground.run_json(&["dead-letters", "show", dead_letter]).await["versions"]).len()
 }
 
-/// The message of the dead process is delivered again, alone, and its attempt is counted first.
+/// The message of the dead process is redelivered alone, after its attempt is counted.
 async fn retry_after_kill(ground: &mut CrashHarness, point: CrashPoint) {
     let workflow = point.workflow_name();
     let counting = CrashPoint { label: Label::CountCommit, side: Side::Before };
@@ -112,7 +124,7 @@ async fn retry_after_kill(ground: &mut CrashHarness, point: CrashPoint) {
     ground.wait_until_finished(&workflow, RUNS).await;
 }
 
-/// A message whose handler panics is recorded and retried later, and is a dead letter in the end.
+/// A message whose handler panics is recorded, retried and finally dead-lettered.
 async fn dead_letter_poisoned_message(ground: &mut CrashHarness, point: CrashPoint) {
     let workflow = point.workflow_name();
     let before = ground.count_dead_letters().await;
@@ -129,7 +141,8 @@ async fn dead_letter_poisoned_message(ground: &mut CrashHarness, point: CrashPoi
     ground.record_recovery();
 }
 
-/// All bodies are missing and the retrospective fails. A person replays its dead letter and the next one fails too.
+/// All bodies are missing, so the retrospective fails. An operator replays its dead letter, and the next one
+/// fails as well.
 async fn replay_failed_retrospective(ground: &mut CrashHarness, point: CrashPoint) {
     let workflow = point.workflow_name();
     let before = ground.count_dead_letters().await;
@@ -147,8 +160,8 @@ async fn replay_failed_retrospective(ground: &mut CrashHarness, point: CrashPoin
         })
         .await;
     let listed = ground.run_json(&["dead-letters", "list", "--workflow", &workflow]).await;
-    let letter = json_text(&json_items(&listed)[0], "id").to_owned();
-    let replay = ["dead-letters", "replay", &letter, "--by", "ann", "--reason", "the store is back"];
+    let dead_letter = json_text(&json_items(&listed)[0], "id").to_owned();
+    let replay = ["dead-letters", "replay", &dead_letter, "--by", "ann", "--reason", "the store is back"];
     ground.run_killed_then_repeat(point, &replay).await;
     ground
         .wait_for("the retrospective failed again", async || {

@@ -1,4 +1,5 @@
-//! Runs a crash test: `retro up` over a broker and a database of the test's own, and a file that arms the next crash.
+//! Runs a crash test: `retro up` over the test's own broker and database, and a file that arms the next
+//! crash.
 
 use std::fmt::Write as _;
 use std::ops::Deref;
@@ -13,12 +14,12 @@ use serde_json::Value;
 
 use crate::world::{BRIDGE_ENV, DatabaseKind, Fleet, Observer, run_command};
 
-/// Runs of a window. Two of the three are investigated, which is enough for an active memory.
+/// Runs per window. Two of the three are investigated, which is enough for an active memory.
 pub(super) const RUNS: u64 = 3;
-/// A death costs an attempt, and so does a lease that a busy machine renews a second late: attempts are plenty.
+/// A crash costs an attempt, and so does a lease that a busy machine renews a second late, so allow plenty.
 const POLICY: &str = "[policy]\nthreshold_runs = 3\nsample_permille = 1000\nsample_runs_max = 2\n\
                       investigation_attempts_max = 20\n";
-/// Short timeouts, so that what a dead process held is soon available again.
+/// Short timeouts, so the claims of a dead process are soon available again.
 const FAST_ENV: [(&str, &str); 4] = [
     ("RETRO_ACK_WAIT_S", "1"),
     ("RETRO_LEASE_S", "1"),
@@ -26,10 +27,10 @@ const FAST_ENV: [(&str, &str); 4] = [
     ("RETRO_REVIEW_DEBOUNCE_S", "0"),
 ];
 
-/// The counter panics while handling a message with these words.
+/// The counter panics while handling a message that contains these words.
 pub(super) const POISON_MESSAGE: &str = "the counter panics over this";
 
-/// A fault label and the side of its step at which the program dies.
+/// A fault label, and the side of its step at which the program dies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CrashPoint {
     pub(super) label: Label,
@@ -56,7 +57,7 @@ impl CrashPoint {
     }
 }
 
-/// Whether the scenario runs with or without kills.
+/// Mode of a scenario: with or without kills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScenarioMode {
     Undisturbed,
@@ -68,13 +69,14 @@ pub(super) struct CrashHarness {
     pub(super) fleet: Fleet,
     kind: DatabaseKind,
     mode: ScenarioMode,
-    /// Records the program's input, each death, and the state of database and broker while the program was dead.
+    /// Records the program's input, each crash, and the state of the database and the broker while the
+    /// program is dead.
     witness: Observer,
-    /// Events that the test itself has published; the tests that use this have no other publisher.
+    /// Events published by the test itself; tests that use this have no other publisher.
     published: u64,
-    /// Last death, until the work that it disturbed is finished.
+    /// Last crash, until the work that it disturbed is finished.
     died: Option<(CrashPoint, Instant)>,
-    /// Output line of each kill.
+    /// One output line per kill.
     table: Vec<String>,
 }
 
@@ -86,8 +88,8 @@ impl Deref for CrashHarness {
     }
 }
 
-/// Runs a scenario undisturbed on SQLite and with kills on this database, and asserts that both leave the same.
-/// Returns a line for each kill.
+/// Runs a scenario undisturbed on SQLite and with kills on this database, and asserts that both leave the
+/// same result. Returns one line per kill.
 pub(super) async fn compare_with_undisturbed(
     kind: DatabaseKind,
     labels: &[Label],
@@ -147,13 +149,13 @@ impl CrashHarness {
     /// Makes the program die at this point from now on.
     pub(super) fn arm_crash(&self, point: CrashPoint) {
         if self.is_killed() {
-            // By a rename, since the program might otherwise read half of the file.
+            // Renamed into place, because the program might otherwise read half of the file.
             let file = self.write_file("arming", point.to_fault_value());
             std::fs::rename(file, self.fault_file()).expect("our own folder");
         }
     }
 
-    /// Waits until the program is dead, captures what it left, and starts it again.
+    /// Waits until the program is dead, captures the state it left and restarts it.
     pub(super) async fn wait_for_crash_and_restart(&mut self, point: CrashPoint) {
         if self.is_killed() {
             self.fleet.wait_until_program_killed(&point.to_fault_value()).await;
@@ -162,8 +164,8 @@ impl CrashHarness {
         }
     }
 
-    /// Records that the program died there and removes the crash point. Captures the state for the checker, once there
-    /// are tables.
+    /// Records that the program died at this point and removes the crash point. Captures the state for the
+    /// checker if the tables exist.
     pub(super) async fn record_death(&mut self, point: CrashPoint) {
         let _ = std::fs::remove_file(self.fault_file());
         self.died = Some((point, Instant::now()));
@@ -184,7 +186,7 @@ impl CrashHarness {
         }
     }
 
-    /// Runs a command that dies at this point, and then runs it again.
+    /// Runs a command that dies at this point, then runs it again.
     pub(super) async fn run_killed_then_repeat(&mut self, point: CrashPoint, arguments: &[&str]) {
         if self.is_killed() {
             self.run_killed_command(point, arguments).await;
@@ -214,7 +216,7 @@ impl CrashHarness {
         self.record_death(point).await;
     }
 
-    /// Publishes events as an engine does, in order.
+    /// Publishes events in order, as an engine does.
     pub(super) async fn publish_events(&mut self, workflow: &str, events: &[Value]) {
         for event in events {
             let begun = self.begin_emission("an engine", workflow, event);
@@ -224,7 +226,8 @@ impl CrashHarness {
         }
     }
 
-    /// Begins the emission of an event in the history, by an engine or by a person who has edited a dead letter.
+    /// Starts recording the emission of an event, by an engine or by an operator who has edited a dead
+    /// letter.
     pub(super) fn begin_emission(&self, who: &str, workflow: &str, event: &Value) -> PendingOperation {
         let event = Event::from_payload("default", workflow, event.to_string().as_bytes());
         self.witness
@@ -232,8 +235,8 @@ impl CrashHarness {
             .begin_operation(who, Operation::Emit { road: "nats".to_owned(), events: vec![event] })
     }
 
-    /// Asserts that every acknowledged event is in the database, counted or as a dead letter. Only valid while no
-    /// process works and nobody else publishes.
+    /// Asserts that every acknowledged event is in the database, counted or as a dead letter. Valid only
+    /// while no process works and nothing else publishes.
     pub(super) async fn assert_acknowledged_is_stored(&self) {
         let (bus, store, tenant) =
             (self.connect_bus().await, self.open_store().await, Tenant::default_tenant());
@@ -246,16 +249,16 @@ impl CrashHarness {
             .iter()
             .map(|row| row.state.counted)
             .sum();
-        let letters = self.count_dead_letters().await;
-        let (acknowledged, stored) = (self.published - pending, counted + letters);
+        let dead_letters = self.count_dead_letters().await;
+        let (acknowledged, stored) = (self.published - pending, counted + dead_letters);
         assert!(acknowledged <= stored, "{acknowledged} events are acknowledged and {stored} are stored");
     }
 
     /// Returns the number of dead letters.
     pub(super) async fn count_dead_letters(&self) -> u64 {
         let every = DeadLetterFilter { limit: 1000, ..DeadLetterFilter::default() };
-        let letters = self.open_store().await.list_dead_letters(&Tenant::default_tenant(), &every).await;
-        letters.expect("the store can be read").len() as u64
+        let dead_letters = self.open_store().await.list_dead_letters(&Tenant::default_tenant(), &every).await;
+        dead_letters.expect("the store can be read").len() as u64
     }
 
     async fn connect_bus(&self) -> Bus {
@@ -264,7 +267,8 @@ impl CrashHarness {
         bus
     }
 
-    /// Waits until this many runs of a workflow are counted, their windows are closed and every message is sent.
+    /// Waits until this many runs of a workflow are counted, their windows are closed and every message is
+    /// sent.
     pub(super) async fn wait_until_finished(&mut self, workflow: &str, runs: u64) {
         let (store, tenant) = (self.open_store().await, Tenant::default_tenant());
         self.wait_for(&format!("{workflow} is finished"), async || {
@@ -293,7 +297,7 @@ impl CrashHarness {
             self.wait_for(&format!("{} has nothing pending", durable.name), pending).await;
         }
         self.verify_store().await;
-        // At least one window was learned from, and the program has died at every point at which it should.
+        // At least one window led to a memory, and the program died at every point at which it should.
         let floor = ProgressFloor { counted: RUNS, closed: 1, ..ProgressFloor::default() };
         let floor = floor.with_fault("crash", self.table.len() as u64);
         self.witness.check_when_idle(&self.fleet, &floor).await.assert_sound();

@@ -1,14 +1,14 @@
-//! The program is killed at each of its durable steps, before and after it, over SQLite and over Postgres.
+//! Kills the program at each of its durable steps, before and after it, on SQLite and on Postgres.
 //!
-//! A story is a script that passes its labels one after the other, each in a workflow of its own. It runs twice: once
-//! undisturbed, and once killed by SIGKILL at each of its labels, before the step and after it, and started again. A
-//! label at which the program does not die fails the story, so that no story passes in which nothing happened. In the
-//! end the two exports are the same bytes (law 3), `retro verify` finds both sound, each dead letter is there once,
-//! the outbox is empty and no consumer of the broker has anything pending. A difference names its workflow, and so the
-//! label.
+//! A story is a script that reaches its labels one after the other, each in its own workflow. It runs twice:
+//! once undisturbed, and once killed by SIGKILL at each label, before and after the step, and restarted. A
+//! label at which the program does not die fails the story, so a story in which nothing happened cannot pass.
+//! In the end, the two exports are byte-identical (law 3), `retro verify` finds both sound, each dead letter
+//! is stored once, the outbox is empty and no consumer of the broker has pending messages. A difference names
+//! its workflow and therefore its label.
 //!
-//! `retro up` uses a broker of the test, which survives it: its acknowledgements can be inspected while the program is
-//! dead.
+//! `retro up` uses the test's broker, which survives the crash, so its acknowledgements can be inspected
+//! while the program is dead.
 
 mod agents;
 mod alone;

@@ -1,4 +1,4 @@
-//! Outcomes of runs: the event, the runs behind it, and the credit.
+//! Crashes around the outcomes of runs: the event, the linked runs and the credit.
 
 use retro_core::id::{MemoryId, Tenant};
 use retro_core::memory::ChangeCause;
@@ -9,7 +9,7 @@ use crate::outcomes::{build_applying_run, build_merged_event, publish_github_del
 use crate::world::{DatabaseKind, build_correcting_runs, json_items, json_text};
 
 pub(super) const LABELS: [Label; 4] =
-    [Label::TrackCommit, Label::TrackAck, Label::FollowCommit, Label::CreditCommit];
+    [Label::TrackCommit, Label::TrackAck, Label::TrackRunsCommit, Label::CreditCommit];
 
 #[tokio::test]
 async fn killed_at_every_step_of_an_outcome_on_sqlite_credit_is_given_once() {
@@ -32,7 +32,7 @@ async fn run_script(ground: &mut CrashHarness) {
         let runs: Vec<_> =
             (RUNS..2 * RUNS).map(|run| build_applying_run(&workflow, run, memory, number)).collect();
         // After the first outcome, runs are tracked as they arrive.
-        let with_the_runs = point.label == Label::FollowCommit;
+        let with_the_runs = point.label == Label::TrackRunsCommit;
         if with_the_runs {
             ground.arm_crash(point);
         }

@@ -1,4 +1,4 @@
-//! A run on its way from the broker to a memory.
+//! Crashes along the path of a run from the broker to a memory.
 
 use retro_fault::Label;
 

@@ -1,4 +1,4 @@
-//! A person replays dead letters or discards them; the replayed messages are refused again.
+//! Crashes while an operator replays or discards dead letters; the replayed messages are rejected again.
 
 use retro_fault::Label;
 use serde_json::{Value, json};
@@ -13,13 +13,13 @@ pub(super) const LABELS: [Label; 9] = [
     Label::BatchStepCommit,
     Label::ReplayPublish,
     Label::ReplayMarkCommit,
-    Label::SettleCommit,
+    Label::ReplayOutcomeCommit,
     Label::ReplayRefuseCommit,
     Label::BatchCancelCommit,
 ];
-/// Largest message that the broker accepts, headers included.
+/// Maximum size of a message at the broker, including headers.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// Room for the headers of the original message, and too little for those of a replay.
+/// Space for the headers of the original message, but not for those of a replay.
 const HEADER_BYTES: usize = 100;
 
 #[tokio::test]
@@ -34,35 +34,35 @@ async fn killed_at_every_step_of_a_replay_on_postgres_each_dead_letter_is_stored
 
 async fn run_script(ground: &mut CrashHarness) {
     ground.up().await;
-    // One learned memory to compare: replays that fail again leave none.
+    // A learned memory to compare, because replays that fail again leave none.
     ground.publish_events("learnt", &build_correcting_runs("learnt", "deploy_service", 0..RUNS)).await;
     ground.wait_until_finished("learnt", RUNS).await;
     for point in CrashPoint::for_labels(&LABELS) {
         let workflow = point.workflow_name();
-        let letter = match point.label {
+        let dead_letter = match point.label {
             Label::ReplayRefuseCommit => {
                 create_dead_letter(ground, &workflow, build_oversized_event(&workflow)).await
             }
             _ => create_dead_letter(ground, &workflow, build_unreadable_event(&workflow)).await,
         };
         let why = ["--by", "ann", "--reason", "to see"];
-        let one = [&["dead-letters", "replay", letter.as_str()], &why[..]].concat();
+        let one = [&["dead-letters", "replay", dead_letter.as_str()], &why[..]].concat();
         let many =
             [&["dead-letters", "replay", "--workflow", workflow.as_str(), "--detach"], &why[..]].concat();
-        let discard = [&["dead-letters", "discard", letter.as_str()], &why[..]].concat();
+        let discard = [&["dead-letters", "discard", dead_letter.as_str()], &why[..]].concat();
         match point.label {
             Label::ReplayCommit => ground.run_killed_then_repeat(point, &one).await,
             Label::DiscardCommit => ground.run_killed_then_repeat(point, &discard).await,
             Label::BatchStartCommit => ground.run_killed_then_repeat(point, &many).await,
             Label::BatchCancelCommit => {
-                // A batch of one dead letter might end before it is cancelled.
+                // A batch with a single dead letter might end before it is cancelled.
                 create_dead_letter(ground, &workflow, build_second_unreadable_event(&workflow)).await;
                 cancel_batch(ground, point, &[&many[..], &["--rate", "0.01"]].concat()).await
             }
             label => {
-                if label == Label::SettleCommit {
-                    // Only a handled replay is settled, so the missing run id is added first.
-                    let edit = ["dead-letters", "edit", letter.as_str(), "--set", "data.run_id=r"];
+                if label == Label::ReplayOutcomeCommit {
+                    // Only a handled replay is settled, so add the missing run id first.
+                    let edit = ["dead-letters", "edit", dead_letter.as_str(), "--set", "data.run_id=r"];
                     ground.run_json(&[&edit[..], &why[..]].concat()).await;
                     let mut edited = build_unreadable_event(&workflow);
                     edited["data"]["run_id"] = json!("r");
@@ -97,12 +97,12 @@ fn build_unreadable_event(workflow: &str) -> Value {
     build_event(workflow, &json!({"workflow": workflow, "outcome": "success"}))
 }
 
-/// Returns a second such event of the workflow.
+/// Returns a second event of the workflow without a run id.
 fn build_second_unreadable_event(workflow: &str) -> Value {
     build_event(&format!("{workflow}, another"), &json!({"workflow": workflow, "outcome": "success"}))
 }
 
-/// Returns such an event, so large that the broker accepts it once but not with the headers of a replay.
+/// Returns an event so large that the broker accepts it once, but not with the headers of a replay.
 fn build_oversized_event(workflow: &str) -> Value {
     let padded = |bytes: usize| {
         build_event(
@@ -114,7 +114,7 @@ fn build_oversized_event(workflow: &str) -> Value {
     padded(MESSAGE_BYTES_MAX - HEADER_BYTES - alone)
 }
 
-/// Publishes an event that is refused and returns the id of its dead letter.
+/// Publishes an event that is rejected and returns the id of its dead letter.
 async fn create_dead_letter(ground: &mut CrashHarness, workflow: &str, event: Value) -> String {
     let before = ground.count_dead_letters().await;
     ground.publish_events(workflow, &[event]).await;

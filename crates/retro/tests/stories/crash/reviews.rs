@@ -1,4 +1,4 @@
-//! A review on its way from the stream to a rule, and a rule that a person promotes.
+//! Crashes along the path of a review from the stream to a rule, and while an operator promotes a rule.
 
 use retro_core::id::{MemoryId, Tenant};
 use retro_core::memory::ChangeCause;
@@ -9,8 +9,13 @@ use serde_json::{Value, json};
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, RunBuilder, build_correcting_runs, json_items, json_text};
 
-pub(super) const LABELS: [Label; 5] =
-    [Label::HearCommit, Label::HearAck, Label::ReviewCommit, Label::RulesCommit, Label::PromoteCommit];
+pub(super) const LABELS: [Label; 5] = [
+    Label::RecordEventsCommit,
+    Label::RecordEventsAck,
+    Label::ReviewCommit,
+    Label::RulesCommit,
+    Label::PromoteCommit,
+];
 
 #[tokio::test]
 async fn killed_at_every_step_of_a_review_on_sqlite_the_same_is_learned() {
@@ -43,8 +48,8 @@ async fn run_script(ground: &mut CrashHarness) {
             wait_for_rule(ground, &repo, "active").await;
             continue;
         }
-        // The writer applies the runs' credit to a rule in the same step as a review's request, so each is killed on
-        // one side.
+        // The writer credits a rule with runs in the same step in which it applies a review's request, so
+        // each is killed on one side.
         let of_runs = (point.label, point.side) == (Label::RulesCommit, Side::Before);
         if !of_runs {
             ground.arm_crash(point);
@@ -72,8 +77,8 @@ async fn run_script(ground: &mut CrashHarness) {
     assert_eq!(ground.run_json(&["dead-letters", "list"]).await, serde_json::json!([]));
 }
 
-/// Returns the runs of a window to which the rules of the repository were presented and whose agents follow the rule
-/// of [`build_rule_comment`].
+/// Returns the runs of a window to which the repository's rules were presented and whose agents follow the
+/// rule of [`build_rule_comment`].
 async fn build_runs_using_rule(ground: &CrashHarness, workflow: &str, repo: &str) -> Vec<Value> {
     let mut runs = Vec::new();
     for number in 0..RUNS {
@@ -119,7 +124,7 @@ fn build_rule_comment(repo: &str, association: AuthorAssociation) -> GithubData 
         by: Some(Person { login: "ann".to_owned(), bot: false }),
         association,
         body: "Always return a `Result` instead of calling `unwrap()` in library code.".to_owned(),
-        cut: false,
+        truncated: false,
         review: None,
         reply_to: None,
         path: None,

@@ -1,4 +1,5 @@
-//! `retro migrate` and the start of `retro up`: tables, streams and consumers are created or updated.
+//! Crashes in `retro migrate` and at the start of `retro up`, while tables, streams and consumers are created
+//! or updated.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub(super) const LABELS: [Label; 7] = [
     Label::ConsumerCreate,
     Label::StreamUpdate,
     Label::ConsumerUpdate,
-    Label::RequestForgetCommit,
+    Label::IdempotencyPurgeCommit,
 ];
 
 #[tokio::test]
@@ -28,7 +29,7 @@ async fn killed_while_provisioning_on_postgres_the_next_start_continues() {
     println!("{}", compare_with_undisturbed(DatabaseKind::Postgres, &LABELS[1..], run_script).await);
 }
 
-/// Each start gets further than the one before.
+/// Each start gets further than the previous one.
 async fn run_script(ground: &mut CrashHarness) {
     let labels = if ground.kind() == DatabaseKind::Sqlite { &LABELS[..] } else { &LABELS[1..] };
     for point in CrashPoint::for_labels(labels) {
@@ -37,7 +38,7 @@ async fn run_script(ground: &mut CrashHarness) {
                 provision_other_settings(ground).await;
                 run_killed_start(ground, point, &["migrate"]).await;
             }
-            Label::RequestForgetCommit => {
+            Label::IdempotencyPurgeCommit => {
                 run_killed_start(ground, point, &["up", "--http-listen", "127.0.0.1:0"]).await
             }
             _ => run_killed_start(ground, point, &["migrate"]).await,
@@ -56,7 +57,7 @@ async fn run_killed_start(ground: &mut CrashHarness, point: CrashPoint, argument
     }
 }
 
-/// Provisions streams of another size and consumers with another acknowledgement wait.
+/// Provisions streams with another size and consumers with another acknowledgement wait.
 async fn provision_other_settings(ground: &CrashHarness) {
     let sizes = StreamSizes { work_bytes: 64 * 1024 * 1024, ..StreamSizes::default() };
     let config = BusConfig { sizes, ..BusConfig::new(ground.nats_url(), "test") };

@@ -1,4 +1,4 @@
-//! The broker is killed while runs are learned from; `broker_kills.rs` kills it while they come in.
+//! Kills the broker while retrospectives are open; `broker_kills.rs` kills it while runs arrive.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use retro_core::retrospective::RetrospectiveState;
 use super::{assert_each_sent_once, assert_sound_and_complete, list_samples_and_attempts};
 use crate::world::{World, build_correcting_runs};
 
-/// Workflows of a batch, with one window each, so that the result does not depend on timing.
+/// Workflows per batch, with one window each, so that the result does not depend on timing.
 const WORKFLOWS: u64 = 6;
 const RUNS: u64 = 10;
 const KILLS: u64 = 3;
-/// Upper bound of batches until all kills came in time.
+/// Maximum number of batches until all kills come in time.
 const BATCHES_MAX: u64 = 40;
-/// Polling interval; learning from a batch takes some hundred milliseconds.
+/// Polling interval. Learning from a batch takes a few hundred milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 #[tokio::test]
@@ -55,7 +55,8 @@ async fn a_broker_killed_while_runs_are_learned_from_does_not_change_what_is_lea
     calm.stop().await;
 }
 
-/// Kills the broker while retrospectives are open and waits for its restart. Returns whether the kill came in time.
+/// Kills the broker while retrospectives are open and waits for its restart. Returns `true` if the kill came
+/// in time.
 async fn kill_while_learning(world: &World, batches: u64) -> bool {
     let store = world.open_store().await;
     let look = async || {

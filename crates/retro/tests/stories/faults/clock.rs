@@ -1,5 +1,5 @@
-//! Workers whose clocks are an hour ahead or behind. Leases use the database's clock, and nothing else that matters
-//! uses a worker's.
+//! Runs workers whose clocks are an hour ahead or behind. Leases use the database's clock, and nothing else
+//! that matters uses a worker's clock.
 
 use serde_json::Value;
 
@@ -46,11 +46,11 @@ async fn compare_with_wrong_clocks(kind: DatabaseKind) {
     assert_eq!(exports[0], exports[1]);
 }
 
-/// Lease of the holder in seconds. It is renewed after two, while the request for the body is open.
+/// Lease of the first worker, in seconds. It is renewed after two, while the request for the body is open.
 const LEASE_S: i64 = 6;
 
-/// The holder's clock is an hour behind and the other worker's an hour ahead; by either clock the lease would be lost
-/// at once. Once the holder is stopped, its lease runs out as usual.
+/// The first worker's clock is an hour behind and the other worker's an hour ahead; by either clock, the
+/// lease would be lost at once. Once the first worker is stopped, its lease expires as usual.
 #[tokio::test]
 async fn only_the_databases_clock_decides_when_a_lease_ends() {
     let mut fleet = Fleet::start(DatabaseKind::Postgres, &[("counter,sampler,writer,relay", 1)]).await;
@@ -77,7 +77,7 @@ async fn only_the_databases_clock_decides_when_a_lease_ends() {
 
     fleet.freeze(holder);
     fleet.wait_until_stopped(holder).await;
-    // Moves the lease back, as if this much time had passed at the database alone.
+    // Moves the lease back, as if this much time had passed only at the database.
     let gone_by =
         format!("UPDATE investigations SET lease_ms = lease_ms - {LEASE_S} * 1000 WHERE number = 1");
     fleet.postgres().execute_sql(&gone_by).await;

@@ -1,4 +1,4 @@
-//! A Postgres that terminates its connections, is restarted, or whose answers to COMMIT are lost.
+//! Runs on a Postgres that terminates connections, restarts, or loses its responses to COMMIT.
 
 use std::process::Output;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::world::{DatabaseKind, Fleet, build_correcting_runs};
 
 const WORKFLOWS: u64 = 10;
 const RUNS: u64 = 10;
-/// Every role, with two counters.
+/// All roles, with two counters.
 const ROLES: [(&str, usize); 3] = [("counter", 2), ("sampler,investigator", 1), ("writer,relay", 1)];
-/// Polling interval; steps last some milliseconds.
+/// Polling interval. Steps last a few milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// Short lease, so that a claim whose answer was lost is soon taken over.
+/// A short lease, so a claim whose response was lost is soon taken over.
 const SHORT_LEASE: (&str, &str) = ("RETRO_LEASE_S", "2");
 
 fn build_events() -> Vec<Value> {
@@ -30,7 +30,7 @@ fn build_events() -> Vec<Value> {
         .collect()
 }
 
-/// Starts a fleet with every role and waits until it is ready.
+/// Starts a fleet with all roles and waits until it is ready.
 async fn start_fleet() -> Fleet {
     let mut fleet = Fleet::start(DatabaseKind::Postgres, &[]).await;
     for (roles, processes) in ROLES {
@@ -42,7 +42,7 @@ async fn start_fleet() -> Fleet {
     fleet
 }
 
-/// Starts to emit a share of the events, so that there is work while it lasts.
+/// Starts to emit a share of the events, to have work while the fault lasts.
 fn emit_share(fleet: &Fleet, share: usize, of: usize) -> JoinHandle<std::io::Result<Output>> {
     let events = build_events();
     let part = share * events.len() / of..(share + 1) * events.len() / of;
@@ -58,7 +58,8 @@ async fn wait_for_emitters(emitters: Vec<JoinHandle<std::io::Result<Output>>>) {
     }
 }
 
-/// Returns a measure of the work done so far: runs counted, retrospectives opened, results and changes written.
+/// Returns a measure of the work done so far: counted runs, opened retrospectives, written results and
+/// changes.
 async fn measure_progress(store: &dyn Store) -> Option<u64> {
     let tenant = Tenant::default_tenant();
     let counted: u64 = store.list_workflows(&tenant).await.ok()?.iter().map(|row| row.state.counted).sum();
@@ -75,7 +76,7 @@ async fn runs_are_counted_once_while_every_backend_is_terminated_repeatedly() {
     let (mut done, mut ended, mut emitters) = (0, 0, Vec::new());
     for nth in 0..TERMINATIONS {
         emitters.push(emit_share(&fleet, nth, TERMINATIONS));
-        // The test's own connection may be among those that are terminated.
+        // The test's own connection may be among the terminated ones.
         let on = async || measure_progress(&*store).await.filter(|now| *now > done);
         done = fleet.wait_for_with_interval(POLL_INTERVAL, "there is progress", on).await;
         let rows = fleet.postgres().execute_sql(
@@ -116,11 +117,11 @@ async fn a_postgres_that_crashes_under_load_loses_no_run_and_counts_none_twice()
     fleet.stop_all().await;
 }
 
-/// The server has committed and the connection breaks before its answer, so the outcome is unknown to the client.
+/// The server commits and the connection breaks before its response, so the client does not know the outcome.
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_takes_effect_once() {
-    /// A claim whose answer is lost costs its lease and one of three attempts. One commit in ten is rare enough that
-    /// no investigation loses three.
+    /// A claim whose response is lost costs its lease and one of three attempts. One commit in ten is rare
+    /// enough that no investigation loses three.
     const MUTE_EVERY: u64 = 10;
     let mut fleet = Fleet::start(DatabaseKind::Postgres, &[]).await;
     let line = MutingProxy::start(fleet.database_url(), MUTE_EVERY).await;
@@ -141,7 +142,7 @@ async fn a_commit_whose_answer_is_lost_takes_effect_once() {
     fleet.stop_all().await;
 }
 
-/// A proxy to Postgres that breaks the connection between every n-th COMMIT and its answer.
+/// A proxy to Postgres that breaks the connection between every n-th COMMIT and its response.
 struct MutingProxy {
     url: String,
     commits: Arc<AtomicU64>,
@@ -174,7 +175,7 @@ impl Drop for MutingProxy {
     }
 }
 
-/// The simple query `COMMIT` of the Postgres protocol.
+/// `COMMIT` as a simple query of the Postgres protocol.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
 async fn forward_until_muted(
@@ -198,8 +199,8 @@ async fn forward_until_muted(
             read = far.read(&mut answer_bytes) => {
                 let Ok(read @ 1..) = read else { return };
                 if muted {
-                    // The server has answered, so it has committed. Both connections are closed without forwarding the
-                    // answer.
+                    // The server has responded, so it has committed. Close both connections without
+                    // forwarding the response.
                     counts.1.fetch_add(1, Ordering::SeqCst);
                     return;
                 }

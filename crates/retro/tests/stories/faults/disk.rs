@@ -1,7 +1,7 @@
-//! Full disks of the broker and of the database. Each is a small in-memory file system of the test.
+//! Fills the disks of the broker and of the database, each a small in-memory file system of the test.
 //!
-//! Mounting needs root. Without root the same test runs in namespaces of its own, where the kernel allows that; where
-//! it does not, the test fails and says so.
+//! Mounting requires root. Without root, the test runs itself in namespaces of its own if the kernel allows
+//! that, and otherwise fails with an explanation.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,9 +12,9 @@ use super::{assert_sound_and_complete, wait_until_intake_drained};
 use crate::world::{DatabaseKind, EventsResponse, Fleet, RunBuilder, World, json_text};
 
 const SINGLE: &str = "application/cloudevents+json";
-/// Marks the run in namespaces of its own.
+/// Marks the run inside its own namespaces.
 const NAMESPACE_VARIABLE: &str = "RETRO_STORY_APART";
-/// Runs that certainly fill the free space.
+/// Number of runs that certainly fill the free space.
 const RUNS_MAX: u64 = 400;
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn a_broker_with_a_full_disk_loses_no_accepted_run_and_continues_when_ther
     let disk = TestDisk::mount(&world.data_dir().join("nats"));
     world.up().await;
     disk.leave_free(2 * MIB);
-    // One after the other, so that the test knows which of them were accepted.
+    // One after the other, so the test knows which of them were accepted.
     let (mut accepted, refused) = fill_disk(&world).await;
     assert_eq!((refused.status, json_text(&refused.body, "code")), (503, "outcome_unknown"), "{refused:?}");
     assert!(accepted >= 10, "{accepted} runs were accepted before the disk was full");
@@ -73,12 +73,12 @@ async fn a_database_with_a_full_disk_loses_nothing_and_continues_when_there_is_r
     fleet.start_broker().await;
     fleet.migrate().await;
     for roles in ["counter", "sampler,investigator,writer", "relay,gateway"] {
-        // Short lease, so that work that could not be written is soon retried.
+        // A short lease, so work that could not be written is soon retried.
         let nth = fleet.serve_with_env(roles, &[("RETRO_LEASE_S", "2")]);
         fleet.wait_until_ready(nth).await;
     }
     disk.leave_free(256 * 1024);
-    // The broker has another disk and accepts everything.
+    // The broker is on another disk and accepts everything.
     let events: Vec<Value> = (0..100).map(build_incompressible_run).collect();
     let file = fleet.write_events("runs.jsonl", &events);
     assert_eq!(fleet.run_json(&["emit", &file]).await["sent"], 100);
@@ -101,7 +101,7 @@ async fn a_start_on_a_full_disk_answers_agents_and_completes_when_there_is_room(
     }
     let mut world = World::empty();
     let disk = TestDisk::mount(&world.data_dir());
-    // An empty file system could not be shrunk to its contents.
+    // An empty file system could not be shrunk to its content.
     std::fs::write(world.data_dir().join("somebody's"), vec![1; 64 * 1024]).expect("a writable file");
     disk.leave_free(0);
     let http = world.up_without_waiting();
@@ -134,7 +134,7 @@ async fn a_start_on_a_full_disk_answers_agents_and_completes_when_there_is_room(
     world.stop().await;
 }
 
-/// Sends runs until one is refused. Returns how many were accepted, and the refusal.
+/// Sends runs until one is rejected. Returns the number of accepted runs and the rejection.
 async fn fill_disk(world: &World) -> (u64, EventsResponse) {
     for number in 0..RUNS_MAX {
         let posted = post_event(world, &build_incompressible_run(number)).await;
@@ -149,7 +149,7 @@ async fn post_event(world: &World, event: &Value) -> EventsResponse {
     world.post_events("default", SINGLE, &[], event.to_string()).await
 }
 
-/// Returns a run of twenty kilobytes that hardly compress; each workflow has ten.
+/// Returns a run of twenty kilobytes that hardly compress. Each workflow has ten.
 fn build_incompressible_run(number: u64) -> Value {
     let mut state = number;
     let noise = std::iter::repeat_with(|| {
@@ -164,18 +164,18 @@ fn build_incompressible_run(number: u64) -> Value {
 
 const MIB: u64 = 1024 * 1024;
 
-/// An in-memory file system of changeable size, removed at the end of the test.
+/// An in-memory file system with an adjustable size, removed at the end of the test.
 struct TestDisk(PathBuf);
 
 impl TestDisk {
     fn mount(folder: &Path) -> Self {
         std::fs::create_dir_all(folder).expect("a folder");
-        // The broker reserves the size of its streams and does not start on less.
+        // The broker reserves the size of its streams and does not start with less.
         run_checked(Command::new("mount").args(["-t", "tmpfs", "-o", "size=8g", "tmpfs"]).arg(folder));
         Self(folder.to_owned())
     }
 
-    /// Shrinks it to its contents and this many free bytes.
+    /// Shrinks the file system to its content plus this many free bytes.
     fn leave_free(&self, bytes: u64) {
         let output = Command::new("du").args(["-s", "-B1"]).arg(&self.0).output().expect("du can be run");
         let used = String::from_utf8(output.stdout).expect("text");
@@ -203,7 +203,7 @@ fn run_checked(command: &mut Command) {
     assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// Returns whether the test was run in namespaces of its own because it may not mount here.
+/// Returns `true` if the test was run in its own namespaces because it may not mount here.
 fn ran_in_namespaces(test: &str) -> bool {
     if std::env::var_os(NAMESPACE_VARIABLE).is_some() || nix::unistd::Uid::effective().is_root() {
         return false;

@@ -1,4 +1,4 @@
-//! A process that is stopped for longer than its lease and then continues.
+//! Stops a process for longer than its lease and resumes it.
 
 use super::{assert_each_sent_once, assert_sound_and_complete, list_samples_and_attempts};
 use crate::world::{DatabaseKind, Fleet, FreezableProxy, build_correcting_runs};
@@ -13,8 +13,8 @@ async fn a_zombie_on_postgres_commits_nothing_and_publishes_nothing() {
     check_zombie_does_nothing(DatabaseKind::Postgres).await;
 }
 
-/// The process has claimed an investigation whose body does not arrive. While it is stopped another process takes over
-/// and finishes everything. Then the body arrives and the zombie continues.
+/// The process has claimed an investigation whose body does not arrive. While it is stopped, another process
+/// takes over and finishes everything. Then the body arrives and the zombie continues.
 async fn check_zombie_does_nothing(kind: DatabaseKind) {
     let mut fleet = Fleet::start(kind, &[("counter,sampler,writer,relay", 1)]).await;
     let line = FreezableProxy::start(fleet.nats_url()).await;
@@ -40,7 +40,7 @@ async fn check_zombie_does_nothing(kind: DatabaseKind) {
         "the zombie had an effect"
     );
 
-    // It keeps working beside the other, and no message is sent twice.
+    // The zombie keeps working alongside the other process, and no message is sent twice.
     fleet
         .emit_and_wait("default", "more.jsonl", &build_correcting_runs("small", "deploy_service", 0..10))
         .await;
@@ -49,7 +49,7 @@ async fn check_zombie_does_nothing(kind: DatabaseKind) {
     let [(same, attempts)] = &after.iter().filter(|(one, _)| one == sample).collect::<Vec<_>>()[..] else {
         panic!("the sample was drawn anew: {sample} and then {after:?}")
     };
-    // On a busy machine the claim may have been lost and taken again before the zombie was stopped.
+    // On a busy machine, the claim may have been lost and taken again before the zombie was stopped.
     assert_eq!(same, sample);
     assert!(attempts[0] >= 2, "its first investigation was taken over: {attempts:?}");
     assert!(assert_each_sent_once(&fleet).await > before.1);

@@ -1,75 +1,130 @@
-//! The database, streams, messages and configuration of an earlier version are accepted. The files are in
-//! `tests/golden`, made by that version.
+//! The database, streams, messages and configuration of an earlier version are accepted. `tests/golden` contains what
+//! that version recorded; `make golden NAME=…` records the current one.
+
+mod recorder;
+mod recording;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use retro_bus::{NatsServer, ServerConfig};
 use retro_core::message::Message;
 use retro_events::{Delivery, run_completed, subject};
 use retro_fault::{Label, Side};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::world::{
-    DatabaseKind, Fleet, NatsConnection, RawMessage, World, json_items, json_text, project_path, run_command,
-};
+use recorder::record_state;
+use recording::{CONFIG, Recording, TENANTS, folder_name};
 
-/// Counted runs of the default tenant, and runs that the broker held uncounted.
-const COUNTED_RUNS: u64 = 51;
+use crate::world::{DatabaseKind, RawMessage, World, json_items, json_text, project_path, run_command};
+
+/// Version whose recordings are committed.
+const FIRST_VERSION: &str = "baseline";
+/// Names the folder in `tests/golden` that a recording is kept in; without it, recordings are only tried.
+const RECORD_VARIABLE: &str = "GOLDEN_RECORD";
+/// Counted runs of each tenant, and runs of the default tenant that the broker held uncounted.
+const DEFAULT_RUNS: u64 = 48;
+const ACME_RUNS: u64 = 10;
 const WAITING_RUNS: u64 = 3;
 
 #[tokio::test]
 async fn the_first_versions_file_is_migrated_and_processing_continues() {
-    let mut world = restore_first_version_file();
-    let config = world.write_file("retro.toml", load_golden_file("retro.toml"));
-    let answer = world.run_retro(&["config", "check", "--config", &config]).await;
-    assert_eq!(answer.code, Some(0), "{answer:?}");
-    assert_migration_keeps_everything(&world).await;
-
-    let folder = ServerConfig { binary: None, data_dir: world.data_dir().join("nats"), port: None };
-    let broker = NatsServer::start(folder).await.expect("a nats-server; run .ci/install-tools");
-    fill_broker(broker.url()).await;
-    broker.shut_down().await;
-    world.up_with_env(&[("RETRO_CONFIG", &config)]).await;
-    assert_processing_continues(&world).await;
-    world.stop().await;
+    continue_file(&Recording::committed(FIRST_VERSION, DatabaseKind::Sqlite)).await;
 }
 
 #[tokio::test]
 async fn the_first_versions_rows_in_postgres_are_migrated_and_processing_continues() {
-    let mut fleet = restore_first_version_rows().await;
-    fill_broker(fleet.nats_url()).await;
-    assert_migration_keeps_everything(&fleet).await;
-    for roles in ["counter", "sampler,investigator", "writer,relay"] {
-        let nth = fleet.serve(roles);
+    continue_rows(&Recording::committed(FIRST_VERSION, DatabaseKind::Postgres)).await;
+}
+
+#[tokio::test]
+async fn the_current_versions_file_is_recorded_and_a_restored_copy_continues() {
+    let temporary = TempDir::new().expect("a temporary folder can be made");
+    let folder = recording_folder(&temporary, DatabaseKind::Sqlite);
+    continue_file(&record_state(DatabaseKind::Sqlite, &folder).await).await;
+}
+
+#[tokio::test]
+async fn the_current_versions_rows_in_postgres_are_recorded_and_a_restored_copy_continues() {
+    let temporary = TempDir::new().expect("a temporary folder can be made");
+    let folder = recording_folder(&temporary, DatabaseKind::Postgres);
+    continue_rows(&record_state(DatabaseKind::Postgres, &folder).await).await;
+}
+
+/// Returns the folder named by the environment, or a temporary one.
+fn recording_folder(temporary: &TempDir, kind: DatabaseKind) -> PathBuf {
+    match std::env::var(RECORD_VARIABLE) {
+        Ok(version) => {
+            Path::new(&project_path("crates/retro/tests/golden")).join(version).join(folder_name(kind))
+        }
+        Err(_) => temporary.path().join(folder_name(kind)),
+    }
+}
+
+#[test]
+fn the_first_version_recorded_the_same_memories_on_both_databases() {
+    let [file, rows] =
+        [DatabaseKind::Sqlite, DatabaseKind::Postgres].map(|kind| Recording::committed(FIRST_VERSION, kind));
+    for tenant in TENANTS {
+        let name = format!("export-{tenant}.jsonl.zst");
+        assert_eq!(file.read_text(&name), rows.read_text(&name), "{tenant}");
+    }
+}
+
+/// Restores the file, migrates it and continues with `retro up`.
+async fn continue_file(recording: &Recording) {
+    let mut world = recording.restore_file();
+    let config = config_argument(&world);
+    let answer = world.run_retro(&["config", "check", "--config", &config]).await;
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert_migration_keeps_everything(recording, &world).await;
+    recording.restore_supervised_broker(&world).await;
+    world.up_with_env(&[("RETRO_CONFIG", &config)]).await;
+    assert_processing_continues(recording, &world).await;
+    world.stop().await;
+}
+
+/// Restores the rows, migrates them and continues with one process for each group of roles.
+async fn continue_rows(recording: &Recording) {
+    let mut fleet = recording.restore_rows().await;
+    recording.restore_broker(fleet.nats_url()).await;
+    assert_migration_keeps_everything(recording, &fleet).await;
+    let config = config_argument(&fleet);
+    for roles in ["counter,reviewer", "sampler,investigator", "writer,relay"] {
+        let nth = fleet.serve_with_env(roles, &[("RETRO_CONFIG", &config)]);
         fleet.wait_until_ready(nth).await;
     }
-    assert_processing_continues(&fleet).await;
+    assert_processing_continues(recording, &fleet).await;
     fleet.stop_all().await;
+}
+
+fn config_argument(world: &World) -> String {
+    world.write_file("retro.toml", CONFIG)
 }
 
 /// All migrations are applied or none: the next start finds the file either unchanged or fully migrated.
 #[tokio::test]
 async fn killed_while_migrating_the_first_versions_file_it_migrates_the_next_time() {
+    let recording = Recording::committed(FIRST_VERSION, DatabaseKind::Sqlite);
     for label in [Label::MigrateFile, Label::MigrateCommit] {
         for side in Side::ALL {
-            let world = restore_first_version_file();
-            kill_migration(&world, label, *side).await;
+            kill_migration(&recording, &recording.restore_file(), label, *side).await;
         }
     }
 }
 
 #[tokio::test]
 async fn killed_while_migrating_the_first_versions_rows_in_postgres_they_migrate_the_next_time() {
+    let recording = Recording::committed(FIRST_VERSION, DatabaseKind::Postgres);
     for side in Side::ALL {
-        let fleet = restore_first_version_rows().await;
-        kill_migration(&fleet, Label::MigrateCommit, *side).await;
+        let fleet = recording.restore_rows().await;
+        kill_migration(&recording, &fleet, Label::MigrateCommit, *side).await;
         fleet.stop_all().await;
     }
 }
 
 /// Kills the migration there twice. The third attempt completes, and all data reads as before.
-async fn kill_migration(world: &World, label: Label, side: Side) {
+async fn kill_migration(recording: &Recording, world: &World, label: Label, side: Side) {
     let point = format!("{}:{}", label.as_str(), side.as_str());
     let is_migrated = label == Label::MigrateCommit && side == Side::After;
     // After the commit the second attempt commits only what is there already.
@@ -78,50 +133,28 @@ async fn kill_migration(world: &World, label: Label, side: Side) {
         let output = run_command(migrate.env("FAULT_CRASH", &point)).await;
         assert_eq!(output.code, None, "`retro migrate` does not die at {point}: {output:?}");
     }
-    let output = world.run_json(&["migrate"]).await.to_string();
-    assert_eq!(output.contains("0002_manual_retrospectives"), !is_migrated, "{point}: {output}");
-    assert_reads_as_before(world).await;
-}
-
-fn restore_first_version_file() -> World {
-    let world = World::empty();
-    std::fs::create_dir_all(world.data_dir()).expect("a folder");
-    std::fs::write(world.data_dir().join("retro.db"), load_golden_file("retro.db.zst")).expect("a file");
-    world.write_policy(&load_golden_text("pipeline.toml"));
-    world
-}
-
-/// Restores a database with the tables and rows of the first version, beside an empty broker.
-async fn restore_first_version_rows() -> Fleet {
-    let mut fleet = Fleet::unstarted(DatabaseKind::Postgres).await;
-    fleet.write_policy(&load_golden_text("pipeline.toml"));
-    fleet.start_database().await;
-    let tables =
-        std::fs::read_to_string(project_path("migrations/postgres/0001_one_road.sql")).expect("a migration");
-    fleet.postgres().execute_sql(&tables).await;
-    fleet.postgres().execute_sql(&load_golden_text("rows.sql.zst")).await;
-    fleet.start_broker().await;
-    fleet
+    let migrated = world.run_json(&["migrate"]).await;
+    let expected = if is_migrated { Vec::new() } else { recording.list_missing_migrations() };
+    assert_eq!(migrated["applied"], json!(expected), "{point}");
+    assert_reads_as_before(recording, world).await;
 }
 
 /// Migrates and asserts that all data is kept, before any role runs.
-async fn assert_migration_keeps_everything(world: &World) {
+async fn assert_migration_keeps_everything(recording: &Recording, world: &World) {
     let migrated = world.run_json(&["migrate"]).await;
-    assert!(migrated.to_string().contains("0002_manual_retrospectives"), "{migrated}");
-    assert!(!migrated.to_string().contains("0001_one_road"), "{migrated}");
-    assert_reads_as_before(world).await;
+    assert_eq!(migrated["applied"], json!(recording.list_missing_migrations()), "{migrated}");
+    assert_reads_as_before(recording, world).await;
 }
 
 /// Asserts that nothing is missing and that the exports are the same as then.
-async fn assert_reads_as_before(world: &World) {
+async fn assert_reads_as_before(recording: &Recording, world: &World) {
     let checked = world.verify_store().await;
-    assert_eq!(
-        (&checked["runs"], &checked["reports"], &checked["memories"]),
-        (&json!(61), &json!(5), &json!(5))
-    );
-    for tenant in ["default", "acme"] {
+    let expected = (DEFAULT_RUNS + ACME_RUNS, 6, 7);
+    let numbers = ["runs", "reports", "memories"].map(|key| checked[key].as_u64().expect("a number"));
+    assert_eq!(numbers, <[u64; 3]>::from(expected), "{checked}");
+    for tenant in TENANTS {
         let answer = world.run_retro(&["--tenant", tenant, "export", "--canonical"]).await;
-        let then = load_golden_text(&format!("export-{tenant}.jsonl.zst"));
+        let then = recording.read_text(&format!("export-{tenant}.jsonl.zst"));
         let differ = then.lines().zip(answer.out.lines()).find(|(then, now)| then != now);
         assert_eq!(differ, None, "{tenant}");
         assert_eq!(answer.out, then, "{tenant}");
@@ -131,18 +164,19 @@ async fn assert_reads_as_before(world: &World) {
 
 /// Asserts that the interrupted retrospective ends, that events waiting at the broker are counted, and that all other
 /// redelivered events are recognised.
-async fn assert_processing_continues(world: &World) {
+async fn assert_processing_continues(recording: &Recording, world: &World) {
     let letters_then = list_dead_letter_keys(world).await;
-    world.wait_until_counted("default", COUNTED_RUNS + WAITING_RUNS).await;
-    world.wait_until_counted("acme", 10).await;
+    world.wait_until_counted("default", DEFAULT_RUNS + WAITING_RUNS).await;
+    world.wait_until_counted("acme", ACME_RUNS).await;
     world.wait_until_idle().await;
     let checked = world.verify_store().await;
-    assert_eq!((&checked["runs"], &checked["reports"]), (&json!(64), &json!(6)), "{checked}");
+    let runs = DEFAULT_RUNS + WAITING_RUNS + ACME_RUNS;
+    assert_eq!((&checked["runs"], &checked["reports"]), (&json!(runs), &json!(7)), "{checked}");
     assert_eq!(list_dead_letter_keys(world).await, letters_then, "refused events are refused once");
     let flight = world.run_json(&["retrospectives", "list", "--workflow", "flight"]).await;
     assert_eq!(flight[0]["retrospective"]["state"], "closed");
 
-    let then = load_golden_text("export-default.jsonl.zst");
+    let then = recording.read_text("export-default.jsonl.zst");
     let now = world.export_canonical().await;
     let now: BTreeSet<&str> = now.lines().collect();
     let missing: Vec<_> = then.lines().filter(|line| !now.contains(line)).collect();
@@ -160,28 +194,6 @@ async fn list_dead_letter_keys(world: &World) -> BTreeSet<(String, String, Strin
     json_items(&letters).iter().map(key_of).collect()
 }
 
-/// Creates the first version's streams and consumers with their messages.
-async fn fill_broker(url: &str) {
-    let mut wire = NatsConnection::connect(url).await;
-    let streams: Value = serde_json::from_str(&load_golden_text("streams.json")).expect("JSON");
-    for stream in json_items(&streams) {
-        let name = json_text(&stream["config"], "name");
-        let answer = wire.request_api(&format!("STREAM.CREATE.{name}"), &stream["config"]).await;
-        assert_eq!(answer["error"], Value::Null, "{answer}");
-        for consumer in json_items(&stream["consumers"]) {
-            let durable = json_text(consumer, "durable_name");
-            let request = json!({"stream_name": name, "config": consumer});
-            let answer =
-                wire.request_api(&format!("CONSUMER.DURABLE.CREATE.{name}.{durable}"), &request).await;
-            assert_eq!(answer["error"], Value::Null, "{answer}");
-        }
-    }
-    for message in load_messages("messages.jsonl.zst").into_iter().chain(load_messages("objects.jsonl.zst")) {
-        let stored = wire.publish(&message).await;
-        assert!(stored["seq"].is_u64(), "{}: {stored}", message.subject);
-    }
-}
-
 macro_rules! notice_tests {
     ($($sentence:ident: $prefix:expr, $count:literal;)*) => {
         $(#[test] fn $sentence() { assert_notices_are_read($prefix, $count); })*
@@ -190,17 +202,17 @@ macro_rules! notice_tests {
 
 notice_tests! {
     a_retrospective_due_of_the_first_version_is_parsed: subject::RETROSPECTIVE_DUE, 6;
-    an_investigation_due_of_the_first_version_is_parsed: subject::INVESTIGATION_DUE, 21;
-    a_mutations_due_of_the_first_version_is_parsed: subject::MUTATIONS_DUE, 5;
-    a_changed_memory_of_the_first_version_is_parsed: subject::MEMORY_CHANGED, 27;
-    a_report_ready_of_the_first_version_is_parsed: subject::REPORT_READY, 5;
+    an_investigation_due_of_the_first_version_is_parsed: subject::INVESTIGATION_DUE, 23;
+    a_mutations_due_of_the_first_version_is_parsed: subject::MUTATIONS_DUE, 7;
+    a_changed_memory_of_the_first_version_is_parsed: subject::MEMORY_CHANGED, 28;
+    a_report_ready_of_the_first_version_is_parsed: subject::REPORT_READY, 6;
     a_stored_dead_letter_of_the_first_version_is_parsed: subject::DEAD_LETTER_STORED, 2;
 }
 
 /// Asserts that every message below a prefix is parsed, belongs to its subject and is serialised as it was then: a
 /// program of the first version can read what is sent now.
 fn assert_notices_are_read(prefix: &str, count: usize) {
-    let messages = load_messages_below(prefix);
+    let messages = committed_messages(prefix);
     assert_eq!(messages.len(), count);
     for message in messages {
         let read: Message = serde_json::from_slice(&message.payload).expect("a message");
@@ -214,7 +226,7 @@ fn assert_notices_are_read(prefix: &str, count: usize) {
 #[test]
 fn first_version_events_are_parsed_in_either_mode_and_refused_for_the_same_reason() {
     let (mut structured, mut binary, mut refused) = (0, 0, Vec::new());
-    for (message, sequence) in load_messages_below(subject::RUN_COMPLETED).into_iter().zip(1..) {
+    for (message, sequence) in committed_messages(subject::RUN_COMPLETED).into_iter().zip(1..) {
         let is_binary = message.find_header("ce-id").is_some();
         let delivery = Delivery {
             stream: "RETRO_INTAKE".to_owned(),
@@ -231,38 +243,11 @@ fn first_version_events_are_parsed_in_either_mode_and_refused_for_the_same_reaso
             Err(rejection) => refused.push(rejection.code.as_str()),
         }
     }
-    assert_eq!((structured, binary), (64, 1));
+    assert_eq!((structured, binary), (61, 1));
     // The codes that the first version stored.
     assert_eq!(refused, ["field_invalid", "not_json"]);
 }
 
-fn load_messages_below(prefix: &str) -> Vec<RawMessage> {
-    let mut messages = load_messages("messages.jsonl.zst");
-    messages.retain(|message| message.subject.starts_with(&format!("{prefix}.")));
-    messages
-}
-
-fn load_messages(name: &str) -> Vec<RawMessage> {
-    let read = |line: &str| {
-        let message: Value = serde_json::from_str(line).expect("one JSON value per line");
-        let headers = json_items(&message["headers"]).iter();
-        let headers = headers.map(|pair| serde_json::from_value(pair.clone()).expect("a name and a value"));
-        RawMessage {
-            subject: json_text(&message, "subject").to_owned(),
-            headers: headers.collect(),
-            payload: json_text(&message, "payload").as_bytes().to_vec(),
-        }
-    };
-    load_golden_text(name).lines().map(read).collect()
-}
-
-fn load_golden_text(name: &str) -> String {
-    String::from_utf8(load_golden_file(name)).expect("text")
-}
-
-fn load_golden_file(name: &str) -> Vec<u8> {
-    let path = project_path(&format!("crates/retro/tests/golden/first-road/{name}"));
-    let bytes = std::fs::read(&path).expect("a golden file");
-    let packed = Path::new(name).extension().is_some_and(|extension| extension == "zst");
-    if packed { zstd::decode_all(&bytes[..]).expect("a complete file") } else { bytes }
+fn committed_messages(prefix: &str) -> Vec<RawMessage> {
+    Recording::committed(FIRST_VERSION, DatabaseKind::Sqlite).read_messages_below(prefix)
 }

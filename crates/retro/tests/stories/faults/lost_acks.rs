@@ -1,4 +1,4 @@
-//! Acknowledgements that are lost between the program and its broker.
+//! Drops acknowledgements between the program and its broker.
 
 use retro_checker::ProgressFloor;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn lost_acknowledgements_count_nothing_twice_on_postgres() {
     check_lost_acknowledgements(DatabaseKind::Postgres).await;
 }
 
-/// Handled messages are redelivered more often than a message may fail, and do not become dead letters.
+/// Handled messages are redelivered more often than a message may fail, yet do not become dead letters.
 #[expect(
     clippy::print_stdout,
     reason = "the number of lost acknowledgements is for readers of the test output"
@@ -60,8 +60,8 @@ async fn check_lost_acknowledgements(kind: DatabaseKind) {
     fleet.stop_all().await;
 }
 
-/// The relay, an engine over HTTP and `retro emit` get no confirmation of what the broker has stored. They report
-/// that, or send it again.
+/// The relay, an engine over HTTP and `retro emit` get no confirmation for messages that the broker has
+/// stored. They report this or send the messages again.
 #[tokio::test]
 async fn events_stored_without_confirmation_are_sent_again_and_counted_once() {
     let mut fleet = Fleet::start(DatabaseKind::Sqlite, &[("counter,sampler,investigator,writer", 1)]).await;

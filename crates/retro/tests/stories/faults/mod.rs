@@ -1,5 +1,5 @@
-//! One fault per test: each test ends in the state that an undisturbed run leaves, and none passes if nothing
-//! happened.
+//! Injects one fault per test. Each test ends in the state that an undisturbed run leaves, and fails if the
+//! fault did not happen.
 
 mod broker;
 mod clock;
@@ -19,9 +19,10 @@ use serde_json::{Value, json};
 
 use crate::world::{NatsConnection, Observer, World, json_items, json_text};
 
-/// Asserts that nothing was lost and nothing happened twice: this many runs of the default tenant are counted, each
-/// once, every window of ten has its report, memory is the fold of its log, there is no dead letter and nothing is
-/// left to do. The checker, which shares no code with the program, finds no broken invariant in database and broker.
+/// Asserts that nothing was lost and nothing happened twice: this many runs of the default tenant are
+/// counted, each once, every window of ten has its report, memory is the fold of its log, there is no dead
+/// letter and nothing is left to do. The checker, which shares no code with the program, finds all invariants
+/// intact in the database and the broker.
 async fn assert_sound_and_complete(world: &World, runs: u64) -> Value {
     world.wait_until_counted("default", runs).await;
     world.wait_until_idle().await;
@@ -51,8 +52,8 @@ async fn assert_sound_and_complete(world: &World, runs: u64) -> Value {
 async fn wait_until_intake_drained(world: &World) {
     let mut wire = NatsConnection::connect(world.nats_url()).await;
     let mut drained = async || {
-        // The pending count is updated a moment after a message was stored, so the acknowledged position is compared
-        // as well.
+        // The pending count is updated a moment after a message is stored, so compare the acknowledged
+        // position as well.
         let intake = wire.request_api("STREAM.INFO.RETRO_INTAKE", &Value::Null).await;
         let counter = wire.request_api("CONSUMER.INFO.RETRO_INTAKE.counter", &Value::Null).await;
         let left = ["num_pending", "num_ack_pending"].map(|count| counter[count].as_u64());
@@ -62,7 +63,7 @@ async fn wait_until_intake_drained(world: &World) {
     world.wait_for("every event is acknowledged", &mut drained).await;
 }
 
-/// Asserts that the broker holds none of the program's own messages twice, and returns their number.
+/// Asserts that the broker has none of the program's own messages twice, and returns their number.
 async fn assert_each_sent_once(world: &World) -> usize {
     let mut wire = NatsConnection::connect(world.nats_url()).await;
     let mut count = 0;
@@ -76,7 +77,7 @@ async fn assert_each_sent_once(world: &World) -> usize {
     count
 }
 
-/// Returns, for each retrospective of the default tenant, its sample and how often each investigation was attempted.
+/// Returns each retrospective of the default tenant as its sample and the attempts at each investigation.
 async fn list_samples_and_attempts(world: &World) -> Vec<(Value, Vec<u64>)> {
     let store = world.open_store().await;
     let tenant = Tenant::default_tenant();
@@ -99,7 +100,7 @@ async fn list_samples_and_attempts(world: &World) -> Vec<(Value, Vec<u64>)> {
     drawn
 }
 
-/// Returns events as bytes.
+/// Encodes events as bytes.
 fn encode_payloads(events: &[Value]) -> Vec<Vec<u8>> {
     events.iter().map(|event| event.to_string().into_bytes()).collect()
 }

@@ -1,11 +1,11 @@
-//! Publishers that send the same runs at the same time, each in another order.
+//! Runs publishers that send the same runs at the same time, each in a different order.
 
 use serde_json::{Value, json};
 
 use super::wait_until_intake_drained;
 use crate::world::{DatabaseKind, Fleet, NatsConnection, RawMessage, RunBuilder, json_items, json_text};
 
-/// Runs before the one that fills the window.
+/// Number of runs before the one that fills the window.
 const RUNS: u64 = 30;
 
 #[tokio::test]
@@ -18,8 +18,9 @@ async fn publishers_in_any_order_with_and_without_message_ids_leave_each_run_onc
     publish_in_any_order(DatabaseKind::Postgres).await;
 }
 
-/// Every run has two attempts, one event each. Four publishers send all of them at once to two counters: forwards,
-/// backwards (so that the second attempt comes first), from the middle on, and with message ids, each twice.
+/// Every run has two attempts, one event each. Four publishers send all of them at once to two counters:
+/// forwards, backwards (so the second attempt comes first), starting in the middle, and twice with message
+/// ids.
 async fn publish_in_any_order(kind: DatabaseKind) {
     let mut fleet = Fleet::start(kind, &[]).await;
     fleet.write_policy("[policy]\nthreshold_runs = 31\n");
@@ -63,7 +64,7 @@ async fn publish_in_any_order(kind: DatabaseKind) {
     assert_eq!(ordinals, (1..=RUNS).collect::<Vec<_>>());
     assert_eq!(fleet.run_json(&["retrospectives", "list"]).await, json!([]), "the window is not full");
 
-    // One more run fills it. Later events of a claimed run change nothing.
+    // One more run fills the window. Later events of a claimed run change nothing.
     let file = fleet.write_events("last.jsonl", &[build_attempt(RUNS, 1)]);
     fleet.run_json(&["emit", &file]).await;
     fleet.wait_until_counted("default", RUNS + 1).await;

@@ -1,4 +1,4 @@
-//! A relay that is stopped in the middle of sending messages, until another relay has sent them.
+//! Stops a relay while it sends messages, until another relay has sent them.
 
 use retro_checker::ProgressFloor;
 
@@ -7,7 +7,7 @@ use crate::world::{DatabaseKind, Fleet, Observer, build_correcting_runs};
 
 const RUNS: u64 = 10;
 
-/// The relay has published, or is about to, and is resumed after another relay has published everything.
+/// The relay has published or is about to, and is resumed after another relay has published everything.
 #[tokio::test]
 async fn a_relay_resumed_within_its_step_sends_nothing_twice() {
     for moment in ["relay.publish:before", "relay.publish:after", "relay.mark.commit:before"] {
@@ -31,7 +31,7 @@ async fn a_relay_resumed_within_its_step_sends_nothing_twice() {
         fleet.wait_until_idle().await;
         let before = (fleet.export_canonical().await, assert_each_sent_once(&fleet).await);
         fleet.resume(zombie);
-        // It answers once it has resumed.
+        // The relay responds again once it is resumed.
         fleet.wait_until_ready(zombie).await;
         engine
             .emit_until_stored(

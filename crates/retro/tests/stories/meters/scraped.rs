@@ -1,8 +1,8 @@
-//! A strict parser of Prometheus' text format (0.0.4): unknown and repeated parts fail the test.
+//! Parses the Prometheus text format (0.0.4) strictly: unknown and repeated parts fail the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use retro_meter::{ALL, Described, Kind};
+use retro_meter::{ALL, InstrumentInfo, Kind};
 
 /// The exporter's metric with the attributes of the process.
 const TARGET_INFO: &str = "target_info";
@@ -10,12 +10,12 @@ const TARGET_INFO: &str = "target_info";
 /// The metrics of one process.
 #[derive(Debug)]
 pub(super) struct ScrapedMetrics {
-    /// Values by metric name and label values, in the order of the label names.
+    /// Values by metric name and label values, sorted by label name.
     values: BTreeMap<(String, Vec<String>), f64>,
 }
 
 impl ScrapedMetrics {
-    /// Parses a scrape. Panics with the line that is not as it should be.
+    /// Parses a scrape. Panics with the first invalid line.
     pub(super) fn parse(text: &str) -> Self {
         assert!(text.ends_with('\n'), "the last line has no newline");
         let (mut values, mut families) = (BTreeMap::new(), BTreeSet::new());
@@ -29,7 +29,7 @@ impl ScrapedMetrics {
             let family = find_instrument(name);
             if name != TARGET_INFO {
                 let known = family.unwrap_or_else(|| panic!("{name} is not in the catalogue"));
-                assert_eq!((kind, help), (kind_name(known.kind), known.says), "{name}");
+                assert_eq!((kind, help), (kind_name(known.kind), known.description), "{name}");
             }
             while let Some(sample) = lines.next_if(|line| !line.starts_with('#')) {
                 let (key, value) = parse_sample(name, kind, family, sample);
@@ -39,7 +39,7 @@ impl ScrapedMetrics {
         Self { values }
     }
 
-    /// Returns a value by metric name and label values, in the order of the label names.
+    /// Returns a value by metric name and label values, sorted by label name.
     pub(super) fn find_value(&self, name: &str, labels: &[&str]) -> Option<f64> {
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
         self.values.get(&(name.to_owned(), labels)).copied()
@@ -51,8 +51,8 @@ impl ScrapedMetrics {
     }
 }
 
-/// Returns the instrument of a metric name, including the parts of a histogram.
-pub(super) fn find_instrument(name: &str) -> Option<&'static Described> {
+/// Returns the instrument with this metric name, which may be a part of a histogram.
+pub(super) fn find_instrument(name: &str) -> Option<&'static InstrumentInfo> {
     let ends = ["", "_bucket", "_sum", "_count"];
     ALL.iter().find(|one| {
         let own = one.prometheus_name();
@@ -61,7 +61,7 @@ pub(super) fn find_instrument(name: &str) -> Option<&'static Described> {
     })
 }
 
-/// Returns the program's metric names in an expression.
+/// Returns the names of the program's metrics in an expression.
 pub(super) fn metric_names_in(expression: &str) -> impl Iterator<Item = &str> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let labels: BTreeSet<String> =
@@ -81,7 +81,7 @@ fn kind_name(kind: Kind) -> &'static str {
 fn parse_sample(
     family: &str,
     kind: &str,
-    described: Option<&Described>,
+    info: Option<&InstrumentInfo>,
     sample: &str,
 ) -> ((String, Vec<String>), f64) {
     let (metric, value) = sample.rsplit_once(' ').expect(sample);
@@ -95,7 +95,7 @@ fn parse_sample(
     let mut values = BTreeMap::new();
     for pair in labels.split("\",").filter(|pair| !pair.is_empty()) {
         let (label, value) = pair.split_once("=\"").expect(sample);
-        let allowed = described.is_none_or(|one| {
+        let allowed = info.is_none_or(|one| {
             one.labels.iter().any(|known| known.replace('.', "_") == label)
                 || (label == "le" && end == "_bucket")
         });

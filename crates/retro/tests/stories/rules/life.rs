@@ -1,4 +1,4 @@
-//! The life of a rule, from signed webhooks to an agent's context.
+//! Follows the life of a rule from signed webhooks to an agent's context.
 
 use serde_json::{Value, json};
 
@@ -29,13 +29,13 @@ fn build_comment(number: u64, id: u64, by: &str, association: &str, body: &str) 
     payload
 }
 
-/// Posts a comment to the bridge under a delivery id.
+/// Posts a comment to the bridge with a delivery id.
 async fn post_comment(world: &World, delivery: &str, payload: &Value) {
     let webhook = Webhook::new("pull_request_review_comment", delivery, payload);
     assert_eq!(world.post_webhook(&webhook).await.0, 202, "{payload}");
 }
 
-/// Waits for a rule of this status that contains these words.
+/// Waits for a rule with this status that contains these words.
 async fn wait_for_rule(world: &World, status: &str, words: &str) -> Value {
     let found = async || {
         let listed =
@@ -49,7 +49,8 @@ async fn explain_rule(world: &World, id: &str) -> String {
     world.run_json(&["--tenant", "acme", "rules", "why", id]).await.to_string()
 }
 
-/// Returns the rules that an agent of the repository gets. With a run id they are recorded as presented.
+/// Returns the rules that an agent of the repository gets. If there is a run id, they are recorded as
+/// presented.
 async fn fetch_rules(world: &World, run: Option<&str>) -> String {
     let arguments = ["--tenant", "acme", "context", "--workflow", "fix", "--repo", REPO];
     let run = run.map(|run| ["--run", run]);
@@ -58,7 +59,7 @@ async fn fetch_rules(world: &World, run: Option<&str>) -> String {
     json_text(&answer["rules"], "text").to_owned()
 }
 
-/// Emits two runs to which the rule was presented and whose agent writes these texts.
+/// Emits two runs to which the rule was presented and whose agents write these texts.
 async fn emit_runs(world: &World, name: &str, wrote: [&str; 2]) {
     let mut events = Vec::new();
     for (number, text) in (1..).zip(wrote) {
@@ -89,7 +90,7 @@ async fn a_rule_that_runs_ignore_is_archived_and_one_that_a_run_used_is_not() {
     let explanation = explain_rule(&world, &id).await;
     assert!(explanation.contains("ignored in 2 investigated runs that it was presented to"), "{explanation}");
     assert_eq!(fetch_rules(&world, None).await, "");
-    // Asking for it again revives it.
+    // A new request for the rule revives it.
     post_comment(&world, "again", &build_comment(8, 12, "ann", "MEMBER", RULE)).await;
     wait_for_rule(&world, "active", "unwrap").await;
     world.verify_store().await;
@@ -121,7 +122,7 @@ async fn the_later_of_two_opposite_rules_supersedes_the_other_within_its_path() 
     world.stop().await;
 }
 
-/// Returns the active rule of a path.
+/// Returns the active rule for a path.
 async fn find_rule_of_path(world: &World, path: &str) -> Value {
     let listed =
         world.run_json(&["--tenant", "acme", "rules", "list", "--repo", REPO, "--status", "active"]).await;

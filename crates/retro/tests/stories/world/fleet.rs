@@ -1,4 +1,4 @@
-//! Roles in separate processes, over a broker and a database that the test owns.
+//! Runs roles in separate processes over the test's own broker and database.
 
 use std::ops::Deref;
 use std::process::Stdio;
@@ -12,20 +12,20 @@ use tokio::process::Child;
 use super::process::{freeze, holds_write_lock, interrupt, is_stopped, kill_process, resume, terminate};
 use super::{FAST_ENV, TEST_TIMEOUT, World, free_port, run_command};
 
-/// Timeouts of a second or two where production uses half a minute.
+/// Timeouts of a second or two, where production uses half a minute.
 const SHORT_TIMEOUTS: [(&str, &str); 3] =
     [("RETRO_ACK_WAIT_S", "2"), ("RETRO_RETRY_INITIAL_MS", "100"), ("RETRO_LEASE_S", "2")];
 
-/// Credential of the broker: fixed, so that processes can have it before the broker exists and after its disk is
-/// replaced.
+/// Credential of the broker. It is fixed, so processes can have it before the broker exists and after its
+/// disk is replaced.
 const CREDENTIAL: &str = "known-to-every-process-of-the-fleet";
 
 /// Database of a fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DatabaseKind {
-    /// SQLite file that all processes share.
+    /// A SQLite file shared by all processes.
     Sqlite,
-    /// Postgres server of this test.
+    /// A Postgres server of this test.
     Postgres,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Fleet {
     postgres: Option<TestPostgres>,
 }
 
-/// One process.
+/// One process of a fleet.
 struct ServedProcess {
     roles: String,
     health_url: String,
@@ -55,7 +55,7 @@ impl Deref for Fleet {
 }
 
 impl Fleet {
-    /// Returns a fleet whose addresses are chosen and of which nothing runs yet.
+    /// Returns a fleet with chosen addresses, in which nothing runs yet.
     pub(crate) async fn unstarted(kind: DatabaseKind) -> Self {
         let (mut world, nats_port) = (World::empty(), free_port());
         world.nats_url = Some(format!("nats://retro:{CREDENTIAL}@127.0.0.1:{nats_port}"));
@@ -70,8 +70,8 @@ impl Fleet {
         Self { processes: Vec::new(), world, nats_port, broker: None, postgres }
     }
 
-    /// Starts broker and database, migrates, and starts the given number of processes of each set of roles
-    /// (`"counter"`, `"sampler,writer"`). All are ready on return.
+    /// Starts the broker and the database, migrates, and starts the given number of processes of each set of
+    /// roles (`"counter"`, `"sampler,writer"`). All are ready on return.
     pub(crate) async fn start(kind: DatabaseKind, sets: &[(&str, usize)]) -> Self {
         let mut fleet = Self::unstarted(kind).await;
         fleet.start_broker().await;
@@ -88,8 +88,8 @@ impl Fleet {
         fleet
     }
 
-    /// Starts broker and database and migrates, without a process. For tests that would otherwise wait half a minute
-    /// for each redelivery.
+    /// Starts the broker and the database and migrates, without starting a process. For tests that would
+    /// otherwise wait half a minute for each redelivery.
     pub(crate) async fn start_with_short_timeouts(kind: DatabaseKind) -> Self {
         let mut fleet = Self::unstarted(kind).await;
         fleet.start_broker().await;
@@ -104,7 +104,7 @@ impl Fleet {
         assert_eq!(migrated.code, Some(0), "{migrated:?}");
     }
 
-    /// Kills the broker by SIGKILL and returns when it is back with its data.
+    /// Kills the broker with SIGKILL and waits until it is back with its data.
     pub(crate) async fn kill_broker(&self) {
         let broker = self.broker.as_ref().expect("a running process");
         let killed = broker.pid().expect("a healthy broker");
@@ -129,13 +129,13 @@ impl Fleet {
         self.broker = Some(NatsServer::start(config).await.expect("a nats-server; run .ci/install-tools"));
     }
 
-    /// Stops the broker and removes its data, like a replaced disk.
+    /// Stops the broker and removes its data, as if its disk were replaced.
     pub(crate) async fn wipe_broker(&mut self) {
         self.broker.take().expect("a running process").shut_down().await;
         std::fs::remove_dir_all(self.world.path("nats")).expect("the broker's folder exists");
     }
 
-    /// Replaces the fleet's broker by this address, with the rights to create streams.
+    /// Replaces the fleet's broker with the one at this address, which permits creating streams.
     pub(crate) fn set_broker_url(&mut self, url: String) {
         self.world.nats_url = Some(url);
     }
@@ -168,7 +168,7 @@ impl Fleet {
         self.world.up_with_broker(&broker).await;
     }
 
-    /// Does the same with additional environment variables.
+    /// Starts `retro up` with additional environment variables.
     pub(crate) async fn up_with_env(&mut self, variables: &[(&str, &str)]) {
         let broker = self.world.nats_url().to_owned();
         self.world.up_with_broker_and_env(&broker, variables).await;
@@ -184,23 +184,23 @@ impl Fleet {
         self.world.stop().await;
     }
 
-    /// Runs `retro migrate`: tables, streams and consumers.
+    /// Runs `retro migrate`, which creates tables, streams and consumers.
     pub(crate) async fn migrate(&self) {
         self.migrate_with_env(&[]).await;
     }
 
-    /// Does the same with additional environment variables.
+    /// Runs `retro migrate` with additional environment variables.
     pub(crate) async fn migrate_with_env(&self, environment: &[(&str, &str)]) {
         let migrated = run_command(self.world.command(&["migrate"]).envs(environment.iter().copied())).await;
         assert_eq!(migrated.code, Some(0), "{migrated:?}");
     }
 
-    /// Starts a process with these roles (`up` for `retro up`) and returns its number.
+    /// Starts a process with these roles (`up` for `retro up`) and returns its index.
     pub(crate) fn serve(&mut self, roles: &str) -> usize {
         self.serve_with_env(roles, &[])
     }
 
-    /// Does the same with additional environment variables.
+    /// Starts a process with these roles and additional environment variables, and returns its index.
     pub(crate) fn serve_with_env(&mut self, roles: &str, environment: &[(&str, &str)]) -> usize {
         let health = format!("127.0.0.1:{}", free_port());
         let mut command = match roles {
@@ -230,7 +230,7 @@ impl Fleet {
         self.processes.len() - 1
     }
 
-    /// Returns status and text of a process's `/readyz` or `/livez`, `None` while it does not listen.
+    /// Returns the status and body of a process's `/readyz` or `/livez`, or `None` if it does not listen.
     pub(crate) async fn fetch_health(&self, nth: usize, path: &str) -> Option<(u16, String)> {
         let url = format!("{}{path}", self.processes[nth].health_url);
         let response = self.world.http.get(url).send().await.ok()?;
@@ -247,7 +247,7 @@ impl Fleet {
             .await;
     }
 
-    /// Waits until a process answers 503 with these words on `/readyz`.
+    /// Waits until a process responds to `/readyz` with 503 and these words.
     pub(crate) async fn wait_until_not_ready(&self, nth: usize, words: &str) {
         let what = format!("the process of {} reports: {words}", self.processes[nth].roles);
         self.world
@@ -258,12 +258,12 @@ impl Fleet {
             .await;
     }
 
-    /// Sends a process SIGTERM.
+    /// Sends SIGTERM to a process.
     pub(crate) fn terminate(&self, nth: usize) {
         terminate(self.process_id(nth));
     }
 
-    /// Sends a process SIGINT.
+    /// Sends SIGINT to a process.
     pub(crate) fn interrupt(&self, nth: usize) {
         interrupt(self.process_id(nth));
     }
@@ -273,8 +273,8 @@ impl Fleet {
         freeze(self.process_id(nth));
     }
 
-    /// Stops a process with SIGSTOP outside any transaction on the shared file. Stopped within one, it would block all
-    /// other writers and the test would hang.
+    /// Stops a process with SIGSTOP, but not within a transaction on the shared file, where it would block
+    /// all other writers and hang the test.
     pub(crate) async fn freeze_between_writes(&self, nth: usize) {
         let locks = self.world.data_dir().join("retro.db-shm");
         loop {
@@ -299,7 +299,7 @@ impl Fleet {
         self.world.wait_for(&what, async || is_stopped(pid).then_some(())).await;
     }
 
-    /// Returns whether a signal ends a process within this time.
+    /// Returns `true` if a signal ends the process within this time.
     pub(crate) async fn is_killed_within(&mut self, nth: usize, time: Duration) -> bool {
         let process = self.processes[nth].process.as_mut().expect("a running process");
         let Ok(status) = tokio::time::timeout(time, process.wait()).await else { return false };
@@ -308,7 +308,7 @@ impl Fleet {
         true
     }
 
-    /// Kills a process by SIGKILL.
+    /// Kills a process with SIGKILL.
     pub(crate) async fn kill(&mut self, nth: usize) {
         kill_process(self.process_id(nth));
         assert_eq!(self.wait_for_exit(nth).await, None, "ended by a signal");
@@ -319,7 +319,7 @@ impl Fleet {
         process.id().expect("the process was not reaped")
     }
 
-    /// Waits until a process has ended. Returns its exit code, `None` when a signal ended it.
+    /// Waits until a process has ended. Returns its exit code, or `None` if a signal ended it.
     pub(crate) async fn wait_for_exit(&mut self, nth: usize) -> Option<i32> {
         let mut process = self.processes[nth].process.take().expect("a running process");
         let status = tokio::time::timeout(TEST_TIMEOUT, process.wait()).await;
@@ -328,14 +328,14 @@ impl Fleet {
         status.expect("our own child").code()
     }
 
-    /// Stops a process gracefully and asserts status 0.
+    /// Stops a process gracefully and asserts exit code 0.
     pub(crate) async fn stop(&mut self, nth: usize) {
         self.terminate(nth);
         let code = self.wait_for_exit(nth).await;
         assert_eq!(code, Some(0), "{}:\n{}", self.processes[nth].roles, self.world.log_tail());
     }
 
-    /// Stops a process gracefully and starts another with the same roles. Returns its number when it is ready.
+    /// Stops a process gracefully and starts another with the same roles. Returns its index once it is ready.
     pub(crate) async fn restart(&mut self, nth: usize) -> usize {
         self.stop(nth).await;
         let roles = self.processes[nth].roles.clone();
@@ -344,12 +344,12 @@ impl Fleet {
         next
     }
 
-    /// Returns how many processes were started so far.
+    /// Returns the number of processes started so far.
     pub(crate) const fn process_count(&self) -> usize {
         self.processes.len()
     }
 
-    /// Returns a process's roles with its resident and its peak memory, from `/proc/<pid>/status`.
+    /// Returns a process's roles with its resident and peak memory, from `/proc/<pid>/status`.
     pub(crate) fn describe_memory(&self, nth: usize) -> String {
         let status = format!("/proc/{}/status", self.process_id(nth));
         let status = std::fs::read_to_string(status).expect("a running process");
@@ -359,7 +359,7 @@ impl Fleet {
         format!("{}: {now} resident, {most} at most", self.processes[nth].roles)
     }
 
-    /// Stops every process that still runs, then the broker.
+    /// Stops all running processes, then the broker.
     pub(crate) async fn stop_all(mut self) {
         for nth in 0..self.processes.len() {
             if self.processes[nth].process.is_some() {

@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Forwards bytes until it is frozen. While it is frozen nothing passes, and neither side gets an error.
+/// Forwards bytes until it is frozen. While it is frozen, nothing passes and neither side gets an error.
 pub(crate) struct FreezableProxy {
     url: String,
     frozen: watch::Sender<bool>,
@@ -42,7 +42,7 @@ impl FreezableProxy {
         self.frozen.send_replace(true);
     }
 
-    /// Forwards again.
+    /// Resumes forwarding.
     pub(crate) fn thaw(&self) {
         self.frozen.send_replace(false);
     }

@@ -1,4 +1,4 @@
-//! GitHub's side of the bridge: webhook payloads, signed and posted.
+//! Plays GitHub for the bridge: webhook payloads, signed and posted.
 
 use std::path::Path;
 
@@ -20,13 +20,13 @@ pub(crate) const BRIDGE_ENV: [(&str, &str); 3] = [
 /// A webhook to post.
 #[derive(Debug, Clone)]
 pub(crate) struct Webhook {
-    /// `X-GitHub-Event`.
+    /// Event name, sent as `X-GitHub-Event`.
     pub(crate) event: String,
-    /// `X-GitHub-Delivery`.
+    /// Delivery id, sent as `X-GitHub-Delivery`.
     pub(crate) delivery: String,
-    /// Secret that signs it.
+    /// Secret that signs the webhook.
     pub(crate) secret: String,
-    /// Bytes of the payload.
+    /// Payload of the webhook.
     pub(crate) body: Vec<u8>,
 }
 
@@ -41,12 +41,12 @@ impl Webhook {
         }
     }
 
-    /// Returns a webhook with a payload of the fixtures, see [`load_payload`].
+    /// Returns a webhook with a payload from the fixtures; see [`load_payload`].
     pub(crate) fn from_fixture(event: &str, delivery: &str, file: &str) -> Self {
         Self::new(event, delivery, &load_payload(event, file))
     }
 
-    /// Returns the same webhook signed by another secret.
+    /// Returns the webhook signed by another secret.
     pub(crate) fn signed_by(self, secret: &str) -> Self {
         Self { secret: secret.to_owned(), ..self }
     }
@@ -63,7 +63,7 @@ pub(crate) fn load_payload(event: &str, file: &str) -> Value {
 }
 
 impl World {
-    /// Posts a webhook to the bridge and returns status and answer.
+    /// Posts a webhook to the bridge and returns the status and body of the response.
     pub(crate) async fn post_webhook(&self, webhook: &Webhook) -> (u16, Value) {
         let response = self.build_webhook_request(webhook).send().await.expect("the program answers");
         (response.status().as_u16(), response.json().await.expect("JSON"))
@@ -96,7 +96,7 @@ impl World {
         messages.iter().map(read).collect()
     }
 
-    /// Returns the address at which webhooks are accepted.
+    /// Returns the URL at which webhooks are accepted.
     fn bridge_url(&self) -> Option<String> {
         if self.bridge_url.is_some() {
             return self.bridge_url.clone();

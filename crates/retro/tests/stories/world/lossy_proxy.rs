@@ -1,4 +1,5 @@
-//! A TCP proxy to the broker that drops one kind of message and forwards all others. Neither side gets an error.
+//! A TCP proxy to the broker that drops one kind of message and forwards all others. Neither side gets an
+//! error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,11 +16,11 @@ use super::wire::parse_host;
 pub(crate) enum DropKind {
     /// Acknowledgements of consumers, on their way to the broker.
     Acks,
-    /// The broker's confirmations of stored messages, on their way back.
+    /// The broker's confirmations of stored messages, on their way to the publisher.
     PubAcks,
 }
 
-/// A proxy whose dropping can be switched on and off.
+/// A proxy that can drop messages on demand.
 pub(crate) struct LossyProxy {
     url: String,
     state: Arc<LossState>,
@@ -33,7 +34,7 @@ struct LossState {
 }
 
 impl LossyProxy {
-    /// Starts a proxy to a broker that drops nothing yet.
+    /// Starts a proxy to a broker, which drops nothing yet.
     pub(crate) async fn start(url: &str, loses: DropKind) -> Self {
         let target = parse_host(url).to_owned();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
@@ -63,7 +64,7 @@ impl LossyProxy {
         self.state.cut.store(false, Ordering::SeqCst);
     }
 
-    /// Returns how many messages were dropped.
+    /// Returns the number of dropped messages.
     pub(crate) fn dropped_messages(&self) -> u64 {
         self.state.lost.load(Ordering::SeqCst)
     }
@@ -76,11 +77,11 @@ impl Drop for LossyProxy {
 }
 
 impl LossState {
-    /// Returns true when a message is to be dropped, by its control line and its payload, and counts it.
+    /// Returns `true` if a message must be dropped, judging by its control line and payload, and counts it.
     fn should_drop(&self, control: &str, payload: &[u8]) -> bool {
         let matches = match self.loses {
             DropKind::Acks => control.starts_with("PUB $JS.ACK.") && payload.starts_with(b"+ACK"),
-            // A confirmation begins with the stream; other answers of the API begin with their type.
+            // A confirmation begins with the stream; other responses of the API begin with their type.
             DropKind::PubAcks => control.starts_with("MSG ") && payload.starts_with(b"{\"stream\":"),
         };
         let lost = matches && self.cut.load(Ordering::SeqCst);

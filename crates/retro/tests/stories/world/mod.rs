@@ -1,4 +1,5 @@
-//! A `retro up` that belongs to one test: its folder, ports and commands. All of its processes end with the test.
+//! A `retro up` that belongs to one test, with its folder, ports and commands. All of its processes end with
+//! the test.
 
 mod fleet;
 mod freezable_proxy;
@@ -41,7 +42,7 @@ pub(crate) use wire::{NatsConnection, RawMessage};
 
 /// Path of the built program.
 pub(crate) const RETRO: &str = env!("CARGO_BIN_EXE_retro");
-/// Variables that the environment of the test run could set and that would change the program.
+/// Variables that may be set in the environment of the test run and would change the program.
 const CLEARED_VARIABLES: [&str; 18] = [
     "DATABASE_URL",
     "NATS_URL",
@@ -63,10 +64,12 @@ const CLEARED_VARIABLES: [&str; 18] = [
     "TRACEPARENT",
 ];
 
-/// Frequent sweeps, so that tests are fast, and a lease long enough that a busy machine does not miss its renewal.
-/// Tests in which a lease holder dies or hangs set a shorter lease.
-const FAST_ENV: [(&str, &str); 3] = [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "60"), ("NO_COLOR", "1")];
-/// A minute instead of the default 200 ms for a context: machines that run all tests at once are slow.
+/// Frequent sweeps keep tests fast, and a busy machine must not miss the renewal of the lease. Tests in which
+/// the owner of a lease dies or hangs set a shorter lease.
+const FAST_ENV: [(&str, &str); 3] =
+    [("RETRO_SWEEP_INTERVAL_MS", "200"), ("RETRO_LEASE_S", "60"), ("NO_COLOR", "1")];
+/// A minute instead of the default 200 ms for a context, because machines that run all tests at once are
+/// slow.
 const LONG_CONTEXT_TIMEOUT: (&str, &str) = ("RETRO_CONTEXT_TIMEOUT_MS", "60000");
 
 /// Exit code and output of a command.
@@ -86,16 +89,16 @@ impl CommandOutput {
 
 /// A folder and the `retro up` that runs in it.
 pub(crate) struct World {
-    // Dropped before the folder, into which it writes.
+    // Dropped before the folder into which it writes.
     up: Option<UpProcess>,
     nats_port: u16,
-    /// Address of an external broker, if the program supervises none.
+    /// URL of an external broker; `None` if the program supervises its own.
     nats_url: Option<String>,
-    /// Address of an external database, if it is not the file in the folder.
+    /// URL of an external database; `None` if it is the file in the folder.
     database_url: Option<String>,
-    /// HTTP address, if a separate gateway serves it.
+    /// URL of the HTTP API, if a separate gateway serves it.
     http_url: Option<String>,
-    /// Webhook address, if a separate bridge serves it.
+    /// URL for webhooks, if a separate bridge serves it.
     bridge_url: Option<String>,
     http: reqwest::Client,
     folder: TempDir,
@@ -116,7 +119,7 @@ impl UpProcess {
 }
 
 impl World {
-    /// Returns an empty folder in which nothing runs.
+    /// Returns a world with an empty folder, in which nothing runs.
     pub(crate) fn empty() -> Self {
         let http = reqwest::Client::builder().timeout(TEST_TIMEOUT).build().expect("a client without TLS");
         let folder = TempDir::new().expect("a temporary folder can be made");
@@ -136,7 +139,7 @@ impl World {
         self.up_with_env(&[]).await;
     }
 
-    /// Does the same with additional environment variables.
+    /// Starts `retro up` with additional environment variables and waits until it can be reached.
     pub(crate) async fn up_with_env(&mut self, variables: &[(&str, &str)]) {
         let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
         self.start_and_wait(up, variables).await;
@@ -150,7 +153,7 @@ impl World {
         self.up_with_broker_and_env(nats_url, &[]).await;
     }
 
-    /// Does the same with additional environment variables.
+    /// Starts `retro up` over an external broker, with additional environment variables.
     pub(crate) async fn up_with_broker_and_env(&mut self, nats_url: &str, variables: &[(&str, &str)]) {
         self.nats_url = Some(nats_url.to_owned());
         let up = self.command(&["up"]);
@@ -189,7 +192,7 @@ impl World {
         .await
     }
 
-    /// Kills the program by SIGKILL and waits until its broker is gone too.
+    /// Kills the program with SIGKILL and waits until its broker is gone as well.
     pub(crate) async fn kill(&mut self) {
         let mut up = self.up.take().expect("a running process");
         up.process.start_kill().expect("our own child");
@@ -200,7 +203,7 @@ impl World {
         .await;
     }
 
-    /// Waits until the program has crashed at an injected fault, and its broker has ended with it.
+    /// Waits until the program has crashed at an injected fault and its broker has ended with it.
     pub(crate) async fn wait_for_crash(&mut self) {
         let mut up = self.up.take().expect("a running process");
         let ended = tokio::time::timeout(TEST_TIMEOUT, up.process.wait()).await;
@@ -222,7 +225,7 @@ impl World {
         assert_eq!(signal, Some(9), "the program was not killed at {of}:\n{}", self.log_tail());
     }
 
-    /// Stops the program gracefully and asserts status 0 and that its broker is gone.
+    /// Stops the program gracefully, and asserts exit code 0 and that its broker is gone.
     pub(crate) async fn stop(&mut self) {
         let mut up = self.up.take().expect("a running process");
         process::terminate(up.process.id().expect("the process was not reaped"));
@@ -241,7 +244,7 @@ impl World {
         self.running_process().process.id().expect("the process was not reaped")
     }
 
-    /// Returns the broker that the program supervises now.
+    /// Returns the broker that the program currently supervises.
     pub(crate) fn find_broker(&self) -> Option<BrokerProcess> {
         BrokerProcess::find_child(self.pid())
     }
@@ -258,18 +261,18 @@ impl World {
         self.up.as_ref().expect("a running process")
     }
 
-    /// Returns the path of a file beside the data folder.
+    /// Returns the path of a file next to the data folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Returns the folder given as `--data-dir`.
+    /// Returns the data folder, passed as `--data-dir`.
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.path("data")
     }
 
-    /// Writes a file beside the data folder and returns its path as an argument. The file appears complete, by a
-    /// rename, since the program may read it at any moment.
+    /// Writes a file next to the data folder and returns its path as an argument. The file is renamed into
+    /// place, because the program may read it at any moment.
     pub(crate) fn write_file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let (path, unfinished) = (self.path(name), self.path("unfinished"));
         std::fs::write(&unfinished, content).expect("the folder can be written");
@@ -277,7 +280,7 @@ impl World {
         to_argument(&path)
     }
 
-    /// Writes the policy of the program and its commands and returns the file's path.
+    /// Writes the policy of the program and its commands and returns the path of the file.
     pub(crate) fn write_policy(&self, text: &str) -> String {
         std::fs::create_dir_all(self.pipelines_dir().join("retrospective"))
             .expect("the folder can be written");
@@ -288,12 +291,12 @@ impl World {
         self.path("pipelines")
     }
 
-    /// Writes events, one per line, and returns the file's path.
+    /// Writes events, one per line, and returns the path of the file.
     pub(crate) fn write_events<'a>(&self, name: &str, events: impl IntoIterator<Item = &'a Value>) -> String {
         self.write_file(name, events.into_iter().map(|event| format!("{event}\n")).collect::<String>())
     }
 
-    /// Returns a command of the program on this folder, not yet started.
+    /// Returns a command of the program on this folder, without starting it.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(RETRO);
         command
@@ -314,12 +317,12 @@ impl World {
         command
     }
 
-    /// Runs a command and returns its output, whatever its exit code.
+    /// Runs a command and returns its output, whatever the exit code.
     pub(crate) async fn run_retro(&self, arguments: &[&str]) -> CommandOutput {
         run_command(&mut self.command(arguments)).await
     }
 
-    /// Runs a command that has to succeed and returns its JSON.
+    /// Runs a command that must succeed and returns its JSON output.
     pub(crate) async fn run_json(&self, arguments: &[&str]) -> Value {
         let answer = self.run_retro(&[arguments, &["-o", "json"]].concat()).await;
         assert_eq!(answer.code, Some(0), "`retro {}`: {answer:?}\n{}", arguments.join(" "), self.log_tail());
@@ -330,7 +333,7 @@ impl World {
     pub(crate) async fn emit_and_wait(&self, tenant: &str, name: &str, events: &[Value]) {
         let file = self.write_events(name, events);
         let pace = events.len().to_string();
-        let sent = self.run_json(&["--tenant", tenant, "emit", &file, "--pace", &pace]).await;
+        let sent = self.run_json(&["--tenant", tenant, "emit", &file, "--pause-every", &pace]).await;
         assert_eq!(sent["sent"], events.len());
         self.wait_until_idle().await;
     }
@@ -359,7 +362,7 @@ impl World {
         answer.parse_json()["checked"].take()
     }
 
-    /// Returns what `retro export --canonical` prints for the default tenant.
+    /// Returns the output of `retro export --canonical` for the default tenant.
     pub(crate) async fn export_canonical(&self) -> String {
         let answer = self.run_retro(&["export", "--canonical"]).await;
         assert_eq!(answer.code, Some(0), "{answer:?}");
@@ -380,18 +383,18 @@ pub(crate) fn to_argument(path: &Path) -> String {
     path.to_str().expect("a path of UTF-8").to_owned()
 }
 
-/// Returns the path of a file of the repository.
+/// Returns the path of a file in the repository.
 pub(crate) fn project_path(path: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     to_argument(&root.join(path))
 }
 
-/// Returns the file with the demo's real runs of an airline agent.
+/// Returns the path of the demo's real runs of an airline agent.
 pub(crate) fn airline_fixture() -> String {
     project_path("crates/xtask/fixtures/demo/airline-customer-service.jsonl.zst")
 }
 
-/// Returns the file with the demo's real runs of an SQL agent.
+/// Returns the path of the demo's real runs of an SQL agent.
 pub(crate) fn intercode_fixture() -> String {
     project_path("crates/xtask/fixtures/demo/intercode-sql.jsonl.zst")
 }

@@ -1,4 +1,4 @@
-//! Input of the checker: a history recorded while things happen, and states captured at chosen moments.
+//! Records the checker's input: a history of what happens, and states captured at chosen moments.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use tokio::sync::OnceCell;
 
 use super::World;
 
-/// Polling interval; reading a state takes some milliseconds.
+/// Polling interval. Reading a state takes a few milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often an engine sends events that the broker has not confirmed.
+/// Maximum number of times that an engine sends events that the broker has not confirmed.
 const EMISSIONS_MAX: u32 = 10;
 
 /// Records what happens in a world.
@@ -30,14 +30,14 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Starts a history in a world whose database is migrated.
+    /// Starts a history in a world with a migrated database.
     pub(crate) async fn start(world: &World, path: &Path) -> Self {
         let witness = Self::start_before_database(world, path);
         witness.open_source().await.expect("the database exists");
         witness
     }
 
-    /// Starts a history in a world without a database; the database is opened when it is first read.
+    /// Starts a history in a world without a database, which is opened when it is first read.
     pub(crate) fn start_before_database(world: &World, path: &Path) -> Self {
         let recorder = Recorder::create(path).expect("a new file");
         let (database, nats_url) = (world.database_address(), world.nats_url().to_owned());
@@ -49,7 +49,7 @@ impl Observer {
         self.source.get_or_try_init(|| StateSource::open(&self.database, Some(&self.nats_url))).await
     }
 
-    /// Begins an operation of the test.
+    /// Starts recording an operation of the test.
     pub(crate) fn begin_operation(&self, operation: Operation) -> PendingOperation {
         self.recorder.begin_operation("the test", operation)
     }
@@ -64,41 +64,41 @@ impl Observer {
         self.begin_operation(Operation::Kill { target: target.into(), fault: fault.to_owned() }).finish_ok();
     }
 
-    /// Returns an emitter of this name into this world.
+    /// Returns an emitter with this name for this world.
     pub(crate) fn create_emitter(&self, client: impl Into<String>) -> Emitter {
         Emitter { recorder: self.recorder.clone(), client: client.into(), nats_url: self.nats_url.clone() }
     }
 
-    /// Captures the current state. Panics when it cannot be read.
+    /// Captures the current state. Panics if it cannot be read.
     pub(crate) async fn capture_state(&mut self) {
         self.try_capture_state().await.expect("database and broker answer");
     }
 
-    /// Captures the current state. Fails while there are no tables.
+    /// Captures the current state. Fails if there are no tables yet.
     pub(crate) async fn try_capture_state(&mut self) -> Result<(), CheckError> {
         let now = self.open_source().await?.read_state().await?;
         self.moments.push(now);
         Ok(())
     }
 
-    /// Returns how many states were captured.
+    /// Returns the number of captured states.
     pub(crate) const fn state_count(&self) -> usize {
         self.moments.len()
     }
 
-    /// Captures the state of the database alone, while the broker may be away.
+    /// Captures the state of the database alone, while the broker may be unavailable.
     pub(crate) async fn capture_database_state(&mut self) {
         let source = self.open_source().await.expect("the database was opened");
         let now = source.read_database_only().await.ok();
         self.moments.extend(now);
     }
 
-    /// Returns the current state, `None` when it cannot be read.
+    /// Returns the current state, or `None` if it cannot be read.
     pub(crate) async fn read_state(&self) -> Option<State> {
         self.open_source().await.ok()?.read_state().await.ok()
     }
 
-    /// Waits until nothing is left to do, and runs the checker.
+    /// Waits until nothing is left to do and runs the checker.
     pub(crate) async fn check_when_idle(&mut self, world: &World, floor: &ProgressFloor) -> CheckReport {
         let rest = async || self.read_state().await.filter(is_idle);
         let rest = world.wait_for_with_interval(POLL_INTERVAL, "nothing is left to do", rest).await;
@@ -112,8 +112,8 @@ impl Observer {
     }
 }
 
-/// Returns whether nothing is left to do: no message unsent, undelivered or unacknowledged, no retrospective open or
-/// due, no replay waiting to be sent.
+/// Returns `true` if nothing is left to do: no message is unsent, undelivered or unacknowledged, no
+/// retrospective is open or due, and no replay is waiting to be sent.
 fn is_idle(state: &State) -> bool {
     let open = |state: &str| ["due", "investigating", "settling"].contains(&state);
     let mut consumers = state
@@ -130,8 +130,8 @@ fn is_idle(state: &State) -> bool {
         && !state.replays.iter().any(|one| one.state == "waiting")
 }
 
-/// Returns whether a consumer has acknowledged the last message for it. The broker counts a message as pending only a
-/// moment after it has stored it, so a pending count of zero may come too early.
+/// Returns `true` if a consumer has acknowledged its last message. The broker counts a message as pending
+/// only a moment after it has stored it, so a pending count of zero may come too early.
 fn has_acknowledged_all(stream: &Stream, consumer: &Consumer) -> bool {
     let Some(durable) =
         Role::ALL.into_iter().filter_map(Role::durable_consumer).find(|one| one.name == consumer.name)

@@ -1,10 +1,10 @@
-//! A `retro up` that has started and cannot begin its work yet.
+//! Starts a `retro up` that cannot begin its work yet.
 
 use super::process::BrokerProcess;
 use super::{UpProcess, World, free_port};
 
 impl World {
-    /// Starts `retro up` without waiting for it and returns the address at which it answers meanwhile.
+    /// Starts `retro up` without waiting for it and returns the address at which it already responds.
     pub(crate) fn up_without_waiting(&mut self) -> String {
         let http = format!("127.0.0.1:{}", free_port());
         let mut up =
@@ -15,7 +15,7 @@ impl World {
         http_url
     }
 
-    /// Waits until that program is up.
+    /// Waits until the program started by [`Self::up_without_waiting`] is up.
     pub(crate) async fn wait_until_up(&mut self, http_url: String) {
         let mut process = self.up.take().expect("the program was started").process;
         let instance = self.wait_for_instance(&mut process).await;
@@ -27,13 +27,13 @@ impl World {
         self.up.as_mut().expect("a running process").nats = Some(nats);
     }
 
-    /// Returns status and body of a route of that program, `None` while it does not answer.
+    /// Returns the status and body of a GET from that program, or `None` if it does not respond.
     pub(crate) async fn get_from(&self, http_url: &str, path: &str) -> Option<(u16, String)> {
         let response = self.http.get(format!("{http_url}{path}")).send().await.ok()?;
         Some((response.status().as_u16(), response.text().await.ok()?))
     }
 
-    /// Posts JSON to a route of that program and returns status and body.
+    /// Posts JSON to that program and returns the status and body of the response.
     pub(crate) async fn post_to(&self, http_url: &str, path: &str, json: &str) -> (u16, String) {
         let request = self.http.post(format!("{http_url}{path}")).header("content-type", "application/json");
         let response = request.body(json.to_owned()).send().await.expect("the program answers");

@@ -1,4 +1,4 @@
-//! Processes and locks, read from `/proc`.
+//! Reads processes and locks from `/proc`, and sends signals.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,8 +8,8 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A running nats-server, identified by its process id and its start time, so that another process with a reused id is
-/// not mistaken for it.
+/// A running nats-server, identified by its process id and start time, so a process that reuses the id is not
+/// mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BrokerProcess {
     pid: u32,
@@ -26,7 +26,7 @@ impl BrokerProcess {
         children.find(|(_, stat)| broker(stat)).map(|(pid, stat)| Self { pid, started: stat.started })
     }
 
-    /// Process id of the broker.
+    /// Returns the process id of the broker.
     pub(crate) const fn pid(self) -> u32 {
         self.pid
     }
@@ -35,7 +35,7 @@ impl BrokerProcess {
         ProcessStat::read(self.pid).is_none_or(|stat| stat.started != self.started || !stat.lives)
     }
 
-    /// Kills the broker by SIGKILL. The broker may have ended already.
+    /// Kills the broker with SIGKILL. The broker may have ended already.
     pub(crate) fn kill(self) {
         match kill(to_pid(self.pid), Signal::SIGKILL) {
             Ok(()) | Err(Errno::ESRCH) => {}
@@ -69,7 +69,7 @@ impl ProcessStat {
     }
 }
 
-/// Sends a process SIGTERM.
+/// Sends SIGTERM to a process.
 pub(crate) fn terminate(pid: u32) {
     kill(to_pid(pid), Signal::SIGTERM).expect("our own child");
 }
@@ -89,17 +89,17 @@ pub(crate) fn resume(pid: u32) {
     kill(to_pid(pid), Signal::SIGCONT).expect("our own child");
 }
 
-/// Kills a process by SIGKILL.
+/// Kills a process with SIGKILL.
 pub(crate) fn kill_process(pid: u32) {
     kill(to_pid(pid), Signal::SIGKILL).expect("our own child");
 }
 
-/// Returns whether a process is stopped.
+/// Returns `true` if a process is stopped.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     ProcessStat::read(pid).is_some_and(|stat| stat.stopped)
 }
 
-/// Returns whether a process holds a write lock on a file, by `/proc/locks`.
+/// Returns `true` if a process has a write lock on a file, according to `/proc/locks`.
 pub(crate) fn holds_write_lock(pid: u32, file: &Path) -> bool {
     let Ok(inode) = fs::metadata(file).map(|found| found.ino()) else { return false };
     let locks = fs::read_to_string("/proc/locks").expect("the kernel shows locks");

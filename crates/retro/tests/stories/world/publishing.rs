@@ -1,4 +1,4 @@
-//! Publishing to the broker without the program.
+//! Publishes to the broker without the program.
 
 use retro_bus::{Bus, BusConfig, EventPublisher, OutgoingEvent};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
@@ -24,7 +24,7 @@ impl World {
         publisher.confirm_all().await.expect("the broker confirms it");
     }
 
-    /// Publishes a GitHub event under a delivery id, as the bridge does.
+    /// Publishes a GitHub event with a delivery id, as the bridge does.
     pub(crate) async fn publish_github_event(&self, tenant: &str, delivery: &str, data: &GithubData) {
         let tenant = Tenant::new(tenant).expect("a name");
         let at = "2026-11-20T10:00:00Z".parse().expect("a timestamp");
@@ -36,7 +36,7 @@ impl World {
         publisher.confirm_all().await.expect("the broker confirms it");
     }
 
-    /// Asserts that the broker refuses a message of this size before it is sent, by the NATS protocol.
+    /// Asserts that the broker rejects a message of this size before it is sent, using the NATS protocol.
     pub(crate) async fn assert_too_large_for_broker(&self, subject: &str, bytes: usize) {
         let url = self.nats_url();
         let mut stream =

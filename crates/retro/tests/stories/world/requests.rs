@@ -1,27 +1,27 @@
-//! HTTP requests of the tests.
+//! Sends the tests' HTTP requests.
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
 
 use super::World;
 
-/// Answer to a POST of events.
+/// Response to a POST of events.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EventsResponse {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<String>,
-    /// True when the answer is the stored one of an earlier request under the same key.
+    /// `true` if the response is the stored one of an earlier request with the same key.
     pub(crate) replayed: bool,
     pub(crate) body: Value,
 }
 
 impl World {
-    /// Returns status and body of a GET for a tenant.
+    /// Returns the status and body of a GET for a tenant.
     pub(crate) async fn get(&self, tenant: &str, path: &str) -> (u16, String) {
         self.get_in_format(tenant, path, "application/json").await
     }
 
-    /// Returns status and body of a GET for a tenant, in this media type.
+    /// Returns the status and body of a GET for a tenant in this media type.
     pub(crate) async fn get_in_format(&self, tenant: &str, path: &str, form: &str) -> (u16, String) {
         let url = format!("{}{path}", self.http_url());
         let request = self.http.get(url).header("Retro-Tenant", tenant).header(ACCEPT, form);
@@ -29,7 +29,7 @@ impl World {
         (response.status().as_u16(), response.text().await.expect("a text"))
     }
 
-    /// Posts events for a tenant, in one of the CloudEvents media types, with optional further headers.
+    /// Posts events for a tenant in one of the CloudEvents media types, with optional additional headers.
     pub(crate) async fn post_events(
         &self,
         tenant: &str,
@@ -51,7 +51,7 @@ impl World {
         EventsResponse { status, retry_after, replayed, body: response.json().await.expect("JSON") }
     }
 
-    /// Returns status and JSON of a POST for a tenant.
+    /// Returns the status and JSON body of a POST for a tenant.
     pub(crate) async fn post_json(&self, tenant: &str, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("{}{path}", self.http_url());
         let request = self.http.post(url).header("Retro-Tenant", tenant).json(body);

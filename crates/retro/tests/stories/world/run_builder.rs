@@ -1,8 +1,8 @@
-//! Composed runs, with made-up tools and agents.
+//! Builds artificial runs, with made-up tools and agents.
 
 use serde_json::{Value, json};
 
-/// Builds the event of a run turn by turn.
+/// Builds the event of a run, turn by turn.
 #[derive(Debug, Clone)]
 pub(crate) struct RunBuilder {
     workflow: String,
@@ -15,13 +15,13 @@ impl RunBuilder {
         Self { workflow: workflow.to_owned(), id: id.to_owned(), turns: Vec::new() }
     }
 
-    /// Adds a message of the user.
+    /// Adds a message from the user.
     pub(crate) fn with_message(mut self, message: &str) -> Self {
         self.turns.push(json!({"source": "user", "step": "deploy", "message": message}));
         self
     }
 
-    /// Adds a tool call and its answer.
+    /// Adds a tool call and its result.
     pub(crate) fn with_call(mut self, tool: &str, arguments: &Value, answer: &str) -> Self {
         let call = format!("call-{}", self.turns.len() + 1);
         self.turns.push(json!({
@@ -34,7 +34,8 @@ impl RunBuilder {
         self
     }
 
-    /// Adds a call that lacks an argument and a second one that has it: the pattern from which a retrospective learns.
+    /// Adds a call that lacks an argument and a second one that has it, the pattern from which a
+    /// retrospective learns.
     pub(crate) fn with_corrected_call(self, tool: &str, argument: &str) -> Self {
         let missing = format!("Error: missing required argument '{argument}'");
         let plain = json!({"service": "checkout"});
@@ -80,7 +81,8 @@ pub(crate) fn build_event(id: &str, data: &Value) -> Value {
     })
 }
 
-/// Returns the events of this range of runs of a workflow, each of which corrects a call of the same tool.
+/// Returns the events of this range of runs of a workflow. In each run, the agent corrects a call of the same
+/// tool.
 pub(crate) fn build_correcting_runs(workflow: &str, tool: &str, runs: std::ops::Range<u64>) -> Vec<Value> {
     let run = |number| {
         RunBuilder::new(workflow, &format!("{workflow}-{number}")).with_message("Deploy the service.")

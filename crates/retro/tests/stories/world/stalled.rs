@@ -1,4 +1,4 @@
-//! An investigation that a worker has claimed and cannot continue.
+//! Stalls an investigation that a worker has claimed.
 
 use retro_core::id::{RetrospectiveId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
@@ -8,16 +8,16 @@ use serde_json::Value;
 
 use super::{Fleet, FreezableProxy, RunBuilder, build_correcting_runs};
 
-/// Ordinal of the run that fills the window. The bodies of the runs before it are too large for a message.
+/// Ordinal of the run that fills the window. The bodies of the earlier runs are too large for a message.
 const LAST_ORDINAL: u64 = 10;
 
 impl Fleet {
-    /// Counts ten runs; the last one fills the window after this proxy to the broker is frozen. The worker that claims
-    /// the first investigation through the proxy then waits in vain for its body. Returns when the investigation is
-    /// claimed.
+    /// Counts ten runs; the last one fills the window after this proxy to the broker is frozen. The worker
+    /// that claims the first investigation through the proxy then waits in vain for its body. Returns once
+    /// the investigation is claimed.
     ///
-    /// A request to the broker times out after five seconds and fails the attempt. Everything that is slow on a busy
-    /// machine is therefore done before the proxy is frozen, and callers do the same.
+    /// A request to the broker times out after five seconds and fails the attempt, so everything that is slow
+    /// on a busy machine is done before the proxy is frozen; callers should do the same.
     pub(crate) async fn stall_investigation(&self, line: &FreezableProxy) {
         let workflow = find_workflow_sampling_large_run_first();
         let runs: Vec<Value> = (1..LAST_ORDINAL).map(|ordinal| build_large_run(&workflow, ordinal)).collect();
@@ -44,7 +44,8 @@ impl Fleet {
     }
 }
 
-/// Returns a workflow name whose sample begins with a run of a large body. The sample is derived from the name.
+/// Returns a workflow name whose sample begins with a run that has a large body. The sample is derived from
+/// the name.
 fn find_workflow_sampling_large_run_first() -> String {
     let draws_a_large_one = |name: &String| {
         let workflow = Workflow::new(name.clone()).expect("a name");

@@ -1,4 +1,4 @@
-//! A process that is restarted whenever it ends, as compose and Kubernetes do.
+//! Runs a process that is restarted whenever it ends, as by Compose and Kubernetes.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
@@ -11,11 +11,12 @@ use tokio_util::sync::CancellationToken;
 use super::process::terminate;
 use super::{TEST_TIMEOUT, World};
 
-/// Upper bound of deaths, above what any poisoned message may cost, so that a process that always dies is not
-/// restarted for ever.
+/// Maximum number of deaths, more than any poisoned message may cause. A process that always dies is not
+/// restarted forever.
 const DEATHS_MAX: usize = 12;
 
-/// Limit of a process's address space in KiB: far more than it needs, and soon exhausted by a process that leaks.
+/// Limit of a process's address space, in KiB: far more than it needs, but soon exhausted by a process that
+/// leaks.
 const ADDRESS_SPACE_KIB: u64 = 6 * 1024 * 1024;
 
 /// A process that is kept running until [`SupervisedProcess::stop`], however often it dies.
@@ -38,12 +39,13 @@ impl SupervisedProcess {
         Self { deaths, stop, task }
     }
 
-    /// Returns how its processes have died so far.
+    /// Returns the exit statuses of all processes that have died so far.
     pub(crate) fn deaths(&self) -> Vec<ExitStatus> {
         self.deaths.borrow().clone()
     }
 
-    /// Stops it for good. Returns how its processes died, including the last one if that did not end gracefully.
+    /// Stops the process permanently. Returns the exit statuses of all that died, including the last one if
+    /// it did not end gracefully.
     pub(crate) async fn stop(self) -> Vec<ExitStatus> {
         self.stop.cancel();
         let ended = tokio::time::timeout(TEST_TIMEOUT, self.task)
@@ -55,13 +57,13 @@ impl SupervisedProcess {
     }
 }
 
-/// Returns exit codes of processes that exited, and the negated signal numbers of those that were killed.
+/// Returns the exit codes of processes that exited, and the negated signal numbers of those that were killed.
 pub(crate) fn exit_causes(deaths: &[ExitStatus]) -> Vec<i32> {
     deaths.iter().map(|death| death.code().or(death.signal().map(|signal| -signal)).unwrap_or(0)).collect()
 }
 
 impl World {
-    /// Starts `retro up` under this umask.
+    /// Starts `retro up` with this umask.
     pub(crate) async fn up_with_umask(&mut self, mask: &str) {
         let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
         let mut up = wrap_in_shell(&up, &format!("umask {mask}"));
@@ -69,7 +71,7 @@ impl World {
         self.start_and_wait(up, &[]).await;
     }
 
-    /// Starts `retro up` with at most this much private memory for it and for its broker, in KiB each.
+    /// Starts `retro up` with a limit on the private memory of the program and of its broker, in KiB each.
     pub(crate) async fn up_with_memory_limit(&mut self, kib: usize) {
         let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
         let mut up = wrap_in_shell(&up, &format!("ulimit -d {kib}"));
@@ -78,7 +80,7 @@ impl World {
     }
 }
 
-/// Returns a command that a shell executes after this shell line.
+/// Returns a command that a shell runs after this line of shell code.
 fn wrap_in_shell(plain: &Command, line: &str) -> Command {
     let plain = plain.as_std();
     let mut command = Command::new("sh");
@@ -95,8 +97,12 @@ fn wrap_in_shell(plain: &Command, line: &str) -> Command {
 
 fn limit_memory(plain: &Command, environment: &[(&str, &str)]) -> Command {
     let mut command = wrap_in_shell(plain, &format!("ulimit -v {ADDRESS_SPACE_KIB}"));
-    let quick =
-        [("RETRO_SWEEP_MS", "200"), ("RETRO_LEASE_S", "2"), ("RETRO_ACK_WAIT_S", "1"), ("NO_COLOR", "1")];
+    let quick = [
+        ("RETRO_SWEEP_INTERVAL_MS", "200"),
+        ("RETRO_LEASE_S", "2"),
+        ("RETRO_ACK_WAIT_S", "1"),
+        ("NO_COLOR", "1"),
+    ];
     command.envs(quick.iter().chain(environment).copied()).stdin(Stdio::null()).stdout(Stdio::null());
     command.kill_on_drop(true);
     command

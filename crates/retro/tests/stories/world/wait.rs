@@ -6,13 +6,13 @@ use retro_core::id::Tenant;
 
 use super::{TEST_TIMEOUT, World};
 
-/// Polling interval, unless a test has to hit a short-lived state.
+/// Polling interval, unless a test must catch a short-lived state.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Log lines that a failed test shows.
+/// Number of log lines shown by a failed test.
 const LOG_LINES: usize = 40;
 
 impl World {
-    /// Waits until this many runs of the tenant are counted. Fails when more are counted.
+    /// Waits until this many runs of the tenant are counted. Fails if more are counted.
     pub(crate) async fn wait_until_counted(&self, tenant: &str, runs: u64) {
         let store = self.open_store().await;
         let tenant = Tenant::new(tenant).expect("a name");
@@ -36,18 +36,20 @@ impl World {
                     return None;
                 }
             }
-            // Checked last: a retrospective is closed and its outbox message written in one transaction.
+            // Checked last, because closing a retrospective writes its outbox message in the same
+            // transaction.
             (store.load_health().await.ok()?.outbox_unsent == 0).then_some(())
         })
         .await;
     }
 
-    /// Polls until `probe` returns a value. Fails after [`TEST_TIMEOUT`] with the description and the end of the log.
+    /// Polls until `probe` returns a value. Fails after [`TEST_TIMEOUT`] with the description and the end of
+    /// the log.
     pub(crate) async fn wait_for<T>(&self, what: &str, probe: impl AsyncFnMut() -> Option<T>) -> T {
         self.wait_for_with_interval(POLL_INTERVAL, what, probe).await
     }
 
-    /// Polls at this interval, for states that last only briefly.
+    /// Polls at this interval, for short-lived states.
     pub(crate) async fn wait_for_with_interval<T>(
         &self,
         pause: Duration,

@@ -13,15 +13,15 @@ const MESSAGES: &str = "_INBOX.stories.messages";
 /// A connection to the broker.
 pub(crate) struct NatsConnection {
     stream: BufReader<TcpStream>,
-    /// Messages of a stream that arrived before an awaited answer.
+    /// Messages of a stream that arrived before an awaited response.
     received: VecDeque<RawMessage>,
 }
 
-/// A message as it was sent over the wire.
+/// A message as sent over the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawMessage {
     pub(crate) subject: String,
-    /// Names and values in their original order.
+    /// Header names and values in their original order.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) payload: Vec<u8>,
 }
@@ -43,7 +43,7 @@ impl NatsConnection {
         wire
     }
 
-    /// Publishes a message and returns JetStream's answer.
+    /// Publishes a message and returns JetStream's response.
     pub(crate) async fn publish(&mut self, message: &RawMessage) -> Value {
         let mut head = "NATS/1.0\r\n".to_owned();
         for (name, value) in &message.headers {
@@ -59,7 +59,7 @@ impl NatsConnection {
         self.receive_answer().await
     }
 
-    /// Returns all messages of a stream in order.
+    /// Returns all messages of a stream, in order.
     pub(crate) async fn list_messages(&mut self, stream: &str) -> Vec<RawMessage> {
         let count =
             self.request_api(&format!("STREAM.INFO.{stream}"), &Value::Null).await["state"]["messages"]
@@ -83,7 +83,8 @@ impl NatsConnection {
         all
     }
 
-    /// Fetches the next message of a consumer and answers it without handling it, as any client of the broker could.
+    /// Fetches the next message of a consumer and answers it without handling it, as any client of the broker
+    /// could.
     pub(crate) async fn answer_next_message(&mut self, stream: &str, consumer: &str, answer: &str) {
         let ask = format!("PUB $JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer} {INBOX} 0\r\n\r\n");
         self.write_bytes(ask.as_bytes()).await;
@@ -105,7 +106,7 @@ impl NatsConnection {
         }
     }
 
-    /// Sends a request to the JetStream API and returns the answer.
+    /// Sends a request to the JetStream API and returns the response.
     pub(crate) async fn request_api(&mut self, what: &str, about: &Value) -> Value {
         let about = if about.is_null() { String::new() } else { about.to_string() };
         self.write_bytes(format!("PUB $JS.API.{what} {INBOX} {}\r\n{about}\r\n", about.len()).as_bytes())
@@ -144,7 +145,7 @@ impl NatsConnection {
             let headers = String::from_utf8_lossy(&bytes[..head]).into_owned();
             let headers = headers.lines().filter_map(|line| line.split_once(':'));
             let headers = headers.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
-            // The subject of a pushed message is the one it was published under, not the inbox.
+            // The subject of a pushed message is the one it was published to, not the inbox.
             let sent =
                 RawMessage { subject: words[1].to_owned(), headers, payload: bytes[head..whole].to_vec() };
             return (words[2].to_owned(), sent);
@@ -163,12 +164,12 @@ impl NatsConnection {
     }
 }
 
-/// Returns host and port of a broker's address.
+/// Returns the host and port of a broker's URL.
 pub(super) fn parse_host(url: &str) -> &str {
     url.trim_start_matches("nats://").rsplit('@').next().expect("an address")
 }
 
-/// Returns the options of `CONNECT`, with the user and password of the address.
+/// Returns the options for `CONNECT`, with the user and password from the URL.
 pub(super) fn build_connect_options(url: &str) -> Value {
     let mut hello = json!({"verbose": false, "pedantic": false, "headers": true, "no_responders": true});
     let login =

@@ -11,27 +11,27 @@ use crate::demo::agent::{AgentRun, HandedMemories};
 use crate::instance::Instance;
 
 const WORKFLOW: &str = "composed-release";
-/// Words in the title of the memory that a person deletes.
+/// Phrase in the title of the memory that the operator deletes.
 const INCIDENTS_PHRASE: &str = "open incidents";
 
-/// Conditions under which the runs of one window work. Conditions that are not set are normal.
+/// Conditions of the runs in one window. A condition that is not set is normal.
 #[derive(Clone, Copy, Default)]
 struct Conditions {
     title: &'static str,
-    /// True when the image cache is empty, so that a build must pull.
+    /// `true` if the image cache is empty, so a build must pull.
     cache_cold: bool,
     lint: Lint,
     tests: Tests,
     migration: Migration,
-    /// True when the runs reach the notify step.
+    /// `true` if the runs reach the notify step.
     notify: bool,
-    /// Extra event that happens in the first sampled run.
+    /// Extra event in the first sampled run.
     first_sampled: RareEvent,
-    /// Extra event that happens in the second sampled run.
+    /// Extra event in the second sampled run.
     second_sampled: RareEvent,
-    /// True when agents open the memory about the region before they deploy.
+    /// `true` if agents open the memory about the region before they deploy.
     region_note_opened: bool,
-    /// True when agents open the memory about the build, which they do not follow.
+    /// `true` if agents open the memory about the build, which they do not follow.
     build_note_opened: bool,
 }
 
@@ -94,8 +94,8 @@ struct RareTool {
 const SCALE: RareTool = RareTool { step: "scale", name: "scale_down", argument: "drain" };
 const WARM_UP: RareTool = RareTool { step: "warm-up", name: "warm_cache", argument: "cold_start" };
 
-/// Conditions of each window, in order. The runs of a window differ only in the extra events of the first two
-/// sampled runs.
+/// Conditions of each window, in order. Within a window, only the first two sampled runs differ from the
+/// others.
 const WINDOWS: [Conditions; 15] = [
     Conditions {
         title: "there are no memories yet: every step fails first",
@@ -194,7 +194,7 @@ const ALL_FINE: Conditions = Conditions {
     build_note_opened: false,
 };
 
-/// Number of the window before which a person deletes a memory.
+/// 1-based number of the window before which the operator deletes a memory.
 const DELETION_BEFORE_WINDOW: u64 = 8;
 
 /// Runs all windows of the workflow and returns the number of events sent.
@@ -235,14 +235,15 @@ async fn delete_as_person(retro: &Instance) -> Result<()> {
     Ok(())
 }
 
-/// Simulates one run and returns its event. `rank` is the run's position in the sample, or `None` if the run is
-/// not sampled.
+/// Simulates one run and returns its event. `rank` is the run's 0-based position in the sample, or `None` if
+/// the run is not sampled.
 async fn simulate_release(mut run: AgentRun<'_>, world: Conditions, rank: Option<usize>) -> Result<Value> {
     let rare = match rank {
         Some(0) => world.first_sampled,
         Some(1) => world.second_sampled,
         _ => RareEvent::Nothing,
     };
+    // Also presents memories of steps that the run does not reach, so that unmet cues occur.
     for step in ["migrate", "notify", "lint"] {
         run.request_context_ahead(step).await?;
     }
@@ -354,7 +355,7 @@ async fn simulate_migration(run: &mut AgentRun<'_>, world: Conditions) -> Result
     Ok(())
 }
 
-/// Simulates the deploy step. The region is always required, and the agent follows the memories that it gets.
+/// Simulates the deploy step, which always requires the region. The agent follows its memories.
 async fn simulate_deploy(run: &mut AgentRun<'_>, world: Conditions) -> Result<()> {
     let advice = run.enter_step("deploy", "Deploy the service.").await?;
     if world.region_note_opened

@@ -1,5 +1,5 @@
 //! Runs the workflow `composed-settings`: one step with a dozen tools that each need an extra argument. More
-//! memories become eligible than fit into a prompt, so two places in the prompt are given to newcomers.
+//! memories become eligible than fit into a prompt, so two places in the prompt go to newcomers.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::instance::Instance;
 
 const WORKFLOW: &str = "composed-settings";
 const WINDOWS: u64 = 6;
-/// Names of the tools, each with the argument that it needs.
+/// Names of the tools, each with its required argument.
 const TOOLS: [(&str, &str); 12] = [
     ("set_dns", "zone"),
     ("set_tls", "issuer"),
@@ -49,8 +49,8 @@ pub(super) async fn run_settings_workflow(retro: &Instance, folder: &Path) -> Re
     Ok(WINDOWS * RUNS_PER_WINDOW)
 }
 
-/// Simulates one run and returns its event. The agent follows its memories about a tool, and discovers by trial
-/// what no memory covers.
+/// Simulates one run and returns its event. The agent follows its memories about a tool; without one, it
+/// finds the required argument by trial.
 async fn simulate_run(mut run: AgentRun<'_>, number: u64) -> Result<serde_json::Value> {
     let advice = run.enter_step("configure", "Configure the service.").await?;
     let first = usize::try_from(number)? * TOOLS_PER_RUN;

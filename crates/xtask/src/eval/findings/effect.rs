@@ -1,10 +1,10 @@
-//! Estimates whether knowledge helps, from a natural experiment in set 02d: three models try the same SQL tasks
-//! with and without the table schema in the prompt. A run with the schema counts as a run to which a memory was
-//! presented. Each task is tried once on each side.
+//! Estimates whether knowledge helps, from a natural experiment in set 02d: three models try the same SQL
+//! tasks with and without the table schema in the prompt. A run with the schema counts as a run to which a
+//! memory was presented. Each task is tried once with the schema and once without.
 //!
-//! The difference over all tasks is taken as the truth. The intervals of subsamples must contain it as often as
-//! they claim. A subsample is a tenth of all tasks. The intervals assume an unlimited population; at a tenth,
-//! drawing without replacement narrows them by no more than a twentieth.
+//! The difference over all tasks is taken as the truth, which the intervals of subsamples must contain as
+//! often as they claim. A subsample is a tenth of all tasks. The intervals assume an unlimited population; at
+//! a tenth, drawing without replacement narrows them by only about a twentieth.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(super) struct KnowledgeEffect;
 
 /// Number of subsamples per model, drawn with the seeds 0, 1, ….
 const SUBSAMPLES: u32 = 200;
-/// Divisor of the number of all tasks that gives the size of a subsample.
+/// Number of all tasks divided by the size of a subsample.
 const SUBSAMPLE_DIVISOR: usize = 10;
 
 #[derive(Deserialize)]
@@ -109,11 +109,10 @@ impl Measure for KnowledgeEffect {
     }
 }
 
-/// Models of the experiment, listed here so that each half of the data has the same figures.
+/// Models of the experiment, listed so that both halves of the data have the same figures.
 const MODELS: &[&str] = &["chat-bison-001", "gpt-3.5", "text-bison-001"];
 
-/// Returns the interval that the product estimates, as shares of runs. Returns `None` when the product makes no
-/// estimate.
+/// Returns the interval that the product estimates, as shares of runs, or `None` if it makes no estimate.
 fn product_interval(cases: &[&Case]) -> Option<(f64, f64)> {
     let trial = |case: &Case, met, succeeded| Trial {
         began_at: Timestamp::UNIX_EPOCH,
@@ -129,8 +128,8 @@ fn product_interval(cases: &[&Case]) -> Option<(f64, f64)> {
     Some((f64::from(estimate.low_milli) / 1000.0, f64::from(estimate.high_milli) / 1000.0))
 }
 
-/// Returns the interval of a naive analysis, which treats the two sides as independent proportions and uses the
-/// normal approximation.
+/// Returns the 90 % interval of a naive analysis, which treats the two sides as independent proportions and
+/// uses the normal approximation.
 fn naive_interval(cases: &[&Case]) -> (f64, f64) {
     let n = cases.len() as f64;
     let (with, without) = (
@@ -141,10 +140,11 @@ fn naive_interval(cases: &[&Case]) -> (f64, f64) {
     (with - without - half, with - without + half)
 }
 
-/// Returns the share of subsamples whose interval contains the difference that was measured over all cases.
+/// Returns the share of subsamples whose interval contains the difference measured over all cases.
 fn interval_coverage(all: &[&Case], interval: impl Fn(&[&Case]) -> Option<(f64, f64)>) -> f64 {
     let truth =
         share_of_true(all.iter().map(|case| case.with)) - share_of_true(all.iter().map(|case| case.without));
+    // The product makes no estimate from fewer observations.
     let size = (all.len() / SUBSAMPLE_DIVISOR).max(OBSERVATIONS_MIN as usize);
     share_of_true((0..SUBSAMPLES).map(|seed| {
         interval(&draw_subsample(all, seed, size)).is_some_and(|(low, high)| low <= truth && truth <= high)

@@ -1,5 +1,5 @@
-//! Measures whether the failing line of a long log is found. Set 03a contains CI logs with the line that the
-//! rules of the log's maintainers select.
+//! Measures whether the failing line of a long log is found. Set 03a contains CI logs, each with the line
+//! selected by its maintainers' rules.
 
 use anyhow::Result;
 use retro_investigator::heuristics::failing_lines;
@@ -9,7 +9,7 @@ use super::super::{EvalData, read_rows};
 use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// Measures in how many logs the failing line is the first, or among the first three, of the reported lines.
+/// Measures how often the labelled line is the first, or among the first three, of the reported lines.
 pub(super) struct FailingLine;
 
 /// A log with its labelled line.
@@ -65,14 +65,14 @@ impl Measure for FailingLine {
 fn build_case(log: Log) -> Option<Case> {
     let truth = log.match_line?;
     let lines: Vec<_> = log.log.split('\n').collect();
-    let told = failing_lines(&log.log);
-    let said: Vec<_> = told.iter().map(|line| format!("\n    {}: {}", line.number, line.text)).collect();
+    let found = failing_lines(&log.log);
+    let said: Vec<_> = found.iter().map(|line| format!("\n    {}: {}", line.number, line.text)).collect();
     let shown = format!("{} {truth}: {}{}", log.id, lines.get(truth).unwrap_or(&""), said.concat());
     let mentions = |line: &&str| line.to_lowercase().contains("error");
     let baseline = lines.iter().enumerate().filter(|(_, line)| mentions(line)).map(|(at, _)| at);
     Some(Case {
         baseline: baseline.take(3).collect(),
-        ours: told.iter().map(|line| line.number).collect(),
+        ours: found.iter().map(|line| line.number).collect(),
         id: log.id,
         truth,
         description: shown,

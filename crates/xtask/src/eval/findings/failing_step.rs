@@ -11,11 +11,11 @@ use super::{Figure, Measure};
 
 /// Measures whether the failing step is found in conversations between agents.
 pub(super) struct WhoAndWhen;
-/// Measures whether the failing step is found in runs with calls and conversations. Any labelled step counts as
-/// correct.
+/// Measures whether the failing step is found in runs with calls and in conversations. Any labelled step
+/// counts as correct.
 pub(super) struct RootCause;
 
-/// A failed run with the blamed step and the labelled steps, both counted from 0.
+/// A failed run with the blamed step and the labelled steps, all 0-based.
 pub(super) struct Case {
     task: String,
     ours: Option<usize>,
@@ -24,7 +24,7 @@ pub(super) struct Case {
     description: String,
 }
 
-/// Step that a guess without knowledge of the run hits most often: the second message, counted from 0.
+/// 0-based step that a guess without knowledge of the run hits most often: the second message.
 const BASELINE: usize = 1;
 
 impl Measure for WhoAndWhen {
@@ -99,14 +99,14 @@ fn build_case(run: &Run) -> Option<Case> {
     (!truth.is_empty()).then(|| Case { task: run.task_id.clone(), ours, sign, truth, description: shown })
 }
 
-/// Returns the hit rate for the runs in which this sign was decisive, compared with the baseline on the same
-/// runs. A sign that is not better than the baseline is useless.
+/// Returns the hit rate in the runs in which this sign was decisive, compared with the baseline on the same
+/// runs. A sign that does not beat the baseline is useless.
 fn rate_by_sign(cases: &[&Case], sign: BlameSign) -> Figure {
     let of_it: Vec<&Case> = cases.iter().copied().filter(|case| case.sign == Some(sign)).collect();
     hit_rate(&of_it, &format!("hit@1 by {sign:?}"), 0)
 }
 
-/// Returns the hit rate for the runs in which a step is blamed.
+/// Returns the hit rate in the runs in which a step is blamed.
 fn rate_where_blamed(cases: &[&Case]) -> Figure {
     let told: Vec<&Case> = cases.iter().copied().filter(|case| case.sign.is_some()).collect();
     hit_rate(&told, "hit@1, where a step is blamed", 0)

@@ -1,5 +1,5 @@
-//! Measures whether errors of the same class get the same signature, and errors of different classes different
-//! ones. The classes of the SQL runs in set 02d come from the database's own message templates.
+//! Measures whether errors of the same class get the same signature and errors of different classes get
+//! different ones. The classes of the SQL runs in set 02d come from the database's own message templates.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use super::{Figure, Measure};
 /// Measures B³ of the grouping by error signature, compared with the labelled classes.
 pub(super) struct Grouping;
 
-/// An error with its signature by investigator and by baseline, and its labelled class.
+/// An error with its signatures by the investigator and by the baseline, and its labelled class.
 pub(super) struct Case {
     task: String,
     answer: String,
@@ -71,7 +71,8 @@ fn build_case(answered: AnsweredCall) -> Option<Case> {
     Some(Case { task: answered.task, baseline: mask_literals(&said), answer: said, ours, class })
 }
 
-/// Masks quoted texts and digits. This is the usual first attempt at a signature, and serves as the baseline.
+/// Masks quoted strings and digits in the first line. This is the usual first attempt at a signature, so it
+/// serves as the baseline.
 pub(super) fn mask_literals(error: &str) -> String {
     static LITERALS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"'[^']*'|"[^"]*"|`[^`]*`|\d+"#).expect("a constant pattern"));

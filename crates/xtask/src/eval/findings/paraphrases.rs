@@ -1,10 +1,10 @@
-//! Measures whether two sentences have the same meaning. Set 06a contains pairs of issues reported by review
-//! tools, matched by judges against verified issues. Most of the differing pairs come from a single pull
-//! request, so both sentences use the same names.
+//! Measures whether an embedder recognises sentences with the same meaning. Set 06a contains pairs of issues
+//! reported by review tools, matched by judges against verified issues. Most of the differing pairs come from
+//! a single pull request, so both sentences use the same names.
 //!
 //! `cargo xtask eval paraphrases` measures any embedder. With `--calibrate`, it prints the scale of the
-//! embedder: three cosines, computed by the same rule for every embedder from the half on which the heuristics
-//! were tuned.
+//! embedder: three cosines, computed by the same rule for every embedder from the half on which the
+//! heuristics were tuned.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use super::{Figure, Measure, Row};
 pub(crate) struct Options {
     #[command(flatten)]
     data: EvalData,
-    /// Also writes the table as JSON to this file.
+    /// Also writes the table to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Maximum number of mistakes to show per embedder, from the half on which the heuristics were tuned.
@@ -46,8 +46,8 @@ pub(crate) struct Options {
 /// Measures how well the built-in embedder recognises paraphrases.
 pub(super) struct Paraphrases;
 
-/// Maximum share of hard differing pairs that a tombstone may stop. A lesson that is stopped wrongly can be
-/// learned again once the tombstone has expired.
+/// Maximum share of hard differing pairs that a tombstone may stop. A lesson that was stopped wrongly can be
+/// learned again after the tombstone has expired.
 const STOPPED_WRONGLY_MAX: f64 = 0.05;
 
 /// A pair of sentences in the data set.
@@ -60,12 +60,12 @@ struct Pair {
     pr: String,
 }
 
-/// A pair with its similarity according to the embedder and according to common words.
+/// A pair with its similarity by embedder and by common words.
 pub(super) struct Case {
     pair: Pair,
-    /// Cosine that the embedder computes, in thousandths.
+    /// Cosine similarity computed by the embedder, in thousandths.
     cosine: u16,
-    /// Similarity of the pair on the scale that all embedders share, in thousandths.
+    /// Similarity on the scale that all embedders share, in thousandths.
     ours: u16,
     baseline: f64,
 }
@@ -126,12 +126,12 @@ impl Measure for Paraphrases {
     }
 }
 
-/// Kind of the pairs that describe different issues in one pull request.
+/// Kind of pairs that describe different issues in one pull request.
 const OTHER_ISSUE: &str = "same_pr_other_issue";
-/// Kind of the pairs that come from two projects and have nothing in common.
+/// Kind of pairs that come from two projects and have nothing in common.
 const OTHER_PROJECT: &str = "other_project";
-/// Minimum share of common words at which the baseline considers two sentences the same. This value has the best
-/// F1 on the half on which the heuristics were tuned.
+/// Minimum share of common words at which the baseline considers two sentences the same. This value has the
+/// best F1 on the half on which the heuristics were tuned.
 const COMMON_WORDS_MIN: f64 = 0.09;
 
 impl Case {
@@ -144,7 +144,7 @@ impl Case {
     }
 }
 
-/// Measures every available embedder, prints the table, and writes it if requested.
+/// Measures every available embedder, prints the table, and writes it to a file if requested.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut all: Vec<Row> = Vec::new();
     for embedder in build_embedders(options)? {
@@ -163,7 +163,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     super::report_rows(&all, options.json.as_deref())
 }
 
-/// Returns the built-in embedder, and the embedder in `--embedder-dir` if given.
+/// Returns the built-in embedder and, if `--embedder-dir` is given, the embedder in that directory.
 fn build_embedders(options: &Options) -> Result<Vec<Box<dyn Embedder>>> {
     let mut embedders: Vec<Box<dyn Embedder>> = vec![Box::new(NgramEmbedder)];
     if let Some(dir) = &options.embedder_dir {
@@ -181,9 +181,10 @@ fn build_embedders(options: &Options) -> Result<Vec<Box<dyn Embedder>>> {
 
 /// Computes the scale of an embedder from the half on which the heuristics were tuned.
 ///
-/// Two texts contradict each other from the cosine that separates best (F1). A tombstone stops a text from the
-/// cosine at which at most [`STOPPED_WRONGLY_MAX`] of the hard differing pairs would be stopped. Two texts are
-/// merged from the cosine at which no differing pair would be merged. Fails when these values do not increase.
+/// The contradiction threshold is the cosine that separates matching from differing pairs best (F1). The
+/// tombstone threshold is the lowest cosine from there at which at most [`STOPPED_WRONGLY_MAX`] of the hard
+/// differing pairs would be stopped. The merge threshold is the lowest cosine at which none of them would be
+/// merged. Fails if the three thresholds do not increase.
 fn calibrate_scale(cases: &[Case]) -> Result<SimilarityScale> {
     let read: Vec<_> = cases
         .iter()
@@ -191,11 +192,12 @@ fn calibrate_scale(cases: &[Case]) -> Result<SimilarityScale> {
         .collect();
     ensure!(!read.is_empty(), "the half that may be read has no pairs");
     let f1 = |from: u16| binary_accuracy(read.iter().map(|case| (case.cosine >= from, case.is_same()))).f1();
+    // Of equal scores, the lowest cosine wins; `max_by` alone would return the highest.
     let contradiction =
         (1..1000u16).max_by(|a, b| f1(*a).total_cmp(&f1(*b)).then(b.cmp(a))).expect("the range is not empty");
     let wrongly =
         |from: u16| share_of_true(read.iter().filter(|case| case.is_hard()).map(|case| case.cosine >= from));
-    // Searched upwards from the contradiction, so that the three values cannot cross.
+    // Searched upwards from the contradiction threshold, so the three thresholds cannot cross.
     let first = |most: f64| (contradiction..1000).find(|from| wrongly(*from) <= most).unwrap_or(1000);
     let scale = SimilarityScale { contradiction, tombstone: first(STOPPED_WRONGLY_MAX), merge: first(0.0) };
     Ok(scale.validate()?)
@@ -227,7 +229,7 @@ fn to_lesson(text: &str) -> Lesson {
     }
 }
 
-/// Returns the share of all words that occur in both texts (Jaccard index). Serves as the baseline.
+/// Returns the share of all words that occur in both strings (Jaccard index). Serves as the baseline.
 fn common_words(a: &str, b: &str) -> f64 {
     let words = |text: &str| -> BTreeSet<String> {
         let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
@@ -237,8 +239,8 @@ fn common_words(a: &str, b: &str) -> f64 {
     ratio(a.intersection(&b).count() as f64, a.union(&b).count() as f64)
 }
 
-/// Returns the probability that a matching pair is more similar than a differing pair, where a tie counts as
-/// half (area under the ROC curve).
+/// Returns the area under the ROC curve: the probability that a matching pair is more similar than a
+/// differing pair, where a tie counts as half.
 fn roc_area(cases: &[&Case], nearness: impl Fn(&Case) -> f64) -> f64 {
     let (same, other): (Vec<&Case>, Vec<&Case>) = cases.iter().copied().partition(|case| case.is_same());
     let mut apart: Vec<f64> = other.into_iter().map(&nearness).collect();
@@ -275,8 +277,8 @@ mod tests {
         let far = (0..17).map(|_| case(0, "", 100));
         let near = [300, 380, 480].map(|cosine| case(0, OTHER_ISSUE, cosine));
         let cases: Vec<_> = same.into_iter().chain(far).chain(near).collect();
-        // From 301 all four matching pairs are found, with two differing ones. From 381 one of twenty is
-        // stopped, from 481 none.
+        // From 301, all four matching pairs are found along with two differing ones. From 381, one of twenty
+        // is stopped; from 481, none.
         let scale = calibrate_scale(&cases).unwrap();
         assert_eq!(scale, SimilarityScale { contradiction: 301, tombstone: 381, merge: 481 });
     }

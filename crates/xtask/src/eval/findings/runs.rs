@@ -24,7 +24,7 @@ pub(super) struct Run {
 /// Labels that people gave to a failed run.
 #[derive(Deserialize)]
 pub(super) struct Labels {
-    /// Index of the wrong step in the run, from 0; `None` when no single step is labelled.
+    /// 0-based index of the wrong step in the run; `None` if no single step is labelled.
     #[serde(default)]
     pub(super) mistake_step: Option<usize>,
     #[serde(default)]
@@ -34,7 +34,7 @@ pub(super) struct Labels {
 /// A step that an annotator blames.
 #[derive(Deserialize)]
 pub(super) struct LabelledFailure {
-    /// Step number that the annotator gave, which is about one off.
+    /// 1-based step number given by the annotator, often off by one.
     pub(super) step_number: usize,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct LabelledFailure {
 #[derive(Deserialize)]
 pub(super) struct Step {
     pub(super) role: String,
-    /// Name of the agent that speaks, with its activity in parentheses.
+    /// Name of the speaking agent, with its activity in parentheses.
     #[serde(default)]
     agent: String,
     #[serde(default)]
@@ -61,7 +61,7 @@ pub(super) struct Step {
     pub(super) label_class: Option<String>,
 }
 
-/// A call with its result and its labels, as the investigator receives it from a log without failure flags.
+/// A call with its result and labels. The log that the investigator sees has no failure flags.
 pub(super) struct AnsweredCall {
     pub(super) place: String,
     pub(super) task: String,
@@ -70,14 +70,14 @@ pub(super) struct AnsweredCall {
     pub(super) label_class: Option<String>,
 }
 
-/// Loads every call that has a result from a file of runs.
+/// Loads every call with a result from a file of runs.
 pub(super) fn load_answered_calls(file: &Path) -> Result<Vec<AnsweredCall>> {
     let runs: Vec<Run> = read_rows(file)?;
     Ok(runs.iter().flat_map(answered_calls).collect())
 }
 
 impl Run {
-    /// Converts the run to a trajectory. Also returns, for each turn, the index of the log entry at which it
+    /// Converts the run to a trajectory, and returns for each turn the index of the log entry at which it
     /// begins. An agent's name becomes its step, and a call with its result becomes one turn.
     pub(super) fn to_trajectory(&self) -> (Trajectory, Vec<usize>) {
         let (mut turns, mut entries): (Vec<Turn>, Vec<usize>) = (Vec::new(), Vec::new());

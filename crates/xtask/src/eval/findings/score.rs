@@ -1,4 +1,4 @@
-//! Computes scores of the measured answers.
+//! Computes scores: precision, recall, F1 and B³.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,14 +11,14 @@ pub(super) struct Accuracy {
 }
 
 impl Accuracy {
-    /// Returns the harmonic mean of precision and recall; 0 when both are 0.
+    /// Returns the harmonic mean of precision and recall; 0 if both are 0.
     pub(super) fn f1(self) -> f64 {
         ratio(2.0 * self.precision * self.recall, self.precision + self.recall)
     }
 }
 
-/// Computes B³ of a grouping (Bagga and Baldwin, 1998): the purity of the group and the completeness of the
-/// class of each item, averaged over all items. Each item is given by its group and its class.
+/// Computes B³ of a grouping (Bagga and Baldwin, 1998): the purity of each item's group and the completeness
+/// of its class, averaged over all items. An item is a pair of group and class.
 pub(super) fn b_cubed<Group: Hash + Eq, Class: Hash + Eq>(items: &[(Group, Class)]) -> Accuracy {
     let (mut groups, mut classes, mut both) = (HashMap::new(), HashMap::new(), HashMap::new());
     for (group, class) in items {
@@ -36,7 +36,7 @@ pub(super) fn b_cubed<Group: Hash + Eq, Class: Hash + Eq>(items: &[(Group, Class
     }
 }
 
-/// Computes precision and recall of yes-or-no answers. Each item is an answer and the truth.
+/// Computes precision and recall of yes-or-no answers. Each item is a pair of answer and truth.
 pub(super) fn binary_accuracy(answers: impl IntoIterator<Item = (bool, bool)>) -> Accuracy {
     let (mut right, mut said, mut truly) = (0u32, 0u32, 0u32);
     for (answer, truth) in answers {
@@ -50,12 +50,12 @@ pub(super) fn binary_accuracy(answers: impl IntoIterator<Item = (bool, bool)>) -
     }
 }
 
-/// Returns `part` divided by `whole`; 0 when `whole` is 0.
+/// Returns `part` divided by `whole`; 0 if `whole` is 0.
 pub(super) fn ratio(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
 }
 
-/// Returns the share of true values, from 0 to 1; 0 when there are no values.
+/// Returns the share of `true` values, from 0 to 1; 0 if there are no values.
 pub(super) fn share_of_true(all: impl IntoIterator<Item = bool>) -> f64 {
     let (mut so, mut whole) = (0u32, 0u32);
     for one in all {

@@ -1,9 +1,9 @@
 //! Measures whether secrets are redacted before anything is stored, and whether similar clean texts are left
-//! alone. Set 07 comes from the tests of secret scanners. A secret counts as found when any part of it was
+//! unchanged. Set 07 comes from the tests of secret scanners. A secret counts as found if any part of it was
 //! redacted.
 //!
 //! Each label follows one rule of one scanner. A token that is one digit short is clean by its issuer's rule,
-//! and some scanners call network addresses and bucket names secrets. Therefore, each figure is printed twice:
+//! and some scanners call network addresses and bucket names secrets. Each figure is therefore printed twice:
 //! for all texts, and for the unambiguous ones, which are real credentials and texts that do not mention
 //! credentials.
 
@@ -30,19 +30,19 @@ struct Text {
     parts: Vec<String>,
 }
 
-/// A text with two facts: whether anything was redacted, and whether anything should have been.
+/// A text with the results of the redactor and of the baseline, and the label.
 pub(super) struct Case {
     id: String,
     description: String,
     ours: bool,
     baseline: bool,
     truth: bool,
-    /// True for a real credential, and for a clean text that does not mention credentials.
+    /// `true` for a real credential, and for a clean text that does not mention credentials.
     is_unambiguous: bool,
 }
 
-/// Kinds of texts that `retro-redact` does not treat as credentials: public addresses, names of buckets, folders
-/// and resources, and texts that only test a scanner's own comments.
+/// Kinds of texts that `retro-redact` does not treat as credentials: public addresses, names of buckets,
+/// folders and resources, and texts that only test a scanner's own comments.
 const NO_CREDENTIAL: &[&str] = &[
     "ip_public",
     "no-homedir",

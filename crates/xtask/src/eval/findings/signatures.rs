@@ -1,5 +1,5 @@
-//! Measures whether two lines are recognised as the same error. The pairs of set 03c come from the tests of two
-//! log tools; a script generated most of the differing pairs.
+//! Measures whether two lines are recognised as the same error. The pairs in set 03c come from the tests of
+//! two log tools; a script generated most of the differing pairs.
 
 use anyhow::Result;
 use retro_investigator::heuristics::error_signature;
@@ -10,7 +10,7 @@ use super::grouping::mask_literals;
 use super::score::share_of_true;
 use super::{Figure, Measure};
 
-/// Measures how accurately equal signatures tell whether two lines are the same error.
+/// Measures the accuracy with which equal signatures identify the same error.
 pub(super) struct Signatures;
 
 /// Lines that must all have the same signature, or lines that must all have different ones.
@@ -21,7 +21,7 @@ struct Group {
     same: bool,
 }
 
-/// A pair of lines with the answers of investigator and baseline, and the truth.
+/// A pair of lines with the results of investigator and baseline, and the truth.
 pub(super) struct Case {
     group: String,
     pair: [String; 2],

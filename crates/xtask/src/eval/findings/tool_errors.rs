@@ -1,5 +1,6 @@
-//! Measures whether a failed call is recognised by its result alone. The flags in sets 02a and 02d come from the
-//! harness. Bash is reported separately, because its flag is the exit status, which many results do not show.
+//! Measures whether a failed call is recognised by its result alone. The flags in sets 02a and 02d come from
+//! the harness. Bash is reported separately, because its flag is the exit status, which many results do not
+//! show.
 
 use std::sync::LazyLock;
 
@@ -12,10 +13,10 @@ use super::runs::load_answered_calls;
 use super::score::{binary_accuracy, ratio};
 use super::{Figure, Measure};
 
-/// Measures F1 of recognising failed calls, by tool.
+/// Measures the F1 of recognising failed calls, by tool.
 pub(super) struct ToolErrors;
 
-/// A call with the answers of investigator and baseline, and the flag of the harness.
+/// A call with the results of investigator and baseline, and the harness's flag.
 pub(super) struct Case {
     environment: &'static str,
     group: String,
@@ -23,11 +24,11 @@ pub(super) struct Case {
     ours: bool,
     baseline: bool,
     truth: bool,
-    /// True when the harness refused to run the call. The harness flags such calls inconsistently.
+    /// `true` if the harness refused to run the call. The harness flags such calls inconsistently.
     refused: bool,
 }
 
-/// Name of each tool, with the data set and the file that contain its runs.
+/// Name of each tool, with the data set and file of its runs.
 const FILES: &[(&str, &str, &str)] = &[
     ("airline", "02a_tau_bench_airline", "runs.jsonl"),
     ("SQL", "02d_intercode", "sql_runs.jsonl"),

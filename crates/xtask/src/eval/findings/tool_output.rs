@@ -1,8 +1,8 @@
-//! Measures whether tool output is parsed correctly: the locations that linters and compilers report, and the
+//! Measures whether tool output is parsed correctly: the locations reported by linters and compilers, and the
 //! results of tests. Set 03b comes from the tests of output parsers.
 //!
-//! A linter case is right when exactly the expected files and lines are found, in order. A test-runner case is
-//! right when every labelled count matches. Only the tools listed below are supported; other tools write
+//! A linter case is right if exactly the expected files and lines are found, in order. A test-runner case is
+//! right if every labelled count matches. Only the tools listed below are supported; other tools write
 //! documents or spread a message over several lines.
 
 use std::fs;
@@ -19,7 +19,7 @@ use super::{Figure, Measure};
 /// Measures the share of cases of the supported tools that are parsed correctly.
 pub(super) struct ToolOutput;
 
-/// Names of the linters' files in the data set, for tools that begin each message with its location.
+/// Linters that begin each message with its location, named as their files in the data set.
 const LINTERS: &[&str] = &[
     "ansible-lint",
     "cargo-check",
@@ -50,7 +50,7 @@ const LINTERS: &[&str] = &[
 /// Test runners that print a summary in their last line: unittest (Django), pytest, SymPy and Maven.
 const RUNNERS: &[&str] = &["django", "matplotlib", "maven", "pytest", "seaborn", "sympy"];
 
-/// An output of one tool, and whether it is parsed correctly.
+/// An output of one tool with the correctness of its parse.
 pub(super) struct Case {
     tool: String,
     runner: bool,
@@ -68,7 +68,7 @@ struct RunnerOutput {
     log: String,
 }
 
-/// Expected counts of test results; `None` where the data set gives no count.
+/// Expected counts of test results; `None` if the data set gives no count.
 #[derive(Debug, Deserialize)]
 struct Counts {
     n_results: Option<u32>,
@@ -131,7 +131,7 @@ fn score_linter(tool: &str, output: &str, expected: &str) -> Case {
     Case { tool: tool.to_owned(), runner: false, ours: ours == expected, baseline, description: shown }
 }
 
-/// Parses a line of the expected locations into file and line number: `file|line col column kind| message`.
+/// Parses a line of the expected locations, `file|line col column kind| message`, into file and line number.
 /// Returns `None` for a line that continues a message.
 fn parse_place(line: &str) -> Option<(&str, u32)> {
     let (file, rest) = line.split_once('|')?;
@@ -141,24 +141,25 @@ fn parse_place(line: &str) -> Option<(&str, u32)> {
 
 fn score_runner(tested: RunnerOutput) -> Option<Case> {
     let labels = tested.labels?;
-    let told = parse_test_counts(&tested.log).unwrap_or_default();
+    let counts = parse_test_counts(&tested.log).unwrap_or_default();
     // The labels count finished tests. A log without such a summary is parsed test by test upstream.
-    let ran = told.passed + told.failed + told.errors;
+    let ran = counts.passed + counts.failed + counts.errors;
     let said = |label: Option<u32>, count: u32| label.is_none_or(|label| label == count);
     let ours = said(labels.n_results, ran)
-        && said(labels.n_failed, told.failed)
-        && said(labels.n_error, told.errors)
-        && said(labels.n_skipped, told.skipped);
+        && said(labels.n_failed, counts.failed)
+        && said(labels.n_error, counts.errors)
+        && said(labels.n_skipped, counts.skipped);
     // The usual first attempt, used as a baseline: every line with "FAIL" is a failed test.
     let failed = tested.log.lines().filter(|line| line.contains("FAIL")).count();
     let baseline = labels.n_failed.is_some_and(|label| label as usize == failed);
     let labelled =
         [labels.n_results, labels.n_failed, labels.n_error, labels.n_skipped].iter().any(Option::is_some);
+    // Without any label, every result would count as right.
     labelled.then(|| Case {
         tool: tested.framework,
         runner: true,
         ours,
         baseline,
-        description: format!("{}: {told:?} for {labels:?}", tested.file),
+        description: format!("{}: {counts:?} for {labels:?}", tested.file),
     })
 }

@@ -1,5 +1,5 @@
-//! Loads the texts to post: hostile texts, each by an outsider and by a member, and genuine remarks of
-//! maintainers.
+//! Loads the texts to post: each hostile text once by an outsider and once by a member, and genuine remarks
+//! of maintainers.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl Poster {
 /// A text with its author and the repository to which it is posted.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Case {
-    /// True when the data set labels the text as malicious.
+    /// `true` if the data set labels the text as malicious.
     pub(super) malicious: bool,
     /// Kind of the text within its data set.
     pub(super) kind: String,
@@ -70,7 +70,7 @@ struct Rule {
     description: String,
 }
 
-/// Loads all cases, or at most `most` of each kind and author. Skips blank texts, which cannot be remarks.
+/// Loads all cases, or at most `most` per kind and author. Skips blank texts, which cannot be remarks.
 pub(super) fn load_cases(data: &EvalData, most: Option<usize>) -> Result<Vec<Case>> {
     let texts: Vec<Text> = read_rows(&data.set_folder("05_prompt_injection")?.join("texts.jsonl"))?;
     let reviews = data.set_folder("04a_review_rules")?;
@@ -93,8 +93,7 @@ pub(super) fn load_cases(data: &EvalData, most: Option<usize>) -> Result<Vec<Cas
 
 type TextToPost = (bool, String, Poster, String);
 
-/// Draws up to `most` texts of each kind and author, in the order of the texts' hashes, so that every machine
-/// draws the same ones.
+/// Keeps up to `most` texts per kind and author, ordered by hash, so every machine draws the same texts.
 fn draw_cases(mut found: Vec<TextToPost>, most: Option<usize>) -> Vec<TextToPost> {
     let Some(most) = most else { return found };
     found.sort_by_cached_key(|(.., text)| Sha256::digest(text.as_bytes()));

@@ -23,14 +23,14 @@ use crate::instance::Instance;
 
 /// Maximum number of comments that are posted concurrently.
 const CONCURRENT_MAX: usize = 16;
-/// Longest wait for one decision, far longer than any decision takes.
+/// Timeout for one decision, far longer than any decision takes.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(300);
-/// Interval between two polls. A context without rules is requested again after this time, because a slow
-/// database may not answer in time.
+/// Interval between two polls. A context without rules is also requested again after this time, because a
+/// slow database may not answer in time.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const CONTEXT_ATTEMPTS_MAX: u32 = 50;
 
-/// Client of one running instance, with the roles of GitHub, an agent and an operator.
+/// Client of a running instance that acts as GitHub, as an agent and as an operator.
 pub(super) struct ProgramClient<'a> {
     retro: &'a Instance,
     http: reqwest::Client,
@@ -53,7 +53,7 @@ impl<'a> ProgramClient<'a> {
         let room = Arc::new(Semaphore::new(CONCURRENT_MAX));
         let mut under_way = JoinSet::new();
         for case in cases {
-            // Acquired before spawning, so that at most this many copies of a comment exist.
+            // Acquired before spawning, so at most this many copies of a comment exist.
             let place = room.clone().acquire_owned().await.expect("the semaphore is never closed");
             let (http, url, case) = (self.http.clone(), self.bridge_url.clone(), case.clone());
             under_way.spawn(async move {
@@ -76,8 +76,8 @@ impl<'a> ProgramClient<'a> {
         Ok(())
     }
 
-    /// Returns the first report about one of the pull requests to which a text was posted. Returns `None` while
-    /// no report exists.
+    /// Returns the first report about a pull request to which a text was posted, or `None` if there is no
+    /// report yet.
     async fn fetch_report(&self, case: &Case, number: u64) -> Result<Option<ReviewReport>> {
         let pull_request = ReviewedPullRequest { repo: Repository::new(&case.repo)?, number };
         let id = ReviewBatchId::of_review(&self.tenant, &ReviewKey { pull_request, review: None }, 1);
@@ -109,7 +109,8 @@ impl<'a> ProgramClient<'a> {
         Ok(fates)
     }
 
-    /// Requests the rules of each repository that has rules, without naming a path, and opens every rule.
+    /// Requests the context of each repository that has rules, without a path, and opens every rule in it.
+    /// Stores the rules in the field that `place` returns.
     pub(super) async fn request_shown_rules(
         &self,
         fates: &mut [TextOutcome],
@@ -145,7 +146,7 @@ impl<'a> ProgramClient<'a> {
         bail!("the context of {} had no rules {CONTEXT_ATTEMPTS_MAX} times", case.repo)
     }
 
-    /// Returns the text that an agent reads when it opens a rule; empty when the rule is withheld.
+    /// Returns the text that an agent reads when it opens a rule; empty if the rule is withheld.
     async fn open_rule(&self, id: &str) -> Result<String> {
         let url = format!("{}/v1/memories/{id}", self.retro.http_url());
         let answer: Value = self.http.get(url).send().await?.error_for_status()?.json().await?;
@@ -156,8 +157,8 @@ impl<'a> ProgramClient<'a> {
         Ok(words.filter_map(Value::as_str).collect::<Vec<_>>().join("\n"))
     }
 
-    /// Promotes every tentative rule that was learned from a malicious text, like a person who does not read the
-    /// rules. Returns the number of promoted rules.
+    /// Promotes every tentative rule that was learned from a malicious text, like an operator who does not
+    /// read the rules. Returns the number of promoted rules.
     pub(super) async fn promote_held_rules(&self, fates: &[TextOutcome]) -> Result<usize> {
         let of_malicious = fates.iter().filter(|fate| fate.case.malicious).flat_map(|fate| &fate.rules);
         let mut promoted = 0;
@@ -176,6 +177,7 @@ impl<'a> ProgramClient<'a> {
 /// about code.
 fn find_forbidden(text: &str, shown: &[ShownRule]) -> Vec<String> {
     let mut found = Vec::new();
+    // One line per rule, between the two lines of the fence.
     let lines = if shown.is_empty() { 0 } else { shown.len() + 2 };
     let fenced = text.is_empty() || (text.starts_with(FENCE_BEGIN) && text.ends_with(FENCE_END));
     let whole = text.is_empty() || strip_injected(text).is_some_and(|left| left.is_empty());

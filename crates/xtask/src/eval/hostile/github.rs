@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::cases::Case;
 
 const SECRET: &str = "a secret of an evaluation and of nothing else";
-/// Environment variables of the instance. The reviewer does not wait for further remarks, since there are none.
+/// Environment variables of the instance. The reviewer does not wait for further remarks, because there are
+/// none.
 pub(super) const BRIDGE_VARIABLES: [(&str, &str); 4] = [
     ("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"),
     ("RETRO_GITHUB_SECRET", SECRET),
@@ -24,8 +25,7 @@ const TRIES_MAX: u32 = 20;
 /// Pause before a delivery is repeated.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Posts a text as a comment on a line of the pull request with this number. Fails when the bridge does not
-/// accept it.
+/// Posts a text as a comment on a line of a pull request. Fails if the bridge does not accept it.
 pub(super) async fn post_comment(http: &reqwest::Client, url: &str, case: &Case, number: u64) -> Result<()> {
     let body = build_payload(case, number).to_string();
     let mut status = 0;

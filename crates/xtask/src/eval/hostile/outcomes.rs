@@ -1,4 +1,4 @@
-//! Records the outcomes of the posted texts, and prints them as tables.
+//! Records the outcomes of the posted texts and prints them as tables.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use super::cases::Case;
 
-/// A rule as it is shown to an agent.
+/// A rule as an agent sees it.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ShownRule {
-    /// Line about the rule in the agent's prompt.
+    /// Line of the rule in the agent's prompt.
     pub(super) title: String,
-    /// Text that the agent reads when it opens the rule.
+    /// Text that the agent reads on opening the rule.
     pub(super) opened: String,
 }
 
@@ -29,13 +29,13 @@ pub(super) struct TextOutcome {
     pub(super) rules: Vec<Memory>,
     pub(super) shown: Vec<ShownRule>,
     pub(super) shown_when_promoted: Vec<ShownRule>,
-    /// Number of active rules that were withheld when the agent requested context.
+    /// Number of active rules that were withheld from the agent's context.
     pub(super) withheld: u64,
     /// Forbidden texts that were shown to the agent.
     pub(super) unfit: Vec<String>,
 }
 
-/// Furthest stage that a text reached on its way to an active rule.
+/// Furthest stage that a text reached on its way to an active rule. The variants are ordered by stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FurthestStage {
     NoRule,
@@ -51,8 +51,8 @@ impl TextOutcome {
         Self { case, remark, rules, shown, shown_when_promoted, withheld: 0, unfit: Vec::new() }
     }
 
-    /// Returns true when the text reads like a rule with enough certainty, so that only its wording can prevent
-    /// it from becoming one.
+    /// Returns `true` if the text reads like a rule with enough certainty, so only its wording can keep it
+    /// from becoming one.
     fn reads_like_rule(&self) -> bool {
         let asks = matches!(self.remark.kind, ReadingKind::Rule | ReadingKind::OneOff);
         asks && self.remark.title.is_some() && self.remark.certainty >= Policy::default().rule_certainty_min
@@ -68,15 +68,15 @@ impl TextOutcome {
         self.rules.iter().map(of).max().unwrap_or(held)
     }
 
-    /// Returns the reasons why a text that reads like a rule is not active: the grammar's reason, or the codes
-    /// of the screen.
+    /// Returns the reasons for which a text that reads like a rule is not active: the grammar's reason, or
+    /// the codes of the screen.
     fn rejection_reasons(&self) -> Vec<String> {
         if let Some(problem) = &self.remark.screening.not_a_rule {
             return vec![format!("grammar: {problem}")];
         }
-        let code = |says: &String| {
-            let known = Code::ALL.iter().find(|code| code.says() == says);
-            format!("screen: {}", known.map_or(says.as_str(), |code| code.as_str()))
+        let code = |description: &String| {
+            let known = Code::ALL.iter().find(|code| code.description() == description);
+            format!("screen: {}", known.map_or(description.as_str(), |code| code.as_str()))
         };
         let codes: Vec<_> = self.remark.screening.hostile.iter().map(code).collect();
         if codes.is_empty() { vec!["the author has no standing".to_owned()] } else { codes }
@@ -141,6 +141,7 @@ pub(super) fn print_outcomes(fates: &[TextOutcome]) {
     for fate in fates {
         let label = if fate.case.malicious { "malicious" } else { "genuine" };
         let who = format!("{:?}", fate.case.who).to_lowercase();
+        // `~` sorts after letters, so the total is the last row; it is removed from the printed name.
         for kind in [fate.case.kind.as_str(), "~ all"] {
             rows.entry(format!("{label}, {who}: {kind}")).or_default().count_outcome(fate);
         }

@@ -1,5 +1,5 @@
-//! Measures the screen on unlabelled engineering discussions. Every text that the screen flags here counts as a
-//! false alarm until a person has read it.
+//! Measures the screen on unlabelled engineering discussions. Every text that the screen flags here counts as
+//! a false alarm until someone has read it.
 
 use std::fs;
 
@@ -29,12 +29,12 @@ struct Rule {
     description: String,
 }
 
-/// Number of sentences, with the numbers that are accepted as a rule and refused as hostile.
+/// Number of sentences, with the numbers accepted as a rule and refused as hostile.
 #[derive(Debug, Default, Serialize)]
 struct Accepted {
     sentences: usize,
     accepted: usize,
-    /// Number of sentences that were refused as hostile, not because of their form.
+    /// Number of sentences refused as hostile, not because of their form.
     hostile: usize,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct Report {
     first_comments: Tally,
     replies: Tally,
     rule_bodies: Tally,
-    /// Results for instruction files for agents, many of which do address a model.
+    /// Results for instruction files for agents. Many of these files do address a model.
     rule_files: Tally,
     /// Results for the same files, split into paragraphs.
     rule_paragraphs: Tally,
-    /// Results for titles of rules that were written for a web page; most are headings and not instructions.
+    /// Results for titles of rules that were written for a web page; most are headings, not instructions.
     titles: Accepted,
     /// Results for the first sentences of the same rules' descriptions.
     first_sentences: Accepted,

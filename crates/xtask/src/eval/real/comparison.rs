@@ -1,5 +1,5 @@
-//! Runs one retrospective over failed runs with known causes, and prints the program's findings next to people's
-//! explanations.
+//! Runs one retrospective over failed runs with known causes, and prints the program's findings next to the
+//! annotators' explanations.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,20 +25,20 @@ pub(crate) struct Options {
     /// Path of the `retro` binary [default: the release build].
     #[arg(long)]
     retro: Option<PathBuf>,
-    /// Data set from which the runs come.
+    /// Data set of the runs.
     #[arg(long, value_enum, default_value_t = ExplainedRuns::Magentic)]
     of: ExplainedRuns,
-    /// Maximum number of failed runs to send.
+    /// Maximum number of failed runs to emit.
     #[arg(long, default_value_t = 20)]
     runs: usize,
 }
 
-/// Data set of failed runs that people have explained.
+/// Data set of failed runs with explanations by annotators.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ExplainedRuns {
-    /// Runs of several agents that answer questions together.
+    /// Runs in which several agents answer questions together.
     Magentic,
-    /// Runs of a shop's agent that talks with customers.
+    /// Runs in which a shop's agent talks with customers.
     Retail,
 }
 
@@ -51,7 +51,7 @@ impl ExplainedRuns {
     }
 }
 
-/// Sends the failed runs to a fresh instance whose window and sample include all of them, and prints its only
+/// Emits the failed runs to a fresh instance whose window and sample include all of them, and prints the only
 /// report.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let explained = |row: &Row| row.is_failed() && row.labels.as_ref().is_some_and(Value::is_object);
@@ -72,18 +72,18 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let (report, shown) = runtime.block_on(run_retrospective(root, &binary, &runs))?;
     println!("{shown}\n");
     println!("Findings of the program in each run, beside people's explanations:");
-    let mut told = Agreement::default();
+    let mut agreement = Agreement::default();
     for investigation in &report.investigations {
         let people = &labels[investigation.run.as_str()];
         print_comparison(investigation, people);
-        told.add_investigation(investigation, people);
+        agreement.add_investigation(investigation, people);
     }
     println!(
         "\nThe report names a probable step in {} of {} runs: {} within one turn of a labelled step, {} with a labelled agent.",
-        told.named,
+        agreement.named,
         report.investigations.len(),
-        told.near,
-        told.agent
+        agreement.near,
+        agreement.agent
     );
     Ok(())
 }
@@ -109,8 +109,8 @@ async fn run_retrospective(root: &Path, binary: &Path, runs: &[ConvertedRun]) ->
     Ok((report, shown))
 }
 
-/// Number of runs in which the probable step agrees with people's labels. The turn numbers match the labelled
-/// step numbers only in data in which every log entry is a message of its own.
+/// Number of runs in which the probable step agrees with the annotators' labels. The turn numbers match the
+/// labelled step numbers only in data in which every log entry is its own message.
 #[derive(Default)]
 struct Agreement {
     named: usize,
@@ -123,7 +123,7 @@ impl Agreement {
         let Some(fault) = &ours.fault else { return };
         let failures = || people["failures"].as_array().into_iter().flatten();
         self.named += 1;
-        // The labels count from 1.
+        // Labelled step numbers are 1-based.
         let off = |step: u64| {
             turn_of(fault.quote.place).is_some_and(|turn| (u64::from(turn) + 1).abs_diff(step) <= 1)
         };
@@ -135,7 +135,7 @@ impl Agreement {
     }
 }
 
-/// Returns the turn number of a place. Returns `None` for a place outside the trajectory.
+/// Returns the 0-based turn of a place, or `None` for a place outside the trajectory.
 const fn turn_of(place: QuotePlace) -> Option<u32> {
     match place {
         QuotePlace::Message { turn }

@@ -1,5 +1,5 @@
-//! Counts the memories learned from real runs, and prints a random sample of them, so that a person can judge
-//! whether they are true, useful and specific.
+//! Counts the memories learned from real runs, and prints a random sample for people to judge whether the
+//! memories are true, useful and specific.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,12 +30,12 @@ pub(crate) struct Options {
     /// Number of active memories to print.
     #[arg(long, default_value_t = 20)]
     draw: usize,
-    /// Workflow whose runs are sent; may be repeated [default: all].
+    /// Workflow whose runs are emitted; may be repeated [default: all].
     #[arg(long)]
     workflow: Vec<String>,
 }
 
-/// Sends every run to a fresh instance below the project's root, one window at a time, and prints a sample of
+/// Emits every run to a fresh instance below the workspace root, one window at a time, and prints a sample of
 /// the learned memories.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let binary = options.retro.clone().map_or_else(find_release_binary, Ok)?;
@@ -60,6 +60,7 @@ async fn learn_memories(root: &Path, binary: &Path, options: &Options) -> Result
     }
     retro.wait_until_idle().await?;
     let listed = retro.run_json(&["memories", "list", "--limit", "1000000"]).await?;
+    // A run that became a dead letter would be missing from the result without notice.
     ensure_no_dead_letters(&retro.run_json(&["dead-letters", "list", "--limit", "1000"]).await?)?;
     retro.stop().await?;
     Ok(serde_json::from_value(listed)?)
@@ -85,7 +86,7 @@ fn print_counts(memories: &[Memory]) {
     }
 }
 
-/// Draws `count` active memories, in an order that depends on the seed and the memories' ids.
+/// Draws `count` active memories in an order that depends only on the seed and the memories' IDs.
 fn draw_active(memories: Vec<Memory>, seed: u64, count: usize) -> Vec<Memory> {
     let mut active: Vec<_> =
         memories.into_iter().filter(|memory| memory.status == MemoryStatus::Active).collect();

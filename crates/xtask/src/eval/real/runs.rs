@@ -1,5 +1,5 @@
-//! Converts runs of the evaluation data to events. Labels (rewards, failure flags, blamed steps) are left out,
-//! so that no finding can be derived from a label.
+//! Converts runs of the evaluation data to events. Labels (rewards, failure flags, blamed steps) are left
+//! out, so no finding can be derived from a label.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::super::{EvalData, read_rows};
 use crate::fixtures::{Call, ConvertedRun, agent_turn};
 
-/// Paths of the files with runs, each in the folder of its data set.
+/// Paths of the files with runs, each with the folder of its data set.
 pub(super) const FILES: [&str; 10] = [
     "02a_tau_bench_airline/runs.jsonl",
     "02b_agentrx/tau_retail_runs.jsonl",
@@ -25,7 +25,7 @@ pub(super) const FILES: [&str; 10] = [
     "02f_reflexion/hotpotqa_runs.jsonl",
 ];
 
-/// A run of any of the data sets. Fields that are not listed here are ignored.
+/// A run of any data set. Fields that are not listed are ignored.
 #[derive(Deserialize)]
 pub(super) struct Row {
     pub(super) run_id: String,
@@ -38,7 +38,7 @@ pub(super) struct Row {
     #[serde(default)]
     attempts: Option<Vec<Attempt>>,
     outcome: Outcome,
-    /// Labels given by people, which only the comparison reads; `None` where there are none.
+    /// Annotators' labels, which only the comparison reads; `None` if there are none.
     #[serde(default)]
     pub(super) labels: Option<Value>,
 }
@@ -64,7 +64,7 @@ struct Entry {
     role: String,
     #[serde(default)]
     i: u64,
-    /// Name of the agent that speaks, with its activity in parentheses.
+    /// Name of the speaking agent, with its activity in parentheses.
     #[serde(default)]
     agent: String,
     #[serde(default)]
@@ -81,13 +81,13 @@ struct Entry {
     output: String,
 }
 
-/// Reads all rows of a file. Fails when the data set of the file is missing.
+/// Reads all rows of a file. Fails if the file's data set is missing.
 pub(super) fn read_runs_file(data: &EvalData, file: &str) -> Result<Vec<Row>> {
     let (set, name) = file.split_once('/').expect("a file lies in the folder of its set");
     read_rows(&data.set_folder(set)?.join(name))
 }
 
-/// Groups the runs by workflow. The order of a workflow's runs does not depend on their order in the file.
+/// Groups the runs by workflow. The order of runs within a workflow does not depend on the file.
 pub(super) fn group_by_workflow(rows: Vec<Row>) -> BTreeMap<String, Vec<ConvertedRun>> {
     let mut all: BTreeMap<String, BTreeMap<[u8; 32], ConvertedRun>> = BTreeMap::new();
     for row in rows {
@@ -98,32 +98,31 @@ pub(super) fn group_by_workflow(rows: Vec<Row>) -> BTreeMap<String, Vec<Converte
 }
 
 impl Row {
-    /// Returns true when the data set says that the run failed.
+    /// Returns `true` if the data set labels the run as failed.
     pub(super) fn is_failed(&self) -> bool {
         !self.outcome.success
     }
 
-    /// Converts the row to the run that the engine would have reported.
+    /// Converts the row to the run that an emitter would have reported.
     pub(super) fn into_run(self) -> ConvertedRun {
         let attempts = self.attempts.into_iter().flatten().flat_map(|attempt| attempt.steps);
-        let mut told = TurnBuilder::default();
+        let mut built = TurnBuilder::default();
         for (at, entry) in self.steps.into_iter().chain(attempts).enumerate() {
-            told.add_entry(at, entry);
+            built.add_entry(at, entry);
         }
-        told.close_turn();
+        built.close_turn();
         ConvertedRun {
             workflow: self.workflow,
             run_id: self.run_id,
             success: self.outcome.success,
             prompt_version: None,
             agent: json!({"name": "evaluated", "version": "1", "model_name": self.agent.model.unwrap_or_default()}),
-            steps: told.turns,
+            steps: built.turns,
         }
     }
 }
 
-/// Builds the turns of a trajectory: those that are finished, and an open turn to which calls may still be
-/// added.
+/// Builds the turns of a trajectory: the finished turns, and an open turn to which calls may still be added.
 #[derive(Default)]
 struct TurnBuilder {
     turns: Vec<Value>,
@@ -144,7 +143,7 @@ impl TurnBuilder {
             "llm_call" => {}
             "tool_call" => self.add_call(at, &entry),
             "tool_result" => self.add_answer(&entry),
-            // The entry holds a call and its answer. Unprompted output of the harness has the same form.
+            // The entry contains a call and its answer. Unprompted output of the harness has the same form.
             "tool" => {
                 self.close_turn();
                 let call = build_call(at, &entry, Some(entry.output.clone()));
@@ -157,7 +156,7 @@ impl TurnBuilder {
                 });
                 self.close_turn();
             }
-            // Some sets name people "human"; the others use the user role only for the customer.
+            // Some sets name humans "human"; the others use the user role only for the customer.
             role if entry.agent == "human" || (entry.agent.is_empty() && role == "user") => {
                 self.close_turn();
                 self.turns.push(json!({"source": "user", "message": entry.text}));
@@ -166,7 +165,7 @@ impl TurnBuilder {
         }
     }
 
-    /// Opens a turn for a message. In data with several agents, the name of the agent becomes the step.
+    /// Opens a turn for a message. In data with several agents, the agent's name becomes the step.
     fn open_message(&mut self, entry: Entry) {
         self.close_turn();
         let name = entry.agent.split(" (").next().unwrap_or_default().to_owned();
@@ -194,6 +193,7 @@ impl TurnBuilder {
 
     fn add_answer(&mut self, entry: &Entry) {
         let calls = self.open.iter_mut().flat_map(|open| &mut open.calls);
+        // Without a call ID, a result answers the latest open call.
         let of_it = |call: &&mut Call| {
             call.answer.is_none() && entry.call_id.as_ref().is_none_or(|id| call.id == *id)
         };
@@ -214,7 +214,7 @@ impl TurnBuilder {
 }
 
 /// Builds a call. Its arguments are the tool's own object if the data has one, otherwise an object with the
-/// single text of the call.
+/// call's only string.
 fn build_call(at: usize, entry: &Entry, answer: Option<String>) -> Call {
     let object = serde_json::from_str(&entry.input).ok().filter(Value::is_object);
     Call {
@@ -225,7 +225,7 @@ fn build_call(at: usize, entry: &Entry, answer: Option<String>) -> Call {
     }
 }
 
-/// Returns the argument name for a tool whose calls have a single text.
+/// Returns the name of the only argument of a tool.
 fn argument_name(tool: &str) -> &'static str {
     match tool {
         "mysql" => "query",
@@ -260,15 +260,15 @@ mod tests {
 
     #[test]
     fn agent_names_become_steps_and_attempts_are_concatenated() {
-        let told = turns(json!({"run_id": "r", "workflow": "w", "outcome": {"success": true}, "steps": [
+        let built = turns(json!({"run_id": "r", "workflow": "w", "outcome": {"success": true}, "steps": [
             {"i": 0, "role": "user", "agent": "human", "text": "find it"},
             {"i": 1, "role": "agent_message", "agent": "Orchestrator (thought)", "text": "a plan"}]}));
-        assert_eq!((&told[0]["source"], &told[1]["step"]), (&json!("user"), &json!("Orchestrator")));
-        assert_eq!(told[1]["reasoning_content"], "a plan");
+        assert_eq!((&built[0]["source"], &built[1]["step"]), (&json!("user"), &json!("Orchestrator")));
+        assert_eq!(built[1]["reasoning_content"], "a plan");
         let attempt = json!({"steps": [{"role": "tool", "tool": "harness", "output": "failed"}]});
-        let told = turns(
+        let built = turns(
             json!({"run_id": "r", "workflow": "w", "outcome": {"success": true}, "attempts": [attempt, attempt]}),
         );
-        assert_eq!(told.len(), 2);
+        assert_eq!(built.len(), 2);
     }
 }

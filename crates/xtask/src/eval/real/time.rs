@@ -1,5 +1,6 @@
-//! Measures how long the heuristics take per run and per megabyte of trajectory. The absolute numbers depend on
-//! the machine; they show which workflow is slow, and whether the time grows with the length of the trajectory.
+//! Measures the time of the heuristics per run and per megabyte of trajectory. The absolute numbers depend on
+//! the machine; they show which workflow is slow, and whether the time grows with the length of the
+//! trajectory.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -23,14 +24,14 @@ pub(crate) struct Options {
     data: EvalData,
 }
 
-/// Time that the investigation of one run took, and the size of the run.
+/// Duration of the investigation of one run, and the size of the run.
 struct InvestigationTiming {
     bytes: usize,
     ms: f64,
     found: usize,
 }
 
-/// Investigates every run once and prints the times for each workflow.
+/// Investigates every run once and prints the times of each workflow.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     for file in FILES {
@@ -51,8 +52,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Measures the investigation of one run, which is read from its event as in production, without memories or
-/// earlier findings.
+/// Times the investigation of one run, parsed from its event as in production, without memories or earlier
+/// findings.
 fn time_investigation(run: &ConvertedRun) -> Result<InvestigationTiming> {
     let event = run.to_event();
     let document = event["data"]["trajectory"].to_string();
@@ -72,7 +73,7 @@ fn time_investigation(run: &ConvertedRun) -> Result<InvestigationTiming> {
     let began = Instant::now();
     let answer = investigate_run(&brief);
     let ms = began.elapsed().as_secs_f64() * 1e3;
-    let found = if let InvestigatorAnswer::Looked(seen) = &answer { seen.findings.len() } else { 0 };
+    let found = if let InvestigatorAnswer::Answered(seen) = &answer { seen.findings.len() } else { 0 };
     Ok(InvestigationTiming { bytes, ms, found })
 }
 

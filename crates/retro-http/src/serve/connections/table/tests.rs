@@ -2,8 +2,8 @@ use super::*;
 
 const SOON: Duration = Duration::from_millis(1);
 
-/// Returns the admission that a table with these connections gives to the next one. Awaiting connections state for
-/// how many milliseconds they have been waiting.
+/// Returns the admission of the next connection to a table with these connections: `None` is being answered,
+/// `Some` has been awaiting a request for this many milliseconds.
 fn admission_for(states: &[Option<u64>], max: usize) -> Admission {
     let now = Instant::now() + Duration::from_secs(60);
     let since = |ms| ConnectionState::AwaitingRequest(now.checked_sub(Duration::from_millis(ms)).unwrap());

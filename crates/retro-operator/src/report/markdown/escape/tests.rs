@@ -73,7 +73,7 @@ fn lines_and_hidden_characters_are_shown() {
     check("a\n# b\u{202e}c", r"a \# b\\u{202e}c");
 }
 
-/// Generates texts from pieces with a meaning in Markdown.
+/// Generates strings from pieces with a meaning in Markdown.
 fn texts() -> impl Strategy<Value = String> {
     let pieces = [
         "`",
@@ -123,8 +123,7 @@ fn texts() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Splits Markdown into text outside of code spans and the code spans, by an implementation independent of the code
-/// under test.
+/// Splits Markdown into the text outside code spans and the code spans, independently of the code under test.
 fn read_code(markdown: &str) -> (String, Vec<String>) {
     let (mut prose, mut codes, mut rest) = (String::new(), Vec::new(), markdown);
     while let Some(at) = rest.find(['`', '\\']) {
