@@ -25,7 +25,7 @@ restarts: ## restarts Postgres and stops processes again and again, and nobody m
 	RESTARTS="$(RESTARTS)" cargo test --workspace --test stories -- --nocapture looks::
 
 loop: prepare ## plays made-up worlds whose truth is known, and says how true and how useful the memories are
-	cargo build --release --locked --package retro --package retro-loop && target/release/retro-loop --world crates/retro-loop/worlds/deploy
+	cargo build --release --locked --package retro --package retro-eval && target/release/retro-loop --world crates/tools/retro-eval/worlds/deploy
 
 dev: prepare ## builds and runs `retro up` on a folder of its own (.dev) until Ctrl-C
 	cargo run --locked --package retro -- up --data-dir .dev

@@ -10,13 +10,13 @@ mod losses;
 mod memories;
 mod retrospectives;
 mod rules;
+mod variant;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use retro_adapters::TASK_BYTES_MAX;
-use retro_core::id::{RetrospectiveId, RunId, Step, Tenant, Workflow};
-use retro_core::review::Repository;
+use retro_core::id::{Repository, RetrospectiveId, RunId, Step, Tenant, Workflow};
 use retro_core::run::RunOutcome;
 
 pub(crate) use self::audit::AuditArgs;

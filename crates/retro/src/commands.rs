@@ -1,6 +1,7 @@
 //! Dispatches the commands. Most read from the store, render the result with `retro-operator` and print it.
 
 mod cancel;
+mod command_context;
 pub(crate) mod configuration;
 mod dead_letters;
 mod doctor;
@@ -15,56 +16,18 @@ mod ready;
 mod replay;
 mod rules;
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use retro_config::{Config, LoadedConfig};
 use retro_gateway::Gateway;
 use retro_http::Scrape;
-use tokio::signal::unix::SignalKind;
 
 use crate::cli::{Cli, Command, Context as ContextArgs};
+use crate::exit::Exit;
 use crate::policies::PolicySource;
 use crate::{emit, output, serve, store, up};
-
-/// Outcome of a command, from which the exit code is derived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// The command succeeded.
-    Done,
-    /// The arguments are ambiguous: they match several items.
-    UsageError,
-    /// The requested item does not exist.
-    NotFound,
-    /// A check found a problem, or a request was refused.
-    ProblemFound,
-    /// A second signal, of this kind, ended the process immediately.
-    Signalled(SignalKind),
-    /// The process ended itself because work hung and could not be stopped.
-    Hung,
-}
-
-impl Exit {
-    /// Returns the exit code of the process.
-    pub(crate) fn exit_code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::UsageError => 2,
-            Self::NotFound => 3,
-            Self::ProblemFound => 4,
-            Self::Hung => 5,
-            // The exit code that a shell reports for a process ended by this signal.
-            Self::Signalled(signal) => 128 + u8::try_from(signal.as_raw_value()).unwrap_or(0),
-        }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.exit_code())
-    }
-}
+use command_context::CommandContext;
 
 /// Runs the command selected by the arguments. `metrics` renders the metrics of this process.
 pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape) -> anyhow::Result<Exit> {
@@ -73,7 +36,7 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
     }
     let LoadedConfig { mut config, origins } = loaded;
     let output = cli.global.output;
-    let context = queries::CommandContext { tenant: &cli.global.tenant, output };
+    let context = CommandContext { tenant: &cli.global.tenant, output };
     match &cli.command {
         Command::Up(args) => {
             config.http_listen = args.http_listen.unwrap_or(config.http_listen);
@@ -132,7 +95,7 @@ fn print_openapi() -> anyhow::Result<Exit> {
 }
 
 async fn print_context(
-    context: &queries::CommandContext<'_>,
+    context: &CommandContext<'_>,
     config: &Config,
     args: &ContextArgs,
 ) -> anyhow::Result<Exit> {

@@ -15,6 +15,12 @@ pub(crate) fn load_vector_source(config: &Config) -> anyhow::Result<Option<Arc<d
     Ok(retro_embed::build_source(configured)?)
 }
 
+/// Fails if this program was built without the configured kind of embedder. Reads no weights.
+pub(crate) fn check_support(config: &Config) -> anyhow::Result<()> {
+    let configured = config.embedder().map_err(|(key, why)| anyhow!("{key} {why}"))?;
+    Ok(retro_embed::check_support(&configured)?)
+}
+
 /// Returns the configured embedding source if any of these roles needs one, otherwise `None`. The writer and
 /// the gateway compare memories, and the reviewer compares the requests made in reviews.
 pub(crate) fn load_for_roles(

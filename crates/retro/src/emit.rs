@@ -19,13 +19,13 @@ use retro_core::time::Clock;
 use retro_core::trace::TraceContext;
 use retro_events::run_completed::RunEvent;
 use retro_events::{ObjectStorage, subject};
-use retro_trace::{Kind, Span, SpanParent};
+use retro_telemetry::trace::{Kind, Span, SpanParent};
 use serde::Serialize;
 
 use crate::cli::{Emit, Output};
 use crate::clock::SystemClock;
-use crate::commands::Exit;
 use crate::emit::pace::Pace;
+use crate::exit::Exit;
 use crate::instance::Instance;
 use crate::output;
 
@@ -167,7 +167,7 @@ impl Sender {
         let key = WorkflowKey { tenant: self.tenant.clone(), workflow: event.workflow.clone() };
         let encoded = event.envelope.to_structured();
         let mut headers = encoded.headers;
-        let work = retro_trace::start_send_event_span(subject::RUN_COMPLETED);
+        let work = retro_telemetry::trace::start_send_event_span(subject::RUN_COMPLETED);
         if let Some(trace) = work.trace_context() {
             headers.push(("traceparent".to_owned(), trace.traceparent()));
             headers.extend(trace.state.map(|state| ("tracestate".to_owned(), state)));

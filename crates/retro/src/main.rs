@@ -7,6 +7,7 @@ mod commands;
 mod data_folder;
 mod embedder;
 mod emit;
+mod exit;
 mod instance;
 mod logging;
 mod operator_commands;
@@ -31,7 +32,7 @@ use retro_core::printable::is_printable;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command, ConfigCommand};
-use crate::commands::Exit;
+use crate::exit::Exit;
 
 fn main() -> ExitCode {
     // Must run before any other thread starts.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use retro_core::id::{ProposalId, RetrospectiveId, Tenant, WorkflowKey};
-use retro_core::manual::{Acceptance, ManualRequest, Refusal, TriggerError};
+use retro_core::manual::{Acceptance, Refusal, TriggerError};
 use retro_core::policy::Policies;
+use retro_core::retrospective::ManualRequest;
 use retro_operator::{DecisionOutcome, ManualRequests};
 use retro_redact::Redactor;
 use retro_sampler::ManualRetrospectives;

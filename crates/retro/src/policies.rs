@@ -35,11 +35,11 @@ fn log_check(check: &ReloadResult) {
             info!("the policy was reloaded without changes")
         }
         ReloadResult::Changed(changed) => {
-            retro_meter::POLICY_EDITS.add(1, ["applied"]);
+            retro_telemetry::metrics::POLICY_EDITS.add(1, ["applied"]);
             info!("the policy was changed: {}; open retrospectives keep their own", changed.join(", "));
         }
         ReloadResult::Refused(problems) => {
-            retro_meter::POLICY_EDITS.add(1, ["refused"]);
+            retro_telemetry::metrics::POLICY_EDITS.add(1, ["refused"]);
             let problems = problems.sentences().join("; ");
             warn!("the edited policy is invalid, the previous one stays in effect: {problems}");
         }

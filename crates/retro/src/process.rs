@@ -23,77 +23,34 @@
 //! the same work, the database decides: the row shows that it is already counted, sampled, claimed, closed or
 //! marked as sent.
 
+mod dependency_check;
 mod gauges;
 mod listeners;
 mod readiness;
 mod replay;
 mod retention;
 mod roles;
+mod running;
 mod shutdown;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
-use retro_bus::server::ServerState;
-use retro_bus::{Bus, Role};
-use retro_config::Config;
-use retro_events::hosts::DatarefHosts;
-use retro_http::Scrape;
-use retro_store::{EmbeddingSource, RecallStore, Store};
-use retro_watchdog::Watchdog;
-use tokio::sync::{Notify, watch};
+use retro_consumer::Watchdog;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
-use crate::commands::Exit;
-use crate::policies::{self, PolicySource};
+use crate::exit::Exit;
+use crate::policies;
 pub(crate) use listeners::Listeners;
 use readiness::ReadinessState;
+pub(crate) use running::Process;
+use running::RunningProcess;
 use shutdown::Signals;
 
-/// Extra time for the shutdown beyond `shutdown_grace_s`, to release leases, flush acknowledgements and allow
-/// for a slow database.
-const SHUTDOWN_MARGIN: Duration = Duration::from_secs(8);
-
-/// The parts of a process that is about to run.
-pub(crate) struct Process {
-    pub(crate) config: Config,
-    pub(crate) roles: BTreeSet<Role>,
-    pub(crate) store: Arc<dyn Store>,
-    /// Handle to the same database with its own connection pool, for agents' requests.
-    pub(crate) agents: Arc<dyn RecallStore>,
-    pub(crate) bus: Bus,
-    pub(crate) policies: Arc<PolicySource>,
-    /// Source of the embeddings for comparing lessons; `None` for the built-in embedder.
-    pub(crate) vectors: Option<Arc<dyn EmbeddingSource>>,
-    /// State of the supervised broker; `None` if the broker is external.
-    pub(crate) supervised: Option<watch::Receiver<ServerState>>,
-    /// Callback for `/metrics`.
-    pub(crate) metrics: Scrape,
-}
-
-/// A running process, with the state shared by its tasks.
-struct RunningProcess {
-    process: Process,
-    /// Notified if there may be messages to send.
-    outbox: Arc<Notify>,
-    ready: ReadinessState,
-    stop: CancellationToken,
-    /// `true` if the last check found that the broker belongs to another database.
-    is_foreign: Arc<watch::Sender<bool>>,
-    tasks: TaskTracker,
-    watchdog: Watchdog,
-}
-
 impl Process {
-    /// Returns the hosts, other than the broker, from which bodies may be fetched.
-    fn dataref_hosts(&self) -> DatarefHosts {
-        self.config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded")
-    }
-
     /// Runs until a signal arrives, then shuts down gracefully. `at_work` is called once, after the roles
     /// have started. Fails if the shutdown takes too long.
     pub(crate) async fn run(

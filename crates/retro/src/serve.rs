@@ -8,7 +8,7 @@ use retro_bus::{Bus, BusConfig, Role, TopologyMode};
 use retro_config::{Config, LoadedConfig};
 use retro_http::Scrape;
 
-use crate::commands::Exit;
+use crate::exit::Exit;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;

@@ -8,8 +8,7 @@ use anyhow::Context;
 use retro_bus::Bus;
 use retro_config::Config;
 use retro_store::{RecallStore, Store};
-use retro_store_postgres::PostgresStore;
-use retro_store_sqlite::SqliteStore;
+use retro_store_sql::{PostgresStore, SqliteStore};
 
 use crate::data_folder;
 
@@ -63,11 +62,11 @@ pub(crate) async fn set_bus_database(config: &Config, bus: &Bus) -> anyhow::Resu
 /// Applies the missing migrations and returns their names.
 pub(crate) async fn migrate_database(config: &Config) -> anyhow::Result<Vec<String>> {
     if let Some(url) = &config.database_url {
-        return Ok(retro_store_postgres::migrate(url.expose()).await?);
+        return Ok(retro_store_sql::postgres::migrate(url.expose()).await?);
     }
     // The folder may not exist yet: `retro migrate` can be the first command.
     data_folder::ensure_private(&config.data_dir)?;
-    retro_store_sqlite::migrate(&sqlite_path(config)).await.with_context(|| describe_unusable(config))
+    retro_store_sql::sqlite::migrate(&sqlite_path(config)).await.with_context(|| describe_unusable(config))
 }
 
 /// Returns `true` if the configured database is a SQLite file that does not exist yet, which is not an error.
@@ -78,7 +77,7 @@ pub(crate) fn is_not_created(config: &Config) -> bool {
 /// Returns the name of the database for messages, without its password.
 pub(crate) fn database_name(config: &Config) -> String {
     match &config.database_url {
-        Some(url) => retro_store_postgres::describe_address(url.expose()),
+        Some(url) => retro_store_sql::postgres::describe_address(url.expose()),
         None => sqlite_path(config).display().to_string(),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use retro_config::Config;
 use retro_events::Role;
 use retro_http::Scrape;
-use retro_telemetry::{ServiceIdentity, Telemetry};
+use retro_telemetry::export::{ServiceIdentity, Telemetry};
 use tracing::warn;
 
 use crate::cli::Command;

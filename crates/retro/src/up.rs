@@ -13,7 +13,7 @@ use retro_bus::server::NatsServer;
 use retro_config::Config;
 use retro_http::Scrape;
 
-use crate::commands::Exit;
+use crate::exit::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
@@ -50,7 +50,7 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
 /// Returns all roles, but the bridge only if a webhook secret is configured.
 fn select_roles(config: &Config) -> BTreeSet<Role> {
     let bridged = config.has_bridge_secret();
-    Role::ALL.into_iter().filter(|role| *role != Role::Bridge || bridged).collect()
+    Role::ALL.iter().copied().filter(|role| *role != Role::Bridge || bridged).collect()
 }
 
 fn report_running(

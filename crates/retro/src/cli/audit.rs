@@ -2,6 +2,9 @@
 
 use clap::Args;
 
+/// Name of the operator if neither `--by` nor `USER` gives one.
+pub(super) const UNKNOWN_OPERATOR: &str = "unknown";
+
 /// Arguments for the operator's name and reason, both stored permanently in the audit log.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
@@ -9,7 +12,7 @@ pub(crate) struct AuditArgs {
     #[arg(long)]
     pub(crate) reason: String,
     /// Name of the operator, stored permanently in the audit log.
-    #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
+    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true, default_value = UNKNOWN_OPERATOR)]
     pub(crate) by: String,
 }
 
@@ -17,15 +20,10 @@ pub(crate) struct AuditArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RequestArgs {
     /// Name of the requester, stored with the request.
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "USER",
-        hide_env_values = true,
-        default_value = "somebody at a terminal"
-    )]
+    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true, default_value = UNKNOWN_OPERATOR)]
     pub(crate) by: String,
-    /// Id of this request; repeating a request has no effect [default: derived from the arguments].
+    /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
+    /// arguments].
     #[arg(long)]
     pub(crate) request: Option<String>,
 }

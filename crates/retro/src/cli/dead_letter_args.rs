@@ -6,6 +6,7 @@ use clap::Args;
 use retro_core::id::DeadLetterId;
 use serde_json::Value;
 
+use super::audit::UNKNOWN_OPERATOR;
 use super::dead_letter_filter::DeadLetterFilterArgs;
 
 #[derive(Debug, Args)]
@@ -42,7 +43,7 @@ pub(crate) struct RawArgs {
     #[arg(long, requires = "raw")]
     pub(crate) reason: Option<String>,
     /// With `--raw`, name of the operator.
-    #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
+    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true, default_value = UNKNOWN_OPERATOR)]
     pub(crate) by: String,
 }
 

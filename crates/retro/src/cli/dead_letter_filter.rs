@@ -7,6 +7,8 @@ use retro_core::id::{DeadLetterId, Workflow};
 use retro_operator::DeadLetterSearch;
 use retro_store::{DeadLetterFilter, DeadLetterStatus};
 
+use super::variant::parse_variant;
+
 /// Filters for dead letters. An absent filter matches every dead letter.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct DeadLetterFilterArgs {
@@ -32,7 +34,7 @@ pub(crate) struct DeadLetterFilterArgs {
     #[arg(long)]
     pub(crate) text: Option<String>,
     /// Filter by status: open, replaying, handled, discarded or replayed.
-    #[arg(long, value_parser = parse_dead_letter_status)]
+    #[arg(long, value_parser = parse_variant::<DeadLetterStatus>)]
     pub(crate) status: Option<DeadLetterStatus>,
 }
 
@@ -90,12 +92,6 @@ fn parse_code(text: &str) -> Result<DeadLetterCode, String> {
         .copied()
         .find(|one| one.as_str() == text)
         .ok_or_else(|| format!("expected one of: {}", known()))
-}
-
-fn parse_dead_letter_status(text: &str) -> Result<DeadLetterStatus, String> {
-    let known = || DeadLetterStatus::ALL.map(DeadLetterStatus::as_str).join(", ");
-    let found = DeadLetterStatus::ALL.into_iter().find(|one| one.as_str() == text);
-    found.ok_or_else(|| format!("expected one of: {}", known()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use retro_core::id::{DeadLetterId, ReplayBatchId};
 use retro_core::replay::RATE_MILLI_MAX;
 
-use super::audit::AuditArgs;
+use super::audit::{AuditArgs, UNKNOWN_OPERATOR};
 use super::dead_letter_args::{EditDeadLetter, ExportDeadLetters, ListDeadLetters, ShowDeadLetter};
 use super::dead_letter_filter::DeadLetterFilterArgs;
 
@@ -101,10 +101,10 @@ pub(crate) struct Discard {
 #[derive(Debug, Args)]
 pub(crate) struct BatchAuditArgs {
     /// Reason for the operation, stored permanently in the audit log; required unless `--dry-run` is given.
-    #[arg(long, required_unless_present = "dry_run", default_value = "")]
+    #[arg(long, required_unless_present = "dry_run", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
     /// Name of the operator, stored permanently in the audit log.
-    #[arg(long, env = "USER", hide_env_values = true, default_value = "somebody at a terminal")]
+    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true, default_value = UNKNOWN_OPERATOR)]
     pub(crate) by: String,
 }
 

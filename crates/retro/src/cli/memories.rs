@@ -4,6 +4,8 @@ use clap::Subcommand;
 use retro_core::id::{MemoryRef, Step, Workflow};
 use retro_core::memory::MemoryStatus;
 
+use super::variant::parse_variant;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Memories {
     /// List memories, highest weight first.
@@ -15,7 +17,7 @@ pub(crate) enum Memories {
         #[arg(long)]
         step: Option<Step>,
         /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
-        #[arg(long, value_parser = parse_memory_status)]
+        #[arg(long, value_parser = parse_variant::<MemoryStatus>)]
         status: Option<MemoryStatus>,
         /// Maximum number of memories to print.
         #[arg(long, default_value_t = 50)]
@@ -47,12 +49,4 @@ pub(crate) enum Memories {
         #[arg(long)]
         request: Option<String>,
     },
-}
-
-pub(super) fn parse_memory_status(text: &str) -> Result<MemoryStatus, String> {
-    let known = || MemoryStatus::ALL.map(MemoryStatus::as_str).join(", ");
-    MemoryStatus::ALL
-        .into_iter()
-        .find(|one| one.as_str() == text)
-        .ok_or_else(|| format!("expected one of: {}", known()))
 }

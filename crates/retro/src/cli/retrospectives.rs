@@ -5,6 +5,7 @@ use retro_core::id::{ProposalId, RetrospectiveId, RunId, Workflow};
 use retro_store::ProposalStatus;
 
 use super::audit::{AuditArgs, RequestArgs};
+use super::variant::parse_variant;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Retrospectives {
@@ -22,8 +23,8 @@ pub(crate) enum Retrospectives {
         /// Id of the retrospective.
         id: RetrospectiveId,
     },
-    /// Cancel an open retrospective: its runs return to the window, and the workflow pauses before the next
-    /// one.
+    /// Cancel an open retrospective: its runs return to the window, and the next retrospective of the workflow
+    /// waits for the pause of a failed one. The workflow itself is not affected.
     Cancel {
         /// Id of the retrospective.
         id: RetrospectiveId,
@@ -61,7 +62,7 @@ pub(crate) enum Proposals {
         #[arg(long)]
         retrospective: Option<RetrospectiveId>,
         /// Filter by status: open, accepted or refused.
-        #[arg(long, value_parser = parse_proposal_status)]
+        #[arg(long, value_parser = parse_variant::<ProposalStatus>)]
         status: Option<ProposalStatus>,
         /// Maximum number of proposals to print.
         #[arg(long, default_value_t = 50)]
@@ -93,12 +94,4 @@ pub(crate) enum Proposals {
         #[command(flatten)]
         request: RequestArgs,
     },
-}
-
-fn parse_proposal_status(text: &str) -> Result<ProposalStatus, String> {
-    let known = || ProposalStatus::ALL.map(ProposalStatus::as_str).join(", ");
-    ProposalStatus::ALL
-        .into_iter()
-        .find(|one| one.as_str() == text)
-        .ok_or_else(|| format!("expected one of: {}", known()))
 }

@@ -1,12 +1,11 @@
 //! Defines the arguments of `retro rules`.
 
 use clap::Subcommand;
-use retro_core::id::{MemoryRef, ReviewBatchId};
+use retro_core::id::{MemoryRef, Repository, ReviewBatchId};
 use retro_core::memory::MemoryStatus;
-use retro_core::review::Repository;
 
 use super::audit::AuditArgs;
-use super::memories::parse_memory_status;
+use super::variant::parse_variant;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rules {
@@ -15,8 +14,9 @@ pub(crate) enum Rules {
         /// Filter by repository, as [host/]owner/name; the default host is github.com.
         #[arg(long, value_parser = parse_repository)]
         repo: Option<Repository>,
-        /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
-        #[arg(long, value_parser = parse_memory_status)]
+        /// Filter by status: tentative, active, archived, deleted, superseded or graduated. A quarantined rule
+        /// keeps its status; `show` says whether a rule is quarantined.
+        #[arg(long, value_parser = parse_variant::<MemoryStatus>)]
         status: Option<MemoryStatus>,
         /// Maximum number of rules to print.
         #[arg(long, default_value_t = 50)]
@@ -38,17 +38,19 @@ pub(crate) enum Rules {
         id: MemoryRef,
         #[command(flatten)]
         act: AuditArgs,
-        /// Id of this request; repeating a request has no effect [default: derived from the arguments].
+        /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
+        /// arguments].
         #[arg(long)]
         request: Option<String>,
     },
-    /// Delete a rule; a tombstone blocks similar rules for a time.
+    /// Retire a rule: it is deleted, and a tombstone blocks similar rules for a time.
     Retire {
         /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
         #[command(flatten)]
         act: AuditArgs,
-        /// Id of this request; repeating a request has no effect [default: derived from the arguments].
+        /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
+        /// arguments].
         #[arg(long)]
         request: Option<String>,
     },

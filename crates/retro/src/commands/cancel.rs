@@ -6,10 +6,10 @@ use retro_core::id::RetrospectiveId;
 use retro_operator::{ActionStatus, CancelAnswer, CancelService};
 use retro_store::Store;
 
-use super::Exit;
-use super::queries::CommandContext;
+use super::command_context::{CommandContext, print_found};
 use crate::cli::AuditArgs;
 use crate::clock::SystemClock;
+use crate::exit::Exit;
 
 pub(super) async fn cancel_retrospective(
     context: &CommandContext<'_>,
@@ -30,6 +30,6 @@ fn print_outcome(
     id: &impl std::fmt::Display,
 ) -> anyhow::Result<Exit> {
     let refused = result.as_ref().is_some_and(|result| result.status == ActionStatus::Refused);
-    let exit = super::queries::print_found(context, result, what, id, |result| result.detail.clone())?;
+    let exit = print_found(context, result, what, id, |result| result.detail.clone())?;
     Ok(if refused { Exit::ProblemFound } else { exit })
 }

@@ -8,9 +8,9 @@ use retro_events::permissions::render_users_file;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Exit;
 use crate::cli::{ConfigCommand, Output};
-use crate::output;
+use crate::exit::Exit;
+use crate::{embedder, output};
 
 /// A configuration value and its source.
 #[derive(Debug, Serialize)]
@@ -45,6 +45,9 @@ pub(crate) fn report_problems(output: Output, problems: &[String]) -> anyhow::Re
 fn check_config(config: &Config, output: Output) -> anyhow::Result<Exit> {
     if let Err(problems) = PolicySet::read_folder(config.pipelines.as_deref()) {
         return report_problems(output, problems.sentences());
+    }
+    if let Err(problem) = embedder::check_support(config) {
+        return report_problems(output, &[problem.to_string()]);
     }
     output::print_data(output, &json!({"problems": []}), || {
         let pipelines =

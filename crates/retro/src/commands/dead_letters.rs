@@ -2,6 +2,7 @@
 //! subcommands.
 
 mod editor;
+mod refusal;
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -10,20 +11,22 @@ use anyhow::Context as _;
 use retro_config::Config;
 use retro_core::time::Clock as _;
 use retro_operator::{
-    DeadLetterView, Edit, EditError, EditService, EditedVersion, RawDeadLetter, SharedRedactFn,
-    find_dead_letter_detail, redact_audit_log, render_audit_log, terminal_columns,
+    DeadLetterDetail, DeadLetterView, Edit, EditService, EditedVersion, RawDeadLetter, SharedRedactFn,
+    find_dead_letter_detail, terminal_columns,
 };
 use retro_redact::Redactor;
 use retro_store::Store;
 
-use super::queries::{CommandContext, print_found, with_audit_trail};
-use super::{Exit, replay};
+use super::command_context::{CommandContext, print_found};
+use super::replay;
 use crate::cli::{
     DeadLetterFilterArgs, DeadLetters, EditDeadLetter, ExportDeadLetters, ListDeadLetters, Output,
     ShowDeadLetter,
 };
 use crate::clock::SystemClock;
+use crate::exit::Exit;
 use crate::output;
+use refusal::report_refusal;
 
 /// Runs a subcommand of `retro dead-letters`.
 pub(crate) async fn run_command(
@@ -73,7 +76,7 @@ async fn list_dead_letters(
     let rows: Vec<_> = found
         .dead_letters
         .iter()
-        .map(|dead_letter| DeadLetterView::without_message(dead_letter, &redact_text))
+        .map(|dead_letter| DeadLetterView::from_dead_letter(dead_letter, &redact_text))
         .collect();
     output::print_data(context.output, &rows, || {
         retro_operator::render_dead_letters(&rows, terminal_columns())
@@ -81,7 +84,7 @@ async fn list_dead_letters(
     if let Some(last) = rows.last().filter(|_| more) {
         output::print_notice(&format!("there are more: continue with --after {}", last.id));
     }
-    if found.truncated {
+    if found.is_truncated() {
         output::print_notice(
             "older dead letters were not searched: narrow the search, or continue with --until",
         );
@@ -106,13 +109,7 @@ async fn show_dead_letter(
     args: &ShowDeadLetter,
 ) -> anyhow::Result<Exit> {
     let found = find_dead_letter_detail(store, context.tenant, args.id, &redact_text).await?;
-    let mut found = with_audit_trail(store, context, args.id.0, found).await?;
-    if let Some(found) = &mut found {
-        found.audit_log = redact_audit_log(std::mem::take(&mut found.audit_log), &redact_text);
-    }
-    print_found(context, found, "dead letter", &args.id, |one| {
-        one.of.render_text(&render_audit_log(&one.audit_log))
-    })
+    print_found(context, found, "dead letter", &args.id, DeadLetterDetail::render_text)
 }
 
 async fn show_raw(
@@ -185,16 +182,4 @@ fn read_payload(file: &std::path::Path) -> anyhow::Result<Vec<u8>> {
         return Ok(bytes);
     }
     std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))
-}
-
-/// Returns the result of an operation, or prints the reason and returns `None` if the operation was refused.
-fn report_refusal<T>(answer: Result<T, EditError>) -> anyhow::Result<Option<T>> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(EditError::Store(error)) => Err(error.into()),
-        Err(why) => {
-            output::print_notice(&format!("retro: {why}"));
-            Ok(None)
-        }
-    }
 }

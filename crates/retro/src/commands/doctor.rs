@@ -9,9 +9,9 @@ use retro_config::Config;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-use super::Exit;
 use super::ready::find_missing;
 use crate::cli::Output;
+use crate::exit::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicySource;
 use crate::{embedder, output, store};

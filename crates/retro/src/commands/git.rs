@@ -15,8 +15,8 @@ use anyhow::{Context, bail};
 use retro_core::canonical::sha256_hex;
 use serde::Serialize;
 
-use super::Exit;
 use crate::cli::{Git, InstallHook, Output};
+use crate::exit::Exit;
 use crate::output;
 
 /// File name of the hook in git's hooks folder.

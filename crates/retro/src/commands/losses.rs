@@ -1,17 +1,17 @@
 //! Runs `retro losses`, which lists and closes losses. All tenants share the broker, so these commands need
 //! direct access to the database.
 
-use retro_core::cancel::Attribution;
+use retro_core::attribution::Attribution;
 use retro_core::time::Clock as _;
 use retro_store::BrokerStore;
 use retro_store::broker::{ClosedLoss, Loss, LossKey};
 use serde::Serialize;
 
-use super::Exit;
+use super::command_context::CommandContext;
 use super::dead_letters::redact_text;
-use super::queries::CommandContext;
 use crate::cli::{AuditArgs, Losses};
 use crate::clock::SystemClock;
+use crate::exit::Exit;
 use crate::output;
 
 /// Runs a subcommand of `retro losses`.

@@ -7,16 +7,15 @@ use std::sync::Arc;
 use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{ProposalId, WorkflowKey};
-use retro_core::manual::{
-    Acceptance, DecideError, DecisionRecord, ManualRequest as AskedFor, ProposalDecision, Refusal,
-};
+use retro_core::manual::{Acceptance, DecideError, DecisionRecord, ProposalDecision, Refusal};
+use retro_core::retrospective::ManualRequest as AskedFor;
 use retro_operator::{DecisionOutcome, ManualRequests as _, terminal_columns};
 use retro_store::{CommitResult, ProposalFilter, Store};
 use tokio::sync::Notify;
 
-use super::Exit;
-use super::queries::{CommandContext, print_found};
+use super::command_context::{CommandContext, print_found};
 use crate::cli::{Proposals, Trigger};
+use crate::exit::Exit;
 use crate::operator_commands::OperatorCommands;
 use crate::policies::PolicySource;
 use crate::{embedder, output};

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef};
-use retro_core::memory::Memory;
 use retro_operator::{
-    MemoryEffectView, WithEffect, find_history_with_effect, find_memory_effect, lists, memory_with_effect,
-    terminal_columns,
+    MemoryEffectView, MemoryWithEffect, find_history_with_effect, find_memory_effect, lists,
+    memory_with_effect, terminal_columns,
 };
 use retro_store::{CommitResult, MemoryFilter, Store, UnresolvedRef, resolve_memory_ref};
 use retro_writer::Writer;
 use tokio::sync::Notify;
 
-use super::Exit;
-use super::queries::{CommandContext, print_found};
+use super::command_context::{CommandContext, print_found};
 use crate::cli::Memories;
 use crate::clock::SystemClock;
+use crate::exit::Exit;
 use crate::output;
 use crate::policies::PolicySource;
 
@@ -92,7 +91,7 @@ pub(super) async fn find_with_effect(
     context: &CommandContext<'_>,
     store: &dyn Store,
     id: MemoryId,
-) -> anyhow::Result<Option<WithEffect<Memory>>> {
+) -> anyhow::Result<Option<MemoryWithEffect>> {
     let Some(memory) = store.find_memory(context.tenant, id).await? else { return Ok(None) };
     Ok(Some(memory_with_effect(store, context.tenant, memory).await?))
 }

@@ -8,8 +8,8 @@ use retro_bus::{Bus, BusConfig, topology};
 use retro_config::Config;
 use serde::Serialize;
 
-use super::Exit;
 use crate::cli::{Migrate, Output};
+use crate::exit::Exit;
 use crate::{output, store};
 
 /// Timeout for a broker that starts at the same time as the command. The command can be repeated after a

@@ -6,9 +6,9 @@ use retro_config::{Config, ExplainedValue, PolicySet};
 use retro_core::id::Workflow;
 use serde_json::{Map, Value, json};
 
-use super::Exit;
 use super::configuration::report_problems;
 use crate::cli::{Output, PipelineCommand};
+use crate::exit::Exit;
 use crate::output;
 
 pub(super) fn run_command(

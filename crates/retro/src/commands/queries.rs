@@ -3,22 +3,17 @@
 use std::sync::Arc;
 
 use retro_config::Config;
-use retro_core::id::{ReviewBatchId, Tenant};
+use retro_core::id::ReviewBatchId;
 use retro_operator::{
-    WithAuditLog, export_canonical, lists, render_audit_log, report, reviews, terminal_columns,
+    export_canonical, find_retrospective_view, lists, render_audit_log, report, reviews, terminal_columns,
 };
 use retro_store::{AuditRow, OperatorStore, ProposalFilter, RunFilter, Store};
-use uuid::Uuid;
 
-use super::{Exit, cancel};
+use super::command_context::{CommandContext, print_found};
+use super::{cancel, manual};
 use crate::cli::{Outcomes, Output, Reports, Retrospectives, Runs};
+use crate::exit::Exit;
 use crate::output;
-
-/// Tenant and output format of a command.
-pub(crate) struct CommandContext<'a> {
-    pub(crate) tenant: &'a Tenant,
-    pub(crate) output: Output,
-}
 
 pub(crate) async fn list_workflows(
     context: &CommandContext<'_>,
@@ -65,19 +60,16 @@ pub(crate) async fn run_retrospectives(
             Ok(Exit::Done)
         }
         Retrospectives::Show { id } => {
-            let found = store.find_retrospective(context.tenant, *id).await?;
-            let found = with_audit_trail(&*store, context, id.0, found).await?;
+            let found = find_retrospective_view(&*store, context.tenant, *id).await?;
             let filter = ProposalFilter { retrospective: Some(*id), limit: u32::MAX, ..Default::default() };
             let proposed = store.list_proposals(context.tenant, &filter).await?;
             print_found(context, found, "retrospective", id, |one| {
-                let shown = lists::render_retrospective(&one.of, &proposed, terminal_columns());
+                let shown = lists::render_retrospective(one, &proposed, terminal_columns());
                 format!("{shown}{}", format_audit_trail(&one.audit_log))
             })
         }
         Retrospectives::Cancel { id, act } => cancel::cancel_retrospective(context, store, *id, act).await,
-        Retrospectives::Trigger(args) => {
-            super::manual::trigger_retrospective(context, config, store, args).await
-        }
+        Retrospectives::Trigger(args) => manual::trigger_retrospective(context, config, store, args).await,
     }
 }
 
@@ -128,34 +120,7 @@ pub(crate) async fn export_tenant(
     Ok(Exit::Done)
 }
 
-/// Adds the audit log of `subject` to the result.
-pub(super) async fn with_audit_trail<T>(
-    store: &dyn OperatorStore,
-    context: &CommandContext<'_>,
-    subject: Uuid,
-    found: Option<T>,
-) -> anyhow::Result<Option<WithAuditLog<T>>> {
-    let Some(of) = found else { return Ok(None) };
-    Ok(Some(WithAuditLog { of, audit_log: store.list_audit_rows(context.tenant, subject).await? }))
-}
-
 /// Formats the audit log for the end of a page.
 fn format_audit_trail(rows: &[AuditRow]) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{}", render_audit_log(rows)) }
-}
-
-/// Prints the result, or a message that the item does not exist. Items of other tenants count as nonexistent.
-pub(super) fn print_found<T: serde::Serialize>(
-    context: &CommandContext<'_>,
-    found: Option<T>,
-    what: &str,
-    id: &impl std::fmt::Display,
-    text: impl FnOnce(&T) -> String,
-) -> anyhow::Result<Exit> {
-    let Some(found) = found else {
-        output::print_notice(&format!("there is no {what} {id} in tenant {}", context.tenant));
-        return Ok(Exit::NotFound);
-    };
-    output::print_data(context.output, &found, || text(&found))?;
-    Ok(Exit::Done)
 }

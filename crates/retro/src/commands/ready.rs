@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::Exit;
 use crate::cli::Output;
+use crate::exit::Exit;
 use crate::instance::Instance;
 use crate::output;
 

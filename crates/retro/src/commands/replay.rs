@@ -15,10 +15,10 @@ use retro_redact::Redactor;
 use retro_store::{ReplayBatchState, Store};
 use tokio::sync::Notify;
 
-use super::Exit;
-use super::queries::{CommandContext, print_found};
+use super::command_context::{CommandContext, print_found};
 use crate::cli::{AuditArgs, Discard, Replay, SelectionArgs};
 use crate::clock::SystemClock;
+use crate::exit::Exit;
 use crate::output;
 use crate::policies::PolicySource;
 

@@ -10,11 +10,11 @@ use retro_store::{CommitResult, MemoryFilter, Store};
 use retro_writer::Writer;
 use tokio::sync::Notify;
 
-use super::Exit;
+use super::command_context::{CommandContext, print_found};
 use super::memories::{find_with_effect, print_changes, resolve_memory};
-use super::queries::{CommandContext, print_found};
 use crate::cli::{AuditArgs, Rules};
 use crate::clock::SystemClock;
+use crate::exit::Exit;
 use crate::policies::PolicySource;
 use crate::{embedder, output};
 

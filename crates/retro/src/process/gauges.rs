@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use retro_bus::{Bus, ConsumerLag, DurableConsumer};
 use retro_core::dead_letter::DeadLetterCode;
 use retro_core::time::Clock;
-use retro_meter::Counter;
 use retro_store::{DatabaseMetrics, MetricsStore};
+use retro_telemetry::metrics::{self, Counter};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -25,12 +25,12 @@ const UNKNOWN_CODE: &str = "unknown";
 
 /// Counters exported as 0 from the start, so their first increment is visible as a step.
 const ZEROED_COUNTERS: [&Counter<0>; 6] = [
-    &retro_meter::TAKEOVERS,
-    &retro_meter::CLAIMS_FENCED,
-    &retro_meter::RELAY_FAILURES,
-    &retro_meter::INVESTIGATION_RETRIES,
-    &retro_meter::MEMORIES_PRESENTED,
-    &retro_meter::MEMORIES_READ,
+    &metrics::TAKEOVERS,
+    &metrics::CLAIMS_FENCED,
+    &metrics::RELAY_FAILURES,
+    &metrics::INVESTIGATION_RETRIES,
+    &metrics::MEMORIES_PRESENTED,
+    &metrics::MEMORIES_READ,
 ];
 
 /// Updates the gauges at a fixed interval.
@@ -49,7 +49,7 @@ impl GaugeUpdater {
             match answer.map_err(|_| "it did not answer in time".to_owned()) {
                 Ok(Ok(levels)) => {
                     show_database_gauges(&levels, self.clock.now());
-                    retro_meter::METRIC_READS.add(1, ["database", "ok"]);
+                    metrics::METRIC_READS.add(1, ["database", "ok"]);
                 }
                 Ok(Err(problem)) => hide_database_gauges(&problem.to_string()),
                 Err(late) => hide_database_gauges(&late),
@@ -64,14 +64,14 @@ impl GaugeUpdater {
             match bus.measure_lag(durable).await {
                 Ok(lag) => {
                     show_lag_gauges(name, lag, self.clock.now());
-                    retro_meter::METRIC_READS.add(1, ["broker", "ok"]);
+                    metrics::METRIC_READS.add(1, ["broker", "ok"]);
                 }
                 Err(problem) => {
                     // The readiness check already logs that the broker is unavailable.
                     debug!(consumer = name, "the lag of {name} is unknown: {problem}");
-                    retro_meter::CONSUMER_LAG.clear([name]);
-                    retro_meter::CONSUMER_LAG_AGE.clear([name]);
-                    retro_meter::METRIC_READS.add(1, ["broker", "failed"]);
+                    metrics::CONSUMER_LAG.clear([name]);
+                    metrics::CONSUMER_LAG_AGE.clear([name]);
+                    metrics::METRIC_READS.add(1, ["broker", "failed"]);
                 }
             }
         }
@@ -79,14 +79,14 @@ impl GaugeUpdater {
 
     /// Updates the gauges of this process until `stop` is cancelled.
     pub(super) async fn update_process_gauges(self) {
-        retro_meter::BUILD_INFO.set([env!("CARGO_PKG_VERSION")], 1.0);
+        metrics::BUILD_INFO.set([env!("CARGO_PKG_VERSION")], 1.0);
         for count in ZEROED_COUNTERS {
             count.add(0, []);
         }
         while self.wait_interval().await {
             match read_resident_bytes() {
-                Some(bytes) => retro_meter::PROCESS_MEMORY.set([], bytes),
-                None => retro_meter::PROCESS_MEMORY.clear([]),
+                Some(bytes) => metrics::PROCESS_MEMORY.set([], bytes),
+                None => metrics::PROCESS_MEMORY.clear([]),
             }
         }
     }
@@ -102,15 +102,14 @@ impl GaugeUpdater {
 
 fn show_database_gauges(levels: &DatabaseMetrics, now: Timestamp) {
     let age = |age_ms: Option<u64>| age_ms.unwrap_or(0) as f64 / 1000.0;
-    retro_meter::OUTBOX_UNSENT.set([], levels.outbox_unsent as f64);
-    retro_meter::OUTBOX_AGE.set([], age(levels.outbox_age_ms));
-    retro_meter::DEAD_LETTERS_OPEN.set_all(count_by_code(&levels.dead_letters_open));
-    retro_meter::DEAD_LETTERS_AGE.set([], age(levels.dead_letters_age_ms));
-    retro_meter::RETROSPECTIVES_OPEN.set([], levels.retrospectives_open as f64);
-    retro_meter::RETROSPECTIVES_AGE.set([], age(levels.retrospectives_age_ms));
-    retro_meter::TENTATIVE_AGE
-        .set([], levels.oldest_tentative.map_or(0.0, |since| seconds_between(since, now)));
-    retro_meter::INVESTIGATIONS_CLAIMABLE.set([], levels.claimable as f64);
+    metrics::OUTBOX_UNSENT.set([], levels.outbox_unsent as f64);
+    metrics::OUTBOX_AGE.set([], age(levels.outbox_age_ms));
+    metrics::DEAD_LETTERS_OPEN.set_all(count_by_code(&levels.dead_letters_open));
+    metrics::DEAD_LETTERS_AGE.set([], age(levels.dead_letters_age_ms));
+    metrics::RETROSPECTIVES_OPEN.set([], levels.retrospectives_open as f64);
+    metrics::RETROSPECTIVES_AGE.set([], age(levels.retrospectives_age_ms));
+    metrics::TENTATIVE_AGE.set([], levels.oldest_tentative.map_or(0.0, |since| seconds_between(since, now)));
+    metrics::INVESTIGATIONS_CLAIMABLE.set([], levels.claimable as f64);
 }
 
 /// Returns the count for every code, including zeros: an alert on the first dead letter needs the zero before
@@ -127,25 +126,24 @@ fn count_by_code(counts: &BTreeMap<String, u64>) -> BTreeMap<[&'static str; 1], 
 fn hide_database_gauges(problem: &str) {
     warn!("the gauges of the database could not be updated: {problem}");
     let levels = [
-        &retro_meter::OUTBOX_UNSENT,
-        &retro_meter::OUTBOX_AGE,
-        &retro_meter::DEAD_LETTERS_AGE,
-        &retro_meter::RETROSPECTIVES_OPEN,
-        &retro_meter::RETROSPECTIVES_AGE,
-        &retro_meter::TENTATIVE_AGE,
-        &retro_meter::INVESTIGATIONS_CLAIMABLE,
+        &metrics::OUTBOX_UNSENT,
+        &metrics::OUTBOX_AGE,
+        &metrics::DEAD_LETTERS_AGE,
+        &metrics::RETROSPECTIVES_OPEN,
+        &metrics::RETROSPECTIVES_AGE,
+        &metrics::TENTATIVE_AGE,
+        &metrics::INVESTIGATIONS_CLAIMABLE,
     ];
     for level in levels {
         level.clear([]);
     }
-    retro_meter::DEAD_LETTERS_OPEN.set_all([]);
-    retro_meter::METRIC_READS.add(1, ["database", "failed"]);
+    metrics::DEAD_LETTERS_OPEN.set_all([]);
+    metrics::METRIC_READS.add(1, ["database", "failed"]);
 }
 
 fn show_lag_gauges(consumer: &'static str, lag: ConsumerLag, now: Timestamp) {
-    retro_meter::CONSUMER_LAG.set([consumer], lag.messages as f64);
-    retro_meter::CONSUMER_LAG_AGE
-        .set([consumer], lag.oldest.map_or(0.0, |since| seconds_between(since, now)));
+    metrics::CONSUMER_LAG.set([consumer], lag.messages as f64);
+    metrics::CONSUMER_LAG_AGE.set([consumer], lag.oldest.map_or(0.0, |since| seconds_between(since, now)));
 }
 
 /// Returns the seconds between two times, but at least 0, because the times come from two clocks.

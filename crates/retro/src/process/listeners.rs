@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
-use super::{Process, RunningProcess};
+use super::running::{Process, RunningProcess};
 use crate::clock::SystemClock;
 use crate::operator_commands::OperatorCommands;
 

@@ -99,7 +99,7 @@ impl Replayer {
                 Ok(()) => store.mark_replay_sent(id).await,
                 Err(ReplayPublishError::Refused(why)) => {
                     warn!(replay.id = %id, "replay {id} was refused: {why}");
-                    retro_meter::REPLAYS_ENDED.add(1, ["refused"]);
+                    retro_telemetry::metrics::REPLAYS_ENDED.add(1, ["refused"]);
                     store.refuse_replay(id, &why.to_string()).await
                 }
                 // The remaining replays would fail as well; the next pass retries after the backoff.

@@ -71,7 +71,7 @@ pub(super) async fn run_retention(
     stop: CancellationToken,
 ) {
     loop {
-        for stage in RetentionStage::ALL {
+        for &stage in RetentionStage::ALL {
             tokio::select! {
                 () = stop.cancelled() => return,
                 purged = purge_stage(&*store, stage, ages.stage_age_s(stage)) => log_purge(stage, purged),
@@ -89,7 +89,7 @@ fn log_purge(stage: RetentionStage, purged: Result<u64, StoreError>) {
     match purged {
         Ok(0) => {}
         Ok(rows) => {
-            retro_meter::ROWS_PURGED.add(rows, [stage]);
+            retro_telemetry::metrics::ROWS_PURGED.add(rows, [stage]);
             info!(stage, rows, "purged {rows} rows of stage {stage}");
         }
         Err(problem) => warn!(stage, "stage {stage} could not be purged: {problem}"),

@@ -7,22 +7,22 @@ use retro_bus::{
     BodyStore, DurableConsumer, OutboxPublisher, ReplayPublisher, Role, Subscription, run_consumer,
     run_reconciler, run_relay, watch_streams,
 };
+use retro_consumer::{Consumer, Sweep, run_sweep};
 use retro_core::time::Clock;
 use retro_counter::Counter;
-use retro_events::{Consumer, Publisher};
+use retro_events::Publisher;
 use retro_fetch::Fetcher;
 use retro_investigator::{BodySources, HeuristicEngine, Worker, WorkerSettings};
 use retro_reviewer::{Reviewer, ReviewerPorts};
 use retro_sampler::Sampler;
-use retro_store::{BrokerStore, DeliveryStore, StoreError};
+use retro_store::{BrokerStore, DeliveryStore};
 use retro_tracker::Tracker;
-use retro_watchdog::catch_panic;
-use retro_writer::Writer;
-use tracing::{error, info, warn};
+use retro_writer::{VectorSweep, Writer};
 
 use super::gauges::GaugeUpdater;
 use super::replay::Replayer;
-use super::{RunningProcess, retention};
+use super::retention;
+use super::running::RunningProcess;
 use crate::clock::SystemClock;
 use crate::telemetry::process_name;
 
@@ -58,19 +58,13 @@ impl RunningProcess {
         let subscription = self.build_subscription(Role::Counter, EVENTS_PER_BATCH);
         let (bus, pause, stop) = (self.process.bus.clone(), self.reconcile_interval(), self.stop.clone());
         self.tasks.spawn(run_reconciler(bus, counter.clone(), subscription, stores, pause, stop));
-        self.start_sweep(Role::Counter, move || {
-            let counter = counter.clone();
-            async move { counter.sweep().await }
-        });
+        self.start_sweep(Role::Counter, counter);
     }
 
     fn start_sampler(&self) {
         let sampler = Arc::new(Sampler::new(self.process.store.clone(), self.outbox.clone()));
         self.start_consumer(Role::Sampler, sampler.clone(), NOTICES_PER_BATCH);
-        self.start_sweep(Role::Sampler, move || {
-            let sampler = sampler.clone();
-            async move { sampler.sweep().await }
-        });
+        self.start_sweep(Role::Sampler, sampler);
     }
 
     fn start_writer(&self) {
@@ -78,16 +72,9 @@ impl RunningProcess {
         let writer = Writer::new(store, policies, system_clock(), self.outbox.clone());
         let writer = Arc::new(writer.with_vector_source(self.process.vectors.clone()));
         self.start_consumer(Role::Writer, writer.clone(), NOTICES_PER_BATCH);
-        let embedding = writer.clone();
-        self.start_sweep(Role::Writer, move || {
-            let writer = writer.clone();
-            async move { writer.sweep().await }
-        });
+        self.start_sweep(Role::Writer, writer.clone());
         // A sweep of its own, so a slow model does not delay other work.
-        self.start_sweep(Role::Writer, move || {
-            let writer = embedding.clone();
-            async move { writer.sweep_vectors().await }
-        });
+        self.start_sweep(Role::Writer, Arc::new(VectorSweep::new(writer)));
     }
 
     /// Starts the reviewer, whose sweep makes the decisions, because no message announces that the debounce
@@ -103,19 +90,13 @@ impl RunningProcess {
         let reviewer = Reviewer::new(self.process.store.clone(), judgement, self.outbox.clone(), wait_s);
         let reviewer = Arc::new(reviewer);
         self.start_consumer(Role::Reviewer, reviewer.clone(), EVENTS_PER_BATCH);
-        self.start_sweep(Role::Reviewer, move || {
-            let reviewer = reviewer.clone();
-            async move { reviewer.decide_due_reviews().await }
-        });
+        self.start_sweep(Role::Reviewer, reviewer);
     }
 
     fn start_tracker(&self) {
         let tracker = Arc::new(Tracker::new(self.process.store.clone(), self.outbox.clone()));
         self.start_consumer(Role::Tracker, tracker.clone(), NOTICES_PER_BATCH);
-        self.start_sweep(Role::Tracker, move || {
-            let tracker = tracker.clone();
-            async move { tracker.sweep().await }
-        });
+        self.start_sweep(Role::Tracker, tracker);
     }
 
     /// Starts the investigators. They need no sweep, because each one polls for investigations that it can
@@ -197,29 +178,10 @@ impl RunningProcess {
         GaugeUpdater { interval: every, clock: system_clock(), stop: self.stop.clone() }
     }
 
-    /// Runs a role's sweep at a fixed interval, to find work whose message was lost.
-    fn start_sweep<F, R>(&self, role: Role, sweep: F)
-    where
-        F: Fn() -> R + Send + 'static,
-        R: Future<Output = Result<usize, StoreError>> + Send,
-    {
-        let (pause, stop) = (Duration::from_millis(self.process.config.sweep_interval_ms), self.stop.clone());
-        self.tasks.spawn(async move {
-            loop {
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    // Sleep first: a sweep looks for lost messages, so let pending ones arrive.
-                    () = tokio::time::sleep(pause) => {}
-                }
-                // A panic must not end the loop, or lost messages would never be found again.
-                match catch_panic(sweep()).await {
-                    Ok(Ok(0)) => {}
-                    Ok(Ok(found)) => info!(found, "the {role}'s sweep found work: {found}"),
-                    Ok(Err(problem)) => warn!("the {role}'s sweep failed: {problem}"),
-                    Err(panicked) => error!("the {role}'s sweep panicked: {panicked}"),
-                }
-            }
-        });
+    /// Starts a role's sweep, which finds work whose message was lost.
+    fn start_sweep(&self, role: Role, sweep: Arc<dyn Sweep>) {
+        let interval = Duration::from_millis(self.process.config.sweep_interval_ms);
+        self.tasks.spawn(run_sweep(role.as_str(), sweep, interval, self.stop.clone()));
     }
 }
 

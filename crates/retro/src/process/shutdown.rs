@@ -6,13 +6,17 @@ use anyhow::bail;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::warn;
 
-use super::{RunningProcess, SHUTDOWN_MARGIN};
-use crate::commands::Exit;
+use super::running::RunningProcess;
+use crate::exit::Exit;
 use crate::output;
 
 /// Timeout for flushing the last acknowledgements. They only prevent redeliveries; the inbox decides which
 /// messages were handled.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Extra time for the shutdown beyond `shutdown_grace_s`, to release leases, flush acknowledgements and allow
+/// for a slow database.
+const SHUTDOWN_MARGIN: Duration = Duration::from_secs(8);
 
 /// Signals that end the process. No signal is lost once this value exists.
 pub(super) struct Signals {

@@ -174,7 +174,7 @@ fn every_deployment_starts_each_role_once_with_its_own_secret() {
                 command => panic!("{place}: {name} does {command:?}"),
             }
         }
-        assert_eq!(started, BTreeSet::from(Role::ALL), "{place}");
+        assert_eq!(started, Role::ALL.iter().copied().collect::<BTreeSet<_>>(), "{place}");
         assert_eq!(processes.len(), Role::ALL.len() + 1, "{place}");
     }
 }

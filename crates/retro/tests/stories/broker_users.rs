@@ -15,7 +15,7 @@ async fn a_fleet_learns_with_each_role_as_its_own_user_of_the_broker() {
     let mut fleet = Fleet::unstarted(DatabaseKind::Sqlite).await;
     fleet.set_broker_url(nats.url(&BrokerUser::Setup));
     fleet.migrate().await;
-    for role in Role::ALL {
+    for &role in Role::ALL {
         let url = nats.url(&BrokerUser::Role(role));
         let (bridge, secret) =
             (("RETRO_BRIDGE_LISTEN", "127.0.0.1:0"), ("RETRO_GITHUB_SECRET", WEBHOOK_SECRET));

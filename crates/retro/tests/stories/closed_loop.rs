@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use retro_loop::{Simulation, load_worlds};
+use retro_eval::closed_loop::{Simulation, load_worlds};
 
 /// Agents that follow their memories fail less often than the same agents without them, and the memories are
 /// true.
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_that_receive_memories_fail_less_often_than_without() {
     let folder = tempfile::tempdir().unwrap();
-    let loops = Path::new(env!("CARGO_MANIFEST_DIR")).join("../retro-loop/tests/small");
+    let loops = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/retro-eval/tests/small");
     let worlds = load_worlds(&[loops]).unwrap();
     let playing = Simulation {
         retro: env!("CARGO_BIN_EXE_retro").into(),

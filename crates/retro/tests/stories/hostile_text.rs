@@ -1,8 +1,7 @@
 //! Follows hostile text from a signed webhook to the context that an agent reads.
 
-use retro_core::id::{ReviewBatchId, Tenant};
+use retro_core::id::{Repository, ReviewBatchId, ReviewKey, ReviewedPullRequest, Tenant};
 use retro_core::recall::strip_injected;
-use retro_core::review::{Repository, ReviewKey, ReviewedPullRequest};
 use serde_json::{Value, json};
 
 use crate::world::{BRIDGE_ENV, Webhook, World, json_items, json_text, project_path};

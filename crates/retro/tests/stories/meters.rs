@@ -147,7 +147,7 @@ async fn check_received_metrics(collector: &Collector) {
         })
         .await;
     for one in &seen {
-        let known = retro_meter::ALL.iter().find(|known| known.name == one.metric.name);
+        let known = retro_telemetry::metrics::ALL.iter().find(|known| known.name == one.metric.name);
         let known = known.unwrap_or_else(|| panic!("{} is not in the catalogue", one.metric.name));
         assert_eq!(
             (one.metric.unit.as_str(), one.metric.description.as_str()),

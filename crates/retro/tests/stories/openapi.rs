@@ -91,7 +91,7 @@ async fn golden_events_match_the_documented_schema() {
     let content = &document["paths"]["/v1/events"]["post"]["requestBody"]["content"];
     let schema = &content["application/cloudevents+json"]["schema"];
     for name in ["v1-minimal", "v1-full"] {
-        let path = project_path(&format!("crates/retro-events/golden/{name}.structured.json"));
+        let path = project_path(&format!("crates/foundation/retro-events/golden/{name}.structured.json"));
         let golden: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         assert_eq!(find_schema_errors(&document, schema, &golden), Vec::<String>::new(), "{name}");
         let mut nameless = golden;

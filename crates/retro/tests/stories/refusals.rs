@@ -68,7 +68,7 @@ async fn with_an_address_given_no_broker_is_supervised() {
 async fn a_file_of_an_unsupported_format_is_named_and_the_other_files_are_sent() {
     let mut world = World::start().await;
     let good = world.write_events("good.jsonl", &build_correcting_runs("release", "deploy_service", 0..10));
-    let foreign = project_path("crates/retro-adapters/fixtures/unsupported/claude-code.jsonl");
+    let foreign = project_path("crates/infrastructure/retro-adapters/fixtures/unsupported/claude-code.jsonl");
     let answer = world.run_retro(&["emit", &foreign, &good, "-o", "json"]).await;
     assert_eq!(answer.code, Some(4), "{answer:?}");
     let sent = answer.parse_json();

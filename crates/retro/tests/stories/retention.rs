@@ -51,7 +51,7 @@ async fn a_run_that_is_emitted_again_after_everything_was_purged_is_not_counted_
 /// Purges everything regardless of its age, using the relay's retention stages.
 async fn purge_everything(world: &World) {
     let store = world.open_store().await;
-    for stage in RetentionStage::ALL {
+    for &stage in RetentionStage::ALL {
         world
             .wait_for("a retention stage is complete", async || {
                 // Retries if the file is busy.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use retro_bus::OutgoingEvent;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
+use retro_eval::http_client::configure_client;
 use retro_events::subject;
 use retro_testkit::{Collector, ReceivedSpan};
 use serde_json::{Value, json};
@@ -322,7 +323,8 @@ async fn a_request_over_http_continues_its_callers_trace() {
     up_with_tracing(&mut world, &collector, &[]).await;
     let event = build_correcting_runs("w", "deploy_service", 0..1).remove(0);
     let trace = format!("{:032x}", 0xa13);
-    let answer = reqwest::Client::new()
+    let client = configure_client().build().unwrap();
+    let answer = client
         .post(format!("{}/v1/events", world.http_url()))
         .header("content-type", "application/cloudevents+json")
         .header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"))

@@ -2,6 +2,7 @@
 //! again; a webhook is redelivered by hand.
 
 use retro_core::id::{Step, Tenant, Workflow, WorkflowKey};
+use retro_eval::http_client::configure_client;
 use retro_fault::{Label, Side};
 use serde_json::{Value, json};
 
@@ -178,7 +179,7 @@ impl CrashHarness {
 }
 
 fn build_client() -> reqwest::Client {
-    reqwest::Client::new()
+    configure_client().build().expect("a client for plain HTTP")
 }
 
 /// Returns the runs of a crash point's workflow, as one request each or as a single batch.

@@ -5,14 +5,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use retro_core::cancel::Attribution;
+use retro_core::attribution::Attribution;
 use retro_core::id::Tenant;
 use retro_fault::Label;
 use retro_store::broker::{LossKey, RepublishScope, StreamObservation};
 use retro_store::retention::RetentionStage;
 use retro_store::{AuditAction, DeliveryPosition, Redelivery, Store};
-use retro_store_postgres::PostgresStore;
-use retro_store_sqlite::SqliteStore;
+use retro_store_sql::{PostgresStore, SqliteStore};
 use tokio::process::Command;
 use uuid::Uuid;
 

@@ -290,7 +290,7 @@ impl CrashHarness {
     async fn finish(mut self) -> String {
         self.wait_until_idle().await;
         let bus = self.connect_bus().await;
-        for durable in Role::ALL.into_iter().filter_map(Role::durable_consumer) {
+        for durable in Role::ALL.iter().filter_map(|role| role.durable_consumer()) {
             let pending = async || {
                 (bus.count_unacknowledged(durable.stream, durable.name).await.ok()? == 0).then_some(())
             };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use retro_meter::{ALL, InstrumentInfo, Kind};
+use retro_telemetry::metrics::{ALL, InstrumentInfo, Kind};
 
 /// The exporter's metric with the attributes of the process.
 const TARGET_INFO: &str = "target_info";
@@ -29,7 +29,7 @@ impl ScrapedMetrics {
             let family = find_instrument(name);
             if name != TARGET_INFO {
                 let known = family.unwrap_or_else(|| panic!("{name} is not in the catalogue"));
-                assert_eq!((kind, help), (kind_name(known.kind), known.description), "{name}");
+                assert_eq!((kind, help), (&*known.kind.to_string(), known.description), "{name}");
             }
             while let Some(sample) = lines.next_if(|line| !line.starts_with('#')) {
                 let (key, value) = parse_sample(name, kind, family, sample);
@@ -68,14 +68,6 @@ pub(super) fn metric_names_in(expression: &str) -> impl Iterator<Item = &str> {
         ALL.iter().flat_map(|one| one.labels).map(|label| label.replace('.', "_")).collect();
     let ours = |word: &str| ["retro_", "messaging_", "process_"].iter().any(|begin| word.starts_with(begin));
     words.filter(move |word| ours(word) && !labels.contains(*word))
-}
-
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Counter => "counter",
-        Kind::Histogram => "histogram",
-        Kind::Gauge => "gauge",
-    }
 }
 
 fn parse_sample(

@@ -54,7 +54,7 @@ impl Webhook {
 
 /// Loads a recorded payload from the bridge's fixtures, with `acme/shop` as its repository.
 pub(crate) fn load_payload(event: &str, file: &str) -> Value {
-    let path = super::project_path(&format!("crates/retro-github/fixtures/{event}/{file}.json"));
+    let path = super::project_path(&format!("crates/edges/retro-github/fixtures/{event}/{file}.json"));
     let text = std::fs::read_to_string(Path::new(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut payload: Value = serde_json::from_str(&text).expect("a payload is JSON");
     payload["repository"]["full_name"] = json!("acme/shop");

@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
+use retro_eval::http_client::configure_client;
 use retro_store::Store;
-use retro_store_postgres::PostgresStore;
-use retro_store_sqlite::SqliteStore;
+use retro_store_sql::{PostgresStore, SqliteStore};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -121,7 +121,7 @@ impl UpProcess {
 impl World {
     /// Returns a world with an empty folder, in which nothing runs.
     pub(crate) fn empty() -> Self {
-        let http = reqwest::Client::builder().timeout(TEST_TIMEOUT).build().expect("a client without TLS");
+        let http = configure_client().timeout(TEST_TIMEOUT).build().expect("a client for plain HTTP");
         let folder = TempDir::new().expect("a temporary folder can be made");
         let (nats_url, database_url, http_url, bridge_url) = (None, None, None, None);
         Self { up: None, nats_port: free_port(), nats_url, database_url, http_url, bridge_url, http, folder }
@@ -391,12 +391,12 @@ pub(crate) fn project_path(path: &str) -> String {
 
 /// Returns the path of the demo's real runs of an airline agent.
 pub(crate) fn airline_fixture() -> String {
-    project_path("crates/xtask/fixtures/demo/airline-customer-service.jsonl.zst")
+    project_path("crates/tools/xtask/fixtures/demo/airline-customer-service.jsonl.zst")
 }
 
 /// Returns the path of the demo's real runs of an SQL agent.
 pub(crate) fn intercode_fixture() -> String {
-    project_path("crates/xtask/fixtures/demo/intercode-sql.jsonl.zst")
+    project_path("crates/tools/xtask/fixtures/demo/intercode-sql.jsonl.zst")
 }
 
 /// Returns the items of a JSON array.

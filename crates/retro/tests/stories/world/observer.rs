@@ -134,7 +134,7 @@ fn is_idle(state: &State) -> bool {
 /// only a moment after it has stored it, so a pending count of zero may come too early.
 fn has_acknowledged_all(stream: &Stream, consumer: &Consumer) -> bool {
     let Some(durable) =
-        Role::ALL.into_iter().filter_map(Role::durable_consumer).find(|one| one.name == consumer.name)
+        Role::ALL.iter().filter_map(|role| role.durable_consumer()).find(|one| one.name == consumer.name)
     else {
         return true;
     };

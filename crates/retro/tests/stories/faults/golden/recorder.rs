@@ -5,7 +5,7 @@ use std::path::Path;
 
 use retro_events::github::AuthorAssociation;
 use retro_fault::{Label, Side};
-use retro_store_sqlite::SqliteStore;
+use retro_store_sql::SqliteStore;
 use serde_json::{Value, json};
 
 use super::recording::{BODIES_STREAM, CONFIG, POLICY, Recording, TENANTS, list_migrations};

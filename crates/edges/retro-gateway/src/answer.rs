@@ -1,0 +1,162 @@
+//! Defines the requests and responses of the agents' API, independent of the transport.
+
+use retro_core::id::{MemoryId, Repository, RunId, Step, Workflow};
+use retro_core::memory::{Evidence, Memory, MemoryScope, MemoryStatus};
+use retro_core::recall::RecalledMemory;
+use retro_core::weight::Weight;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Request for the context of a step that is about to start. Unknown fields are ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ContextRequest {
+    /// Workflow that the step belongs to.
+    #[schema(value_type = String)]
+    pub workflow: Workflow,
+    /// Name of the step; defaults to `main`.
+    #[serde(default = "Step::main")]
+    #[schema(value_type = String, default = "main", required = false)]
+    pub step: Step,
+    /// Id of the run that receives the context. Without it, the response is a preview and nothing is
+    /// recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub run_id: Option<RunId>,
+    /// Repository that the run works on: `owner/name`, or `host/owner/name` for hosts other than github.com.
+    /// Its rules are added to the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub repo: Option<Repository>,
+    /// Paths that the run touches, at most 100. Rules that apply only to other paths are left out. Without
+    /// paths, every rule of the repository is eligible.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub paths: Vec<String>,
+}
+
+/// Maximum number of paths that are considered. No ordinary step touches more.
+pub(crate) const PATHS_MAX: usize = 100;
+
+/// Context for a run: the selected memories and rules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ContextAnswer {
+    /// Selected memories, best first; at most the policy's `inject_memories_max`.
+    pub memories: Vec<RecalledMemory>,
+    /// Block to insert into the prompt unchanged; empty if no memory was selected.
+    pub text: String,
+    /// Number of tokens in `text`; at most the policy's `inject_tokens_max`.
+    pub tokens: u32,
+    /// Number of eligible memories that exceeded the policy's limits.
+    pub omitted: u32,
+    /// Rules of the repository, with a block and token budget of their own; absent if the request names no
+    /// repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RulesAnswer>,
+    /// Outcome of recording the memories as presented to the run.
+    pub recorded: Recording,
+    /// Reason why the response is empty or why it is unknown whether the memories were recorded; absent
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Rules of a repository, selected for a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RulesAnswer {
+    /// Selected rules, best first; at most the policy's `rule_inject_max`.
+    pub rules: Vec<RecalledMemory>,
+    /// Block to insert into the prompt unchanged, after the block of the memories; empty if no rule was
+    /// selected.
+    pub text: String,
+    /// Number of tokens in `text`; at most the policy's `rule_tokens_max`.
+    pub tokens: u32,
+    /// Number of eligible rules that exceeded the policy's limits.
+    pub omitted: u32,
+    /// Number of rules withheld because their text was classified as hostile.
+    pub withheld: u32,
+}
+
+/// Outcome of recording which memories were presented to a run or read by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Recording {
+    /// The presentation or read is stored.
+    Recorded,
+    /// The request named no run, so nothing is recorded.
+    Preview,
+    /// There was nothing to record.
+    Nothing,
+    /// The database did not confirm in time, so the presentation or read may or may not be stored. The run's
+    /// completion event can report it again.
+    Unknown,
+}
+
+impl ContextAnswer {
+    /// Returns an empty response that gives this reason.
+    pub(crate) fn empty(run: Option<&RunId>, reason: String) -> Self {
+        Self {
+            memories: Vec::new(),
+            text: String::new(),
+            tokens: 0,
+            omitted: 0,
+            rules: None,
+            recorded: if run.is_some() { Recording::Nothing } else { Recording::Preview },
+            reason: Some(reason),
+        }
+    }
+}
+
+/// Response to a request for a single memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryAnswer {
+    /// The memory; null if it is withheld or the database did not respond.
+    pub memory: Option<MemoryText>,
+    /// Outcome of recording the memory as read by the run.
+    pub recorded: Recording,
+    /// Reason why the memory is missing or why it is unknown whether the read was recorded; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Full text and facts of a memory, for an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryText {
+    /// Memory id.
+    #[schema(value_type = String)]
+    pub id: MemoryId,
+    /// Scope of the memory, such as a step of a workflow or a repository.
+    #[schema(value_type = Object)]
+    pub scope: MemoryScope,
+    /// Status of the memory. Only active memories are selected as context; do not rely on archived, deleted
+    /// or superseded ones.
+    #[schema(value_type = String)]
+    pub status: MemoryStatus,
+    /// Weight of the memory, from 0 to 1,000 thousandths.
+    #[schema(value_type = u16)]
+    pub weight: Weight,
+    /// One-line summary of the lesson.
+    pub title: String,
+    /// Full text of the lesson: the situation, and what to do in it.
+    pub content: String,
+    /// Number of distinct runs in which the lesson was observed.
+    pub observed_runs: u32,
+    /// Quotes from the runs in which the lesson was observed, most recent last. Empty for a rule, because
+    /// full review comments are shown only to operators.
+    pub evidence: Vec<Evidence>,
+}
+
+impl From<Memory> for MemoryText {
+    fn from(memory: Memory) -> Self {
+        let of_review = matches!(memory.scope, MemoryScope::Repository { .. });
+        Self {
+            id: memory.id,
+            scope: memory.scope,
+            status: memory.status,
+            weight: memory.weight,
+            title: memory.lesson.title,
+            content: memory.lesson.content,
+            observed_runs: memory.observed_runs,
+            evidence: if of_review { Vec::new() } else { memory.evidence },
+        }
+    }
+}

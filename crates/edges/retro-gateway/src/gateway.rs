@@ -1,0 +1,248 @@
+//! Serves context and memories to agents, independent of the transport.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, Workflow, WorkflowKey};
+use retro_core::memory::Memory;
+use retro_core::policy::Policies;
+use retro_core::recall::{Recall, choose_memories};
+use retro_http::TenantLimiter;
+use retro_store::{AGENT_CONNECTIONS_MAX, RecallStore, UnresolvedRef, resolve_memory_ref};
+use tokio::time::{Instant, timeout_at};
+use tracing::warn;
+
+use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, Recording};
+use crate::{rules, tokens};
+
+/// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
+/// agent's step takes seconds, so a delay of a fifth of a second goes unnoticed, and memories are not worth a
+/// longer wait.
+pub const CONTEXT_TIMEOUT_MS: u64 = 200;
+
+/// Maximum number of concurrent database reads, equal to the number of connections in the agents' pool.
+const READS_MAX: usize = AGENT_CONNECTIONS_MAX as usize;
+/// Maximum number of concurrent database reads per tenant. Further reads of the tenant wait.
+const TENANT_READS_MAX: usize = READS_MAX - 2;
+/// Maximum number of concurrent recordings. A healthy database completes about this many within
+/// [`CONTEXT_TIMEOUT_MS`]; further ones would time out and are not started.
+const RECORDINGS_MAX: usize = 128;
+/// Maximum number of concurrent recordings per tenant.
+const TENANT_RECORDINGS_MAX: usize = 96;
+
+/// Serves the agents' API from the store. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway {
+    store: Arc<dyn RecallStore>,
+    policies: Arc<dyn Policies>,
+    timeout: Duration,
+    reads: TenantLimiter,
+    recordings: TenantLimiter,
+}
+
+impl Gateway {
+    /// Creates a gateway that responds within [`CONTEXT_TIMEOUT_MS`]. The first call in a process loads the
+    /// tokenizer's vocabulary and compiles the screening patterns, which takes a few tenths of a second.
+    pub fn new(store: Arc<dyn RecallStore>, policies: Arc<dyn Policies>) -> Self {
+        tokens::count_tokens("");
+        rules::compile_screen();
+        let reads = TenantLimiter::new(READS_MAX, TENANT_READS_MAX);
+        let recordings = TenantLimiter::new(RECORDINGS_MAX, TENANT_RECORDINGS_MAX);
+        Self { store, policies, timeout: Duration::from_millis(CONTEXT_TIMEOUT_MS), reads, recordings }
+    }
+
+    /// Returns the gateway with a different response timeout.
+    pub fn with_timeout(self, patience: Duration) -> Self {
+        Self { timeout: patience, ..self }
+    }
+
+    /// Returns the context for the next run of a step. Never fails: if the database is down or slow, the
+    /// response is empty and gives the reason. If the request contains a run id, the memories are recorded as
+    /// presented to that run, only once even if the request is repeated.
+    pub async fn context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
+        let started = Instant::now();
+        let answer = self.select_context(tenant, request).await;
+        retro_telemetry::metrics::CONTEXT_DURATION.record(started.elapsed().as_secs_f64(), []);
+        answer
+    }
+
+    async fn select_context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
+        // One deadline for both reads and the recording, so the agent waits no longer than the timeout.
+        let deadline = Instant::now() + self.timeout;
+        let key = WorkflowKey { tenant: tenant.clone(), workflow: request.workflow };
+        let run = request.run_id.as_ref();
+        let policy = self.policies.policy_for(&key);
+        let reading = self.store.load_candidates(&key, &request.step, policy.inject_weight_min);
+        let recall = match self.read_in_turn(deadline, tenant, reading).await {
+            Ok(candidates) => choose_memories(candidates, &policy, &tokens::count_tokens),
+            Err(reason) => {
+                warn!(reason = reason.as_str(), "context: answered without memories: {reason}");
+                retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, ["unavailable"]);
+                return ContextAnswer::empty(run, format!("no memories: {reason}"));
+            }
+        };
+        let rules = match &request.repo {
+            None => None,
+            Some(repo) => {
+                let reading = self.store.load_rule_candidates(tenant, repo, policy.inject_weight_min);
+                match self.read_in_turn(deadline, tenant, reading).await {
+                    Ok(candidates) => Some(rules::select_rules(candidates, &request.paths, &policy)),
+                    Err(reason) => {
+                        // A failure to read the rules must not discard the memories.
+                        warn!(reason = reason.as_str(), "context: answered without rules: {reason}");
+                        None
+                    }
+                }
+            }
+        };
+        let presented = recall.memories.iter().chain(rules.iter().flat_map(|rules| &rules.rules));
+        let ids: Vec<MemoryId> = presented.map(|memory| memory.id).collect();
+        let found = if ids.is_empty() { "nothing_eligible" } else { "answered" };
+        retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, [found]);
+        let (recorded, reason) = self.record_presentation(deadline, &key, run, &ids).await;
+        let Recall { memories, text, tokens, omitted } = recall;
+        ContextAnswer { memories, text, tokens, omitted, rules, recorded, reason }
+    }
+
+    async fn record_presentation(
+        &self,
+        deadline: Instant,
+        key: &WorkflowKey,
+        run: Option<&RunId>,
+        ids: &[MemoryId],
+    ) -> (Recording, Option<String>) {
+        let nothing = ids.is_empty();
+        let Some(run) = run else {
+            let why =
+                if nothing { NONE_ELIGIBLE } else { "a preview: no run was named, so nothing is recorded" };
+            return (Recording::Preview, Some(why.to_owned()));
+        };
+        if nothing {
+            return (Recording::Nothing, Some(NONE_ELIGIBLE.to_owned()));
+        }
+        let recorded =
+            self.record_in_time(deadline, key, "presented", self.store.record_presented(key, run, ids)).await;
+        if recorded.0 == Recording::Recorded {
+            retro_telemetry::metrics::MEMORIES_PRESENTED.add(ids.len() as u64, []);
+        }
+        recorded
+    }
+
+    /// Returns one memory of the tenant in full and, if a run is given, records it as read. `workflow` is the
+    /// run's workflow and defaults to the memory's. Fails only if `name` matches no memory of the tenant or
+    /// several; memories of other tenants are ignored.
+    pub async fn read_memory(
+        &self,
+        tenant: &Tenant,
+        name: MemoryRef,
+        run: Option<RunId>,
+        workflow: Option<Workflow>,
+    ) -> Result<MemoryAnswer, UnresolvedRef> {
+        let deadline = Instant::now() + self.timeout;
+        let memory = match self.read_in_turn(deadline, tenant, self.find_memory(tenant, name)).await {
+            Ok(found) => found?,
+            Err(reason) => {
+                warn!(reason = reason.as_str(), "read: answered without the memory: {reason}");
+                let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
+                let reason = Some(format!("no memory: {reason}"));
+                return Ok(MemoryAnswer { memory: None, recorded, reason });
+            }
+        };
+        // Checked before the recording: a withheld rule does not count as read.
+        if let Some(why) = rules::withheld_reason(&memory) {
+            warn!(memory.id = %memory.id, "rule {} is withheld: {why}", memory.id);
+            let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
+            let reason = Some(format!("the rule is withheld: {why}"));
+            return Ok(MemoryAnswer { memory: None, recorded, reason });
+        }
+        // A rule belongs to no workflow, so its read can be recorded only under the run's workflow.
+        let workflow = workflow.or_else(|| memory.scope.workflow().cloned());
+        let (recorded, reason) = match (run, workflow) {
+            (None, _) => (Recording::Preview, Some("no run was named, so nothing is recorded".to_owned())),
+            (Some(_), None) => (
+                Recording::Nothing,
+                Some(
+                    "the memory belongs to no workflow: name the run's workflow with `workflow` to record it"
+                        .to_owned(),
+                ),
+            ),
+            (Some(run), Some(workflow)) => {
+                let key = WorkflowKey { tenant: tenant.clone(), workflow };
+                let recording = self.store.record_read(&key, &run, memory.id);
+                let recorded = self.record_in_time(deadline, &key, "read", recording).await;
+                if recorded.0 == Recording::Recorded {
+                    retro_telemetry::metrics::MEMORIES_READ.add(1, []);
+                }
+                recorded
+            }
+        };
+        Ok(MemoryAnswer { memory: Some(memory.into()), recorded, reason })
+    }
+
+    async fn find_memory(
+        &self,
+        tenant: &Tenant,
+        name: MemoryRef,
+    ) -> retro_store::Result<Result<Memory, UnresolvedRef>> {
+        Ok(match resolve_memory_ref(&*self.store, tenant, name).await? {
+            Ok(id) => self.store.find_memory(tenant, id).await?.ok_or(UnresolvedRef::Missing(name)),
+            Err(unnamed) => Err(unnamed),
+        })
+    }
+
+    /// Records that memories were presented to a run or read by it, unless too many recordings are in
+    /// progress for another one to finish in time. The limit also bounds the resources that hanging
+    /// recordings use.
+    async fn record_in_time(
+        &self,
+        deadline: Instant,
+        key: &WorkflowKey,
+        what: &str,
+        recording: impl Future<Output = retro_store::Result<()>>,
+    ) -> (Recording, Option<String>) {
+        let recorded = match self.recordings.try_acquire(&key.tenant) {
+            // The permit is kept until the recording ends or times out.
+            Some(_turn) => self.run_in_time(deadline, recording).await,
+            None => Err("too many recordings are in progress".to_owned()),
+        };
+        match recorded {
+            Ok(()) => (Recording::Recorded, None),
+            Err(reason) => {
+                warn!(reason = reason.as_str(), "recording {what} is uncertain: {reason}");
+                (Recording::Unknown, Some(format!("recording {what} is uncertain: {reason}")))
+            }
+        }
+    }
+
+    /// Reads from the database once the tenant has a permit, so a busy tenant cannot take all connections.
+    async fn read_in_turn<T>(
+        &self,
+        deadline: Instant,
+        tenant: &Tenant,
+        reading: impl Future<Output = retro_store::Result<T>>,
+    ) -> Result<T, String> {
+        let in_turn = async {
+            let _turn = self.reads.acquire(tenant).await;
+            reading.await
+        };
+        self.run_in_time(deadline, in_turn).await
+    }
+
+    async fn run_in_time<T>(
+        &self,
+        deadline: Instant,
+        asking: impl Future<Output = retro_store::Result<T>>,
+    ) -> Result<T, String> {
+        // Dropping the future at the deadline does not undo a write that has already reached the database.
+        match timeout_at(deadline, asking).await {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("the database did not answer within {} ms", self.timeout.as_millis())),
+        }
+    }
+}
+
+const NONE_ELIGIBLE: &str = "no memory of this step is active with enough weight yet";
+
+#[cfg(test)]
+mod tests;

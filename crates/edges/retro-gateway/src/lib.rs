@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+
+mod answer;
+mod gateway;
+mod http;
+mod intake;
+mod rules;
+#[cfg(test)]
+mod testing;
+mod tokens;
+
+pub use answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryText, Recording, RulesAnswer};
+pub use gateway::{CONTEXT_TIMEOUT_MS, Gateway};
+pub use http::{build_not_ready_router, build_router, describe_api};
+pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};
+pub use retro_http::{Probes, Readiness, ServeError, listen, serve};
+pub use tokens::count_tokens;

@@ -1,0 +1,256 @@
+//! Fakes the store and the broker in memory, for the tests of this crate.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use retro_core::finding::{LessonCue, Quote};
+use retro_core::id::{
+    MemoryId, MemoryRef, Repository, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
+};
+use retro_core::memory::{Evidence, Lesson, Memory, MemoryScope, MemoryStatus};
+use retro_core::recall::RecallCandidate;
+use retro_core::run::ObjectRef;
+use retro_core::time::FixedClock;
+use retro_core::trajectory::QuotePlace;
+use retro_core::weight::Weight;
+use retro_events::subject::body_name;
+use retro_events::{IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent};
+use retro_http::{BodyBudget, BudgetBounds, Idempotency};
+use retro_store::{
+    BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, MemoryRefStore, RecallStore, RequestKey,
+    Result, StoreError, StoredResponse,
+};
+
+use crate::intake::IngestService;
+
+/// A broker that stores events and bodies in memory.
+#[derive(Default)]
+pub(crate) struct FakeBroker {
+    pub(crate) trouble: Option<IntakeError>,
+    pub(crate) events: Mutex<Vec<ValidatedEvent>>,
+    pub(crate) bodies: Mutex<Vec<(Tenant, Bytes)>>,
+}
+
+/// Budget for two events of maximum size, one of them per tenant.
+pub(crate) const BOUNDS: BudgetBounds =
+    BudgetBounds { bytes_max: 40 * 1024 * 1024, owner_bytes_max: 20 * 1024 * 1024 };
+
+/// Returns an ingest service over this broker, with the clock fixed at 20 November 2026, and its budget.
+pub(crate) fn build_ingest(broker: &Arc<FakeBroker>) -> (IngestService, BodyBudget) {
+    let budget = BodyBudget::new(BOUNDS);
+    let now = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
+    let idempotency = Idempotency::new(Arc::new(DownRequestStore));
+    let service =
+        IngestService::new(broker.clone(), broker.clone(), Arc::new(now), budget.clone(), idempotency);
+    (service, budget)
+}
+
+/// A store whose database is down. Requests without an idempotency key would fail if they used it.
+struct DownRequestStore;
+
+#[async_trait]
+impl IdempotencyStore for DownRequestStore {
+    async fn begin_request(
+        &self,
+        _name: &RequestKey,
+        _fingerprint: &str,
+        _times: IdempotencyTimeouts,
+    ) -> Result<BeginRequestResult> {
+        Err(StoreError::Unavailable("away".to_owned()))
+    }
+
+    async fn end_request(
+        &self,
+        _name: &RequestKey,
+        _token: u64,
+        _answer: Option<&StoredResponse>,
+    ) -> Result<()> {
+        Err(StoreError::Unavailable("away".to_owned()))
+    }
+
+    async fn purge_requests(&self, _older_than_s: u64, _limit: u32) -> Result<u64> {
+        Err(StoreError::Unavailable("away".to_owned()))
+    }
+}
+
+#[async_trait]
+impl IntakePublisher for FakeBroker {
+    async fn publish_events(&self, events: &[ValidatedEvent]) -> std::result::Result<(), IntakeError> {
+        self.trouble.clone().map_or(Ok(()), Err)?;
+        self.events.lock().unwrap().extend_from_slice(events);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ObjectStorage for FakeBroker {
+    async fn put(&self, tenant: &Tenant, bytes: Bytes) -> std::result::Result<ObjectRef, ObjectError> {
+        if let Some(IntakeError::Full(reason)) = &self.trouble {
+            return Err(ObjectError::Unavailable(reason.clone()));
+        }
+        let sha256 = retro_core::canonical::sha256_hex(&bytes);
+        let object = ObjectRef { name: body_name(tenant, &sha256), sha256, bytes: bytes.len() as u64 };
+        self.bodies.lock().unwrap().push((tenant.clone(), bytes));
+        Ok(object)
+    }
+
+    async fn get(&self, object: &ObjectRef) -> std::result::Result<Bytes, ObjectError> {
+        Err(ObjectError::Unavailable(object.name.clone()))
+    }
+}
+
+/// Failure that the fake store simulates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Trouble {
+    #[default]
+    None,
+    Down,
+    Hangs,
+    OnlyRecordingHangs,
+}
+
+#[derive(Default)]
+pub(crate) struct FakeStore {
+    pub(crate) trouble: Trouble,
+    pub(crate) memories: Vec<(Tenant, Memory)>,
+    /// Recorded rows: `tenant/workflow`, run id, `presented` or `read`, and memory id.
+    pub(crate) records: Mutex<Vec<(String, String, &'static str, MemoryId)>>,
+}
+
+impl FakeStore {
+    pub(crate) fn with_memories(memories: Vec<Memory>) -> Self {
+        let owned = memories.into_iter().map(|memory| (Tenant::default_tenant(), memory)).collect();
+        Self { memories: owned, ..Self::default() }
+    }
+
+    async fn check_available(&self) -> Result<()> {
+        match self.trouble {
+            Trouble::Down => Err(StoreError::Unavailable("disk full".to_owned())),
+            Trouble::Hangs => std::future::pending().await,
+            Trouble::None | Trouble::OnlyRecordingHangs => Ok(()),
+        }
+    }
+
+    async fn add_records(
+        &self,
+        key: &WorkflowKey,
+        run: &RunId,
+        what: &'static str,
+        ids: &[MemoryId],
+    ) -> Result<()> {
+        if self.trouble == Trouble::OnlyRecordingHangs {
+            return std::future::pending().await;
+        }
+        let rows = ids.iter().map(|id| (key.to_string(), run.to_string(), what, *id));
+        self.records.lock().unwrap().extend(rows);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl RecallStore for FakeStore {
+    async fn load_candidates(
+        &self,
+        key: &WorkflowKey,
+        step: &Step,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>> {
+        self.check_available().await?;
+        let mut presented: HashMap<MemoryId, u64> = HashMap::new();
+        for (_, _, what, id) in self.records.lock().unwrap().iter() {
+            *presented.entry(*id).or_default() += u64::from(*what == "presented");
+        }
+        let scope = MemoryScope::Step { workflow: key.workflow.clone(), step: step.clone() };
+        let fits = |(tenant, memory): &&(Tenant, Memory)| {
+            *tenant == key.tenant
+                && memory.scope == scope
+                && memory.status == MemoryStatus::Active
+                && memory.weight.get() >= weight_min
+        };
+        let found = self.memories.iter().filter(fits).map(|(_, memory)| RecallCandidate {
+            memory: memory.clone(),
+            presentations: presented.get(&memory.id).copied().unwrap_or_default(),
+        });
+        Ok(found.collect())
+    }
+
+    async fn load_rule_candidates(
+        &self,
+        tenant: &Tenant,
+        repo: &Repository,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>> {
+        self.check_available().await?;
+        let keeper = repo.rule_scope(tenant).workflow;
+        let fits = |(owner, memory): &&(Tenant, Memory)| {
+            owner == tenant
+                && memory.scope.owning_workflow().as_ref() == Some(&keeper)
+                && memory.status == MemoryStatus::Active
+                && memory.weight.get() >= weight_min
+        };
+        let found = self.memories.iter().filter(fits);
+        Ok(found.map(|(_, memory)| RecallCandidate { memory: memory.clone(), presentations: 0 }).collect())
+    }
+
+    async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()> {
+        self.add_records(key, run, "presented", memories).await
+    }
+
+    async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()> {
+        self.add_records(key, run, "read", &[memory]).await
+    }
+
+    async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
+        self.check_available().await?;
+        let found = self.memories.iter().find(|(owner, memory)| owner == tenant && memory.id == id);
+        Ok(found.map(|(_, memory)| memory.clone()))
+    }
+}
+
+#[async_trait]
+impl MemoryRefStore for FakeStore {
+    async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
+        self.check_available().await?;
+        let of_tenant = self.memories.iter().filter(|(owner, _)| owner == tenant);
+        let ids = of_tenant.map(|(_, memory)| memory.id).filter(|id| name.matches_id(*id));
+        Ok(ids.take(2).collect())
+    }
+}
+
+/// Returns a memory with this name whose id differs from `other` only in the ninth digit.
+pub(crate) fn memory_alike(name: &str, other: MemoryId) -> Memory {
+    let mut id = other.to_string();
+    let ninth = if id.as_bytes()[9] == b'0' { "1" } else { "0" };
+    id.replace_range(9..10, ninth);
+    Memory { id: id.parse().unwrap(), ..active_memory(name, 300) }
+}
+
+/// Returns an active memory of the workflow `shop` and the step `main`.
+pub(crate) fn active_memory(name: &str, weight: u16) -> Memory {
+    let run = RunId::new("run-1").unwrap();
+    let quote = Quote { place: QuotePlace::Message { turn: 0 }, text: "ERROR 1054".to_owned() };
+    Memory {
+        id: MemoryId(derive_uuid("memory", &[name])),
+        scope: MemoryScope::Step { workflow: Workflow::new("shop").unwrap(), step: Step::main() },
+        lesson: Lesson {
+            subject: "mysql".to_owned(),
+            title: format!("When {name} fails, list the columns first"),
+            content: format!("{name} named a column that is not there."),
+            cue: LessonCue::default(),
+        },
+        status: MemoryStatus::Active,
+        weight: Weight::from_thousandths(weight),
+        observed_runs: 2,
+        tentative_runs: vec![run.clone()],
+        evidence: vec![Evidence { run, epoch: Some(1), quote, remark: None }],
+        cue_not_met: 0,
+        contradicted_by: Vec::new(),
+        quarantine: None,
+        authority: None,
+        created_at: Timestamp::UNIX_EPOCH,
+        changed_at: Timestamp::UNIX_EPOCH,
+    }
+}

@@ -1,0 +1,176 @@
+//! Listens for connections, serves routes and shuts down gracefully.
+
+mod connections;
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header, uri::Authority};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::api::Api;
+use crate::extract::BODY_BYTES_MAX;
+use crate::health::{Probes, Readiness, ReadyCheck, health_routes};
+use crate::problem::Problem;
+pub(crate) use connections::GuardedBody;
+pub use connections::SHUTDOWN_S_MAX;
+use connections::{ConnectionLimits, serve_until_stopped};
+
+/// `Retry-After` of a process that is not ready, in seconds: about the interval at which the process itself
+/// retries.
+const NOT_READY_RETRY_S: u32 = 5;
+
+/// Reason why an HTTP server failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address is not a loopback address.
+    #[error(
+        "refusing to listen on {0}: there are no credentials yet and the tenant is whatever `Retro-Tenant` \
+         says, so only loopback is allowed; use 127.0.0.1 or [::1]"
+    )]
+    NotLoopback(SocketAddr),
+    /// The address could not be bound.
+    #[error("cannot listen on {address}: {source}; is another process using the port?")]
+    Bind {
+        /// Requested address.
+        address: SocketAddr,
+        /// Error from the operating system.
+        source: std::io::Error,
+    },
+    /// The listener failed.
+    #[error("serving HTTP failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Listens on a loopback address; port 0 chooses a free port. Fails for any other address without opening a
+/// socket.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    require_loopback(address)?;
+    listen_anywhere(address).await
+}
+
+/// Listens on any address; port 0 chooses a free port. Only for [`serve_health`] and [`serve_signed`].
+pub async fn listen_anywhere(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })
+}
+
+/// Serves until `stop` is cancelled, then gives requests in progress [`SHUTDOWN_S_MAX`] seconds to finish.
+/// Fails immediately if the listener is not on loopback.
+pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> Result<(), ServeError> {
+    let address = listener.local_addr()?;
+    require_loopback(address)?;
+    info!(http.address = %address, "serving HTTP on {address}");
+    serve_until_stopped(listener, finish_router(api), ConnectionLimits::HTTP, stop).await;
+    Ok(())
+}
+
+/// Serves only `/livez`, `/readyz` and `/metrics`, on any address, until `stop` is cancelled.
+pub async fn serve_health(
+    listener: TcpListener,
+    probes: Probes,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let address = listener.local_addr()?;
+    info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
+    serve_until_stopped(
+        listener,
+        with_fallbacks(health_routes(probes).into_bare_router()),
+        ConnectionLimits::HEALTH,
+        stop,
+    )
+    .await;
+    Ok(())
+}
+
+/// Serves the routes of `api` until `stop` is cancelled, for a process that is not ready yet. Any other path
+/// gets 503 with the parts that `ready` reports as missing.
+pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck, stop: CancellationToken) {
+    let respond = move || {
+        let missing = match ready() {
+            Readiness::NotReady(missing) => missing,
+            Readiness::Ready => "the process is starting".to_owned(),
+        };
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not ready", missing);
+        std::future::ready(problem.with_retry_after(NOT_READY_RETRY_S))
+    };
+    let router = api.into_bare_router().fallback(respond);
+    let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(reject_foreign_hosts));
+    serve_until_stopped(listener, router, ConnectionLimits::HTTP, stop).await;
+}
+
+/// Serves only routes that verify a signature on every request, on any address and under any host name, until
+/// `stop` is cancelled.
+pub async fn serve_signed(
+    listener: TcpListener,
+    api: Api,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let address = listener.local_addr()?;
+    info!(http.address = %address, "serving signed requests on {address}");
+    serve_until_stopped(listener, with_fallbacks(api.into_bare_router()), ConnectionLimits::SIGNED, stop)
+        .await;
+    Ok(())
+}
+
+/// Returns the router as [`serve`] serves it: with the OpenAPI document, problems for unknown paths and
+/// methods, the body limit and the `Host` check. Tests use it to call routes without a socket.
+pub fn finish_router(api: Api) -> Router {
+    let router = with_fallbacks(api.into_router());
+    // The host check is the outermost layer, so a foreign page learns nothing, not even which routes exist.
+    router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(reject_foreign_hosts))
+}
+
+fn with_fallbacks(router: Router) -> Router {
+    router.fallback(answer_not_found).method_not_allowed_fallback(answer_method_not_allowed)
+}
+
+fn require_loopback(address: SocketAddr) -> Result<(), ServeError> {
+    if address.ip().is_loopback() { Ok(()) } else { Err(ServeError::NotLoopback(address)) }
+}
+
+async fn answer_not_found(uri: Uri) -> Problem {
+    let detail = format!("nothing is served at {}", uri.path());
+    Problem::new(StatusCode::NOT_FOUND, "there is no such address", detail)
+}
+
+async fn answer_method_not_allowed(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{} does not allow {method}", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed", detail)
+}
+
+/// Rejects requests for a host name that is not local. A browser sends the host of the page's URL, so a
+/// foreign name reveals a page whose host name resolves to loopback (DNS rebinding).
+async fn reject_foreign_hosts(request: Request, next: Next) -> Response {
+    match find_host(request.headers(), request.uri()) {
+        Some(host) if !is_local(&host) => Problem::new(
+            StatusCode::FORBIDDEN,
+            "the host is not local",
+            "only requests for localhost, 127.0.0.1 or [::1] are answered",
+        )
+        .into_response(),
+        _ => next.run(request).await,
+    }
+}
+
+fn find_host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+    if let Some(host) = uri.host() {
+        return Some(host.to_owned());
+    }
+    let value = headers.get(header::HOST)?;
+    // A host that cannot be parsed counts as foreign.
+    let authority = value.to_str().ok().and_then(|text| text.parse::<Authority>().ok());
+    Some(authority.map_or_else(String::new, |authority| authority.host().to_owned()))
+}
+
+fn is_local(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! Serves what operators read over HTTP, and merges it with the read routes of `dead_letters`. Commands have
+//! their routes beside their operations.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use retro_core::id::{
+    MemoryId, MemoryRef, Repository, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow,
+};
+use retro_core::memory::{Memory, MemoryStatus};
+use retro_core::outcome::WorkflowOutcomes;
+use retro_core::report::Report;
+use retro_http::{Api, Caller, PathId, Problem, QueryParams, negotiate_media_type};
+use retro_store::{
+    MemoryFilter, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveRow, RunFilter,
+    RunRow, UnresolvedRef, resolve_memory_ref,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::routes;
+
+use crate::effect::MemoryEffectView;
+use crate::history::MemoryHistory;
+use crate::redact::SharedRedactFn;
+use crate::retrospectives::{RetrospectiveView, find_retrospective_view};
+use crate::{dead_letters, report, reviews};
+
+mod error;
+mod limit;
+mod state;
+
+pub(crate) use error::{ApiError, JsonResult};
+use limit::Limit;
+pub use limit::{LIST_DEFAULT, LIST_MAX};
+pub(crate) use state::ApiState;
+
+/// Width of the tables in plain text, in columns, which fits most windows.
+const TEXT_COLUMNS: u16 = 140;
+
+/// Returns the operator routes under `/v1`: memories and their history, retrospectives, reports, runs and
+/// dead letters. Merge them with other routes and pass them to [`retro_http::serve`].
+pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedactFn) -> Api {
+    routes().with_state(ApiState { store, redact })
+}
+
+/// Returns the OpenAPI description of [`router`], [`crate::cancel_router`], [`crate::requests_router`],
+/// [`crate::replay_router`] and [`crate::edit_router`].
+pub fn api_description() -> Api {
+    let descriptions =
+        crate::cancel::routes().into_description().merge(crate::requests::routes().into_description());
+    let descriptions = descriptions.merge(dead_letters::edit_routes().into_description());
+    let descriptions = descriptions.merge(dead_letters::replay_routes().into_description());
+    routes().into_description().merge(descriptions)
+}
+
+fn routes() -> Api<ApiState> {
+    let api = Api::new()
+        .routes(routes!(list_memories))
+        .routes(routes!(get_memory_history))
+        .routes(routes!(get_memory_effect))
+        .routes(routes!(list_rules))
+        .routes(routes!(list_retrospectives))
+        .routes(routes!(get_retrospective))
+        .routes(routes!(list_proposals))
+        .routes(routes!(get_report))
+        .routes(routes!(list_runs))
+        .routes(routes!(list_outcomes));
+    dead_letters::add_read_routes(api)
+}
+
+/// Memories, highest weight first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Memories {
+    items: Vec<Memory>,
+    /// `true` if more memories match.
+    more: bool,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct MemoriesQuery {
+    /// Only memories of this workflow.
+    #[param(value_type = Option<String>)]
+    workflow: Option<Workflow>,
+    /// Only memories of this step.
+    #[param(value_type = Option<String>)]
+    step: Option<Step>,
+    /// Only memories with this status.
+    #[param(value_type = Option<String>)]
+    status: Option<MemoryStatus>,
+    /// Maximum number of entries [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Lists memories, highest weight first.
+#[utoipa::path(get, path = "/v1/memories", tag = "people", params(MemoriesQuery), responses((status = 200, body = Memories)))]
+async fn list_memories(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    QueryParams(query): QueryParams<MemoriesQuery>,
+) -> JsonResult<Memories> {
+    let limit = Limit::from_query(query.limit)?;
+    let MemoriesQuery { workflow, step, status, .. } = query;
+    let filter = MemoryFilter { workflow, step, status, limit: limit.fetch_limit(), rules_only: false };
+    let (items, more) = limit.truncate_list(operator.store.list_memories(&tenant, &filter).await?);
+    Ok(Json(Memories { items, more }))
+}
+
+/// Resolves a memory reference: an id or its first digits.
+async fn resolve_memory(operator: &ApiState, tenant: &Tenant, name: MemoryRef) -> Result<MemoryId, ApiError> {
+    Ok(resolve_memory_ref(&*operator.store, tenant, name).await??)
+}
+
+/// Returns the history of a memory, every change with its reason, and the memory's effect.
+#[utoipa::path(get, path = "/v1/memories/{id}/why", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((MemoryHistory = "application/json"), (String = "text/plain")))))]
+async fn get_memory_history(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    PathId(name): PathId<MemoryRef>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = resolve_memory(&operator, &tenant, name).await?;
+    let found = crate::find_history_with_effect(&*operator.store, &tenant, id).await?;
+    let why = found.ok_or(UnresolvedRef::Missing(name))?;
+    Ok(json_or_text(&headers, &why, |why| why.render_text(TEXT_COLUMNS)))
+}
+
+/// Compares the success rates of the runs with and without a memory.
+#[utoipa::path(get, path = "/v1/memories/{id}/effect", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, content((MemoryEffectView = "application/json"), (String = "text/plain")))))]
+async fn get_memory_effect(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    PathId(name): PathId<MemoryRef>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = resolve_memory(&operator, &tenant, name).await?;
+    let found = crate::find_memory_effect(&*operator.store, &tenant, id).await?;
+    let effect = found.ok_or(UnresolvedRef::Missing(name))?;
+    Ok(json_or_text(&headers, &effect, MemoryEffectView::render_text))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct RulesQuery {
+    /// Only rules of this repository: `owner/name`, or `host/owner/name` for hosts other than github.com.
+    #[param(value_type = Option<String>)]
+    repo: Option<Repository>,
+    /// Only rules with this status.
+    #[param(value_type = Option<String>)]
+    status: Option<MemoryStatus>,
+    /// Maximum number of entries [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Lists the rules of repositories that were learnt from reviews, highest weight first. A rule with
+/// `quarantine` is not presented until an operator releases it.
+#[utoipa::path(get, path = "/v1/rules", tag = "people", params(RulesQuery), responses((status = 200, body = Memories)))]
+async fn list_rules(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    QueryParams(query): QueryParams<RulesQuery>,
+) -> JsonResult<Memories> {
+    let limit = Limit::from_query(query.limit)?;
+    let workflow = query.repo.map(|repo| repo.rule_scope(&tenant).workflow);
+    let filter = MemoryFilter {
+        workflow,
+        status: query.status,
+        rules_only: true,
+        limit: limit.fetch_limit(),
+        ..Default::default()
+    };
+    let (items, more) = limit.truncate_list(operator.store.list_memories(&tenant, &filter).await?);
+    Ok(Json(Memories { items, more }))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct RetrospectivesQuery {
+    /// Only retrospectives of this workflow.
+    #[param(value_type = Option<String>)]
+    workflow: Option<Workflow>,
+    /// Maximum number of entries [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Retrospectives, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Retrospectives {
+    items: Vec<RetrospectiveRow>,
+    /// `true` if more retrospectives match.
+    more: bool,
+}
+
+/// Lists retrospectives, newest first.
+#[utoipa::path(get, path = "/v1/retrospectives", tag = "people", params(RetrospectivesQuery), responses((status = 200, body = Retrospectives)))]
+async fn list_retrospectives(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    QueryParams(query): QueryParams<RetrospectivesQuery>,
+) -> JsonResult<Retrospectives> {
+    let limit = Limit::from_query(query.limit)?;
+    let found =
+        operator.store.list_retrospectives(&tenant, query.workflow.as_ref(), limit.fetch_limit()).await?;
+    let (items, more) = limit.truncate_list(found);
+    Ok(Json(Retrospectives { items, more }))
+}
+
+/// Returns one retrospective with its window, sample, investigations and audit log.
+#[utoipa::path(get, path = "/v1/retrospectives/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = RetrospectiveView)))]
+async fn get_retrospective(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    PathId(id): PathId<RetrospectiveId>,
+) -> JsonResult<RetrospectiveView> {
+    let found = find_retrospective_view(&*operator.store, &tenant, id).await?;
+    Ok(Json(found.ok_or_else(|| Problem::not_found("retrospective", id))?))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ProposalsQuery {
+    /// Only proposals for this workflow.
+    #[param(value_type = Option<String>)]
+    workflow: Option<Workflow>,
+    /// Only proposals of this retrospective.
+    #[param(value_type = Option<String>)]
+    retrospective: Option<RetrospectiveId>,
+    /// Only proposals with this status: open, accepted or refused.
+    #[param(value_type = Option<String>)]
+    status: Option<ProposalStatus>,
+    /// Maximum number of entries [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Proposals of manual retrospectives, newest retrospective first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Proposals {
+    items: Vec<ProposalRow>,
+    /// `true` if more proposals match.
+    more: bool,
+}
+
+/// Lists the proposals of manual retrospectives with their decisions, newest retrospective first.
+#[utoipa::path(get, path = "/v1/proposals", tag = "people", params(ProposalsQuery), responses((status = 200, body = Proposals)))]
+async fn list_proposals(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    QueryParams(query): QueryParams<ProposalsQuery>,
+) -> JsonResult<Proposals> {
+    let limit = Limit::from_query(query.limit)?;
+    let ProposalsQuery { workflow, retrospective, status, .. } = query;
+    let filter = ProposalFilter { workflow, retrospective, status, limit: limit.fetch_limit() };
+    let (items, more) = limit.truncate_list(operator.store.list_proposals(&tenant, &filter).await?);
+    Ok(Json(Proposals { items, more }))
+}
+
+/// Returns the report of a retrospective as JSON, Markdown or plain text, or a report about reviews as JSON
+/// or plain text. The `Accept` header selects the format.
+#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews")), responses((status = 200, content((Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
+async fn get_report(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    PathId(id): PathId<RetrospectiveId>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let found = operator.store.find_report(&tenant, id).await?;
+    let Some(found) = found else { return review_report_response(&operator, &tenant, id, &headers).await };
+    Ok(match negotiate_media_type(&headers, &["application/json", "text/markdown", "text/plain"]) {
+        "text/markdown" => text_response("text/markdown; charset=utf-8", report::render_markdown(&found)),
+        "text/plain" => text_response("text/plain; charset=utf-8", report::render_text(&found, TEXT_COLUMNS)),
+        _ => Json(found).into_response(),
+    })
+}
+
+async fn review_report_response(
+    operator: &ApiState,
+    tenant: &Tenant,
+    id: RetrospectiveId,
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
+    let found = operator.store.find_review_report(tenant, ReviewBatchId(id.0)).await?;
+    let found = found.ok_or_else(|| Problem::not_found("report", id))?;
+    Ok(json_or_text(headers, &found, |found| reviews::render_report(found, TEXT_COLUMNS)))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct RunsQuery {
+    /// Only runs of this workflow.
+    #[param(value_type = Option<String>)]
+    workflow: Option<Workflow>,
+    /// Only the run with this id.
+    #[param(value_type = Option<String>)]
+    run: Option<RunId>,
+    /// Maximum number of entries [default: 100].
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Runs, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+struct Runs {
+    items: Vec<RunRow>,
+    /// `true` if more runs match.
+    more: bool,
+}
+
+/// Lists runs, newest first.
+#[utoipa::path(get, path = "/v1/runs", tag = "people", params(RunsQuery), responses((status = 200, body = Runs)))]
+async fn list_runs(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    QueryParams(query): QueryParams<RunsQuery>,
+) -> JsonResult<Runs> {
+    let limit = Limit::from_query(query.limit)?;
+    let filter = RunFilter { workflow: query.workflow, run: query.run, limit: limit.fetch_limit() };
+    let (items, more) = limit.truncate_list(operator.store.list_runs(&tenant, &filter).await?);
+    Ok(Json(Runs { items, more }))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct OutcomesQuery {
+    /// Only the outcomes of this workflow.
+    #[param(value_type = Option<String>)]
+    workflow: Option<Workflow>,
+}
+
+/// Outcomes of pull requests, per workflow.
+#[derive(Debug, Serialize, ToSchema)]
+struct Outcomes {
+    items: Vec<WorkflowOutcomes>,
+    /// Always `false`, because the list contains all workflows.
+    more: bool,
+}
+
+/// Returns for each workflow the number of runs whose pull request was approved, had changes requested, was
+/// merged or was closed.
+#[utoipa::path(get, path = "/v1/outcomes", tag = "people", params(OutcomesQuery), responses((status = 200, body = Outcomes)))]
+async fn list_outcomes(
+    State(operator): State<ApiState>,
+    Caller(tenant): Caller,
+    QueryParams(query): QueryParams<OutcomesQuery>,
+) -> JsonResult<Outcomes> {
+    let items = crate::summarize_outcomes(&*operator.store, &tenant, query.workflow.as_ref()).await?;
+    Ok(Json(Outcomes { items, more: false }))
+}
+
+/// Responds with JSON, or with plain text if the `Accept` header prefers it.
+fn json_or_text<T: Serialize>(
+    headers: &HeaderMap,
+    value: &T,
+    render_text: impl FnOnce(&T) -> String,
+) -> Response {
+    match negotiate_media_type(headers, &["application/json", "text/plain"]) {
+        "text/plain" => text_response("text/plain; charset=utf-8", render_text(value)),
+        _ => Json(value).into_response(),
+    }
+}
+
+fn text_response(kind: &'static str, body: String) -> Response {
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! Defines the state of the handlers that read.
+
+use std::sync::Arc;
+
+use retro_store::OperatorStore;
+
+use crate::redact::SharedRedactFn;
+
+/// State of the handlers that read.
+#[derive(Clone)]
+pub(crate) struct ApiState {
+    pub(crate) store: Arc<dyn OperatorStore>,
+    pub(crate) redact: SharedRedactFn,
+}

@@ -1,0 +1,52 @@
+#![doc = include_str!("../README.md")]
+
+pub mod report;
+
+mod audit_log;
+mod cancel;
+mod command;
+mod dead_letters;
+mod effect;
+mod export;
+mod history;
+mod http;
+pub mod lists;
+mod memory;
+mod outcomes;
+mod proposals;
+mod redact;
+mod requests;
+mod retrospectives;
+pub mod reviews;
+mod text;
+mod text_table;
+mod verify;
+
+#[cfg(test)]
+mod world;
+
+pub use audit_log::render_audit_log;
+pub use cancel::{CancelAnswer, CancelError, CancelService, cancel_router};
+pub use command::ActionStatus;
+pub use dead_letters::{
+    ActionResult, AttemptView, BatchStarted, CancelBatchPrediction, DeadLetterDetail, DeadLetterExport,
+    DeadLetterGroup, DeadLetterSearch, DeadLetterSelection, DeadLetterStats, DeadLetterView,
+    DeadLetterWithMessage, DryRunResult, EXPORT_DEFAULT, EXPORT_MAX, Edit, EditError, EditService,
+    EditedVersion, MessageView, PredictedEffect, Prediction, RawDeadLetter, ReplayError, ReplayService,
+    SearchResult, SetFieldError, VersionView, describe_replay, edit_router, find_dead_letter_detail,
+    render_batch, render_batches, render_dead_letters, render_progress, replay_router, runbook,
+};
+pub use effect::{MemoryEffectView, find_history_with_effect, find_memory_effect, memory_with_effect};
+pub use export::export_canonical;
+pub use history::{HistoryEntry, MemoryHistory, MemoryState};
+pub use http::{LIST_DEFAULT, LIST_MAX, api_description, router};
+pub use memory::{MemoryWithEffect, render_memory};
+pub use outcomes::summarize_outcomes;
+pub use proposals::{render_proposal, render_proposals};
+pub use redact::{RedactFn, SharedRedactFn};
+pub use requests::{DecisionOutcome, ManualRequests, router as requests_router};
+pub use retrospectives::{RetrospectiveView, find_retrospective_view};
+pub use text_table::{COLUMNS_WITHOUT_TERMINAL, terminal_columns};
+pub use verify::{
+    CHECK_ROUNDS_MAX, Check, CheckedCounts, VIOLATIONS_MAX, Verification, Violation, verify_store,
+};

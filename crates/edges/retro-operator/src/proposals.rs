@@ -1,0 +1,75 @@
+//! Renders the proposals of manual retrospectives, as a list or one in full.
+
+use retro_core::manual::ProposalDecision;
+use retro_core::memory::Proposal;
+use retro_store::{ProposalRow, ProposalStatus};
+
+use crate::text;
+use crate::text_table::render_table;
+
+/// Renders proposals, one per line.
+pub fn render_proposals(rows: &[ProposalRow], columns: u16) -> String {
+    if rows.is_empty() {
+        return "no proposals\n".to_owned();
+    }
+    let row = |row: &ProposalRow| {
+        let one = &row.proposal;
+        [
+            proposal_status(row).as_str().to_owned(),
+            one.evidence.len().to_string(),
+            text::single_line(&one.lesson.title),
+            text::single_line(&text::describe_full_scope(&one.scope())),
+            one.id.to_string(),
+        ]
+    };
+    render_table(columns, ["status", "runs", "proposal", "about", "id"], rows.iter().map(row).collect())
+}
+
+/// Renders one proposal in full: the lesson, the runs that support it, and the decision.
+pub fn render_proposal(row: &ProposalRow) -> String {
+    let one = &row.proposal;
+    format!(
+        "{}\n{} · {} · {} · of manual retrospective {}\n{}\n{}\nevidence\n{}",
+        text::single_line(&one.lesson.title),
+        one.id,
+        proposal_status(row).as_str(),
+        text::single_line(&text::describe_full_scope(&one.scope())),
+        one.retrospective,
+        text::printable(&one.lesson.content),
+        render_decision(row),
+        render_evidence(one)
+    )
+}
+
+/// Returns the status of a proposal, derived from its decision.
+pub(crate) fn proposal_status(row: &ProposalRow) -> ProposalStatus {
+    match row.decision.as_ref().map(|record| &record.decision) {
+        None => ProposalStatus::Open,
+        Some(ProposalDecision::Accepted { .. }) => ProposalStatus::Accepted,
+        Some(ProposalDecision::Refused { .. }) => ProposalStatus::Refused,
+    }
+}
+
+fn render_decision(row: &ProposalRow) -> String {
+    let Some(decision) = &row.decision else {
+        return "not decided yet: use `retro proposals accept` or `refuse`\n".to_owned();
+    };
+    let (by, at) = (text::single_line(&decision.by), text::format_timestamp(decision.at));
+    match &decision.decision {
+        ProposalDecision::Accepted { memory, result } => {
+            format!("accepted by {by} on {at} as memory {memory}: {}\n", text::single_line(result))
+        }
+        ProposalDecision::Refused { reason } => {
+            format!("refused by {by} on {at}: {}\n", text::single_line(reason))
+        }
+    }
+}
+
+/// Renders the quotes that support a proposal, each with the run that it comes from.
+pub(crate) fn render_evidence(proposal: &Proposal) -> String {
+    let quotes = proposal.evidence.iter().map(|shown| {
+        let (run, place) = (text::single_line(shown.run.as_str()), text::describe_place(shown.quote.place));
+        format!("  {}\n    — run {run}, {place}\n", text::single_line(&shown.quote.text))
+    });
+    quotes.collect()
+}

@@ -1,0 +1,122 @@
+use retro_core::pull_request::{
+    PullRequestFacts, PullRequestOutcome, PullRequestRef, ReviewFacts, ReviewVerdict,
+};
+use retro_core::retrospective::{InvestigationResult, RetrospectiveState};
+
+use super::*;
+use crate::world::{World, investigation_result, rich_world, workflow_key};
+
+fn rich_report() -> Report {
+    rich_world().reports.pop().unwrap()
+}
+
+#[test]
+fn markdown_of_a_rich_report() {
+    insta::assert_snapshot!(render_markdown(&rich_report()));
+}
+
+#[test]
+fn table_of_a_rich_report() {
+    insta::assert_snapshot!(render_text(&rich_report(), 120));
+}
+
+#[test]
+fn the_json_of_a_report_reads_back_as_itself() {
+    let report = rich_report();
+    let json = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+}
+
+#[test]
+fn both_renderings_contain_every_change_and_request() {
+    let report = rich_report();
+    for shown in [render_markdown(&report), render_text(&report, 2000)] {
+        for change in &report.changes {
+            let reason = change.reason.replace('|', "\\|");
+            assert!(
+                shown.contains(&change.reason) || shown.contains(&reason),
+                "{} is not in\n{shown}",
+                change.reason
+            );
+        }
+        for outcome in &report.mutations {
+            let reason = outcome.reason.replace('|', "\\|");
+            assert!(
+                shown.contains(&outcome.reason) || shown.contains(&reason),
+                "{} is not in\n{shown}",
+                outcome.reason
+            );
+        }
+        for run in report.sampled.iter().chain(&report.unsampled) {
+            assert!(shown.contains(run.run.as_str()), "{}", run.run);
+        }
+        assert!(shown.contains(&report.policy_hash) && shown.contains(&report.sample.seed));
+    }
+}
+
+#[test]
+fn runs_are_rendered_with_their_known_pull_requests() {
+    let mut report = rich_report();
+    let review = |verdict| ReviewFacts { verdict: Some(verdict), dismissed: false };
+    let known = PullRequestFacts {
+        merged_at: Some(report.closed_at),
+        reviews: [
+            (1, review(ReviewVerdict::ChangesRequested)),
+            (2, review(ReviewVerdict::ChangesRequested)),
+            (3, review(ReviewVerdict::Approved)),
+        ]
+        .into(),
+        ..Default::default()
+    };
+    let outcomes =
+        |number, facts| vec![PullRequestOutcome::from_facts(PullRequestRef::new("Acme/Shop", number), facts)];
+    report.sampled[0].pull_requests = outcomes(7, &known);
+    report.unsampled[0].pull_requests = outcomes(8, &PullRequestFacts::default());
+    for shown in [render_markdown(&report).replace(['\\', '`'], ""), render_text(&report, 2000)] {
+        let expected = "; acme/shop#7 merged, approved, sent back 2 times)";
+        assert_eq!(
+            shown.matches(expected).count(),
+            2,
+            "at the investigation and in the list of runs: {shown}"
+        );
+        assert_eq!(shown.matches("; acme/shop#8 open)").count(), 1, "{shown}");
+    }
+}
+
+#[test]
+fn the_power_of_the_sample_is_described_in_words() {
+    let expected = "a pattern in 2 of 10 runs shows in a sample of 4 with p = 0.667, twice with p = 0.133";
+    assert!(render_markdown(&rich_report()).contains(expected));
+    assert!(render_text(&rich_report(), 120).contains(expected));
+}
+
+#[test]
+fn a_text_from_a_run_makes_no_cell_no_tag_no_link_and_moves_no_cursor() {
+    let report = rich_report();
+    let hostile = |shown: &str| shown.contains('\u{1b}');
+    assert!(!hostile(&render_markdown(&report)) && !hostile(&render_text(&report, 120)));
+    let shown = render_markdown(&report);
+    let outside_of_quotes = shown.split("text\n").map(|part| part.rsplit("```").next().unwrap());
+    let outside: String = outside_of_quotes.collect();
+    assert!(!outside.contains("<img") && !outside.contains(" [l](http"), "{outside}");
+    let cells = |line: &&str| line.replace("\\|", "").matches('|').count();
+    let rows: Vec<_> = shown.lines().filter(|line| line.contains("a\\|b")).collect();
+    assert!(!rows.is_empty(), "the hostile title is shown");
+    assert!(rows.iter().all(|row| !row.starts_with('|') || (5..=7).contains(&cells(row))), "{rows:#?}");
+}
+
+#[test]
+fn a_failed_retrospective_and_one_without_a_change_say_so_first() {
+    let failed: &dyn Fn(&World, u32) -> InvestigationResult =
+        &|_, _| InvestigationResult::Failed { reason: "the trace is gone".to_owned() };
+    let report = World::default().run_retrospective(&workflow_key("default", "shop"), failed);
+    assert_eq!(report.ended, RetrospectiveState::Failed);
+    assert!(
+        render_headline(&report)
+            .contains("nothing was learnt and nothing changed. The runs are released: the next")
+    );
+    assert!(render_text(&report, 100).contains("failed: the trace is gone"), "{}", render_text(&report, 100));
+    let quiet = World::default()
+        .run_retrospective(&workflow_key("default", "shop"), &|_, _| investigation_result(vec![], vec![]));
+    assert!(render_headline(&quiet).ends_with("Nothing changed."), "{}", render_headline(&quiet));
+}

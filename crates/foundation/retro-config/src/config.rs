@@ -1,0 +1,346 @@
+//! Defines the configuration keys with their defaults, bounds and descriptions.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use retro_core::id::Tenant;
+use retro_events::github::tenants::{EntryError, GithubTenants};
+use retro_events::hosts::{DatarefHosts, HostError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::secret::Secret;
+
+/// Configuration of a process: addresses, directories, limits and secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Folder that contains the SQLite database, the supervised broker's store and `instance.json`.
+    pub data_dir: PathBuf,
+    /// Listen address of the HTTP API, which must be a loopback address.
+    #[schemars(example = "127.0.0.1:7717")]
+    pub http_listen: SocketAddr,
+    /// Listen address that serves only `/livez`, `/readyz` and `/metrics`, for probes and scrapers. It may be
+    /// reachable from other machines; port 0 chooses a free port. If it is not set, only the gateway's HTTP
+    /// API serves these paths.
+    #[schemars(example = "0.0.0.0:7718")]
+    pub health_listen: Option<SocketAddr>,
+    /// Listen address of the bridge, which accepts only GitHub's webhooks at `/github/webhook`. Webhooks are
+    /// signed, so other machines may reach the address; terminate TLS in front of it. Port 0 chooses a free
+    /// port.
+    #[schemars(example = "0.0.0.0:7719")]
+    pub bridge_listen: SocketAddr,
+    /// Secret that GitHub signs its webhooks with, at least 8 bytes. During a rotation, give several secrets,
+    /// one per line. The bridge runs only if this secret or one in `github_tenant_secrets` is set. Anyone who
+    /// knows it can send events for every repository that `github_tenants` names.
+    #[schemars(example = "a long random text")]
+    pub github_secret: Option<Secret>,
+    /// File that contains `github_secret`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_github_secret")]
+    pub github_secret_file: Option<PathBuf>,
+    /// Webhook secrets that are each valid for one tenant only, one per line: `tenant = secret`, with a
+    /// secret of at least 8 bytes. During a rotation, a tenant may have several lines. Anyone who knows a
+    /// secret can send events for that tenant's repositories and no others, so teams that set up their own
+    /// webhooks can share one bridge.
+    #[schemars(example = "acme = a long random text")]
+    pub github_tenant_secrets: Option<Secret>,
+    /// File that contains `github_tenant_secrets`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_github_tenant_secrets")]
+    pub github_tenant_secrets_file: Option<PathBuf>,
+    /// Maps repositories to tenants, as entries separated by commas or newlines. An entry is
+    /// `owner/name = tenant` or `owner/* = tenant`; prefix the host for GitHub Enterprise Server. The
+    /// installation ID of a GitHub App can replace the repository, and `* = tenant` matches everything else.
+    /// The most specific entry applies. Unmapped repositories are ignored.
+    #[schemars(example = "acme/shop = shop, acme/* = acme, 4242 = acme")]
+    pub github_tenants: String,
+    /// URL of a Postgres database to use instead of SQLite in `data_dir`. Can also be set with the
+    /// environment variable `DATABASE_URL`.
+    #[schemars(example = "postgres://retro@127.0.0.1:5432/retro")]
+    pub database_url: Option<Secret>,
+    /// File that contains `database_url`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_database_url")]
+    pub database_url_file: Option<PathBuf>,
+    /// URL of a NATS server to use instead of a supervised one, or several URLs separated by commas. Can also
+    /// be set with the environment variable `NATS_URL`.
+    #[schemars(example = "nats://127.0.0.1:4222")]
+    pub nats_url: Option<Secret>,
+    /// File that contains `nats_url`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_nats_url")]
+    pub nats_url_file: Option<PathBuf>,
+    /// Path of the nats-server binary to supervise. By default, `PATH` and the project's tools folder are
+    /// searched.
+    #[schemars(example = "/usr/local/bin/nats-server")]
+    pub nats_server: Option<PathBuf>,
+    /// Port of the supervised nats-server; 0 chooses a free port.
+    #[schemars(range(min = 0, max = 65535))]
+    pub nats_port: u16,
+    /// Pipelines folder, which contains `retrospective/pipeline.toml`. If it is not set, the built-in policy
+    /// applies.
+    #[schemars(example = "/etc/retro/pipelines")]
+    pub pipelines: Option<PathBuf>,
+    /// Directory of Model2Vec weights (`config.json`, `tokenizer.json`, `model.safetensors`) that replace the
+    /// built-in embedder for comparing lessons. The weights are read at start and never downloaded. The
+    /// similarity scale is read from `retrospect.json` in the same directory, unless `embedder_scale` is set.
+    /// Only a program built with the feature `local` accepts this key.
+    #[schemars(example = "/var/lib/retro/potion-base-8M")]
+    pub embedder_dir: Option<PathBuf>,
+    /// Base URL of an OpenAI-compatible API whose `/embeddings` endpoint replaces the built-in embedder for
+    /// comparing lessons. The API receives the titles of memories and findings, and the requests made in
+    /// reviews. While it is unreachable, the built-in embedder is used. After three consecutive failures the
+    /// API is not called for 5 s, and this pause grows to at most 5 minutes while the failures continue.
+    #[schemars(example = "https://api.openai.com/v1")]
+    pub embedder_url: Option<String>,
+    /// Name of the model to request from `embedder_url`. A different model counts as a different embedder, so
+    /// all embeddings are recomputed in the background.
+    #[schemars(example = "text-embedding-3-small")]
+    pub embedder_model: Option<String>,
+    /// Number of dimensions of the model's vectors; 0 means not set. A response with a different number is
+    /// rejected.
+    #[schemars(range(min = 0, max = 4096))]
+    pub embedder_dimensions: u32,
+    /// Three cosine thresholds of the embedder, in thousandths. From the first threshold on, two lessons have
+    /// the same subject; from the second on, a tombstone blocks a lesson; from the third on, two lessons are
+    /// the same memory. They replace 500, 600 and 700 in the policy.
+    #[schemars(example = "430, 560, 720")]
+    pub embedder_scale: Option<String>,
+    /// API key for `embedder_url`, sent as a bearer token.
+    #[schemars(example = "a long random text")]
+    pub embedder_key: Option<Secret>,
+    /// File that contains `embedder_key`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_embedder_key")]
+    pub embedder_key_file: Option<PathBuf>,
+    /// Timeout for one request to `embedder_url`, including a retry, in milliseconds. If it expires, the
+    /// built-in embedder is used.
+    #[schemars(range(min = 100, max = 60_000))]
+    pub embedder_timeout_ms: u64,
+    /// Hosts from which run bodies may be fetched over HTTPS, separated by commas. Bodies on other hosts are
+    /// rejected.
+    #[schemars(example = "runs.example.com, archive.example.com:8443")]
+    pub dataref_hosts: String,
+    /// Maximum number of concurrent investigations, each for a different retrospective.
+    #[schemars(range(min = 1, max = 64))]
+    pub investigators: u32,
+    /// Duration of an investigation's lease, in seconds. A heartbeat renews the lease; if the heartbeats
+    /// stop, another process may claim the investigation.
+    #[schemars(range(min = 1, max = 3600))]
+    pub lease_s: u64,
+    /// Maximum duration of one attempt at an investigation, in seconds.
+    #[schemars(range(min = 1, max = 86400))]
+    pub investigation_timeout_s: u64,
+    /// Grace period for work in progress after the stop signal, in seconds. Investigations that are still
+    /// running after it are released, so another process can claim them immediately. A supervisor should wait
+    /// 10 seconds longer than this before it kills the process.
+    #[schemars(range(min = 1, max = 3600))]
+    pub shutdown_grace_s: u64,
+    /// Interval between polls for work that no message announced, in milliseconds.
+    #[schemars(range(min = 50, max = 600_000))]
+    pub sweep_interval_ms: u64,
+    /// Interval between checks of the broker, in milliseconds. A check verifies that the broker has lost no
+    /// messages and that every message it considers processed was in fact processed.
+    #[schemars(range(min = 100, max = 3_600_000))]
+    pub reconcile_interval_ms: u64,
+    /// Time after which the broker redelivers an unacknowledged message, in seconds. While a handler runs,
+    /// the deadline is extended every third of this time.
+    #[schemars(range(min = 1, max = 3600))]
+    pub ack_wait_s: u64,
+    /// Timeout for handling one batch of messages, in seconds. A timeout counts as a failed attempt.
+    #[schemars(range(min = 1, max = 3600))]
+    pub handler_timeout_s: u64,
+    /// Delay before the first retry of a message, in milliseconds. It doubles with each retry, up to one
+    /// minute.
+    #[schemars(range(min = 10, max = 60_000))]
+    pub retry_initial_ms: u64,
+    /// Time after which a replay without a result is presumed lost at the broker and is sent again, in
+    /// seconds. It doubles each time the replay is sent. Set it higher than the longest time a message waits
+    /// in a queue.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub replay_timeout_s: u64,
+    /// Time that the reviewer waits after the first undecided event of a pull request before it decides which
+    /// remarks are rules, in seconds. The wait is needed because a review and its comments are separate
+    /// events that arrive in any order.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub review_debounce_s: u64,
+    /// Timeout for the database when an agent requests context or opens a memory, in milliseconds. If it
+    /// expires, the agent receives an empty response with the reason, and its run continues.
+    #[schemars(range(min = 1, max = 60_000))]
+    pub context_timeout_ms: u64,
+    /// Interval between measurements of the gauges (lag, ages, open items), in seconds.
+    #[schemars(range(min = 1, max = 3600))]
+    pub metrics_interval_s: u64,
+    /// Memory budget for bodies of `POST /v1/events` that are being received or processed, in MiB. A request
+    /// that exceeds it gets 429. A body may take up to four times its size in memory while it is processed;
+    /// the largest accepted body is 17 MiB. Another 6 MiB are reserved for tenants with at most 256 KiB in
+    /// progress.
+    #[schemars(range(min = 17, max = 65536))]
+    pub intake_mib: u32,
+    /// Memory budget for GitHub webhooks that are being received or processed, in MiB. A request that exceeds
+    /// it gets 503, which GitHub shows in its delivery log. The largest webhook is 25 MB.
+    #[schemars(range(min = 25, max = 65536))]
+    pub bridge_mib: u32,
+    /// Share of `intake_mib` that a single tenant may use, in MiB. The rest stays available to the other
+    /// tenants.
+    #[schemars(range(min = 17, max = 65536))]
+    pub intake_tenant_mib: u32,
+    /// Retention of run bodies, in days after their retrospective closed. If a run was not counted, all its
+    /// details are kept for this many days after it arrived. Later requests for the body report that it was
+    /// deleted.
+    #[schemars(range(min = 1, max = 3650))]
+    pub retention_bodies_days: u32,
+    /// Retention of investigation journals, in days after they were written. They are kept at least until
+    /// their retrospective has ended.
+    #[schemars(range(min = 1, max = 3650))]
+    pub retention_journals_days: u32,
+    /// Retention of the facts of runs, in days after their retrospective closed. They are kept at least as
+    /// long as the run bodies. The identities of runs are kept forever.
+    #[schemars(range(min = 1, max = 3650))]
+    pub retention_runs_days: u32,
+    /// Retention of inbox rows, in days. A digest of each row is kept forever, so an event counts only once
+    /// even if it is repeated very late.
+    #[schemars(range(min = 1, max = 3650))]
+    pub retention_events_days: u32,
+    /// Retention of outbox messages, in days after they were sent. Keep them at least as long as the broker
+    /// does (14 days), so they can be sent again to a broker that lost everything. Recognizing duplicates
+    /// needs far less than a day.
+    #[schemars(range(min = 1, max = 3650))]
+    pub retention_messages_days: u32,
+    /// Base URL of an OTLP collector that accepts HTTP without TLS. Traces and metrics are sent to its
+    /// `/v1/traces` and `/v1/metrics`. If it is not set, nothing is exported. Can also be set with the
+    /// environment variable `OTEL_EXPORTER_OTLP_ENDPOINT`.
+    #[schemars(example = "http://127.0.0.1:4318")]
+    pub otlp_endpoint: Option<String>,
+    /// Log filter in the syntax of `tracing`, such as `info` or `retro_counter=debug,info`.
+    pub log: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from(".retro"),
+            http_listen: SocketAddr::from(([127, 0, 0, 1], 7717)),
+            health_listen: None,
+            bridge_listen: SocketAddr::from(([127, 0, 0, 1], 7719)),
+            github_secret: None,
+            github_secret_file: None,
+            github_tenant_secrets: None,
+            github_tenant_secrets_file: None,
+            github_tenants: String::new(),
+            database_url: None,
+            database_url_file: None,
+            nats_url: None,
+            nats_url_file: None,
+            nats_server: None,
+            nats_port: 0,
+            pipelines: None,
+            embedder_dir: None,
+            embedder_url: None,
+            embedder_model: None,
+            embedder_dimensions: 0,
+            embedder_scale: None,
+            embedder_key: None,
+            embedder_key_file: None,
+            embedder_timeout_ms: 5000,
+            dataref_hosts: String::new(),
+            investigators: 2,
+            lease_s: 60,
+            investigation_timeout_s: 600,
+            shutdown_grace_s: 10,
+            sweep_interval_ms: 2000,
+            reconcile_interval_ms: 10_000,
+            ack_wait_s: 30,
+            handler_timeout_s: 120,
+            retry_initial_ms: 1000,
+            replay_timeout_s: 600,
+            review_debounce_s: 30,
+            context_timeout_ms: 200,
+            metrics_interval_s: 15,
+            intake_mib: 42,
+            bridge_mib: 50,
+            intake_tenant_mib: 36,
+            retention_bodies_days: 30,
+            retention_journals_days: 30,
+            retention_runs_days: 180,
+            retention_events_days: 30,
+            retention_messages_days: 15,
+            otlp_endpoint: None,
+            log: "info".to_owned(),
+        }
+    }
+}
+
+/// Environment variables without the program's prefix, each paired with the key that it sets. `RETRO_<KEY>`
+/// takes precedence over them.
+pub const ALIAS_VARIABLES: [(&str, &str); 3] = [
+    ("DATABASE_URL", "database_url"),
+    ("NATS_URL", "nats_url"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint"),
+];
+
+/// Environment variables with the program's prefix that are not configuration keys. The command line, the git
+/// hook that identifies an agent's run, tests and tools read them.
+pub const OTHER_VARIABLES: [&str; 6] = [
+    "RETRO_CONFIG",
+    "RETRO_TENANT",
+    "RETRO_RUN_ID",
+    "RETRO_WORKFLOW",
+    "RETRO_PROMPT_VERSION",
+    "RETRO_EVAL_DATA",
+];
+
+/// Keys of secrets that can also be read from a file. The file's key is the secret's key plus `_file`.
+pub const SECRETS: [&str; 5] =
+    ["github_secret", "github_tenant_secrets", "database_url", "nats_url", "embedder_key"];
+
+/// Minimum length of a webhook secret, in bytes. A shorter one could be guessed by brute force.
+pub(crate) const GITHUB_SECRET_BYTES_MIN: usize = 8;
+
+impl Config {
+    /// Returns the hosts of `dataref_hosts`. Fails with the first entry that is not a host, which cannot
+    /// happen after [`load_config`](crate::load_config).
+    pub fn allowed_hosts(&self) -> Result<DatarefHosts, HostError> {
+        let entries = self.dataref_hosts.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        DatarefHosts::parse(&entries.collect::<Vec<_>>())
+    }
+
+    /// Returns the secrets of `github_secret`, in file order. If there are none, only `github_tenant_secrets`
+    /// can enable the bridge.
+    pub fn github_secrets(&self) -> Vec<Secret> {
+        let text = self.github_secret.as_ref().map(Secret::expose).unwrap_or_default();
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(Secret::new).collect()
+    }
+
+    /// Returns the secrets of `github_tenant_secrets`, each with its tenant. Fails with the first invalid
+    /// line, which cannot happen after [`load_config`](crate::load_config). The error never contains a secret.
+    pub fn github_tenant_secrets(&self) -> Result<Vec<(Tenant, Secret)>, String> {
+        let text = self.github_tenant_secrets.as_ref().map(Secret::expose).unwrap_or_default();
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines
+            .map(|(nth, line)| parse_tenant_secret(line).map_err(|why| format!("line {} {why}", nth + 1)))
+            .collect()
+    }
+
+    /// Returns `true` if any webhook secret is set. The bridge does not run without one.
+    pub const fn has_bridge_secret(&self) -> bool {
+        self.github_secret.is_some() || self.github_tenant_secrets.is_some()
+    }
+
+    /// Returns the entries of `github_tenants`. Fails with the first invalid entry, which cannot happen after
+    /// [`load_config`](crate::load_config).
+    pub fn github_tenants(&self) -> Result<GithubTenants, EntryError> {
+        GithubTenants::parse(&self.github_tenants)
+    }
+}
+
+/// Parses a line of `github_tenant_secrets` into its tenant and secret.
+fn parse_tenant_secret(line: &str) -> Result<(Tenant, Secret), String> {
+    // Both a secret and a tenant name may contain `=`, so only a `=` between blanks separates them.
+    let (tenant, secret) =
+        line.split_once(" = ").ok_or("is not `tenant = secret` with blanks around the `=`")?;
+    let tenant = Tenant::new(tenant.trim()).map_err(|error| format!("has no valid tenant: {error}"))?;
+    let secret = secret.trim();
+    if secret.len() < GITHUB_SECRET_BYTES_MIN {
+        return Err(format!(
+            "has a secret of fewer than {GITHUB_SECRET_BYTES_MIN} bytes, which can be guessed"
+        ));
+    }
+    Ok((tenant, Secret::new(secret)))
+}

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+pub mod config;
+pub mod document;
+mod embedder;
+pub mod keys;
+pub mod layers;
+pub mod policy_set;
+pub mod policy_source;
+mod problem;
+pub mod secret;
+mod secret_file;
+mod validation;
+
+pub use config::Config;
+pub use embedder::EmbedderConfig;
+pub use layers::{LoadedConfig, Origin, load_config};
+pub use policy_set::{ExplainedValue, PolicySet};
+pub use policy_source::{PolicySource, ReloadResult};
+pub use problem::Problems;
+pub use secret::{Secret, mask_password};

@@ -1,0 +1,89 @@
+//! Finds configuration values that have the right type but cannot be used.
+
+use crate::config::{Config, GITHUB_SECRET_BYTES_MIN};
+use crate::secret::Secret;
+
+/// Maximum number of webhook secrets: enough for the old and the new secret of a few webhooks. Each secret
+/// costs an HMAC over the whole body.
+const GITHUB_SECRETS_MAX: usize = 8;
+/// Maximum number of tenants' webhook secrets. Each secret costs an HMAC over the whole body, which takes 20
+/// ms for the largest body.
+const GITHUB_TENANT_SECRETS_MAX: usize = 32;
+
+/// URL schemes accepted in `database_url`.
+const DATABASE_SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+impl Config {
+    /// Returns the values that have the right type but cannot be used, each as a key and a sentence with the
+    /// reason. The sentences never contain a secret.
+    pub(crate) fn find_problems(&self) -> Vec<(&'static str, String)> {
+        let mut refused = Vec::new();
+        let (address, port) = (self.http_listen, self.http_listen.port());
+        if !address.ip().is_loopback() {
+            let why = "without credentials the HTTP API may listen on loopback only, such as";
+            refused.push(("http_listen", format!("is {address}: {why} 127.0.0.1:{port}")));
+        }
+        let is_postgres =
+            |url: &Secret| DATABASE_SCHEMES.iter().any(|scheme| url.expose().starts_with(scheme));
+        if self.database_url.as_ref().is_some_and(|url| !is_postgres(url)) {
+            let wanted = format!("must begin with {}", DATABASE_SCHEMES.join(" or "));
+            refused.push(("database_url", format!("{wanted}; leave it out to use SQLite under `data_dir`")));
+        }
+        if let Err(error) = self.allowed_hosts() {
+            refused.push(("dataref_hosts", format!("has an invalid host: {error}")));
+        }
+        if let Err(error) = self.github_tenants() {
+            refused.push(("github_tenants", format!("has an invalid entry: {error}")));
+        }
+        refused.extend(self.embedder().err());
+        refused.extend(self.find_secret_problems());
+        refused.extend(self.find_tenant_secret_problem().map(|why| ("github_tenant_secrets", why)));
+        refused
+    }
+
+    fn find_secret_problems(&self) -> Vec<(&'static str, String)> {
+        let mut refused = Vec::new();
+        let secrets = self.github_secrets();
+        if self.github_secret.is_some() && secrets.is_empty() {
+            refused.push(("github_secret", "is blank; it must hold a secret".to_owned()));
+        }
+        if secrets.iter().any(|secret| secret.expose().len() < GITHUB_SECRET_BYTES_MIN) {
+            let wanted = format!("has a line of fewer than {GITHUB_SECRET_BYTES_MIN} bytes");
+            refused.push((
+                "github_secret",
+                format!("{wanted}, which can be guessed; write one secret per line"),
+            ));
+        }
+        if secrets.len() > GITHUB_SECRETS_MAX {
+            let found = secrets.len();
+            refused.push((
+                "github_secret",
+                format!("has {found} lines; at most {GITHUB_SECRETS_MAX} are allowed"),
+            ));
+        }
+        refused
+    }
+
+    fn find_tenant_secret_problem(&self) -> Option<String> {
+        let given = self.github_tenant_secrets.as_ref()?;
+        let secrets = match self.github_tenant_secrets() {
+            Err(why) => return Some(why),
+            Ok(secrets) => secrets,
+        };
+        if secrets.len() > GITHUB_TENANT_SECRETS_MAX {
+            return Some(format!(
+                "has {} lines; at most {GITHUB_TENANT_SECRETS_MAX} are allowed",
+                secrets.len()
+            ));
+        }
+        if given.expose().trim().is_empty() {
+            return Some("is blank; it must hold a secret".to_owned());
+        }
+        let tenants = self.github_tenants().ok()?;
+        let idle =
+            secrets.iter().map(|(tenant, _)| tenant).find(|tenant| !tenants.contains_tenant(tenant))?;
+        Some(format!(
+            "has a secret of the tenant {idle}, to whom `github_tenants` assigns no repository, so the secret would never apply"
+        ))
+    }
+}

@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+
+mod handler;
+mod outcome;
+mod panics;
+mod sweep;
+pub mod watchdog;
+
+pub use handler::{Consumer, MessageHandler, Reconcilable};
+pub use outcome::{HandlerError, HandlerOutcome, STORE_RETRY_DELAY};
+pub use panics::{Panicked, catch_panic};
+pub use sweep::{ITEMS_PER_SWEEP, OVERDUE_S, PassLoop, Sweep, process_item, run_sweep};
+pub use watchdog::{Watch, Watchdog};

@@ -1,0 +1,384 @@
+//! Defines what an investigator receives and returns: a brief, findings with quotes, and verdicts on
+//! memories.
+
+mod check;
+
+pub use check::{check_answer, is_verbatim_quote};
+
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+use crate::id::{MemoryId, RunId, Step};
+use crate::pull_request::PullRequestOutcome;
+use crate::run::RunFacts;
+use crate::trajectory::{QuotePlace, Trajectory};
+use crate::weight::Weight;
+
+/// Verbatim quote from a run or a review remark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Quote {
+    /// Place that the quoted text comes from.
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub place: QuotePlace,
+    /// Quoted text, at most [`QUOTE_CHARS_MAX`] characters.
+    pub text: String,
+}
+
+/// Maximum length of a quote, in characters.
+pub const QUOTE_CHARS_MAX: usize = 400;
+/// Maximum length of a memory's title, in characters. A title is one line of a prompt.
+pub const TITLE_CHARS_MAX: usize = 240;
+/// Maximum length of a memory's content, in characters.
+pub const CONTENT_CHARS_MAX: usize = 2000;
+/// Maximum length of a subject, in characters. A subject is a tool, a command or a file with its path.
+pub const SUBJECT_CHARS_MAX: usize = 240;
+/// Maximum length of each part of a cue, in characters. A part may be a whole call with its arguments, so it
+/// may be as long as a memory's content.
+pub const CUE_CHARS_MAX: usize = 2000;
+/// Maximum length of a reason, in characters: a sentence or two with a quote.
+pub const REASON_CHARS_MAX: usize = 1000;
+
+/// Kind of pattern that a finding describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// A call failed, and a changed call of the same tool succeeded. The difference between the calls is the
+    /// lesson.
+    Repair,
+    /// A call failed, and the run contains no repair.
+    Failure,
+    /// The same failing call was repeated.
+    RetryLoop,
+    /// The agent gave advice for the next run in its self-feedback.
+    SelfFeedback,
+}
+
+/// A pattern seen in a step of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Kind of the pattern.
+    pub kind: FindingKind,
+    /// Step in which the pattern was seen.
+    pub step: Step,
+    /// Tool, command or file that the finding is about. Findings and memories can contradict each other only
+    /// if they have the same subject.
+    pub subject: String,
+    /// Lesson as one imperative sentence that includes its cue.
+    pub title: String,
+    /// Details that an agent gets on request: what happened and what to do.
+    pub content: String,
+    /// Situation in which the lesson applies, and how a trace shows that it was followed.
+    pub cue: LessonCue,
+    /// Verbatim quote that shows the pattern.
+    pub quote: Quote,
+    /// Memory of the brief that the finding contradicts, whether or not it was presented to the run; `None`
+    /// if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradicts: Option<MemoryId>,
+}
+
+/// Machine-readable part of a lesson: when the lesson applies, and how a trace shows that it was followed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LessonCue {
+    /// Tool whose calls the lesson is about; `None` if the lesson is only text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Error that the lesson is about, with numbers, paths, identifiers and quoted names masked; `None` if
+    /// the lesson is not about one error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Part of the failing call that the successful call does not contain; `None` if there is no such part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avoid: Option<String>,
+    /// Part of the successful call that the failing call does not contain; `None` if there is no such part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefer: Option<String>,
+}
+
+impl LessonCue {
+    /// Returns a key that is equal for equal lessons. Returns `None` if the lesson is only text or names
+    /// nothing but a tool, because all lessons about that tool would otherwise share one key. The direction
+    /// of the advice matters: "x instead of y" and "y instead of x" are two lessons.
+    pub fn signature(&self) -> Option<String> {
+        let tool = self.tool.as_deref()?;
+        self.error.as_ref().or(self.avoid.as_ref()).or(self.prefer.as_ref())?;
+        let part = |text: &Option<String>| text.as_deref().unwrap_or("").to_owned();
+        // The unit separator keeps the parts apart: without it, `ab` and `c` would give the key of `a` and
+        // `bc`.
+        Some([tool, &part(&self.error), &part(&self.avoid), &part(&self.prefer)].join("\u{1f}"))
+    }
+
+    /// Returns `true` if both cues are about the same error of the same tool and only this one has a remedy.
+    pub fn adds_remedy_to(&self, other: &Self) -> bool {
+        self.tool.is_some()
+            && self.error.is_some()
+            && self.tool == other.tool
+            && self.error == other.error
+            && self.prefer.is_some()
+            && other.prefer.is_none()
+            && other.avoid.is_none()
+    }
+
+    /// Returns `true` if the two cues give opposite advice about the same tool: each prefers what the other
+    /// avoids.
+    pub fn opposes(&self, other: &Self) -> bool {
+        self.tool.is_some()
+            && self.tool == other.tool
+            && self.prefer.is_some()
+            && self.avoid.is_some()
+            && self.prefer == other.avoid
+            && self.avoid == other.prefer
+    }
+}
+
+/// Effect of a memory on a run. The variants are ordered from strongest to weakest; of several verdicts on
+/// one memory, the strongest counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum MemoryVerdict {
+    /// The agent followed the memory and then ran into a failure.
+    Harmed,
+    /// The agent followed the memory and avoided or overcame the failure that the memory names.
+    Helped,
+    /// The agent followed the memory, and the trace shows neither help nor harm.
+    Applied,
+    /// The situation that the memory is about occurred, but the agent did not follow the memory.
+    Ignored,
+    /// The situation that the memory is about did not occur.
+    CueNotMet,
+}
+
+impl MemoryVerdict {
+    /// Returns the verdict as stored in the database, such as `cue_not_met`.
+    pub fn as_key(self) -> &'static str {
+        self.into()
+    }
+
+    /// Returns the verdict as shown to people, such as `cue not met`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CueNotMet => "cue not met",
+            other => other.as_key(),
+        }
+    }
+}
+
+/// Verdict on the effect of a memory on a run, with its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerdictRecord {
+    /// Memory that was judged.
+    pub memory: MemoryId,
+    /// Effect of the memory on the run.
+    pub verdict: MemoryVerdict,
+    /// Reason for the verdict, in one sentence.
+    pub reason: String,
+    /// Verbatim quote that supports the verdict. Optional only for [`MemoryVerdict::CueNotMet`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<Quote>,
+}
+
+/// Input of an investigator: one run, the memories to judge, and earlier findings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InvestigationBrief {
+    /// Facts about the run, taken from its event.
+    pub run: RunFacts,
+    /// Trajectory of the run, without the memories that were injected into its prompts or opened by the
+    /// agent.
+    pub trajectory: Trajectory,
+    /// Memories of the workflow's steps, and the rules that were presented to the run. Verdicts and
+    /// contradictions refer to them.
+    pub memories: Vec<BriefMemory>,
+    /// Findings of earlier investigations of the same retrospective.
+    pub earlier: Vec<EarlierFinding>,
+    /// Known outcomes of the pull requests that are linked to the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outcomes: Vec<PullRequestOutcome>,
+    /// Focus question of a manual retrospective; `None` if none was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<String>,
+}
+
+/// Excerpt of a memory, as part of a brief.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BriefMemory {
+    /// Id of the memory.
+    pub id: MemoryId,
+    /// Step that the memory applies to; `None` for a rule, which applies to the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Step>,
+    /// Tool, command or file that the memory is about.
+    pub subject: String,
+    /// Title of the memory: its lesson as one imperative sentence.
+    pub title: String,
+    /// Situation in which the memory applies, and how a trace shows that it was followed.
+    pub cue: LessonCue,
+    /// Current weight of the memory.
+    pub weight: Weight,
+    /// `true` if the memory was in this run's prompt.
+    pub presented: bool,
+    /// `true` if the agent of this run opened the memory.
+    pub read: bool,
+}
+
+/// A finding of an earlier investigation of the same retrospective.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierFinding {
+    /// Run in which the pattern was seen.
+    pub run: RunId,
+    /// Finding of the earlier investigation.
+    pub finding: Finding,
+}
+
+/// Guess at the place where a failed run went wrong. It informs readers of the report and never becomes a
+/// lesson.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Step in which the fault occurred. In a conversation of several agents, this is the agent that spoke.
+    pub step: Step,
+    /// Evidence for the fault, as a short clause.
+    pub sign: String,
+    /// Verbatim quote from the turn in which the fault occurred.
+    pub quote: Quote,
+}
+
+/// An error that passed when the identical call was repeated. A changed call that succeeded after this error
+/// in another run is therefore no evidence for the change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransientError {
+    /// Step in which the error occurred.
+    pub step: Step,
+    /// Tool that returned the error.
+    pub tool: String,
+    /// Text of the error, masked as in [`LessonCue::error`].
+    pub error: String,
+    /// Verbatim quote of the error.
+    pub quote: Quote,
+}
+
+impl TransientError {
+    /// Returns `true` if a lesson with this step and cue is about this error.
+    pub fn matches_cue(&self, step: &Step, cue: &LessonCue) -> bool {
+        self.step == *step && cue.tool.as_ref() == Some(&self.tool) && cue.error.as_ref() == Some(&self.error)
+    }
+}
+
+/// Evidence against a known memory, given separately from the findings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contradiction {
+    /// Memory that the run contradicts.
+    pub memory: MemoryId,
+    /// Step in which the evidence was seen. It must equal the memory's step.
+    pub step: Step,
+    /// Tool, command or file that the memory is about.
+    pub subject: String,
+    /// Reason why the run contradicts the memory, in one sentence.
+    pub reason: String,
+    /// Verbatim quote that contradicts the memory.
+    pub quote: Quote,
+}
+
+/// Answer of an investigator, not yet checked. If all its parts are empty, the investigator found nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RawAnswer {
+    /// Patterns that the investigator saw in the run.
+    pub findings: Vec<Finding>,
+    /// Verdicts on memories that were presented to the run.
+    pub verdicts: Vec<VerdictRecord>,
+    /// Guess at the place where a failed run went wrong; `None` if the investigator made none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+    /// Errors that passed when the identical call was repeated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transients: Vec<TransientError>,
+    /// Evidence against known memories, given separately from the findings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
+}
+
+/// Result of asking an investigator about a run. An answer without findings, an invalid answer and a failure
+/// are three different results.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum InvestigatorAnswer {
+    /// The investigator examined the run and returned this answer.
+    Answered(RawAnswer),
+    /// The investigator answered, but the answer cannot be used.
+    Invalid {
+        /// Reason why the answer cannot be used.
+        reason: String,
+    },
+    /// The investigator could not examine the run.
+    Failed {
+        /// Reason why the run could not be examined.
+        reason: String,
+    },
+}
+
+/// Parts of an answer that passed the mechanical checks.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CheckedAnswer {
+    /// Findings whose quotes occur in the run.
+    pub findings: Vec<Finding>,
+    /// Verdicts on presented memories, with quotes that occur in the run; at most one per memory.
+    pub verdicts: Vec<VerdictRecord>,
+    /// Guess at the place where a failed run went wrong; `None` if the investigator made none or it failed a
+    /// check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+    /// Errors that passed when the identical call was repeated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transients: Vec<TransientError>,
+    /// Evidence against known memories, given separately from the findings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
+    /// Number of entries that were dropped because they failed a check, exceeded a limit, or were weaker
+    /// verdicts on the same memory. A dropped fault is not counted.
+    pub dropped: u32,
+}
+
+/// Maximum number of findings of one investigation, and likewise of its transient errors and its
+/// contradictions. A real run has far fewer.
+pub const FINDINGS_MAX: usize = 50;
+
+impl InvestigationBrief {
+    /// Returns the step that contains a place in the run, or `None` if the run has no such place.
+    pub fn step_at(&self, place: QuotePlace) -> Option<&Step> {
+        match place {
+            QuotePlace::SelfFeedback { remark } => Some(&self.run.self_feedback.get(remark as usize)?.step),
+            QuotePlace::Message { turn }
+            | QuotePlace::Reasoning { turn }
+            | QuotePlace::Arguments { turn, .. }
+            | QuotePlace::Answer { turn, .. } => Some(&self.trajectory.turns.get(turn as usize)?.step),
+            QuotePlace::Review => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cue(tool: Option<&str>, parts: [Option<&str>; 3]) -> LessonCue {
+        let [error, avoid, prefer] = parts.map(|part| part.map(str::to_owned));
+        LessonCue { tool: tool.map(str::to_owned), error, avoid, prefer }
+    }
+
+    #[test]
+    fn a_signature_needs_a_tool_and_something_about_it() {
+        assert_eq!(cue(None, [Some("not found"), None, None]).signature(), None);
+        assert_eq!(cue(Some("sh"), [None, None, None]).signature(), None, "or all lessons about sh were one");
+        assert!(cue(Some("sh"), [None, None, Some("rg")]).signature().is_some());
+    }
+
+    #[test]
+    fn signatures_differ_by_part_and_direction() {
+        let one = cue(Some("sh"), [None, Some("grep"), Some("rg")]);
+        let other = cue(Some("sh"), [None, Some("rg"), Some("grep")]);
+        assert_ne!(one.signature(), other.signature());
+        assert!(one.opposes(&other) && !one.opposes(&one));
+        assert_ne!(one.signature(), cue(Some("sh"), [Some("grep"), None, Some("rg")]).signature());
+    }
+}

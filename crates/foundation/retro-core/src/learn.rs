@@ -1,0 +1,25 @@
+//! Turns the results of investigations and reviews into changes to memories.
+//!
+//! [`settle_investigations`] turns findings and verdicts into a batch of mutations, in the order observe,
+//! contradict, credit, sweep. [`apply_mutations`] decides the effects of the batch: every mutation gets an
+//! outcome, every effect is a change with an effect key, and the memories are computed by folding their
+//! changes. [`close_retrospective`] adds the report and the next state of the workflow. [`apply_rules`] and
+//! [`close_review`] do the same for rules from reviews.
+
+mod account;
+mod apply;
+mod close;
+mod observe;
+mod rules;
+mod settle;
+mod weigh;
+mod writer;
+
+pub use apply::{apply_mutations, delete_by_operator};
+pub use close::{ClosedRetrospective, ClosingFacts, close_retrospective};
+pub use rules::{
+    ClosedReview, PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, RuleFacts, RuleUse,
+    RuleUseBatch, apply_rules, build_rule_use_batches, close_review, promote_rule,
+};
+pub use settle::{Mutation, MutationKind, NoLessonReason, build_batch, settle_investigations};
+pub use writer::WriterFacts;

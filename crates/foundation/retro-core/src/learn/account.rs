@@ -1,0 +1,137 @@
+//! Sums the verdicts of a retrospective on one memory, and decides how they change its weight.
+//!
+//! Only the strongest verdict of a run on a memory counts: harmed takes precedence over helped, helped over
+//! applied, applied over ignored, and ignored over "cue not met". A contradiction counts as harm, once per
+//! run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::finding::MemoryVerdict;
+use crate::id::RunId;
+use crate::memory::{Memory, WeightPart, WeightReason};
+use crate::policy::Policy;
+use crate::weight::WeightDelta;
+
+/// Verdicts of a retrospective on one memory.
+#[derive(Default)]
+pub(super) struct MemoryAccount {
+    /// Strongest verdict of each run on the memory.
+    runs: BTreeMap<RunId, RunVerdict>,
+    /// Indices of the mutations that the verdicts come from. All of these mutations get the outcome for the
+    /// memory.
+    pub(super) rows: Vec<usize>,
+}
+
+/// Verdict of one run on a memory.
+pub(super) struct RunVerdict {
+    pub(super) verdict: MemoryVerdict,
+    /// `true` if the run contradicted the memory, which counts as harm.
+    pub(super) contradicted: bool,
+    pub(super) read: bool,
+    pub(super) reason: String,
+}
+
+impl MemoryAccount {
+    pub(super) fn record_verdict(&mut self, row: usize, run: &RunId, verdict_entry: RunVerdict) {
+        self.rows.push(row);
+        let Some(strongest) = self.runs.get_mut(run) else {
+            self.runs.insert(run.clone(), verdict_entry);
+            return;
+        };
+        // Reading is a fact about the run, so it must survive when a stronger verdict replaces this one.
+        strongest.read |= verdict_entry.read;
+        // A contradiction is recorded even over an equal verdict, or the run would not count as
+        // contradicting.
+        if verdict_entry.contradicted || verdict_entry.verdict < strongest.verdict {
+            strongest.contradicted |= verdict_entry.contradicted;
+            strongest.verdict = verdict_entry.verdict;
+            strongest.reason = verdict_entry.reason;
+        }
+    }
+
+    pub(super) fn contradicting_runs(&self) -> BTreeSet<RunId> {
+        self.runs.iter().filter(|(_, entry)| entry.contradicted).map(|(run, _)| run.clone()).collect()
+    }
+
+    /// Returns `true` if the agent of any run read or followed the memory.
+    fn was_used(&self) -> bool {
+        self.runs.values().any(|entry| entry.read || entry.verdict <= MemoryVerdict::Applied)
+    }
+
+    fn cue_never_met(&self) -> bool {
+        self.runs.values().all(|entry| entry.verdict == MemoryVerdict::CueNotMet)
+    }
+}
+
+/// Effect of a retrospective on the weight of an active memory.
+pub(super) enum WeightDecision {
+    Unchanged,
+    Exempted { cue_not_met: u32 },
+    Moved { parts: Vec<WeightPart>, cue_not_met: u32 },
+}
+
+/// Decides how a retrospective changes the weight of a memory. A memory in limbo that an agent nevertheless
+/// used loses no weight for being in limbo.
+pub(super) fn decide_weight(
+    memory: &Memory,
+    account: &MemoryAccount,
+    observed: bool,
+    policy: &Policy,
+) -> WeightDecision {
+    let mut parts: Vec<_> =
+        account.runs.iter().filter_map(|(run, entry)| verdict_part(run, entry, policy)).collect();
+    let presented = !account.runs.is_empty();
+    let mut cue_not_met = memory.cue_not_met;
+    let mut exempt = false;
+    if account.was_used() {
+        cue_not_met = 0;
+    } else if presented && account.cue_never_met() {
+        cue_not_met += 1;
+        exempt = cue_not_met <= policy.cue_not_met_max;
+        if !exempt {
+            let reason = format!("its cue has not come up for {cue_not_met} retrospectives in a row");
+            parts.push(policy_part(policy.ignored_delta, WeightReason::Ignored, reason));
+        }
+    } else if presented {
+        cue_not_met = 0;
+        parts.push(policy_part(
+            policy.ignored_delta,
+            WeightReason::Ignored,
+            "presented, and read or applied in no run".to_owned(),
+        ));
+    }
+    // In limbo, the weight is too low for the memory to be presented and too high for it to be archived.
+    let in_limbo = (policy.archive_weight..policy.inject_weight_min).contains(&memory.weight.get());
+    if in_limbo && observed {
+        let reason = "in limbo, and observed again".to_owned();
+        parts.push(policy_part(policy.limbo_observed_delta, WeightReason::Observed, reason));
+    } else if in_limbo && parts.is_empty() {
+        let reason = "in limbo: too light to be presented, so nobody could read it".to_owned();
+        parts.push(policy_part(policy.ignored_delta, WeightReason::Limbo, reason));
+    }
+    if !parts.is_empty() {
+        WeightDecision::Moved { parts, cue_not_met }
+    } else if exempt {
+        WeightDecision::Exempted { cue_not_met }
+    } else {
+        WeightDecision::Unchanged
+    }
+}
+
+/// Returns the weight change for one run's verdict, which may be zero. Returns `None` if the memory was not
+/// read and either ignored or its cue not met, because these verdicts are evaluated over all runs together.
+fn verdict_part(run: &RunId, entry: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
+    let (delta, kind) = match entry.verdict {
+        MemoryVerdict::Harmed if entry.contradicted => (policy.harmed_delta, WeightReason::Contradicted),
+        MemoryVerdict::Harmed => (policy.harmed_delta, WeightReason::Harmed),
+        MemoryVerdict::Helped => (policy.helped_delta, WeightReason::Helped),
+        MemoryVerdict::Applied => (0, WeightReason::Applied),
+        MemoryVerdict::Ignored | MemoryVerdict::CueNotMet if entry.read => (0, WeightReason::Read),
+        MemoryVerdict::Ignored | MemoryVerdict::CueNotMet => return None,
+    };
+    Some(WeightPart { delta: WeightDelta(delta), kind, run: Some(run.clone()), reason: entry.reason.clone() })
+}
+
+const fn policy_part(delta: i32, kind: WeightReason, reason: String) -> WeightPart {
+    WeightPart { delta: WeightDelta(delta), kind, run: None, reason }
+}

@@ -1,0 +1,175 @@
+//! Applies observations: a finding creates, confirms or revives a memory, adds evidence to an existing one,
+//! or is suppressed.
+
+use super::writer::MemoryWriter;
+use crate::finding::Finding;
+use crate::id::{MemoryId, RunId};
+use crate::memory::{ChangeEffect, Evidence, Lesson, MemoryScope, MemoryStatus, OBSERVATION_KINDS};
+use crate::weight::Weight;
+
+impl MemoryWriter<'_> {
+    /// Applies the observation of a finding in a run. If the lesson is new, its memory gets the id
+    /// `candidate`.
+    pub(super) fn apply_observation(
+        &mut self,
+        row: usize,
+        candidate: MemoryId,
+        run: &RunId,
+        finding: &Finding,
+    ) {
+        let scope = MemoryScope::Step { workflow: self.workflow.clone(), step: finding.step.clone() };
+        let lesson = Lesson::from_finding(finding);
+        if self.was_observed_before(candidate, run, &scope, &lesson) {
+            self.ledger.explain_outcome(row, format!("this has happened before: run {run} has shown it"));
+            return;
+        }
+        let evidence = Evidence {
+            run: run.clone(),
+            epoch: Some(self.epoch),
+            quote: finding.quote.clone(),
+            remark: None,
+        };
+        let known = self.best_match(&scope, &lesson, finding.contradicts);
+        // A tombstone does not stop evidence for an active memory: it forbids another lesson that is merely
+        // similar.
+        if !matches!(known, Some((_, MemoryStatus::Active)))
+            && let Some((tombstone, similarity)) = self.lesson_matcher().blocking_tombstone(
+                self.ledger.live_tombstones().iter(),
+                &scope,
+                &lesson,
+            )
+        {
+            let id = known.map_or(candidate, |(id, _)| id);
+            let reason = format!("a tombstone forbids it until {}: {}", tombstone.until, tombstone.reason);
+            let tombstone_of = tombstone.memory;
+            let effect = ChangeEffect::Suppressed { tombstone_of, similarity, title: lesson.title };
+            self.ledger.make_change(row, id, self.run_cause(run), effect, reason);
+            return;
+        }
+        match known {
+            Some((id, MemoryStatus::Tentative)) => self.confirm_memory(row, id, evidence),
+            Some((id, _)) => self.add_evidence(row, id, evidence),
+            None => self.create_memory(row, candidate, scope, lesson, evidence),
+        }
+    }
+
+    /// Returns `true` if an earlier call already applied the observation of this lesson in this run. The
+    /// memory may have been promoted, archived or deleted since then, and the same run must not restore it.
+    fn was_observed_before(
+        &self,
+        candidate: MemoryId,
+        run: &RunId,
+        scope: &MemoryScope,
+        lesson: &Lesson,
+    ) -> bool {
+        // Nothing was applied before, so the search by similarity can be skipped.
+        if !self.ledger.has_earlier_changes() {
+            return false;
+        }
+        let cause = self.run_cause(run);
+        self.ledger.was_made_before(candidate, &cause, OBSERVATION_KINDS)
+            || self.ledger.memories().values().any(|memory| {
+                memory.scope == *scope
+                    && self.lesson_matcher().same_lesson(&memory.lesson, lesson).is_some()
+                    && self.ledger.was_made_before(memory.id, &cause, OBSERVATION_KINDS)
+            })
+    }
+
+    /// Adds a run as evidence to an active memory, or revives an archived one. Does nothing if the memory
+    /// already has evidence from the run, because evidence counts runs and not findings. That is the case for
+    /// a second finding in the run, or if a manual retrospective has investigated it.
+    fn add_evidence(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
+        let run = evidence.run.clone();
+        let memory = &self.ledger.memories()[&id];
+        if memory.evidence.iter().any(|known| known.run == run) {
+            self.ledger.explain_outcome(row, format!("run {run} has shown it already; a run counts once"));
+        } else if memory.status == MemoryStatus::Active {
+            let reason = format!("seen again in run {run}: evidence, not weight");
+            self.record_evidence(row, id, ChangeEffect::Observed { evidence }, reason);
+        } else {
+            let reason = format!("seen again in run {run} after it was archived: tentative once more");
+            self.record_evidence(row, id, ChangeEffect::Revived { evidence }, reason);
+        }
+    }
+
+    fn create_memory(
+        &mut self,
+        row: usize,
+        id: MemoryId,
+        scope: MemoryScope,
+        lesson: Lesson,
+        evidence: Evidence,
+    ) {
+        let (status, weight, wait) = if self.policy.confirm_runs <= 1 {
+            (MemoryStatus::Active, self.confirmed_weight(), "one run is enough by policy")
+        } else {
+            (MemoryStatus::Tentative, Weight::ZERO, "a separate run has to confirm it")
+        };
+        let reason = format!("first seen in run {}; {wait}", evidence.run);
+        self.record_evidence(
+            row,
+            id,
+            ChangeEffect::Created { scope, lesson, status, weight, evidence, quarantine: None },
+            reason,
+        );
+    }
+
+    /// Counts a run towards the confirmation of a tentative memory, and promotes the memory once enough runs
+    /// have shown the lesson. A run that has shown it since the memory became tentative does not count again.
+    fn confirm_memory(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
+        let run = evidence.run.clone();
+        let earlier = self.ledger.memories()[&id].tentative_runs.clone();
+        if earlier.contains(&run) {
+            let reason = format!("run {run} has shown it already; only a separate run confirms");
+            self.ledger.make_change(
+                row,
+                id,
+                self.run_cause(&run),
+                ChangeEffect::Refused { requested: "observe".to_owned() },
+                reason,
+            );
+            return;
+        }
+        let needed = self.policy.confirm_runs as usize;
+        let seen = earlier.len() + 1;
+        if seen < needed {
+            let reason = format!("seen in run {run}: {seen} of {needed} separate runs");
+            self.record_evidence(row, id, ChangeEffect::Observed { evidence }, reason);
+        } else {
+            let by: Vec<_> = earlier.iter().chain([&run]).map(RunId::as_str).collect();
+            let reason = format!("confirmed by separate runs of the same step: {}", by.join(", "));
+            let weight = self.confirmed_weight();
+            self.record_evidence(row, id, ChangeEffect::Promoted { weight, evidence }, reason);
+        }
+    }
+
+    fn record_evidence(&mut self, row: usize, id: MemoryId, effect: ChangeEffect, reason: String) {
+        let evidence = match &effect {
+            ChangeEffect::Created { evidence, .. }
+            | ChangeEffect::Promoted { evidence, .. }
+            | ChangeEffect::Observed { evidence }
+            | ChangeEffect::Revived { evidence } => evidence,
+            _ => unreachable!("only effects with evidence are recorded here"),
+        };
+        let cause = self.run_cause(&evidence.run);
+        if self.ledger.make_change(row, id, cause, effect, reason) {
+            self.observed.insert(id);
+        }
+    }
+
+    /// Returns the id and status of the living memory of the scope that contains the same lesson.
+    fn best_match(
+        &self,
+        scope: &MemoryScope,
+        lesson: &Lesson,
+        contradicts: Option<MemoryId>,
+    ) -> Option<(MemoryId, MemoryStatus)> {
+        let found =
+            self.lesson_matcher().best_match(self.ledger.memories().values(), scope, lesson, contradicts);
+        found.map(|memory| (memory.id, memory.status))
+    }
+
+    const fn confirmed_weight(&self) -> Weight {
+        Weight::from_thousandths(self.policy.confirmed_weight)
+    }
+}

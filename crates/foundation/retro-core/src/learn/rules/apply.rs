@@ -1,0 +1,38 @@
+//! Decides how a batch of mutations changes the rules of a repository, as one pure function.
+
+use super::observe::RuleObservation;
+use super::writer::{RuleFacts, RuleWriter};
+use crate::memory::AppliedBatch;
+use crate::review::{RuleMutation, RuleMutationKind};
+use crate::similarity::Embedder;
+
+/// Decides how a batch of mutations changes a repository's rules. This is a pure function: the same facts and
+/// batch give the same changes, byte for byte.
+pub fn apply_rules(facts: RuleFacts, batch: &[RuleMutation], embedder: &dyn Embedder) -> AppliedBatch {
+    let mut writer = RuleWriter::new(facts, batch, embedder);
+    for (row, mutation) in batch.iter().enumerate() {
+        match &mutation.request {
+            RuleMutationKind::Observe { memory, edition, path, lesson, evidence, quarantine } => {
+                writer.apply_observation(
+                    row,
+                    &RuleObservation {
+                        candidate: *memory,
+                        edition,
+                        scope: writer.repository_scope(path.clone()),
+                        lesson,
+                        evidence,
+                        quarantine: quarantine.as_deref(),
+                    },
+                );
+            }
+            RuleMutationKind::Withdraw { remark, edition, reason } => {
+                writer.apply_withdrawal(row, remark, edition, reason);
+            }
+            RuleMutationKind::Credit { memory, workflow, run, verdict, reason } => {
+                writer.apply_credit(row, *memory, workflow, run, *verdict, reason);
+            }
+            RuleMutationKind::Expire => writer.archive_unused(row),
+        }
+    }
+    writer.ledger.into_applied()
+}

@@ -1,0 +1,145 @@
+//! Promotes a rule at an operator's request, without confirmation by another pull request.
+
+use jiff::Timestamp;
+
+use super::observe::find_opposing_rules;
+use crate::finding::REASON_CHARS_MAX;
+use crate::id::{MemoryId, NAME_BYTES_MAX, WorkflowKey};
+use crate::matching::LessonMatcher;
+use crate::memory::{
+    Change, ChangeCause, ChangeEffect, FoldError, Memory, MemoryScope, MemoryStatus, fold_change,
+};
+use crate::message::{Message, Notice};
+use crate::policy::Policy;
+use crate::similarity::{ComparedLessons, ComparesTexts, Embedder, VectorCache};
+use crate::weight::Weight;
+
+/// Stored facts needed to promote a rule, read under the lock of the rule scope.
+#[derive(Debug, Clone)]
+pub struct PromoteFacts {
+    /// Rule scope of the repository.
+    pub rule_scope: WorkflowKey,
+    /// Rule to promote.
+    pub memory: Memory,
+    /// Living memories of the repository, which may include the rule itself.
+    pub memories: Vec<Memory>,
+}
+
+impl ComparesTexts for PromoteFacts {
+    fn texts_to_compare(&self) -> Vec<String> {
+        let mut compared = ComparedLessons::default();
+        compared.add_new(&self.memory.scope, &self.memory.lesson);
+        for other in self.memories.iter().filter(|other| other.id != self.memory.id) {
+            compared.add_known(&other.scope, &other.lesson);
+        }
+        compared.into_texts()
+    }
+}
+
+/// Result of a promotion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promotion {
+    /// Changes in order: the acceptance of the rule, then the superseding of opposite rules.
+    pub changes: Vec<Change>,
+    /// Memories that changed, in their new state.
+    pub memories: Vec<Memory>,
+    /// Messages that announce the changes.
+    pub messages: Vec<Message>,
+}
+
+/// Reason why a rule was not promoted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromoteError {
+    /// The memory is not a repository rule.
+    #[error("memory {0} is not a repository rule; only rules are promoted, and proposals are accepted")]
+    NotARule(MemoryId),
+    /// A rule with this status cannot be promoted.
+    #[error("rule {memory} is {status}; only tentative and archived rules are promoted")]
+    WrongStatus {
+        /// Id of the rule.
+        memory: MemoryId,
+        /// Current status of the rule.
+        status: MemoryStatus,
+    },
+    /// A field of the request is empty or too long.
+    #[error("{what} must have 1 to {max} {unit}")]
+    TextLength {
+        /// Name of the field: `request`, `by` or `reason`.
+        what: &'static str,
+        /// Maximum length of the field, in `unit`.
+        max: usize,
+        /// Unit of `max`: `bytes` or `characters`.
+        unit: &'static str,
+    },
+    /// A change is illegal for its memory, so the stored data is damaged.
+    #[error(transparent)]
+    Damaged(#[from] FoldError),
+}
+
+/// Decides the effects of promoting a rule: the rule becomes active at the starting weight and leaves
+/// quarantine, and rules with opposite advice are superseded. The reverse is `delete_by_operator`, which
+/// leaves a tombstone.
+pub fn promote_rule(
+    facts: &PromoteFacts,
+    request: &str,
+    by: &str,
+    reason: &str,
+    policy: &Policy,
+    embedder: &dyn Embedder,
+    at: Timestamp,
+) -> Result<Promotion, PromoteError> {
+    validate_request(request, by, reason)?;
+    let memory = &facts.memory;
+    if !matches!(memory.scope, MemoryScope::Repository { .. }) {
+        return Err(PromoteError::NotARule(memory.id));
+    }
+    if !matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Archived) {
+        return Err(PromoteError::WrongStatus { memory: memory.id, status: memory.status });
+    }
+    let cause = ChangeCause::Operator { request: request.to_owned() };
+    let mut promotion = Promotion { changes: Vec::new(), memories: Vec::new(), messages: Vec::new() };
+    let effect = ChangeEffect::Accepted {
+        weight: Weight::from_thousandths(policy.confirmed_weight),
+        proposal: None,
+        by: by.to_owned(),
+        tombstone_override: None,
+    };
+    promotion.make_change(facts, memory, &cause, effect, format!("promoted by {by}: {reason}"), at)?;
+    let vectors = VectorCache::new(embedder);
+    let alike = LessonMatcher { vectors: &vectors, policy };
+    for old in find_opposing_rules(alike, facts.memories.iter(), memory.id, &memory.scope, &memory.lesson) {
+        let reason = format!("{by} promoted {}, which says the opposite", memory.id);
+        promotion.make_change(facts, old, &cause, ChangeEffect::Superseded { by: memory.id }, reason, at)?;
+    }
+    Ok(promotion)
+}
+
+impl Promotion {
+    fn make_change(
+        &mut self,
+        facts: &PromoteFacts,
+        memory: &Memory,
+        cause: &ChangeCause,
+        effect: ChangeEffect,
+        reason: String,
+        at: Timestamp,
+    ) -> Result<(), FoldError> {
+        let change = Change::new(&facts.rule_scope, memory.id, cause.clone(), effect, reason, at);
+        self.memories.extend(fold_change(Some(memory.clone()), &change)?);
+        self.messages.push(Notice::of_change(&change).into_message(&facts.rule_scope));
+        self.changes.push(change);
+        Ok(())
+    }
+}
+
+fn validate_request(request: &str, by: &str, reason: &str) -> Result<(), PromoteError> {
+    for (what, text) in [("request", request), ("by", by)] {
+        if !(1..=NAME_BYTES_MAX).contains(&text.len()) {
+            return Err(PromoteError::TextLength { what, max: NAME_BYTES_MAX, unit: "bytes" });
+        }
+    }
+    if !(1..=REASON_CHARS_MAX).contains(&reason.chars().count()) {
+        return Err(PromoteError::TextLength { what: "reason", max: REASON_CHARS_MAX, unit: "characters" });
+    }
+    Ok(())
+}

@@ -1,0 +1,431 @@
+//! Settles a retrospective: turns the findings and verdicts of its investigations into one batch of
+//! mutations.
+
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+use crate::finding::{
+    CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, VerdictRecord,
+};
+use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
+use crate::memory::MutationSummary;
+use crate::retrospective::{Investigation, PresentedMemory, Retrospective, find_transient_run};
+
+/// A request to change memories, addressed to the writer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mutation {
+    /// Id derived from the retrospective, the kind, the investigation and an index.
+    pub id: MutationId,
+    /// Requested change with its arguments.
+    pub request: MutationKind,
+}
+
+/// Kind of a mutation, with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum MutationKind {
+    /// A run shows a pattern.
+    Observe {
+        /// Id of the memory if the lesson is new.
+        memory: MemoryId,
+        /// Run that shows the pattern.
+        run: RunId,
+        /// Pattern with a quote from the run.
+        finding: Finding,
+        /// Reason why the pattern is not a lesson, found by comparing all investigations of the
+        /// retrospective; `None` if it is a lesson.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        no_lesson: Option<NoLessonReason>,
+    },
+    /// A run shows that a memory is wrong.
+    Contradict {
+        /// Memory that the run contradicts.
+        memory: MemoryId,
+        /// Run that contradicts the memory.
+        run: RunId,
+        /// Step in which the contradiction was seen. A contradiction applies only to memories of the same
+        /// workflow, step and subject.
+        step: Step,
+        /// Tool, command or file that the contradiction is about.
+        subject: String,
+        /// Reason why the memory is wrong, in one sentence.
+        reason: String,
+        /// Verbatim quote from the run that shows the contradiction.
+        quote: Quote,
+    },
+    /// A memory that was presented to a run got a verdict in that run.
+    Credit {
+        /// Memory that was presented.
+        memory: MemoryId,
+        /// Run to which the memory was presented.
+        run: RunId,
+        /// Verdict on the memory.
+        verdict: MemoryVerdict,
+        /// `true` if the agent opened the memory in the run.
+        read: bool,
+        /// Reason for the verdict, in one sentence.
+        reason: String,
+    },
+    /// Every active memory of the workflow is checked for limbo decay and archiving.
+    Sweep,
+}
+
+/// Reason why a pattern is not a lesson although its quote was found in the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum NoLessonReason {
+    /// The identical call succeeded when it was repeated, so the error passes without a change.
+    Transient {
+        /// Run of the retrospective in which the repeated call succeeded.
+        run: RunId,
+    },
+    /// Following a memory caused the error. The error counts as harm by that memory and teaches nothing else.
+    Harm {
+        /// Memory that caused the error.
+        memory: MemoryId,
+    },
+}
+
+impl NoLessonReason {
+    /// Returns the reason as one sentence about a pattern that was seen in the run `shown_in`.
+    pub(super) fn describe(&self, shown_in: &RunId) -> String {
+        match self {
+            Self::Transient { run } if run == shown_in => {
+                "the very same call got past the error in the same run: it passes by itself".to_owned()
+            }
+            Self::Transient { run } => {
+                format!("the very same call got past the error in run {run}: it passes by itself")
+            }
+            Self::Harm { memory } => {
+                format!("following memory {memory} led to this error, which counts as its harm")
+            }
+        }
+    }
+}
+
+impl MutationKind {
+    /// Returns the kind of the mutation as stored and shown, such as `observe`.
+    pub fn as_str(&self) -> &'static str {
+        self.into()
+    }
+
+    /// Summarizes the mutation for reports.
+    pub(super) fn summarize(&self) -> MutationSummary {
+        let (run, about) = match self {
+            Self::Observe { run, finding, .. } => (Some(run.clone()), finding.title.clone()),
+            Self::Contradict { memory, run, .. } => (Some(run.clone()), memory.to_string()),
+            Self::Credit { memory, run, verdict, .. } => {
+                (Some(run.clone()), format!("{memory}: {}", verdict.as_str()))
+            }
+            Self::Sweep => (None, "every active memory".to_owned()),
+        };
+        MutationSummary { kind: self.as_str().to_owned(), run, about }
+    }
+}
+
+/// Builds the batch of mutations that a retrospective requests. The batch of a manual retrospective is empty,
+/// because its findings become proposals when it closes.
+pub fn build_batch(retrospective: &Retrospective, investigations: &[Investigation]) -> Vec<Mutation> {
+    if retrospective.manual_request.is_some() {
+        return Vec::new();
+    }
+    settle_investigations(retrospective.id, investigations)
+}
+
+/// Turns the results of investigations into a batch of mutations, in the order observe, contradict, credit,
+/// sweep. Unsuccessful investigations contribute nothing.
+pub fn settle_investigations(
+    retrospective: RetrospectiveId,
+    investigations: &[Investigation],
+) -> Vec<Mutation> {
+    let mut batch = Vec::new();
+    let answered = || {
+        investigations.iter().filter_map(|one| {
+            one.result.as_ref()?.checked_answer().map(|(checked, presented)| (one, checked, presented))
+        })
+    };
+    let id = |kind, one: &Investigation, index| {
+        MutationId::of_investigation(retrospective, kind, one.number, index)
+    };
+    for (one, checked, _) in answered() {
+        for (index, finding) in (0u32..).zip(&checked.findings) {
+            let memory = MemoryId::of_finding(retrospective, one.number, index);
+            let request = MutationKind::Observe {
+                memory,
+                run: one.run.clone(),
+                finding: finding.clone(),
+                no_lesson: find_no_lesson_reason(investigations, one, finding),
+            };
+            batch.push(Mutation { id: id("observe", one, index), request });
+        }
+    }
+    for (one, checked, _) in answered() {
+        for (index, finding) in (0u32..).zip(&checked.findings) {
+            batch.extend(
+                contradiction_from_finding(one, finding)
+                    .map(|request| Mutation { id: id("contradict", one, index), request }),
+            );
+        }
+        for (index, against) in (0u32..).zip(&checked.contradictions) {
+            batch.push(Mutation {
+                // A separate kind, or the ids would collide with those of the contradicting findings above.
+                id: id("against", one, index),
+                request: contradiction_from_answer(one, against),
+            });
+        }
+    }
+    for (one, checked, presented) in answered() {
+        // Rules of a repository change under another lock: `build_rule_use_batches` requests those changes.
+        let own = presented.iter().filter(|shown| shown.repo.is_none());
+        // The index is part of stored ids, so neither the order nor the filter above may change.
+        for (index, shown) in (0u32..).zip(own) {
+            let request =
+                decide_credit(one, checked, shown, findings_without_memory(investigations, shown.memory));
+            batch.push(Mutation { id: id("credit", one, index), request });
+        }
+    }
+    // The sweep comes last, because it applies the weight changes that the credits and contradictions have
+    // collected.
+    batch.push(Mutation {
+        id: MutationId::of_investigation(retrospective, "sweep", 0, 0),
+        request: MutationKind::Sweep,
+    });
+    batch
+}
+
+fn contradiction_from_finding(one: &Investigation, finding: &Finding) -> Option<MutationKind> {
+    let memory = finding.contradicts?;
+    Some(MutationKind::Contradict {
+        memory,
+        run: one.run.clone(),
+        step: finding.step.clone(),
+        subject: finding.subject.clone(),
+        reason: format!("the run shows the opposite: {}", finding.title),
+        quote: finding.quote.clone(),
+    })
+}
+
+fn find_no_lesson_reason(
+    investigations: &[Investigation],
+    one: &Investigation,
+    finding: &Finding,
+) -> Option<NoLessonReason> {
+    let transient = find_transient_run(investigations, finding).map(|run| NoLessonReason::Transient { run });
+    transient.or_else(|| {
+        // A repair of an error that a memory caused is worth learning; a warning about that error is not.
+        let warns = matches!(finding.kind, FindingKind::Failure | FindingKind::RetryLoop);
+        let memory = warns.then(|| find_harming_memory(investigations, one, finding))??;
+        Some(NoLessonReason::Harm { memory })
+    })
+}
+
+/// Returns the memory that the investigation blames for the error of the finding. Returns `None` if there is
+/// no such memory or `decide_credit` does not uphold the verdict.
+fn find_harming_memory(
+    investigations: &[Investigation],
+    one: &Investigation,
+    finding: &Finding,
+) -> Option<MemoryId> {
+    let (checked, presented) = one.result.as_ref()?.checked_answer()?;
+    let harmed = checked.verdicts.iter().filter(|record| {
+        record.verdict == MemoryVerdict::Harmed
+            && findings_quoted_by(checked, record).any(|own| own == finding)
+    });
+    harmed.map(|record| record.memory).find(|memory| {
+        let shown = presented.iter().find(|shown| shown.memory == *memory);
+        shown.is_some_and(|shown| {
+            let without = findings_without_memory(investigations, *memory);
+            matches!(
+                decide_credit(one, checked, shown, without),
+                MutationKind::Credit { verdict: MemoryVerdict::Harmed, .. }
+            )
+        })
+    })
+}
+
+fn contradiction_from_answer(one: &Investigation, against: &Contradiction) -> MutationKind {
+    MutationKind::Contradict {
+        memory: against.memory,
+        run: one.run.clone(),
+        step: against.step.clone(),
+        subject: against.subject.clone(),
+        reason: against.reason.clone(),
+        quote: against.quote.clone(),
+    }
+}
+
+/// Decides the verdict on a presented memory. Without a valid verdict, the memory counts as ignored. A
+/// failure counts as harm only if no run without the memory has the same error; otherwise the memory made no
+/// visible difference and counts as applied.
+fn decide_credit<'i>(
+    one: &Investigation,
+    checked: &CheckedAnswer,
+    presented_memory: &PresentedMemory,
+    mut without: impl Iterator<Item = (&'i RunId, &'i Finding)>,
+) -> MutationKind {
+    let valid = checked.verdicts.iter().find(|verdict| verdict.memory == presented_memory.memory);
+    let (verdict, reason) = match valid {
+        None => (MemoryVerdict::Ignored, "no verdict on it stands".to_owned()),
+        Some(found) if found.verdict == MemoryVerdict::Harmed => {
+            let same = |(_, other): &(&RunId, &Finding)| {
+                findings_quoted_by(checked, found).any(|own| is_same_error(own, other))
+            };
+            match without.find(same) {
+                Some((run, _)) => {
+                    let reason = format!("{}, as it did in run {run}, which did not have it", found.reason);
+                    (MemoryVerdict::Applied, reason)
+                }
+                None => (MemoryVerdict::Harmed, found.reason.clone()),
+            }
+        }
+        Some(found) => (found.verdict, found.reason.clone()),
+    };
+    MutationKind::Credit {
+        memory: presented_memory.memory,
+        run: one.run.clone(),
+        verdict,
+        read: presented_memory.read,
+        reason,
+    }
+}
+
+/// Returns the findings of those runs of the retrospective to which the memory was not presented.
+fn findings_without_memory(
+    investigations: &[Investigation],
+    memory: MemoryId,
+) -> impl Iterator<Item = (&RunId, &Finding)> {
+    let answered =
+        investigations.iter().filter_map(|one| Some((one, one.result.as_ref()?.checked_answer()?)));
+    let without = answered.filter(move |(_, (_, met))| met.iter().all(|shown| shown.memory != memory));
+    without.flat_map(|(one, (checked, _))| checked.findings.iter().map(move |finding| (&one.run, finding)))
+}
+
+/// Returns the findings with the same quote as the verdict, which are about the same failure.
+fn findings_quoted_by<'c>(
+    checked: &'c CheckedAnswer,
+    record: &'c VerdictRecord,
+) -> impl Iterator<Item = &'c Finding> {
+    let quotes =
+        |finding: &&Finding| record.quote.as_ref().is_some_and(|quote| quote.text == finding.quote.text);
+    checked.findings.iter().filter(quotes)
+}
+
+fn is_same_error(one: &Finding, other: &Finding) -> bool {
+    one.cue.error.is_some()
+        && one.step == other.step
+        && one.cue.tool == other.cue.tool
+        && one.cue.error == other.cue.error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::LessonCue;
+    use crate::id::derive_uuid;
+    use crate::retrospective::InvestigationResult;
+    use crate::trajectory::QuotePlace;
+
+    fn memory() -> MemoryId {
+        MemoryId(derive_uuid("settle", &["memory"]))
+    }
+
+    fn finding(error: &str, words: &str) -> Finding {
+        Finding {
+            kind: FindingKind::Failure,
+            step: Step::main(),
+            subject: "sh".to_owned(),
+            title: format!("Expect {error}"),
+            content: String::new(),
+            cue: LessonCue {
+                tool: Some("sh".to_owned()),
+                error: Some(error.to_owned()),
+                ..LessonCue::default()
+            },
+            quote: Quote { place: QuotePlace::Answer { turn: 1, call: 0 }, text: words.to_owned() },
+            contradicts: None,
+        }
+    }
+
+    fn run(number: u32, findings: Vec<Finding>, harmed_by: Option<&str>, met: bool) -> Investigation {
+        let verdict = |words: &str| VerdictRecord {
+            memory: memory(),
+            verdict: MemoryVerdict::Harmed,
+            reason: "it failed".to_owned(),
+            quote: Some(Quote { place: QuotePlace::Answer { turn: 4, call: 0 }, text: words.to_owned() }),
+        };
+        let checked = CheckedAnswer {
+            findings,
+            verdicts: harmed_by.map(verdict).into_iter().collect(),
+            ..CheckedAnswer::default()
+        };
+        let presented =
+            if met { vec![PresentedMemory::from_own_workflow(memory(), false)] } else { Vec::new() };
+        Investigation {
+            number,
+            ordinal: number.into(),
+            run: RunId::new(format!("r{number}")).unwrap(),
+            replacement: false,
+            result: Some(InvestigationResult::Found { checked, presented }),
+        }
+    }
+
+    /// Returns the verdict and reason that the first run credits the memory with, given another run.
+    fn credited(other: Investigation) -> (MemoryVerdict, String) {
+        let harmed =
+            run(1, vec![finding("no such file", "no such file 'a'")], Some("no such file 'a'"), true);
+        let batch = settle_investigations(
+            RetrospectiveId(derive_uuid("settle", &["retrospective"])),
+            &[harmed, other],
+        );
+        let first = batch.into_iter().find_map(|mutation| match mutation.request {
+            MutationKind::Credit { verdict, reason, run, .. } if run.as_str() == "r1" => {
+                Some((verdict, reason))
+            }
+            _ => None,
+        });
+        first.expect("it was presented")
+    }
+
+    /// Returns the reason why the first run's pattern is not a lesson, given another run.
+    fn unlearnt(kind: FindingKind, other: Investigation) -> Option<NoLessonReason> {
+        let found = Finding { kind, ..finding("no such file", "no such file 'a'") };
+        let harmed = run(1, vec![found], Some("no such file 'a'"), true);
+        let batch = settle_investigations(
+            RetrospectiveId(derive_uuid("settle", &["retrospective"])),
+            &[harmed, other],
+        );
+        let MutationKind::Observe { no_lesson, .. } = &batch[0].request else { panic!("it observes first") };
+        no_lesson.clone()
+    }
+
+    #[test]
+    fn an_error_caused_by_a_memory_counts_as_harm_and_is_no_lesson() {
+        let nobody = || run(2, Vec::new(), None, false);
+        assert_eq!(unlearnt(FindingKind::Failure, nobody()), Some(NoLessonReason::Harm { memory: memory() }));
+        assert_eq!(unlearnt(FindingKind::Repair, nobody()), None, "a way out is worth knowing");
+        let without = run(2, vec![finding("no such file", "no such file 'b'")], None, false);
+        assert_eq!(unlearnt(FindingKind::Failure, without), None, "it comes without the memory, too");
+    }
+
+    #[test]
+    fn a_failure_that_also_occurs_without_the_memory_is_no_harm() {
+        let same = vec![finding("no such file", "no such file 'b'")];
+        let (verdict, reason) = credited(run(2, same.clone(), None, false));
+        assert_eq!(
+            (verdict, &*reason),
+            (MemoryVerdict::Applied, "it failed, as it did in run r2, which did not have it")
+        );
+        assert_eq!(
+            credited(run(2, same, None, true)).0,
+            MemoryVerdict::Harmed,
+            "that run had the memory, too"
+        );
+        let another = vec![finding("no such table", "no such table 'b'")];
+        assert_eq!(credited(run(2, another, None, false)), (MemoryVerdict::Harmed, "it failed".to_owned()));
+        let failed = InvestigationResult::Failed { reason: "gone".to_owned() };
+        let unseen = Investigation { result: Some(failed), ..run(2, Vec::new(), None, false) };
+        assert_eq!(credited(unseen).0, MemoryVerdict::Harmed, "nobody looked");
+    }
+}

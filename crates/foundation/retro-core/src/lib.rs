@@ -1,0 +1,36 @@
+#![doc = include_str!("../README.md")]
+
+pub mod attribution;
+pub mod cancel;
+pub mod canonical;
+pub mod count;
+pub mod dead_letter;
+pub mod effect;
+pub mod finding;
+pub mod id;
+pub mod investigate;
+pub mod json;
+pub mod learn;
+pub mod manual;
+mod matching;
+pub mod memory;
+pub mod message;
+pub mod outcome;
+pub mod policy;
+pub mod printable;
+pub mod pull_request;
+pub mod recall;
+pub mod remark;
+pub mod replay;
+pub mod report;
+pub mod retention;
+pub mod retrospective;
+pub mod review;
+pub mod run;
+pub mod sample;
+pub mod similarity;
+pub mod stream;
+pub mod time;
+pub mod trace;
+pub mod trajectory;
+pub mod weight;

@@ -1,0 +1,229 @@
+//! Computes a memory by folding its changes. A state machine defines which changes are legal in which status.
+
+use std::fmt::Write as _;
+
+use super::{
+    CONTRADICTIONS_KEPT_MAX, Change, ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Memory, MemoryStatus,
+};
+use crate::id::{ChangeId, MemoryId};
+use crate::remark::AuthorStanding;
+use crate::weight::Weight;
+
+/// Error for a change that is illegal for its memory: the change log or the stored memory is damaged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("change {change} ({kind}) does not fit memory {memory}: {problem}")]
+pub struct FoldError {
+    /// Id of the change.
+    pub change: ChangeId,
+    /// Kind of the change.
+    pub kind: &'static str,
+    /// Id of the memory.
+    pub memory: MemoryId,
+    /// Explanation of why the change is illegal.
+    pub problem: String,
+}
+
+/// Applies one change to a memory, which is `None` before its first change. Fails if the change is illegal
+/// for the status of the memory, or if its numbers contradict each other or the memory.
+pub fn fold_change(memory: Option<Memory>, change: &Change) -> Result<Option<Memory>, FoldError> {
+    let illegal = |problem: String| FoldError {
+        change: change.id,
+        kind: change.effect.kind(),
+        memory: change.memory,
+        problem,
+    };
+    if change.effect.leaves_memory_unchanged() {
+        return Ok(memory);
+    }
+    let Some(mut memory) = memory else {
+        return create_memory(change).map(Some).map_err(illegal);
+    };
+    find_misfit(&memory, change).map_or(Ok(()), |problem| Err(illegal(problem)))?;
+    apply_effect(&mut memory, &change.effect);
+    memory.changed_at = change.at;
+    if let (ChangeEffect::Reweighted { contradicted_by, .. }, Some(epoch)) = (&change.effect, change.epoch) {
+        memory.contradicted_by.extend(contradicted_by.iter().map(|run| (epoch, run.clone())));
+        // The oldest contradictions are dropped first, because only those of the last two retrospectives
+        // count.
+        let surplus = memory.contradicted_by.len().saturating_sub(CONTRADICTIONS_KEPT_MAX);
+        memory.contradicted_by.drain(..surplus);
+    }
+    Ok(Some(memory))
+}
+
+/// Returns the statuses that a new memory can have.
+pub const fn initial_statuses() -> &'static [MemoryStatus] {
+    &[MemoryStatus::Tentative, MemoryStatus::Active]
+}
+
+/// Returns the kinds of change that are legal for a memory in this status: the state machine as a table.
+pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
+    match status {
+        MemoryStatus::Tentative => &["promoted", "accepted", "observed", "deleted", "superseded"],
+        MemoryStatus::Active => &["observed", "reweighted", "exempted", "archived", "deleted", "superseded"],
+        MemoryStatus::Archived => &["promoted", "accepted", "revived", "deleted", "superseded"],
+        MemoryStatus::Deleted | MemoryStatus::Superseded | MemoryStatus::Graduated => &[],
+    }
+}
+
+/// Returns the status of a memory after a legal change of this kind, or `None` if the change keeps the
+/// status.
+pub fn status_after(kind: &str) -> Option<MemoryStatus> {
+    match kind {
+        "promoted" | "accepted" => Some(MemoryStatus::Active),
+        "archived" => Some(MemoryStatus::Archived),
+        "revived" => Some(MemoryStatus::Tentative),
+        "deleted" => Some(MemoryStatus::Deleted),
+        "superseded" => Some(MemoryStatus::Superseded),
+        _ => None,
+    }
+}
+
+/// Renders the state machine as a Mermaid diagram from [`initial_statuses`], [`legal_changes`] and
+/// [`status_after`].
+pub fn render_state_machine() -> String {
+    let mut drawn = "stateDiagram-v2\n".to_owned();
+    for status in initial_statuses() {
+        let _ = writeln!(drawn, "    [*] --> {status}: created");
+    }
+    for &from in MemoryStatus::ALL {
+        for kind in legal_changes(from) {
+            let to = status_after(kind).unwrap_or(from);
+            let _ = writeln!(drawn, "    {from} --> {to}: {kind}");
+        }
+    }
+    drawn
+}
+
+/// Returns the reason why the change is illegal for this memory, or `None` if it is legal.
+fn find_misfit(memory: &Memory, change: &Change) -> Option<String> {
+    let allowed = legal_changes(memory.status);
+    if change.memory != memory.id {
+        Some(format!("it was applied to memory {}", memory.id))
+    } else if matches!(change.effect, ChangeEffect::Created { .. }) {
+        Some("it exists already".to_owned())
+    } else if !allowed.contains(&change.effect.kind()) {
+        Some(format!("it is {}; legal then: {}", memory.status, allowed.join(", ")))
+    } else if let (ChangeEffect::Promoted { .. } | ChangeEffect::Revived { .. }, Some(why)) =
+        (&change.effect, &memory.quarantine)
+    {
+        Some(format!("it is quarantined, and only a person promotes it: {why}"))
+    } else if let ChangeEffect::Reweighted { before, delta, after, .. } = &change.effect
+        && (*before != memory.weight || *after != before.adjusted_by(*delta))
+    {
+        Some(format!("its weight is {}, and the change says {before} {delta} = {after}", memory.weight))
+    } else {
+        None
+    }
+}
+
+fn create_memory(change: &Change) -> Result<Memory, String> {
+    let ChangeEffect::Created { scope, lesson, status, weight, evidence, quarantine } = &change.effect else {
+        return Err("it does not exist".to_owned());
+    };
+    if quarantine.is_some() && *status != MemoryStatus::Tentative {
+        return Err(format!("no memory is quarantined and begins as {status}"));
+    }
+    if !initial_statuses().contains(status) {
+        return Err(format!("no memory begins as {status}"));
+    }
+    Ok(Memory {
+        id: change.memory,
+        scope: scope.clone(),
+        lesson: lesson.clone(),
+        status: *status,
+        weight: *weight,
+        observed_runs: 1,
+        tentative_runs: vec![evidence.run.clone()],
+        evidence: vec![evidence.clone()],
+        cue_not_met: 0,
+        contradicted_by: Vec::new(),
+        quarantine: quarantine.clone(),
+        authority: evidence.remark.as_ref().map(|source| source.standing),
+        created_at: change.at,
+        changed_at: change.at,
+    })
+}
+
+fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
+    if let Some(status) = status_after(effect.kind()) {
+        memory.status = status;
+    }
+    match effect {
+        ChangeEffect::Promoted { weight, evidence } => {
+            memory.weight = *weight;
+            memory.cue_not_met = 0;
+            memory.contradicted_by.clear();
+            add_evidence(memory, evidence);
+        }
+        ChangeEffect::Accepted { weight, .. } => {
+            memory.weight = *weight;
+            memory.cue_not_met = 0;
+            memory.contradicted_by.clear();
+            memory.quarantine = None;
+            // A promotion by an operator counts like one by an insider. Memories without an authority are not
+            // rules and do not get one.
+            memory.authority = memory.authority.map(|_| AuthorStanding::Insider);
+        }
+        ChangeEffect::Observed { evidence } => {
+            // Only runs since the memory became tentative count for confirmation; an active memory needs no
+            // confirmation.
+            if memory.status == MemoryStatus::Tentative {
+                memory.tentative_runs.push(evidence.run.clone());
+            }
+            add_evidence(memory, evidence);
+        }
+        ChangeEffect::Reweighted { after, cue_not_met, .. } => {
+            memory.weight = *after;
+            memory.cue_not_met = *cue_not_met;
+        }
+        ChangeEffect::Exempted { cue_not_met } => memory.cue_not_met = *cue_not_met,
+        ChangeEffect::Revived { evidence } => {
+            memory.weight = Weight::ZERO;
+            memory.cue_not_met = 0;
+            memory.contradicted_by.clear();
+            memory.tentative_runs = vec![evidence.run.clone()];
+            add_evidence(memory, evidence);
+        }
+        ChangeEffect::Archived
+        | ChangeEffect::Deleted { .. }
+        | ChangeEffect::Superseded { .. }
+        | ChangeEffect::Created { .. }
+        | ChangeEffect::Suppressed { .. }
+        | ChangeEffect::Refused { .. } => {}
+    }
+}
+
+fn add_evidence(memory: &mut Memory, evidence: &Evidence) {
+    memory.observed_runs += 1;
+    memory.authority = memory.authority.max(evidence.remark.as_ref().map(|source| source.standing));
+    memory.evidence.push(evidence.clone());
+    if memory.evidence.len() > EVIDENCE_KEPT_MAX {
+        memory.evidence.remove(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_shows_the_current_state_machine() {
+        let fresh = format!("```mermaid\n{}```\n", render_state_machine());
+        let readme = include_str!("../../README.md");
+        assert!(readme.contains(&fresh), "the drawing in README.md is stale; it should be:\n{fresh}");
+    }
+
+    #[test]
+    fn every_kind_of_change_is_legal_in_some_status() {
+        let legal: Vec<_> = MemoryStatus::ALL.iter().flat_map(|status| legal_changes(*status)).collect();
+        for kind in
+            ["promoted", "accepted", "observed", "reweighted", "exempted", "archived", "revived", "deleted"]
+        {
+            assert!(legal.contains(&&kind), "{kind}");
+        }
+        for &status in MemoryStatus::ALL.iter().filter(|status| !status.is_living()) {
+            assert_eq!(legal_changes(status), [""; 0], "{status} is an end");
+        }
+    }
+}

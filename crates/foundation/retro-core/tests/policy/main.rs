@@ -1,0 +1,22 @@
+//! The policy, rule by rule. The name of each test is the rule that it checks.
+
+#![expect(clippy::unwrap_used, reason = "clippy does not recognize shared test helpers as tests")]
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod cancel;
+mod close;
+mod contradict;
+mod count;
+mod credit;
+mod manual;
+mod observe;
+mod quotes;
+mod recall;
+mod rules;
+mod stored;
+mod sweep;
+mod tombstone;
+mod transient;
+mod words;

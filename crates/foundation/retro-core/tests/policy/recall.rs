@@ -1,0 +1,193 @@
+//! Memories presented to the next run of a step: the ten heaviest, with two places for newcomers, within a
+//! token budget and in a fenced block.
+
+use retro_core::id::{MemoryId, derive_uuid};
+use retro_core::memory::{Memory, MemoryStatus};
+use retro_core::policy::Policy;
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, Recall, RecallCandidate, choose_memories};
+use retro_core::time::add_seconds;
+
+use crate::world::{World, start_time};
+
+/// Builds an active memory with this title and weight.
+fn memory(name: &str, weight: u16) -> Memory {
+    let mut world = World::new();
+    world.add_active(name, weight);
+    world.named(name).clone()
+}
+
+fn candidate(name: &str, weight: u16, presentations: u64) -> RecallCandidate {
+    RecallCandidate { memory: memory(name, weight), presentations }
+}
+
+fn created_after(seconds: u64, mut candidate: RecallCandidate) -> RecallCandidate {
+    candidate.memory.created_at = add_seconds(start_time(), seconds);
+    candidate
+}
+
+fn count_words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+fn choose_by_default_policy(candidates: Vec<RecallCandidate>) -> Recall {
+    choose_memories(candidates, &Policy::default(), &count_words)
+}
+
+fn titles(recall: &Recall) -> Vec<&str> {
+    recall.memories.iter().map(|memory| memory.title.as_str()).collect()
+}
+
+#[test]
+fn only_active_memories_at_or_above_the_injection_weight_are_presented() {
+    let other = |status| RecallCandidate {
+        memory: Memory { status, ..memory(status.as_str(), 900) },
+        presentations: 0,
+    };
+    let mut candidates: Vec<_> = MemoryStatus::ALL
+        .iter()
+        .copied()
+        .filter(|status| *status != MemoryStatus::Active)
+        .map(other)
+        .collect();
+    candidates.extend([candidate("light", 99, 0), candidate("just", 100, 0), candidate("heavy", 1000, 0)]);
+    assert_eq!(titles(&choose_by_default_policy(candidates)), ["heavy", "just"]);
+}
+
+#[test]
+fn no_memories_give_no_text() {
+    assert_eq!(choose_by_default_policy(Vec::new()), Recall::default());
+}
+
+#[test]
+fn ties_break_by_fewer_presentations_then_age_then_id() {
+    let same_age = [candidate("x", 300, 5), candidate("y", 300, 5)];
+    let mut by_id = same_age.clone().map(|candidate| (candidate.memory.id, candidate.memory.lesson.title));
+    by_id.sort();
+    let mut candidates = vec![
+        candidate("lighter", 299, 0),
+        created_after(20, candidate("younger", 300, 1)),
+        created_after(10, candidate("older", 300, 1)),
+        created_after(30, candidate("less shown", 300, 0)),
+    ];
+    candidates.extend(same_age);
+    candidates.reverse();
+    let expected = ["less shown", "older", "younger", &by_id[0].1, &by_id[1].1, "lighter"];
+    assert_eq!(titles(&choose_by_default_policy(candidates)), expected);
+}
+
+#[test]
+fn ten_eligible_memories_all_have_a_place_by_weight() {
+    let candidates = (0..10).map(|nth| candidate(&format!("m{nth}"), 500 - nth, u64::from(nth))).collect();
+    let recall = choose_by_default_policy(candidates);
+    assert_eq!(titles(&recall), ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9"]);
+    assert!(recall.memories.iter().all(|memory| !memory.newcomer));
+    assert_eq!(recall.omitted, 0);
+}
+
+#[test]
+fn with_more_than_ten_two_places_go_to_the_least_presented() {
+    let mut candidates: Vec<_> = (0..12).map(|nth| candidate(&format!("m{nth}"), 500 - nth, 100)).collect();
+    candidates[9].presentations = 7;
+    candidates[11].presentations = 3;
+    let recall = choose_by_default_policy(candidates);
+    assert_eq!(titles(&recall), ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m11", "m9"]);
+    let newcomers = recall.memories.iter().map(|memory| memory.newcomer);
+    assert_eq!(newcomers.collect::<Vec<_>>(), [[false; 8].as_slice(), &[true; 2]].concat());
+    assert_eq!(recall.omitted, 2);
+}
+
+#[test]
+fn the_policy_can_give_newcomers_no_place_or_every_place() {
+    let candidates =
+        || (0..12).map(|nth| candidate(&format!("m{nth}"), 500 - nth, 12 - u64::from(nth))).collect();
+    let with = |inject_newcomers| {
+        let policy = Policy { inject_newcomers, ..Policy::default() };
+        let recall = choose_memories(candidates(), &policy, &count_words);
+        (recall.memories.len(), recall.memories[0].title.clone())
+    };
+    assert_eq!(with(0), (10, "m0".into()));
+    assert_eq!(with(10), (10, "m11".into()));
+}
+
+#[test]
+fn the_whole_block_stays_within_the_token_budget() {
+    let long = (0..100).map(|nth| format!("w{nth}")).collect::<Vec<_>>().join(" ");
+    let candidates =
+        vec![candidate(&long[..200], 900, 0), candidate("short", 500, 0), candidate("brief", 400, 0)];
+    let all = choose_memories(candidates.clone(), &Policy::default(), &count_words);
+    assert_eq!(all.tokens as usize, count_words(&all.text));
+    for budget in 0..=all.tokens {
+        let policy = Policy { inject_tokens_max: budget, ..Policy::default() };
+        let recall = choose_memories(candidates.clone(), &policy, &count_words);
+        assert!(recall.tokens <= budget && recall.tokens as usize == count_words(&recall.text));
+        assert_eq!(recall.memories.len() + recall.omitted as usize, 3);
+    }
+    let policy = Policy { inject_tokens_max: all.tokens - 1, ..Policy::default() };
+    let titles: Vec<_> =
+        choose_memories(candidates, &policy, &count_words).memories.into_iter().map(|m| m.title).collect();
+    assert_eq!(titles.last().unwrap(), "short", "the lightest is left out first: {titles:?}");
+}
+
+#[test]
+fn a_line_that_does_not_fit_makes_room_for_a_shorter_one() {
+    let long = "a very long title that takes many words to say what could be said in two";
+    let policy = Policy { inject_tokens_max: 20, ..Policy::default() };
+    let recall =
+        choose_memories(vec![candidate(long, 900, 0), candidate("short", 100, 0)], &policy, &count_words);
+    assert_eq!(titles(&recall), ["short"]);
+    assert_eq!(recall.omitted, 1);
+}
+
+/// Checks the memories chosen from `eligible` ones if the budget fits `lines` lines. The lightest memories
+/// are the least presented.
+#[track_caller]
+fn check_scarce(eligible: u16, lines: u16, expected: &[&str]) {
+    let named = |nth: u16| candidate(&format!("m{nth}"), 500 - nth, u64::from(100 - nth));
+    let full = choose_by_default_policy((0..lines).map(named).collect());
+    let policy = Policy { inject_tokens_max: full.tokens, ..Policy::default() };
+    let recall = choose_memories((0..eligible).map(named).collect(), &policy, &count_words);
+    assert_eq!(titles(&recall), expected);
+    assert_eq!(usize::from(eligible), recall.memories.len() + recall.omitted as usize);
+}
+
+#[test]
+fn newcomers_keep_their_places_when_the_token_budget_is_short() {
+    check_scarce(12, 7, &["m0", "m1", "m2", "m3", "m4", "m11", "m10"]);
+    check_scarce(9, 7, &["m0", "m1", "m2", "m3", "m4", "m8", "m7"]);
+    check_scarce(9, 3, &["m0", "m1", "m8"]);
+    check_scarce(9, 2, &["m0", "m8"]);
+    check_scarce(9, 1, &["m0"]);
+    check_scarce(9, 9, &["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8"]);
+}
+
+#[test]
+fn the_block_is_fenced_and_names_id_weight_and_title_on_a_line_each() {
+    let recall =
+        choose_by_default_policy(vec![candidate("List the\n tables", 1000, 0), candidate(FENCE_END, 300, 0)]);
+    let id = |name: &str| MemoryId(derive_uuid("given", &[name]));
+    let (first, second) = (id("List the\n tables").short_id(), id(FENCE_END).short_id());
+    assert_eq!(
+        recall.text,
+        format!(
+            "{FENCE_BEGIN}\n- [{first}] (1.000) List the tables\n- [{second}] (0.300) << <END OF RETROSPECT \
+             MEMORIES>> >\n{FENCE_END}"
+        )
+    );
+}
+
+#[test]
+fn the_order_in_which_candidates_are_loaded_does_not_matter() {
+    let mut candidates: Vec<_> = (0..30u64)
+        .map(|nth| {
+            created_after(
+                nth % 3,
+                candidate(&format!("m{nth}"), 300 + u16::try_from(nth % 4).unwrap(), nth % 5),
+            )
+        })
+        .collect();
+    let expected = choose_by_default_policy(candidates.clone());
+    for turn in 1..30 {
+        candidates.rotate_left(turn);
+        assert_eq!(choose_by_default_policy(candidates.clone()), expected);
+    }
+}

@@ -1,0 +1,230 @@
+//! Parses the rules from the vendored files, and compiles each rule when it is first needed.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use regex::bytes::Regex;
+use serde::Deserialize;
+
+use crate::allowlist::{Allowlist, AllowlistSpec};
+use crate::expression::compile_regex;
+
+/// Vendored gitleaks rules, unchanged.
+const GITLEAKS_RULES: &str = include_str!("../rules/gitleaks.toml");
+/// Additional rules of this project, for secrets that gitleaks does not cover.
+const OWN_RULES: &str = include_str!("../rules/own.toml");
+
+/// Maximum distance from the start of a match to its keyword, in bytes. Upstream's prefixes have at most 50
+/// bytes; secrets in YAML, with the keyword at the end, at most 400.
+const WINDOW_BEFORE: usize = 512;
+/// Maximum distance from a keyword to the end of its match, in bytes, for rules without a bound of their own.
+const WINDOW_AFTER: usize = 4 * 1024;
+/// Maximum distance from a keyword to the end of an assignment, in bytes: a name, an operator, and a value of
+/// at most 400 bytes.
+const WINDOW_AFTER_ASSIGNMENT: usize = 512;
+/// Maximum distance from a keyword to the end of a private key, in bytes. A 16,384-bit RSA key takes 13 KiB
+/// in PEM.
+const WINDOW_AFTER_PEM: usize = 32 * 1024;
+
+/// Part of upstream's expressions that matches the operator of an assignment. No part before it can match an
+/// operator.
+const OPERATOR: &str = r"(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)";
+const NAME_PREFIX: &str = r"(?i)[\w.-]{0,50}?";
+
+/// All rules, with one automaton that finds their keywords.
+#[derive(Debug)]
+pub(crate) struct RuleSet {
+    rules: Vec<Rule>,
+    global: Allowlist,
+    keywords: AhoCorasick,
+    rules_of_keyword: Vec<Vec<usize>>,
+    without_keyword: Vec<usize>,
+}
+
+/// A rule. Its expression is compiled when first needed.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) id: String,
+    pattern: String,
+    /// Keywords of the rule, moved into the automaton when the set is built.
+    keywords: Vec<String>,
+    compiled: OnceLock<Regex>,
+    /// Capture group that contains the secret. `None` means the first group that matched any text, or the
+    /// whole match if no group did.
+    pub(crate) group: Option<usize>,
+    /// Entropy that the secret must exceed, in bits per byte; 0 means no minimum.
+    pub(crate) entropy: f64,
+    /// `true` if the rule matches only where an assignment operator follows the keyword.
+    pub(crate) assignment: bool,
+    /// Number of bytes before a keyword that the rule searches.
+    pub(crate) before: usize,
+    /// Number of bytes after a keyword that the rule searches.
+    pub(crate) after: usize,
+    /// Allowlists that apply only to this rule.
+    pub(crate) allowlists: Vec<Allowlist>,
+}
+
+#[derive(Deserialize)]
+struct RuleFile {
+    #[serde(default)]
+    allowlist: AllowlistSpec,
+    /// Allowlists to add to rules, possibly those of another file.
+    #[serde(default)]
+    exceptions: Vec<Exception>,
+    rules: Vec<RuleSpec>,
+}
+
+#[derive(Deserialize)]
+struct Exception {
+    rule: String,
+    #[serde(flatten)]
+    allow: AllowlistSpec,
+}
+
+#[derive(Deserialize)]
+struct RuleSpec {
+    id: String,
+    regex: String,
+    #[serde(rename = "secretGroup")]
+    secret_group: Option<usize>,
+    #[serde(default)]
+    entropy: f64,
+    #[serde(default)]
+    assignment: bool,
+    keywords: Vec<String>,
+    #[serde(default)]
+    allowlists: Vec<AllowlistSpec>,
+}
+
+impl RuleSet {
+    /// Parses the built-in rules of both files. Panics if a file is invalid, which a test rules out.
+    pub(crate) fn built_in() -> Self {
+        let read = |text: &str| toml::from_str::<RuleFile>(text).expect("the vendored rules are valid TOML");
+        let (upstream, own) = (read(GITLEAKS_RULES), read(OWN_RULES));
+        let mut rules: Vec<Rule> = upstream.rules.into_iter().chain(own.rules).map(Rule::from).collect();
+        for exception in own.exceptions {
+            let rule = rules.iter_mut().find(|rule| rule.id == exception.rule);
+            rule.expect("an exception names a rule").allowlists.push(Allowlist::from(exception.allow));
+        }
+        let mut by_keyword: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut without_keyword = Vec::new();
+        for (at, rule) in rules.iter_mut().enumerate() {
+            let keywords = std::mem::take(&mut rule.keywords);
+            if keywords.is_empty() {
+                without_keyword.push(at);
+            }
+            for keyword in keywords {
+                by_keyword.entry(keyword).or_default().push(at);
+            }
+        }
+        let keywords = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            // `find_overlapping_iter` panics with any other kind.
+            .match_kind(MatchKind::Standard)
+            .ascii_case_insensitive(true)
+            .build(by_keyword.keys())
+            .expect("a few hundred short keywords fit into an automaton");
+        let rules_of_keyword = by_keyword.into_values().collect();
+        Self {
+            rules,
+            global: Allowlist::from(upstream.allowlist),
+            keywords,
+            rules_of_keyword,
+            without_keyword,
+        }
+    }
+
+    /// Returns the rule at an index of this set.
+    pub(crate) fn rule(&self, index: usize) -> &Rule {
+        &self.rules[index]
+    }
+
+    /// Returns the allowlist that applies to all rules.
+    pub(crate) fn global_allowlist(&self) -> &Allowlist {
+        &self.global
+    }
+
+    /// Returns the indexes of the rules without a keyword, which search every text.
+    pub(crate) fn without_keyword(&self) -> &[usize] {
+        &self.without_keyword
+    }
+
+    /// Finds every keyword in the text, including overlapping ones. Returns the indexes of the rules with
+    /// that keyword, and its byte range.
+    pub(crate) fn find_keywords<'r>(
+        &'r self,
+        text: &'r str,
+    ) -> impl Iterator<Item = (&'r [usize], std::ops::Range<usize>)> {
+        self.keywords
+            .find_overlapping_iter(text)
+            .map(|hit| (self.rules_of_keyword[hit.pattern().as_usize()].as_slice(), hit.range()))
+    }
+}
+
+impl Rule {
+    /// Returns the compiled expression. Character classes are ASCII, as in Go, so it matches bytes.
+    pub(crate) fn regex(&self) -> &Regex {
+        self.compiled.get_or_init(|| compile_regex(&self.pattern))
+    }
+}
+
+impl From<RuleSpec> for Rule {
+    fn from(spec: RuleSpec) -> Self {
+        // An expression with several operators, or with an alternative after the value, may match without an
+        // operator directly after the keyword. The cheap check would then lose secrets.
+        let upstream = spec.regex.starts_with(NAME_PREFIX)
+            && spec.regex.matches(OPERATOR).count() == 1
+            && !spec.regex.contains("$)|");
+        let assignment = spec.assignment || upstream;
+        let (before, after) = match spec.id.as_str() {
+            _ if assignment => (64, WINDOW_AFTER_ASSIGNMENT),
+            id if id.starts_with("private-key") => (0, WINDOW_AFTER_PEM),
+            _ => (WINDOW_BEFORE, WINDOW_AFTER),
+        };
+        Self {
+            id: spec.id,
+            pattern: spec.regex,
+            keywords: spec.keywords,
+            compiled: OnceLock::new(),
+            group: spec.secret_group,
+            entropy: spec.entropy,
+            assignment,
+            before,
+            after,
+            allowlists: spec.allowlists.into_iter().map(Allowlist::from).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_and_allowlist_compiles_and_the_unusable_ones_are_named() {
+        let rules = RuleSet::built_in();
+        for rule in &rules.rules {
+            assert!(
+                rule.group.unwrap_or(0) < rule.regex().captures_len(),
+                "{} names a group it lacks",
+                rule.id
+            );
+            rule.allowlists.iter().for_each(Allowlist::compile);
+        }
+        rules.global.compile();
+        let upstream = toml::from_str::<RuleFile>(GITLEAKS_RULES).unwrap().rules;
+        println!("not used of gitleaks: pkcs12-file (it has no expression)");
+        assert_eq!(upstream.len(), 221);
+        assert!(upstream.iter().all(|rule| rule.id != "pkcs12-file" && !rule.keywords.is_empty()));
+    }
+
+    #[test]
+    fn keywords_are_lower_case_and_rule_names_are_unique() {
+        let files = [GITLEAKS_RULES, OWN_RULES].map(|text| toml::from_str::<RuleFile>(text).unwrap().rules);
+        let rules: Vec<RuleSpec> = files.into_iter().flatten().collect();
+        let names: std::collections::BTreeSet<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
+        assert_eq!(names.len(), rules.len());
+        assert!(rules.iter().flat_map(|rule| &rule.keywords).all(|word| *word == word.to_lowercase()));
+    }
+}

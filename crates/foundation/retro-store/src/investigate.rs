@@ -1,0 +1,152 @@
+//! Storage port of the investigator: claims investigations under fenced leases and journals their stages.
+//!
+//! Leases are measured by the database clock alone. Every write after the claim passes the fencing token; a
+//! write with an outdated token fails with [`crate::StoreError::Fenced`] and stores nothing.
+
+use async_trait::async_trait;
+use retro_core::investigate::NextStage;
+use retro_core::learn::Mutation;
+use retro_core::memory::Memory;
+use retro_core::message::Message;
+use retro_core::pull_request::PullRequestOutcome;
+use retro_core::report::InvestigationTiming;
+use retro_core::retrospective::{Investigation, InvestigationResult, PresentedMemory, Retrospective};
+use retro_core::run::{HttpsRef, ObjectRef, RunFacts};
+use retro_core::sample::Sample;
+use strum::IntoStaticStr;
+
+use crate::{Result, TraceStore};
+
+/// An investigation leased to one worker, with everything the worker needs to process it.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Retrospective of the investigation.
+    pub retrospective: Retrospective,
+    /// 1-based position of the investigation in its retrospective.
+    pub number: u32,
+    /// Fencing token, which increases with each claim of this investigation.
+    pub token: u64,
+    /// 1-based attempt number. Claiming counts as an attempt, so a run that crashes the worker also exhausts
+    /// its attempts.
+    pub attempt: u32,
+    /// `true` if an earlier worker claimed the investigation and let its lease expire.
+    pub taken_over: bool,
+    /// Facts of the run as reported by its event.
+    pub run: RunFacts,
+    /// Trajectory of the run, inline or by reference.
+    pub body: StoredBody,
+    /// Memories presented to the run, combined from the gateway's records and the run's event.
+    pub presented: Vec<PresentedMemory>,
+    /// All living memories of the workflow, and the memories in `presented` even if no longer living.
+    pub memories: Vec<Memory>,
+    /// Outcomes of the run's pull requests that are known at the time of the claim.
+    pub outcomes: Vec<PullRequestOutcome>,
+    /// Earlier investigations of the same retrospective, all ended.
+    pub earlier: Vec<Investigation>,
+    /// Journal entries stored by earlier attempts at this investigation.
+    pub journal: Vec<JournalEntry>,
+}
+
+/// Trajectory of a claimed run, inline or by reference.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StoredBody {
+    /// The run's event has no trajectory.
+    None,
+    /// Stored trajectory: decompressed JSON of [`retro_core::trajectory::Trajectory`].
+    Inline(Vec<u8>),
+    /// Trajectory in the broker's object store.
+    Object(ObjectRef),
+    /// Trajectory at an HTTPS URL whose host is on the configured allowlist.
+    Https(HttpsRef),
+    /// The body was purged or cannot be decoded; contains the reason.
+    Gone(String),
+}
+
+/// Journaled stage of an investigation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum JournalStage {
+    /// The brief for the engine was prepared.
+    Briefed,
+    /// The engine returned its answer. A worker that takes over reuses the journaled answer instead of paying
+    /// for a second model call.
+    Answered,
+}
+
+impl JournalStage {
+    /// Returns the name of the stage in the database.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Journal entry of an investigation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalEntry {
+    /// Stage that produced the result.
+    pub stage: JournalStage,
+    /// JSON result of the stage.
+    pub body: serde_json::Value,
+}
+
+/// State of a retrospective at the end of one of its investigations.
+#[derive(Debug, Clone)]
+pub struct InvestigationSequence {
+    /// Retrospective that is being investigated.
+    pub retrospective: Retrospective,
+    /// Sample of runs to investigate.
+    pub sample: Sample,
+    /// Ended investigations in order of execution, including the one that is ending now.
+    pub ended: Vec<Investigation>,
+}
+
+/// Work to store when an investigation ends.
+#[derive(Debug, Clone)]
+pub struct FollowUp {
+    /// Next stage of the retrospective: another investigation, or settling.
+    pub next: NextStage,
+    /// Mutations for the writer to apply; empty unless the retrospective settles.
+    pub batch: Vec<Mutation>,
+    /// Message that wakes the next worker, or the writer if the retrospective settles.
+    pub message: Message,
+}
+
+/// Callback that decides what follows the end of an investigation.
+pub type DecideFollowUp<'a> = &'a (dyn Fn(&InvestigationSequence) -> FollowUp + Send + Sync);
+
+/// Claims investigations, journals their stages and ends them.
+#[async_trait]
+pub trait InvestigatorStore: TraceStore {
+    /// Claims the oldest due investigation that is neither paused nor claimed, for `lease_s` seconds. Returns
+    /// `None` if there is none. `worker` is the display name of the worker.
+    async fn claim_investigation(&self, worker: &str, lease_s: u64) -> Result<Option<Claim>>;
+
+    /// Renews the lease of a claim to `lease_s` seconds from now.
+    async fn extend_lease(&self, claim: &Claim, lease_s: u64) -> Result<()>;
+
+    /// Appends a journal entry. Ignores a second entry for the same stage.
+    async fn append_journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()>;
+
+    /// Releases the claim after a failed attempt and makes the investigation due again in `pause_s` seconds.
+    async fn schedule_retry(&self, claim: &Claim, pause_s: u64, reason: &str) -> Result<()>;
+
+    /// Releases the claim of a worker that is shutting down. The investigation is due again immediately and
+    /// the attempt does not count. Keeps the journal and increases the fencing token.
+    async fn release_claim(&self, claim: &Claim) -> Result<()>;
+
+    /// Ends the investigation in one transaction.
+    ///
+    /// Stores its result and timing, calls `decide`, and stores the follow-up: either the next investigation
+    /// becomes due, or the retrospective starts settling with its batch of mutations. `timing.attempts` and
+    /// `timing.duration_ms` are replaced with the values known to the database.
+    async fn finish_investigation(
+        &self,
+        claim: &Claim,
+        result: &InvestigationResult,
+        timing: InvestigationTiming,
+        decide: DecideFollowUp<'_>,
+    ) -> Result<()>;
+
+    /// Returns the number of investigations that can be claimed now.
+    async fn count_claimable(&self) -> Result<u64>;
+}

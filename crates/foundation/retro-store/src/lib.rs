@@ -1,0 +1,145 @@
+#![doc = include_str!("../README.md")]
+
+pub mod audit;
+pub mod broker;
+pub mod cancel;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod count;
+pub mod dead_letter;
+pub mod dead_letter_edit;
+pub mod dead_letter_history;
+pub mod delivery;
+pub mod embeddings;
+pub mod idempotency;
+pub mod investigate;
+pub mod manual;
+pub mod memory_ref;
+pub mod metrics;
+pub mod operator;
+pub mod recall;
+pub mod replay;
+pub mod result;
+pub mod retention;
+pub mod review;
+pub mod sample;
+pub mod schema;
+pub mod trace;
+pub mod track;
+pub mod vectors;
+pub mod verify;
+pub mod write;
+
+pub use audit::{AuditAction, AuditRow, AuditStore};
+pub use broker::BrokerStore;
+pub use cancel::{CancelResult, CancelStore, ReopenResult};
+pub use count::{CounterStore, IncomingBody, IncomingRun};
+pub use dead_letter::{
+    Attempt, AttemptFailure, DeadLetter, DeadLetterCount, DeadLetterFilter, DeadLetterStatus,
+    DeadLetterVersion, DeadLetterVersionRow, DeliveryPosition, MessageContent, NewDeadLetter, Redelivery,
+};
+pub use dead_letter_edit::DeadLetterEditStore;
+pub use dead_letter_history::DeadLetterStore;
+pub use delivery::{AttemptStart, DeliveryStore, OutboxStore};
+pub use embeddings::{
+    EmbeddingSource, EmbeddingSourceError, EmbeddingStore, MemoryText, MissingEmbeddingsPage, embed_texts,
+};
+pub use idempotency::{
+    BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, RequestKey, StoredResponse,
+};
+pub use investigate::{
+    Claim, FollowUp, InvestigationSequence, InvestigatorStore, JournalEntry, JournalStage, StoredBody,
+};
+pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};
+pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};
+pub use metrics::{DatabaseMetrics, MetricsStore};
+pub use operator::{
+    DatabaseHealth, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow, RunExposure,
+    RunFilter, RunRow, WorkflowRow,
+};
+pub use recall::{AGENT_CONNECTIONS_MAX, RecallStore};
+pub use replay::{
+    CancelBatchResult, DiscardResult, IncomingReplay, NewReplayBatch, OutgoingReplay, ReplayBatchItem,
+    ReplayBatchRow, ReplayBatchState, ReplayRow, ReplayState, ReplayStore, RequestReplayResult,
+};
+pub use result::{CommitResult, Decision, Result, StoreError};
+pub use retention::{PurgeResult, RetentionStore, RetentionTotal};
+pub use review::{
+    DecidedReview, NewReviewBatch, PullRequestKey, PullRequestReviews, ReviewEvent, ReviewEventKind,
+    ReviewEventResult, ReviewerStore,
+};
+pub use sample::{DrawnSample, SamplerStore};
+pub use schema::SchemaStore;
+pub use trace::TraceStore;
+pub use track::{OutcomeStore, TrackerStore};
+pub use vectors::{DECISION_ATTEMPTS_MAX, StoredVectors, TEXTS_EMBEDDED_MAX, VectorResolver};
+pub use verify::{
+    MemoryRecords, OrdinalSummary, RetrospectiveCursor, RetrospectivePage, RetrospectiveRecords, VerifyStore,
+    WindowRow, WorkflowRecords,
+};
+pub use write::{Deletion, WriterStore};
+
+/// All ports that a database implements.
+pub trait Store:
+    BrokerStore
+    + CounterStore
+    + SamplerStore
+    + InvestigatorStore
+    + WriterStore
+    + OutboxStore
+    + DeliveryStore
+    + RecallStore
+    + OperatorStore
+    + RetentionStore
+    + MetricsStore
+    + ManualStore
+    + SchemaStore
+    + CancelStore
+    + AuditStore
+    + ReplayStore
+    + ReplayPorts
+    + IdempotencyStore
+    + ReviewerStore
+    + TraceStore
+    + DeadLetterEditStore
+    + TrackerStore
+    + EmbeddingStore
+{
+}
+
+impl<T> Store for T where
+    T: BrokerStore
+        + CounterStore
+        + SamplerStore
+        + InvestigatorStore
+        + WriterStore
+        + OutboxStore
+        + DeliveryStore
+        + RecallStore
+        + OperatorStore
+        + RetentionStore
+        + MetricsStore
+        + ManualStore
+        + SchemaStore
+        + CancelStore
+        + AuditStore
+        + ReplayStore
+        + ReplayPorts
+        + ReplayStore
+        + IdempotencyStore
+        + ReviewerStore
+        + TraceStore
+        + DeadLetterEditStore
+        + TrackerStore
+        + EmbeddingStore
+{
+}
+
+/// Ports for replaying dead letters, reopening failed retrospectives and predicting the result of a replay
+/// (dry run). Excludes [`WriterStore`] because a replay must not change memories.
+pub trait ReplayPorts: CounterStore + OperatorStore + CancelStore + ReplayStore {}
+
+impl<T: CounterStore + OperatorStore + CancelStore + ReplayStore + ?Sized> ReplayPorts for T {}
+
+#[cfg(test)]
+mod tests;

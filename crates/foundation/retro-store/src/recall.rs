@@ -1,0 +1,45 @@
+//! Storage port of the gateway, which loads memories for agents and records presentations and reads.
+
+use async_trait::async_trait;
+use retro_core::id::{MemoryId, Repository, RunId, Step, Tenant, WorkflowKey};
+use retro_core::memory::Memory;
+use retro_core::recall::RecallCandidate;
+
+use crate::{MemoryRefStore, Result};
+
+/// Maximum number of database connections for agents' reads, on both databases. Enough to serve several
+/// agents concurrently, but small enough for a Postgres server shared by many processes.
+pub const AGENT_CONNECTIONS_MAX: u32 = 6;
+
+/// Loads memories for agents, and records presentations and reads.
+#[async_trait]
+pub trait RecallStore: MemoryRefStore {
+    /// Returns the active memories of a step whose weight is at least `weight_min`, each with the number of
+    /// runs to which it was presented.
+    async fn load_candidates(
+        &self,
+        key: &WorkflowKey,
+        step: &Step,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>>;
+
+    /// Returns the active rules of a repository whose weight is at least `weight_min`, each with the number
+    /// of runs to which it was presented. Includes path-scoped rules; the caller filters them by path.
+    async fn load_rule_candidates(
+        &self,
+        tenant: &Tenant,
+        repo: &Repository,
+        weight_min: u16,
+    ) -> Result<Vec<RecallCandidate>>;
+
+    /// Records that memories were presented in a run's prompt. Idempotent per run and memory. Ignores ids
+    /// that are neither memories of the workflow nor repository rules of the tenant.
+    async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()>;
+
+    /// Records that a run opened a memory. Idempotent per run and memory. Ignores an id that is neither a
+    /// memory of the workflow nor a repository rule of the tenant.
+    async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()>;
+
+    /// Returns a memory of the tenant by its id; `None` if the tenant has no such memory.
+    async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>>;
+}

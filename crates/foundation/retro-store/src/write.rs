@@ -1,0 +1,198 @@
+//! Storage port of the writer, the only port that changes memories.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
+use retro_core::learn::{
+    ClosedRetrospective, ClosingFacts, PromoteError, PromoteFacts, Promotion, RuleFacts,
+};
+use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
+use retro_core::memory::{AppliedBatch, Change, FoldError, Memory, Tombstone};
+use retro_core::message::Message;
+use retro_core::outcome::{CreditFacts, OutcomeCredit};
+use retro_core::pull_request::PullRequestRef;
+use retro_core::review::{ReviewReport, RuleMutation};
+use retro_core::similarity::ComparesTexts;
+
+use crate::manual::DecideProposal;
+use crate::review::DecidedReview;
+use crate::{CommitResult, Decision, EmbeddingStore, MetricsStore, Result, TraceStore};
+
+/// Callback that decides the effects of closing a settling retrospective.
+pub type DecideClose<'a> = &'a (dyn Fn(ClosingFacts) -> Decision<ClosedRetrospective> + Send + Sync);
+
+/// Effects of an operator's deletion of a memory.
+#[derive(Debug, Clone)]
+pub struct Deletion {
+    /// Change to append. A change whose id is already stored is ignored.
+    pub change: Change,
+    /// Memory after the change, in status deleted.
+    pub memory: Memory,
+    /// Tombstone that blocks similar memories.
+    pub tombstone: Tombstone,
+    /// Message that announces the deletion.
+    pub message: Message,
+}
+
+/// Stored facts from which a batch of rule mutations is decided.
+#[derive(Debug, Clone)]
+pub struct RuleBatchFacts {
+    /// Id of the batch.
+    pub id: ReviewBatchId,
+    /// Decisions about the remarks that caused the batch; `None` for a batch caused by a run or a timer.
+    pub review: Option<DecidedReview>,
+    /// Mutations of the batch.
+    pub mutations: Vec<RuleMutation>,
+    /// Rules and tombstones that the mutations may affect.
+    pub rules: RuleFacts,
+}
+
+impl ComparesTexts for RuleBatchFacts {
+    fn texts_to_compare(&self) -> Vec<String> {
+        self.rules.texts_to_compare(&self.mutations)
+    }
+}
+
+/// Effects of applying a batch of rule mutations.
+#[derive(Debug, Clone)]
+pub struct ClosedRuleBatch {
+    /// Changes, rules and tombstones to store.
+    pub applied: AppliedBatch,
+    /// Report about the review; `None` for a batch that was not caused by a review.
+    pub report: Option<ReviewReport>,
+    /// Messages that announce the changes.
+    pub messages: Vec<Message>,
+}
+
+/// Callback that decides the effects of a batch of rule mutations.
+pub type DecideRules<'a> = &'a (dyn Fn(RuleBatchFacts) -> Decision<ClosedRuleBatch> + Send + Sync);
+
+/// Callback that decides the effects of promoting a rule. The inner error is the reason for a refusal.
+pub type DecidePromotion<'a> =
+    &'a (dyn Fn(&PromoteFacts) -> Decision<std::result::Result<Promotion, PromoteError>> + Send + Sync);
+
+/// Callback that decides the effects of deleting a memory.
+pub type DecideDeletion<'a> =
+    &'a (dyn Fn(&WorkflowKey, &Memory) -> std::result::Result<Deletion, FoldError> + Send + Sync);
+
+/// Callback that decides the effects of crediting memories for the outcome of a pull request.
+pub type DecideCredit<'a> =
+    &'a (dyn Fn(&CreditFacts) -> std::result::Result<OutcomeCredit, FoldError> + Send + Sync);
+
+/// Applies decided changes to memories and rules.
+#[async_trait]
+pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
+    /// Loads the facts for closing a retrospective from one snapshot, without a lock. They tell which texts the
+    /// decision may compare. Returns `None` if the tenant has no such retrospective that is settling.
+    async fn load_closing_facts(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Option<ClosingFacts>>;
+
+    /// Closes a retrospective in one transaction under the workflow lock.
+    ///
+    /// If the retrospective is still settling, loads all facts, calls `decide`, and stores changes, memories,
+    /// tombstones, report, workflow state, proposals and messages, the next retrospective if one opens, and
+    /// the dead letter if this retrospective failed. Stores nothing if `decide` makes no decision.
+    async fn close_retrospective(
+        &self,
+        tenant: &Tenant,
+        id: RetrospectiveId,
+        now: Timestamp,
+        decide: DecideClose<'_>,
+    ) -> Result<Decision<CommitResult>>;
+
+    /// Returns at most `limit` retrospectives that have been settling for at least `older_than_s` seconds, so
+    /// their wake-up messages are presumed lost.
+    async fn list_overdue_closings(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(Tenant, RetrospectiveId)>>;
+
+    /// Loads the facts for applying a batch of rule mutations from one snapshot, without a lock. They tell which
+    /// texts the decision may compare; the use counts do not include the runs of the batch. Returns `None` if
+    /// the tenant has no such batch that is pending.
+    async fn load_rule_batch_facts(
+        &self,
+        tenant: &Tenant,
+        id: ReviewBatchId,
+    ) -> Result<Option<RuleBatchFacts>>;
+
+    /// Applies a batch of rule mutations in one transaction under the lock of the repository's rule scope. If
+    /// the batch is still pending, loads all facts, calls `decide`, and stores changes, memories, tombstones,
+    /// report and messages. Stores nothing if `decide` makes no decision.
+    async fn close_rule_batch(
+        &self,
+        tenant: &Tenant,
+        id: ReviewBatchId,
+        decide: DecideRules<'_>,
+    ) -> Result<Decision<CommitResult>>;
+
+    /// Returns at most `limit` rule batches that have been pending for at least `older_than_s` seconds, so
+    /// their wake-up messages are presumed lost.
+    async fn list_overdue_rule_batches(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(Tenant, ReviewBatchId)>>;
+
+    /// Loads the facts for promoting a rule from one snapshot, without a lock. They tell which texts the decision
+    /// may compare. Returns `None` if the tenant has no such memory.
+    async fn load_promote_facts(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<PromoteFacts>>;
+
+    /// Promotes a rule in one transaction under the lock of the repository's rule scope.
+    ///
+    /// Returns `NotFound` if the tenant has no such memory and `AlreadyDone` if `request` has already
+    /// promoted it. Stores nothing if `decide` makes no decision. The innermost error is the reason why the rule
+    /// cannot be promoted.
+    async fn promote_rule(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        request: &str,
+        decide: DecidePromotion<'_>,
+    ) -> Result<Decision<std::result::Result<CommitResult, PromoteError>>>;
+
+    /// Credits memories for the outcome of a pull request, in one transaction under the workflow lock.
+    ///
+    /// Loads at most `limit` uncredited memory applications, sorted by run and memory, calls `decide`, and
+    /// stores changes, memories and messages. If more applications remain, one of the messages requests the
+    /// next batch. Returns `AlreadyDone` if no credit is due. The inner error is that of `decide`.
+    async fn credit_memories(
+        &self,
+        key: &WorkflowKey,
+        pull_request: &PullRequestRef,
+        limit: u32,
+        decide: DecideCredit<'_>,
+    ) -> Result<std::result::Result<CommitResult, FoldError>>;
+
+    /// Returns at most `limit` pull requests whose credit has been due for at least `older_than_s` seconds,
+    /// so their wake-up messages are presumed lost.
+    async fn list_overdue_credits(
+        &self,
+        older_than_s: u64,
+        limit: u32,
+    ) -> Result<Vec<(WorkflowKey, PullRequestRef)>>;
+
+    /// Deletes a memory in one transaction under the workflow lock. Returns `NotFound` if the tenant has no
+    /// such memory. The inner error is the reason why the memory cannot be deleted.
+    async fn delete_memory(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        decide: DecideDeletion<'_>,
+    ) -> Result<std::result::Result<CommitResult, FoldError>>;
+
+    /// Loads the facts for deciding a proposal from one snapshot, without a lock. They tell which texts the
+    /// decision may compare. Returns `None` if the tenant has no such proposal.
+    async fn load_proposal_facts(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalFacts>>;
+
+    /// Accepts or refuses a proposal in one transaction under the workflow lock, and stores changes, memory,
+    /// decision and messages. The first of two concurrent decisions wins; the second call returns it in the
+    /// innermost error. Returns `None` if the tenant has no such proposal. Stores nothing if `decide` makes no
+    /// decision.
+    async fn decide_proposal(
+        &self,
+        tenant: &Tenant,
+        id: ProposalId,
+        decide: DecideProposal<'_>,
+    ) -> Result<Decision<Option<std::result::Result<DecidedProposal, DecideError>>>>;
+}

@@ -1,0 +1,164 @@
+//! Defines all instruments. The doc comment of an instrument becomes its description over OTLP, in `/metrics`
+//! and in the manual.
+
+use super::instrument::{Counter, Gauge, Histogram, InstrumentInfo, Kind};
+
+/// Histogram bounds for handling times, in seconds. A healthy batch takes milliseconds, and a handler is
+/// stopped after two minutes.
+const HANDLING_S: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0];
+/// Histogram bounds for the durations of context answers, in seconds. An answer usually takes about a
+/// millisecond, and by default at most 0.2 s.
+const ANSWER_S: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5];
+/// Histogram bounds for the durations of investigations, in seconds. Heuristics take milliseconds, and a model
+/// takes minutes.
+const INVESTIGATION_S: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 3600.0];
+/// Histogram bounds for the time from an event to the memory that it confirms, in seconds. This is the time
+/// in which the window fills, from a second to a month.
+const LEARNING_S: &[f64] =
+    &[1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0, 2_592_000.0];
+/// Histogram bounds for the number of messages in a batch, up to the batch size of the counter.
+const BATCH_MESSAGES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
+
+/// Defines the instruments together with the list of all instruments, so the list is always complete.
+macro_rules! instruments {
+    ($($(#[doc = $description:literal])+ $name:ident: $kind:ident [$($label:literal),*] = $otlp:literal, $unit:literal $(, $bounds:expr)?;)*) => {
+        $(
+            $(#[doc = $description])+
+            pub static $name: $kind<{ <[&str]>::len(&[$($label),*]) }> = $kind::new(
+                InstrumentInfo {
+                    name: $otlp,
+                    kind: Kind::$kind,
+                    unit: $unit,
+                    labels: &[$($label),*],
+                    description: concat!($($description),+).trim_ascii(),
+                }
+                $(, $bounds)?
+            );
+        )*
+
+        /// All instruments, in display order.
+        pub const ALL: &[InstrumentInfo] = &[$(InstrumentInfo {
+            name: $otlp,
+            kind: Kind::$kind,
+            unit: $unit,
+            labels: &[$($label),*],
+            description: concat!($($description),+).trim_ascii(),
+        }),*];
+    };
+}
+
+instruments! {
+    /// Messages that a consumer received from the broker, redeliveries included.
+    MESSAGES_CONSUMED: Counter["messaging.system", "messaging.operation.name", "messaging.consumer.group.name"] = "messaging.client.consumed.messages", "{message}";
+    /// Messages that the program published and the broker confirmed, repetitions included.
+    MESSAGES_SENT: Counter["messaging.system", "messaging.operation.name"] = "messaging.client.sent.messages", "{message}";
+    /// Time that a consumer's handler took for one batch.
+    PROCESS_DURATION: Histogram["messaging.system", "messaging.operation.name", "messaging.consumer.group.name"] = "messaging.process.duration", "s", HANDLING_S;
+    /// Messages passed to a handler in one batch.
+    BATCH_SIZE: Histogram["messaging.consumer.group.name"] = "retro.handler.batch.messages", "{message}", BATCH_MESSAGES;
+    /// Unacknowledged messages of a consumer, whether or not they were delivered to it.
+    CONSUMER_LAG: Gauge["messaging.consumer.group.name"] = "retro.consumer.lag.messages", "{message}";
+    /// Age of the oldest unacknowledged message of a consumer; 0 if there is none.
+    CONSUMER_LAG_AGE: Gauge["messaging.consumer.group.name"] = "retro.consumer.lag.age", "s";
+    /// Messages received by a consumer again, after an earlier delivery.
+    MESSAGES_REDELIVERED: Counter["messaging.consumer.group.name"] = "retro.messages.redelivered", "{message}";
+    /// Handled messages by outcome: done, known (handled before: nothing changed), retry, snooze (deferred
+    /// without using up an attempt) or dead_letter.
+    HANDLER_OUTCOMES: Counter["messaging.consumer.group.name", "retro.outcome"] = "retro.messages.handled", "{message}";
+    /// Attempts at single messages that were counted in the database before the handler ran.
+    ATTEMPTS_BEGUN: Counter["messaging.consumer.group.name"] = "retro.attempts.started", "{attempt}";
+    /// Batches whose handler failed as a whole: by panic, by timeout, or by returning the wrong number of
+    /// outcomes (miscounted).
+    HANDLER_FAILURES: Counter["messaging.consumer.group.name", "error.type"] = "retro.handler.failures", "{batch}";
+    /// Messages that were rejected and stored as dead letters.
+    DEAD_LETTERS_STORED: Counter["messaging.consumer.group.name", "retro.code"] = "retro.dead_letters.created", "{message}";
+    /// Replays of dead letters by outcome: handled, known (handled before: nothing changed), failed (rejected
+    /// again) or refused (not accepted by the broker).
+    REPLAYS_ENDED: Counter["retro.outcome"] = "retro.replays.completed", "{replay}";
+    /// Open dead letters, which no operator has acted on.
+    DEAD_LETTERS_OPEN: Gauge["retro.code"] = "retro.dead_letters.open", "{message}";
+    /// Age of the oldest open dead letter; 0 if there is none.
+    DEAD_LETTERS_AGE: Gauge[] = "retro.dead_letters.open.age", "s";
+
+    /// Messages of the outbox that wait to be sent; counted up to 100,000.
+    OUTBOX_UNSENT: Gauge[] = "retro.outbox.unsent.messages", "{message}";
+    /// Age of the oldest unsent message of the outbox; 0 if there is none.
+    OUTBOX_AGE: Gauge[] = "retro.outbox.unsent.age", "s";
+    /// Rounds of the relay that failed to read the outbox, to publish, or to mark messages as sent.
+    RELAY_FAILURES: Counter[] = "retro.outbox.failures", "{round}";
+
+    /// Runs processed by the counter: counted, updated, recorded (stored and not counted), superseded, duplicate
+    /// or conflict.
+    RUNS_COUNTED: Counter["retro.disposition"] = "retro.runs.processed", "{run}";
+    /// Open automatic retrospectives.
+    RETROSPECTIVES_OPEN: Gauge[] = "retro.retrospectives.open", "{retrospective}";
+    /// Age of the oldest open automatic retrospective; 0 if there is none.
+    RETROSPECTIVES_AGE: Gauge[] = "retro.retrospectives.open.age", "s";
+    /// Ended retrospectives by outcome, manual ones included.
+    RETROSPECTIVES_CLOSED: Counter["retro.outcome"] = "retro.retrospectives.closed", "{retrospective}";
+
+    /// Investigations that a worker may claim now.
+    INVESTIGATIONS_CLAIMABLE: Gauge[] = "retro.investigations.claimable", "{investigation}";
+    /// Ended investigations by outcome: found, nothing, invalid, failed or body_gone.
+    INVESTIGATIONS_ENDED: Counter["retro.outcome"] = "retro.investigations.ended", "{investigation}";
+    /// Duration of one attempt at an investigation, from claim to end.
+    INVESTIGATION_DURATION: Histogram[] = "retro.investigation.duration", "s", INVESTIGATION_S;
+    /// Failed attempts at investigations that will be retried.
+    INVESTIGATION_RETRIES: Counter[] = "retro.investigations.retried", "{attempt}";
+    /// Claims that took over an investigation after another worker's lease had expired.
+    TAKEOVERS: Counter[] = "retro.lease.takeovers", "{claim}";
+    /// Writes refused because the worker's lease had been taken over.
+    CLAIMS_FENCED: Counter[] = "retro.lease.fenced", "{claim}";
+
+    /// Investigated runs that memories were presented to, by whether the agent opened one of them (read) or none
+    /// (none).
+    READ_SIGNAL: Counter["retro.read_signal"] = "retro.runs.presented", "{run}";
+    /// Time from storing the event that confirmed a memory until agents receive the memory.
+    EVENT_TO_INJECTABLE: Histogram[] = "retro.memory.event_to_injectable", "s", LEARNING_S;
+    /// Changes that the writer made to memories, by kind.
+    MEMORY_CHANGES: Counter["retro.change"] = "retro.memory.changes", "{change}";
+    /// Age of the tentative memory that has waited longest for a second run; 0 if there is none.
+    TENTATIVE_AGE: Gauge[] = "retro.memory.tentative.age", "s";
+
+    /// Texts for a configured embedder: embedded, failed, or circuit_open (not sent, because the circuit breaker
+    /// is open). Texts without an embedding are compared by the built-in embedder.
+    TEXTS_EMBEDDED: Counter["retro.outcome"] = "retro.embedder.texts", "{text}";
+    /// Current pause of the circuit breaker in front of the configured embedder; 0 while the embedder
+    /// responds.
+    EMBEDDER_CIRCUIT_OPEN: Gauge[] = "retro.embedder.circuit_open", "s";
+    /// Memories that have no embedding by the configured embedder and are compared by the built-in one; counted up
+    /// to 100,000.
+    EMBEDDINGS_MISSING: Gauge[] = "retro.embedder.missing_vectors", "{memory}";
+    /// Attempts to decide that stored nothing, because the memories to compare had changed while their vectors
+    /// were fetched. The texts are collected again; after three attempts the message is retried later.
+    SCOPE_CHANGES: Counter[] = "retro.embedder.scope_changes", "{attempt}";
+
+    /// GitHub webhooks by outcome: accepted, ping, ignored (an unused event or action), incomplete (a required
+    /// field is missing or has another shape), unmapped (the repository belongs to no tenant), unsigned, refused
+    /// (unreadable), busy, or failed (not accepted by the broker). Unused events have the kind other.
+    WEBHOOKS: Counter["retro.github.kind", "retro.outcome"] = "retro.github.deliveries", "{delivery}";
+
+    /// Context answers to agents: answered, nothing_eligible or unavailable (the database was unreachable or slow).
+    CONTEXT_ANSWERS: Counter["retro.reason"] = "retro.context.answers", "{answer}";
+    /// Duration of a context answer.
+    CONTEXT_DURATION: Histogram[] = "retro.context.duration", "s", ANSWER_S;
+    /// Memories presented to runs, previews not included.
+    MEMORIES_PRESENTED: Counter[] = "retro.memories.presented", "{memory}";
+    /// Rules blocked from agents because their text is suspected to be hostile.
+    RULES_BLOCKED: Counter[] = "retro.rules.blocked", "{rule}";
+    /// Memories that runs opened.
+    MEMORIES_READ: Counter[] = "retro.memories.read", "{memory}";
+
+    /// Rows purged by retention.
+    ROWS_PURGED: Counter["retro.stage"] = "retro.retention.purged", "{row}";
+    /// Edits of the policy file while the process runs: applied, or refused as invalid.
+    POLICY_EDITS: Counter["retro.outcome"] = "retro.policy.edits", "{edit}";
+    /// Reads of the database and the broker for the gauges: ok or failed. A gauge whose read failed is absent
+    /// until the next one succeeds.
+    METRIC_READS: Counter["retro.source", "retro.outcome"] = "retro.metrics.collections", "{collection}";
+
+    /// Version of the program as a label; the value is always 1.
+    BUILD_INFO: Gauge["service.version"] = "retro.build.info", "{build}";
+    /// Resident memory of the process.
+    PROCESS_MEMORY: Gauge[] = "process.memory.usage", "By";
+}

@@ -1,0 +1,81 @@
+#![doc = include_str!("../README.md")]
+
+mod atif;
+mod atif_document;
+mod cloudevents;
+mod detect;
+mod file_content;
+mod import;
+mod swe_agent;
+mod tau2;
+
+use retro_core::dead_letter::Rejection;
+
+pub use detect::Format;
+pub use file_content::FILE_BYTES_MAX;
+pub use import::{ImportOptions, ImportedRun, TASK_BYTES_MAX};
+
+use file_content::Content;
+
+/// Parses all runs of a file, in order. The file name is used if the content alone does not identify the
+/// format. Either all runs are imported or the file is rejected. The rejection has the code `type_unknown` if
+/// the format is not supported; otherwise it contains the path of the first invalid field.
+pub fn import_file(
+    bytes: &[u8],
+    file_name: &str,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
+    let content = file_content::parse_file(bytes)?;
+    let format = detect::detect_content(&content, file_name)?;
+    import_content(format, &content, options)
+}
+
+/// Detects the format of a file. Fails with `type_unknown` if the format is not recognized or not supported
+/// yet.
+pub fn detect_format(bytes: &[u8], file_name: &str) -> Result<Format, Rejection> {
+    detect::detect_content(&file_content::parse_file(bytes)?, file_name)
+}
+
+/// Parses all runs of a file in the given format.
+pub fn import_file_as(
+    format: Format,
+    bytes: &[u8],
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
+    import_content(format, &file_content::parse_file(bytes)?, options)
+}
+
+fn import_content(
+    format: Format,
+    content: &Content,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
+    let mut runs = Vec::new();
+    for (place, document) in content.list_documents() {
+        let found = match format {
+            Format::CloudEvents => cloudevents::parse_document(document),
+            Format::Atif => atif::parse_document(document, options),
+            Format::SweAgent => swe_agent::parse_document(document, options),
+            Format::Tau2 => tau2::parse_document(document, options),
+        };
+        let found = found.map_err(|rejection| prefix_path(&place, rejection))?;
+        runs.extend(
+            found
+                .into_iter()
+                .map(|run| ImportedRun { location: join_locations(&place, &run.location), ..run }),
+        );
+    }
+    Ok(runs)
+}
+
+fn prefix_path(place: &str, rejection: Rejection) -> Rejection {
+    let path = join_locations(place, rejection.path.as_deref().unwrap_or_default());
+    Rejection { path: Some(path).filter(|path| !path.is_empty()), ..rejection }
+}
+
+fn join_locations(outer: &str, inner: &str) -> String {
+    match (outer, inner) {
+        ("", place) | (place, "") => place.to_owned(),
+        (outer, inner) => format!("{outer}: {inner}"),
+    }
+}

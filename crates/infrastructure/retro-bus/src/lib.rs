@@ -1,0 +1,29 @@
+#![doc = include_str!("../README.md")]
+
+pub mod backoff;
+mod broker_calls;
+pub mod connect;
+pub mod consume;
+mod consumer_lag;
+mod error_codes;
+pub mod intake;
+mod jetstream_requests;
+pub mod objects;
+mod permission_violations;
+pub mod publish;
+pub mod relay;
+pub mod server;
+pub mod stream_check;
+pub mod topology;
+
+pub use connect::{Bus, BusConfig, BusError};
+pub use consume::{ACK_WAIT, ATTEMPTS_MAX, Subscription, run_consumer, run_reconciler};
+pub use consumer_lag::ConsumerLag;
+pub use intake::NatsIntakePublisher;
+pub use objects::BodyStore;
+pub use publish::{EventPublisher, OutboxPublisher, OutgoingEvent, ReplayPublishError, ReplayPublisher};
+pub use relay::run_relay;
+pub use retro_events::{DurableConsumer, Role};
+pub use server::{NatsServer, ServerConfig, ServerError};
+pub use stream_check::watch_streams;
+pub use topology::{StreamSizes, TopologyMode};

@@ -1,0 +1,331 @@
+//! Counts batches of runs, each in about a dozen statements regardless of its size.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use retro_core::count::{Arrival, ArrivalDecision, CountingFacts};
+use retro_core::id::{EventKey, WorkflowKey};
+use retro_core::retention::SeenContent;
+use retro_core::retrospective::WorkflowState;
+use retro_fault::Label;
+use retro_store::count::DecideCount;
+use retro_store::{CounterStore, IncomingRun, Result, StoreError};
+
+use super::dialect::{
+    Connection, OnTable, ROW_LOCKS, Store, bind_rows, by_bytes, exact_text, lookup_join, now_ms, rows_table,
+};
+use super::open::commit;
+use super::run::store_runs;
+use super::{lock, outbox, retention, retrospective};
+use crate::rows::body::{CompressedBodies, compress_bodies};
+use crate::rows::count::{
+    CONSUMER, CountSnapshot, WorkflowRecord, WritePlan, plan_writes, seen_in_request_order,
+};
+use crate::{at, format_policy_time, parse_workflow_key, to_i64};
+
+/// Maximum number of attempts to count a batch if concurrent batches of other workflows store its events
+/// first. Such a batch has committed by then and is visible to the next attempt, so a further attempt fails
+/// only if yet another batch has events with the same ids.
+const BEGUN_MAX: u32 = 4;
+
+#[async_trait]
+impl CounterStore for Store {
+    async fn count_runs(
+        &self,
+        batch: &[IncomingRun],
+        look_at: &[WorkflowKey],
+        decide: DecideCount<'_>,
+    ) -> Result<Vec<ArrivalDecision>> {
+        let bodies = compress_bodies(batch)?;
+        let arrivals: Vec<Arrival> = batch.iter().map(|run| run.arrival.clone()).collect();
+        for _ in 0..BEGUN_MAX {
+            if let Some(counted) = self.count_once(batch, &bodies, &arrivals, look_at, decide).await? {
+                return Ok(counted);
+            }
+        }
+        Err(StoreError::Unavailable(format!("inbox: others stored events of this batch {BEGUN_MAX} times")))
+    }
+
+    async fn find_seen_events(&self, events: &[EventKey]) -> Result<Vec<Option<SeenContent>>> {
+        let requested: Vec<&EventKey> = events.iter().collect();
+        let mut connection = self.reader().acquire().await.on_table("inbox")?;
+        seen_in_request_order(events.len(), seen_events(&mut connection, CONSUMER, &requested).await?)
+    }
+
+    async fn load_counting_facts(&self, arrivals: &[Arrival]) -> Result<CountingFacts> {
+        let keys: Vec<&WorkflowKey> = arrivals.iter().map(|arrival| &arrival.key).collect();
+        Ok(add_known(&mut *self.begin_snapshot().await?, arrivals, &keys).await?.facts)
+    }
+
+    async fn list_waiting_windows(&self, now: Timestamp, limit: u32) -> Result<Vec<WorkflowKey>> {
+        // The fullest window comes first: a window below its threshold may wait forever and must not starve
+        // the others at the limit.
+        const WAITING: &str = "
+            SELECT tenant, workflow FROM workflows
+            WHERE NOT open AND counted > claimed AND (paused_until IS NULL OR paused_until <= $1)
+            ORDER BY counted - claimed DESC, tenant, workflow LIMIT $2";
+        let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
+            .bind(format_policy_time(now))
+            .bind(i64::from(limit))
+            .fetch_all(self.reader())
+            .await
+            .on_table("workflows")?;
+        rows.iter().map(|(tenant, workflow)| parse_workflow_key(tenant, workflow)).collect()
+    }
+}
+
+impl Store {
+    /// Counts a batch in one transaction. Returns `None` and stores nothing if another batch stored one of
+    /// the events after this transaction looked them up.
+    async fn count_once(
+        &self,
+        batch: &[IncomingRun],
+        bodies: &CompressedBodies,
+        arrivals: &[Arrival],
+        look_at: &[WorkflowKey],
+        decide: DecideCount<'_>,
+    ) -> Result<Option<Vec<ArrivalDecision>>> {
+        let mut transaction = self.begin_write().await?;
+        let known = load_snapshot(&mut transaction, arrivals, look_at).await?;
+        let effects = decide(known.facts.clone(), arrivals);
+        let plan = plan_writes(batch, bodies, known, &effects);
+        // Dropping the transaction rolls back, because the decision was made without the other batch's
+        // events.
+        if !store_events(&mut transaction, &plan.events).await? {
+            return Ok(None);
+        }
+        store_plan(&mut transaction, &plan, bodies).await?;
+        let opened: Vec<_> = effects.opened.iter().map(|opening| &opening.retrospective).collect();
+        retrospective::insert_opened(&mut transaction, &opened).await?;
+        outbox::enqueue_messages(&mut transaction, effects.opened.iter().map(|opening| &opening.message))
+            .await?;
+        commit(transaction, Label::CountCommit).await?;
+        Ok(Some(effects.decisions))
+    }
+}
+
+/// Locks the workflows of a batch, then loads the stored state of these workflows and of the batch's runs and
+/// events.
+async fn load_snapshot(
+    connection: &mut Connection,
+    arrivals: &[Arrival],
+    look_at: &[WorkflowKey],
+) -> Result<CountSnapshot> {
+    let mut of_batch: Vec<&WorkflowKey> = arrivals.iter().map(|arrival| &arrival.key).collect();
+    of_batch.sort_unstable();
+    of_batch.dedup();
+    let others: Vec<&WorkflowKey> =
+        look_at.iter().filter(|key| of_batch.binary_search(key).is_err()).collect();
+    lock::lock_workflows(connection, &of_batch, &others).await?;
+    of_batch.extend(others);
+    add_known(connection, arrivals, &of_batch).await
+}
+
+async fn add_known(
+    connection: &mut Connection,
+    arrivals: &[Arrival],
+    keys: &[&WorkflowKey],
+) -> Result<CountSnapshot> {
+    let mut known = CountSnapshot::default();
+    known_events(connection, arrivals, &mut known).await?;
+    known_runs(connection, arrivals, &mut known).await?;
+    known_workflows(connection, keys, &mut known).await?;
+    Ok(known)
+}
+
+async fn known_events(
+    connection: &mut Connection,
+    arrivals: &[Arrival],
+    known: &mut CountSnapshot,
+) -> Result<()> {
+    let events: Vec<&EventKey> = arrivals.iter().map(|arrival| &arrival.event).collect();
+    let seen = seen_events(connection, CONSUMER, &events).await?;
+    seen.into_iter().try_for_each(|(index, seen)| known.add_event(arrivals, index, seen))
+}
+
+/// Returns the stored content of the events that a consumer has handled, each with its index in `events`.
+pub(crate) async fn seen_events(
+    connection: &mut Connection,
+    consumer: &str,
+    events: &[&EventKey],
+) -> Result<Vec<(i64, SeenContent)>> {
+    const SEEN: &str = concat!(
+        "SELECT requested.place - 1, inbox.content_hash FROM ",
+        rows_table!("requested", "$2" "tenant", "$3" "source", "$4" "id"),
+        lookup_join!(
+            "inbox",
+            "content_hash",
+            "inbox.consumer = $1 AND inbox.tenant = requested.tenant AND inbox.source = requested.source
+                AND inbox.event_id = requested.id"
+        )
+    );
+    if events.is_empty() {
+        return Ok(Vec::new());
+    }
+    let query = sqlx::query_as(SEEN).bind(consumer);
+    let query = bind_rows!(query, events, |event| [
+        event.tenant.as_str(),
+        exact_text(&event.source),
+        exact_text(&event.id),
+    ]);
+    let rows: Vec<(i64, String)> = query.fetch_all(&mut *connection).await.on_table("inbox")?;
+    let whole = rows.into_iter().map(|(index, hash)| (index, SeenContent::Full(hash)));
+    // Keep this order: an event that is purged between the two queries is still found by the second one.
+    let purged = retention::purged_events(connection, consumer, events).await?;
+    Ok(whole
+        .chain(purged.into_iter().map(|(index, content)| (index, SeenContent::Purged(content))))
+        .collect())
+}
+
+async fn known_runs(
+    connection: &mut Connection,
+    arrivals: &[Arrival],
+    known: &mut CountSnapshot,
+) -> Result<()> {
+    const KNOWN: &str = concat!(
+        "SELECT requested.place - 1, runs.number, runs.ordinal, runs.attempt FROM ",
+        rows_table!("requested", "$1" "tenant", "$2" "workflow", "$3" "run"),
+        lookup_join!(
+            "runs",
+            "number, ordinal, attempt",
+            "runs.tenant = requested.tenant AND runs.workflow = requested.workflow AND runs.run_id = requested.run"
+        )
+    );
+    if arrivals.is_empty() {
+        return Ok(());
+    }
+    let query = bind_rows!(sqlx::query_as(KNOWN), arrivals, |arrival| [
+        arrival.key.tenant.as_str(),
+        arrival.key.workflow.as_str(),
+        arrival.run.run_id.as_str(),
+    ]);
+    let rows: Vec<(i64, i64, Option<i64>, i64)> = query.fetch_all(connection).await.on_table("runs")?;
+    rows.into_iter().try_for_each(|row| known.add_run(arrivals, row))
+}
+
+/// Adds the known workflows of the batch to the snapshot. A row that only serves as a lock (see [`lock`]) is
+/// not a known workflow.
+async fn known_workflows(
+    connection: &mut Connection,
+    keys: &[&WorkflowKey],
+    known: &mut CountSnapshot,
+) -> Result<()> {
+    const KNOWN: &str = concat!(
+        "SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until FROM workflows
+         WHERE recorded > 0 AND (tenant, workflow) IN (SELECT tenant, workflow FROM ",
+        rows_table!("requested", "$1" "tenant", "$2" "workflow"),
+        ")"
+    );
+    let query = bind_rows!(sqlx::query_as(KNOWN), keys, |key| [key.tenant.as_str(), key.workflow.as_str()]);
+    let rows: Vec<WorkflowRecord> = query.fetch_all(connection).await.on_table("workflows")?;
+    rows.into_iter().try_for_each(|row| known.add_workflow(row))
+}
+
+/// Stores events in key order, so concurrent batches cannot deadlock. Returns `false` if another batch has
+/// stored one of the events in the meantime. Fails if write transactions exclude each other and an event is
+/// stored all the same: the lookup was part of this transaction, so that is a bug.
+async fn store_events(connection: &mut Connection, events: &[&Arrival]) -> Result<bool> {
+    const STORE: &str = concat!(
+        "INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms)
+         SELECT $1, tenant, source, id, hash, ",
+        now_ms!(),
+        " FROM ",
+        rows_table!("new", "$2" "tenant", "$3" "source", "$4" "id", "$5" "hash"),
+        " ORDER BY tenant",
+        by_bytes!(),
+        ", source, id ON CONFLICT (consumer, tenant, source, event_id) DO NOTHING"
+    );
+    if events.is_empty() {
+        return Ok(true);
+    }
+    let query = bind_rows!(sqlx::query(STORE).bind(CONSUMER), events, |arrival| [
+        arrival.event.tenant.as_str(),
+        exact_text(&arrival.event.source),
+        exact_text(&arrival.event.id),
+        arrival.content_hash.as_str(),
+    ]);
+    let stored = query.execute(connection).await.on_table("inbox")?.rows_affected();
+    if !ROW_LOCKS {
+        at("inbox", "a batch").check_rows_affected(stored, events.len())?;
+    }
+    Ok(stored == events.len() as u64)
+}
+
+async fn store_plan(
+    connection: &mut Connection,
+    plan: &WritePlan<'_>,
+    bodies: &CompressedBodies,
+) -> Result<()> {
+    store_workflows(connection, plan).await?;
+    store_runs(connection, &plan.runs, &bodies.bytes).await
+}
+
+/// Stores the states of workflows with their highest arrival numbers, and adds their new events to the event
+/// counts.
+async fn store_workflows(connection: &mut Connection, plan: &WritePlan<'_>) -> Result<()> {
+    let WritePlan { states, recorded, events_of, .. } = plan;
+    const STORE: &str = concat!(
+        "INSERT INTO workflows
+             (tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until, events)
+         SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until, events FROM ",
+        rows_table!(
+            "new", "$1" "tenant", "$2" "workflow", "$3" "recorded", "$4" "counted", "$5" "claimed", "$6" "epoch",
+            "$7" "open", "$8" "failures", "$9" "paused_until", "$10" "events"
+        ),
+        " WHERE true ON CONFLICT (tenant, workflow) DO UPDATE SET recorded = excluded.recorded,
+             counted = excluded.counted, claimed = excluded.claimed, epoch = excluded.epoch, open = excluded.open,
+             failures = excluded.failures, paused_until = excluded.paused_until,
+             events = workflows.events + excluded.events"
+    );
+    if states.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<(&WorkflowKey, &WorkflowState)> = states.iter().collect();
+    let query = bind_rows!(sqlx::query(STORE), rows, |(key, state)| [
+        key.tenant.as_str(),
+        key.workflow.as_str(),
+        to_i64(recorded.get(key).copied().unwrap_or_default()),
+        to_i64(state.counted),
+        to_i64(state.claimed),
+        to_i64(state.epoch),
+        state.open,
+        i64::from(state.failures),
+        state.paused_until.map(format_policy_time),
+        to_i64(events_of.get(key).copied().unwrap_or_default()),
+    ]);
+    let done = query.execute(connection).await.on_table("workflows")?;
+    at("workflows", "a batch").check_rows_affected(done.rows_affected(), states.len())
+}
+
+/// Finds the state of a workflow. Returns `None` if the workflow is unknown.
+pub(crate) async fn find_workflow_state(
+    connection: &mut Connection,
+    key: &WorkflowKey,
+) -> Result<Option<WorkflowState>> {
+    let mut known = CountSnapshot::default();
+    known_workflows(connection, &[key], &mut known).await?;
+    Ok(known.facts.workflows.remove(key))
+}
+
+/// Updates the state of an existing workflow without changing the number of its recorded runs.
+pub(crate) async fn set_workflow_state(
+    connection: &mut Connection,
+    key: &WorkflowKey,
+    state: &WorkflowState,
+) -> Result<()> {
+    const STORE: &str = "
+        UPDATE workflows SET counted = $3, claimed = $4, epoch = $5, open = $6, failures = $7, paused_until = $8
+        WHERE tenant = $1 AND workflow = $2";
+    let done = sqlx::query(STORE)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(to_i64(state.counted))
+        .bind(to_i64(state.claimed))
+        .bind(to_i64(state.epoch))
+        .bind(state.open)
+        .bind(i64::from(state.failures))
+        .bind(state.paused_until.map(format_policy_time))
+        .execute(connection)
+        .await
+        .on_table("workflows")?;
+    at("workflows", key).check_rows_affected(done.rows_affected(), 1)
+}

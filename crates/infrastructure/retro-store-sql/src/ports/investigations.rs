@@ -1,0 +1,39 @@
+//! Lists the investigations of a retrospective.
+
+use retro_core::id::{RetrospectiveId, Tenant};
+use retro_core::report::InvestigationTiming;
+use retro_core::retrospective::Investigation;
+use retro_store::Result;
+
+use super::dialect::{Connection, OnTable};
+use crate::rows::investigate::InvestigationRecord;
+
+/// Lists the investigations of a retrospective, ended or not, in order, each with its timing so far.
+pub(crate) async fn list_investigations(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    id: RetrospectiveId,
+) -> Result<Vec<(Investigation, InvestigationTiming)>> {
+    const LOAD: &str = "
+        SELECT retrospective, number, ordinal, run_id, replacement, result, attempts, claimed_ms, ended_ms,
+            cost_usd
+        FROM investigations WHERE tenant = $1 AND retrospective = $2 ORDER BY number";
+    let rows: Vec<InvestigationRecord> = sqlx::query_as(LOAD)
+        .bind(tenant.as_str())
+        .bind(id.to_string())
+        .fetch_all(connection)
+        .await
+        .on_table("investigations")?;
+    rows.iter().map(InvestigationRecord::to_investigation).collect()
+}
+
+/// Lists the ended investigations of a retrospective in order.
+pub(crate) async fn list_ended(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    id: RetrospectiveId,
+) -> Result<Vec<(Investigation, InvestigationTiming)>> {
+    let mut all = list_investigations(connection, tenant, id).await?;
+    all.retain(|(one, _)| one.result.is_some());
+    Ok(all)
+}

@@ -1,0 +1,48 @@
+//! Converts rows of `memories`, `changes` and `tombstones`.
+
+use std::borrow::Cow;
+
+use retro_core::id::{ChangeId, derive_uuid};
+use retro_core::memory::{Change, ChangeCause, Memory, Tombstone};
+use retro_fault::{Guard, is_broken};
+use retro_store::Result;
+
+use crate::at;
+
+/// Parses the column `memories.memory` of the row with this id.
+pub(crate) fn parse_memory(id: &str, memory: &str) -> Result<Memory> {
+    at("memories.memory", id).parse_json(memory)
+}
+
+/// Parses the column `changes.change` of the row with this id.
+pub(crate) fn parse_change(id: &str, change: &str) -> Result<Change> {
+    at("changes.change", id).parse_json(change)
+}
+
+/// Parses the column `tombstones.tombstone` of the row for this memory.
+pub(crate) fn parse_tombstone(memory: &str, tombstone: &str) -> Result<Tombstone> {
+    at("tombstones.tombstone", memory).parse_json(tombstone)
+}
+
+/// Returns the `cause` and `cause_id` columns of a change cause.
+pub(crate) fn cause_columns(cause: &ChangeCause) -> (&'static str, String) {
+    match cause {
+        ChangeCause::Run { run, .. } => ("run", run.to_string()),
+        ChangeCause::Retrospective { id } => ("retrospective", id.to_string()),
+        ChangeCause::Outcome { run, .. } => ("outcome", run.to_string()),
+        ChangeCause::Operator { request } => ("operator", request.clone()),
+        ChangeCause::Review { remark, .. } => ("review", remark.to_string()),
+        ChangeCause::Expiry { presentations } => ("expiry", presentations.to_string()),
+    }
+}
+
+/// Returns the changes to append to the change log. Their ids are effect keys, which both databases keep
+/// unique. If fault injection breaks that guard, each change is duplicated under a different id.
+pub(crate) fn changes_to_append(changes: &[Change]) -> Cow<'_, [Change]> {
+    if !is_broken(Guard::EffectKey) {
+        return Cow::Borrowed(changes);
+    }
+    let again =
+        |one: &Change| Change { id: ChangeId(derive_uuid("again", &[&one.id.to_string()])), ..one.clone() };
+    changes.iter().flat_map(|one| [one.clone(), again(one)]).collect()
+}

@@ -1,0 +1,54 @@
+//! Converts rows to the metrics of the database.
+
+use std::collections::BTreeMap;
+
+use retro_store::{DatabaseMetrics, Result};
+
+use crate::at;
+
+/// Number and age of the open dead letters with the same code.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct OpenDeadLettersRecord {
+    code: String,
+    total: i64,
+    age_ms: i64,
+}
+
+/// Row with all metrics except those of dead letters.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct MetricsRecord {
+    outbox_unsent: i64,
+    outbox_age_ms: Option<i64>,
+    retrospectives_open: i64,
+    retrospectives_age_ms: Option<i64>,
+    oldest_tentative: Option<String>,
+    claimable: i64,
+}
+
+/// Converts the rows to the metrics of the database. Fails if a value is damaged.
+pub(crate) fn metrics_from_rows(
+    rest: &MetricsRecord,
+    open_dead_letters: &[OpenDeadLettersRecord],
+) -> Result<DatabaseMetrics> {
+    let place = at("metrics", "this database");
+    let open = open_dead_letters.iter().map(|one| Ok((one.code.clone(), place.parse_unsigned(one.total)?)));
+    let oldest_tentative = rest.oldest_tentative.as_deref();
+    Ok(DatabaseMetrics {
+        outbox_unsent: place.parse_unsigned(rest.outbox_unsent)?,
+        outbox_age_ms: rest.outbox_age_ms.map(non_negative_millis),
+        dead_letters_open: open.collect::<Result<BTreeMap<_, _>>>()?,
+        dead_letters_age_ms: open_dead_letters.iter().map(|one| non_negative_millis(one.age_ms)).max(),
+        retrospectives_open: place.parse_unsigned(rest.retrospectives_open)?,
+        retrospectives_age_ms: rest.retrospectives_age_ms.map(non_negative_millis),
+        oldest_tentative: oldest_tentative
+            .map(|text| at("memories.changed_at", text).parse(text))
+            .transpose()?,
+        claimable: place.parse_unsigned(rest.claimable)?,
+    })
+}
+
+/// Converts a clock difference in milliseconds to an unsigned number. Returns 0 for a negative difference,
+/// which occurs if the clock was set back.
+pub(crate) fn non_negative_millis(span: i64) -> u64 {
+    u64::try_from(span).unwrap_or(0)
+}

@@ -1,0 +1,10 @@
+//! The ports on one SQLite file.
+
+mod bodies;
+mod dialect;
+mod errors;
+mod open;
+#[path = "ports/mod.rs"]
+mod ports;
+
+pub use open::{BUSY_WAIT, READERS_MAX, SqliteStore, migrate};

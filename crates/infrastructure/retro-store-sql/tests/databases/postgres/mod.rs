@@ -1,0 +1,6 @@
+//! Tests Postgres.
+
+mod conformance;
+mod damage;
+mod database;
+mod samples;

@@ -1,0 +1,6 @@
+//! Tests SQLite.
+
+mod conformance;
+mod damage;
+mod file;
+mod samples;

@@ -1,0 +1,262 @@
+#![doc = include_str!("../README.md")]
+
+mod spans;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use retro_consumer::{Consumer, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Reconcilable, Sweep};
+use retro_core::count::{self, Arrival, ArrivalDecision, Disposition};
+use retro_core::dead_letter::Rejection;
+use retro_core::id::EventKey;
+use retro_core::policy::Policies;
+use retro_core::time::Clock;
+use retro_events::Delivery;
+use retro_events::hosts::DatarefHosts;
+use retro_events::run_completed::{self, Body, RunCompleted};
+use retro_redact::Redactor;
+use retro_store::{CounterStore, IncomingBody, IncomingRun, StoreError};
+use tokio::sync::Notify;
+use tracing::{debug, error, info};
+
+use spans::BatchSpans;
+
+/// Size of inline bodies, in bytes, at which a transaction is full. The bound is needed because a compressed
+/// message of a kilobyte may contain a body of a megabyte, and a batch has hundreds of messages. 128 bodies
+/// of 64 KiB, the event size that CloudEvents asks for, still fit.
+const BODY_BYTES_PER_TRANSACTION: usize = 8 * 1024 * 1024;
+
+/// Consumer that counts finished runs.
+pub struct Counter {
+    store: Arc<dyn CounterStore>,
+    policies: Arc<dyn Policies>,
+    clock: Arc<dyn Clock>,
+    outbox: Arc<Notify>,
+    hosts: DatarefHosts,
+}
+
+impl Counter {
+    /// Creates a counter over its ports. `outbox` is notified when there may be messages to send.
+    pub fn new(
+        store: Arc<dyn CounterStore>,
+        policies: Arc<dyn Policies>,
+        clock: Arc<dyn Clock>,
+        outbox: Arc<Notify>,
+    ) -> Self {
+        Self { store, policies, clock, outbox, hosts: DatarefHosts::default() }
+    }
+
+    /// Sets the hosts at which a body may be stored. By default every URL is refused.
+    pub fn with_dataref_hosts(self, hosts: DatarefHosts) -> Self {
+        Self { hosts, ..self }
+    }
+
+    async fn count_runs(&self, runs: &[IncomingRun]) -> Result<Vec<ArrivalDecision>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let as_of = self.clock.now();
+        let decide =
+            |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &*self.policies, as_of);
+        let counted = self.store.count_runs(runs, &[], &decide).await?;
+        self.outbox.notify_one();
+        Ok(counted)
+    }
+}
+
+#[async_trait]
+impl Consumer for Counter {
+    fn name(&self) -> &'static str {
+        "counter"
+    }
+
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
+        let mut verdicts = Vec::with_capacity(batch.len());
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let read = parse_until_full(rest, &self.hosts);
+            let (part, after) = rest.split_at(read.len());
+            verdicts.extend(self.count_part(part, read).await);
+            rest = after;
+        }
+        verdicts
+    }
+}
+
+impl Counter {
+    /// Counts parsed deliveries in one transaction. Returns one outcome per delivery.
+    async fn count_part(
+        &self,
+        batch: &[Delivery],
+        mut read: Vec<Result<IncomingRun, Rejection>>,
+    ) -> Vec<HandlerOutcome> {
+        let spans = BatchSpans::begin(batch, &mut read);
+        let runs: Vec<IncomingRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
+        let mut counted = match spans.batch.instrument(self.count_runs(&runs)).await {
+            Ok(counted) => counted.into_iter(),
+            Err(problem) => {
+                spans.batch.set_error("not_stored");
+                return vec![HandlerOutcome::from(problem); batch.len()];
+            }
+        };
+        let answer = |(place, run)| match run {
+            Err(rejection) => HandlerOutcome::DeadLetter(rejection),
+            Ok(run) => {
+                // The store returns one decision per run, in order; rejected deliveries have none.
+                let counted = counted.next();
+                let ordinal = counted.as_ref().and_then(|counted| counted.ordinal);
+                let verdict = decide_outcome(&run, counted);
+                spans.end_run(place, ordinal, &verdict);
+                verdict
+            }
+        };
+        read.into_iter().enumerate().map(answer).collect()
+    }
+}
+
+#[async_trait]
+impl Reconcilable for Counter {
+    async fn find_unprocessed(&self, batch: &[Delivery]) -> Result<Vec<usize>, String> {
+        let read: Vec<Option<(EventKey, String)>> = batch
+            .iter()
+            .map(|delivery| run_completed::parse_delivery(delivery, &self.hosts).ok())
+            .map(|read| read.map(|read| (read.event, read.content_hash)))
+            .collect();
+        let events: Vec<EventKey> = read.iter().flatten().map(|(event, _)| event.clone()).collect();
+        let mut seen =
+            self.store.find_seen_events(&events).await.map_err(|problem| problem.to_string())?.into_iter();
+        let handled = read.iter().map(|read| {
+            // An event with the same identity and other content was dead-lettered, not handled.
+            read.as_ref()
+                .is_some_and(|(_, hash)| seen.next().flatten().is_some_and(|seen| seen.matches_hash(hash)))
+        });
+        Ok(handled.enumerate().filter(|(_, handled)| !handled).map(|(nth, _)| nth).collect())
+    }
+}
+
+#[async_trait]
+impl Sweep for Counter {
+    /// Opens the retrospectives of windows that filled up while their workflow was paused, which no event would
+    /// open. Returns the number of opened retrospectives. Windows that are not full do not change.
+    async fn sweep(&self) -> Result<usize, StoreError> {
+        let as_of = self.clock.now();
+        let waiting = self.store.list_waiting_windows(as_of, ITEMS_PER_SWEEP).await?;
+        if waiting.is_empty() {
+            return Ok(0);
+        }
+        let opened = AtomicUsize::new(0);
+        let decide = |facts, arrivals: &[Arrival]| {
+            let effects = count::count_arrivals(facts, arrivals, &*self.policies, as_of);
+            // Stored and not added, because the store may run the decision more than once.
+            opened.store(effects.opened.len(), Ordering::Relaxed);
+            effects
+        };
+        self.store.count_runs(&[], &waiting, &decide).await?;
+        let opened = opened.into_inner();
+        if opened > 0 {
+            self.outbox.notify_one();
+        }
+        Ok(opened)
+    }
+}
+
+/// Parses deliveries in order until their bodies fill a transaction, and at least one.
+fn parse_until_full(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<IncomingRun, Rejection>> {
+    let mut read_so_far = Vec::with_capacity(batch.len());
+    let mut bytes = 0;
+    for delivery in batch {
+        let one = parse_delivery(delivery, hosts);
+        if let Ok(IncomingRun { body: IncomingBody::Inline(body), .. }) = &one {
+            bytes += body.len();
+        }
+        read_so_far.push(one);
+        if bytes >= BODY_BYTES_PER_TRANSACTION {
+            break;
+        }
+    }
+    read_so_far
+}
+
+/// Parses one event into the run to store, and removes secrets from its facts and its trajectory.
+fn parse_delivery(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Rejection> {
+    let RunCompleted { event, key, content_hash, mut run, body, trace } =
+        run_completed::parse_delivery(delivery, hosts)?;
+    let redactor = Redactor::shared();
+    // Redact before anything is stored: the database must never hold a secret, not even for a moment.
+    redactor.redact_facts(&mut run);
+    let body = match body {
+        Body::None => IncomingBody::None,
+        Body::Object(object) => IncomingBody::Object(object),
+        Body::Https(body) => IncomingBody::Https(body),
+        Body::Inline(mut trajectory) => {
+            redactor.redact_trajectory(&mut trajectory);
+            IncomingBody::Inline(serde_json::to_vec(&trajectory).expect("a trajectory serializes to JSON"))
+        }
+    };
+    let arrival = Arrival { event, key, content_hash, run };
+    Ok(IncomingRun { arrival, position: delivery.sequence, body, trace })
+}
+
+fn decide_outcome(run: &IncomingRun, counted: Option<ArrivalDecision>) -> HandlerOutcome {
+    let arrival = &run.arrival;
+    let (key, id) = (&arrival.key, &arrival.run.run_id);
+    let disposition = counted.map(|counted| counted.disposition);
+    if let Some(disposition) = &disposition {
+        retro_telemetry::metrics::RUNS_COUNTED.add(1, [disposition.as_str()]);
+    }
+    match disposition {
+        Some(Disposition::Conflict(rejection)) => HandlerOutcome::DeadLetter(rejection),
+        Some(Disposition::Counted(ordinal)) => {
+            info!(tenant = %key.tenant, workflow = %key.workflow, run.id = %id, ordinal, "counted run {id}");
+            HandlerOutcome::Done
+        }
+        Some(Disposition::Duplicate) => HandlerOutcome::Duplicate,
+        Some(other) => {
+            debug!(tenant = %key.tenant, workflow = %key.workflow, run.id = %id, "run {id}: {other:?}");
+            HandlerOutcome::Done
+        }
+        None => {
+            error!(run.id = %id, "the store answered for fewer runs than it was given");
+            HandlerError::Failed("the store gave no answer for this run".to_owned()).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use retro_events::run_completed::TYPE;
+
+    use super::*;
+
+    /// Builds a message whose body has about this many bytes.
+    fn delivery(sequence: u64, bytes: usize) -> Delivery {
+        let message = "x ".repeat(bytes / 2);
+        let payload = format!(
+            r#"{{"specversion":"1.0","type":"{TYPE}","source":"s","id":"{sequence}","data":{{"workflow":"w","run_id":"{sequence}",
+                "outcome":"success","trajectory":{{"schema_version":"ATIF-v1.4","steps":[{{"source":"user","message":"{message}"}}]}}}}}}"#
+        );
+        Delivery {
+            stream: "RETRO_INTAKE".to_owned(),
+            subject: "retro.run.completed.acme.w".to_owned(),
+            sequence,
+            headers: Vec::new(),
+            payload: payload.into(),
+            delivered: 1,
+            stored_at: "2026-11-20T12:00:00Z".parse().expect("a moment"),
+        }
+    }
+
+    #[test]
+    fn a_transaction_takes_the_bodies_that_fit_and_at_least_one() {
+        let count = |bytes: usize, number: u64| {
+            let batch: Vec<Delivery> = (1..=number).map(|sequence| delivery(sequence, bytes)).collect();
+            let read = parse_until_full(&batch, &DatarefHosts::default());
+            assert!(read.iter().all(Result::is_ok), "{read:?}");
+            read.len()
+        };
+        assert_eq!(count(1000, 30), 30, "small bodies are counted together");
+        assert_eq!(count(900 * 1024, 12), 10, "the tenth body fills 8 MiB");
+        assert_eq!(count(900 * 1024, 1), 1);
+    }
+}

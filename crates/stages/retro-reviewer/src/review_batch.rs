@@ -1,0 +1,102 @@
+//! Builds the batch of remarks that a decision is based on, from the stored remarks of a pull request.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use retro_core::id::{RemarkKind, ReviewBatchId, ReviewKey, ReviewedPullRequest, Tenant};
+use retro_core::remark::{Remark, ReviewState};
+use retro_core::review::{ReadRemark, RemarkSupport, ReviewBatch, Screening, is_acknowledgement};
+use retro_store::PullRequestReviews;
+
+use crate::RemarkReader;
+
+/// Reads and screens every remark that has text, and collects the evidence for it.
+pub(crate) async fn build_review_batch(
+    tenant: &Tenant,
+    pull_request: &ReviewedPullRequest,
+    collected: PullRequestReviews,
+    reader: &dyn RemarkReader,
+) -> ReviewBatch {
+    let known = ReviewContext::from_collected(&collected);
+    let review = ReviewKey { pull_request: pull_request.clone(), review: None };
+    let id = ReviewBatchId::of_review(tenant, &review, collected.rounds + 1);
+    let mut remarks = Vec::with_capacity(collected.remarks.len());
+    for (mut remark, thumbs_up) in collected.remarks {
+        known.complete_remark(&mut remark);
+        // A review without a text only determines the state of its comments.
+        if remark.body.trim().is_empty() && !remark.deleted {
+            continue;
+        }
+        let reading = reader.read_remark(&remark).await;
+        let screening = screen_remark(&remark, reading.rule.as_ref().map(|rule| rule.title.as_str()));
+        let support = known.support_for(&remark, thumbs_up);
+        remarks.push(ReadRemark { remark, reading, support, screening });
+    }
+    ReviewBatch { id, tenant: tenant.clone(), review, remarks, others: collected.other_requests }
+}
+
+/// Screens the text of a remark, the title that the reader derived from it, and the path of its file. The path is
+/// screened because it is shown with the rule, and the author of a pull request chooses the names of the files.
+fn screen_remark(remark: &Remark, title: Option<&str>) -> Screening {
+    let written = [Some(remark.body.as_str()), title, remark.path.as_deref()];
+    let mut hostile: Vec<String> = written.into_iter().flatten().flat_map(screening_reasons).collect();
+    hostile.dedup();
+    let not_a_rule = title.and_then(|title| retro_screen::validate_rule_title(title).err());
+    Screening { hostile, not_a_rule: not_a_rule.map(|problem| problem.to_string()) }
+}
+
+fn screening_reasons(text: &str) -> Vec<String> {
+    match retro_screen::screen_text(text) {
+        retro_screen::Screening::Clean => Vec::new(),
+        retro_screen::Screening::Hostile { reasons } => {
+            reasons.iter().map(|reason| reason.description().to_owned()).collect()
+        }
+    }
+}
+
+/// Facts about the remarks of a pull request that come from other remarks and events.
+struct ReviewContext {
+    author: Option<String>,
+    review_states: BTreeMap<u64, ReviewState>,
+    resolved: BTreeSet<u64>,
+    /// Ids of the line comments that the author of the pull request answered with "done" or a similar phrase. A
+    /// thread has the id of its first comment.
+    acknowledged: BTreeSet<u64>,
+}
+
+impl ReviewContext {
+    fn from_collected(collected: &PullRequestReviews) -> Self {
+        let verdicts = collected.remarks.iter().filter_map(|(one, _)| {
+            (one.key.kind == RemarkKind::ReviewBody).then_some((one.key.id, one.review_state?))
+        });
+        let done = |one: &&(Remark, u64)| {
+            let by_author = collected.author.as_ref().is_some_and(|author| *author == one.0.by);
+            by_author && !one.0.deleted && is_acknowledgement(&one.0.body)
+        };
+        let acknowledged = collected.remarks.iter().filter(done).filter_map(|(one, _)| one.reply_to);
+        Self {
+            author: collected.author.clone(),
+            review_states: verdicts.collect(),
+            resolved: collected.resolved_threads.iter().copied().collect(),
+            acknowledged: acknowledged.collect(),
+        }
+    }
+
+    /// Completes a remark with facts that its own event did not contain: whether its author opened the pull
+    /// request, and the state of its review.
+    fn complete_remark(&self, remark: &mut Remark) {
+        remark.by_author = self.author.as_ref().is_some_and(|author| *author == remark.by);
+        if remark.review_state.is_none() {
+            remark.review_state = remark.review.and_then(|review| self.review_states.get(&review).copied());
+        }
+    }
+
+    fn support_for(&self, remark: &Remark, thumbs_up: u64) -> RemarkSupport {
+        // Acknowledgements and resolutions apply to the first comment of a thread.
+        let first = remark.key.kind == RemarkKind::LineComment && remark.reply_to.is_none();
+        RemarkSupport {
+            resolved: first && self.resolved.contains(&remark.key.id),
+            acknowledged: first && self.acknowledged.contains(&remark.key.id),
+            thumbs_up,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Records the remarks of reviews, and decides which remarks of a pull request are rules when its review is
+//! due.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use retro_consumer::{Consumer, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Sweep, process_item};
+use retro_core::dead_letter::{DeadLetterCode, Rejection};
+use retro_core::message::Notice;
+use retro_core::policy::Policies;
+use retro_core::review::{SettledRemarks, settle_review};
+use retro_core::time::Clock;
+use retro_events::{Delivery, github, subject};
+use retro_store::{
+    CommitResult, DecidedReview, EmbeddingSource, NewReviewBatch, PullRequestKey, ReviewEvent,
+    ReviewEventResult, ReviewerStore, StoreError,
+};
+use tokio::sync::Notify;
+use tracing::{error, info, warn};
+
+use crate::RemarkReader;
+use crate::review_batch::build_review_batch;
+use crate::review_event::review_event_from_github;
+use crate::vectors::RequestVectors;
+
+/// Consumer that decides which remarks of a review are rules. Requests mutations from the writer and never
+/// changes memories itself.
+pub struct Reviewer {
+    store: Arc<dyn ReviewerStore>,
+    reader: Arc<dyn RemarkReader>,
+    policies: Arc<dyn Policies>,
+    vectors: RequestVectors,
+    clock: Arc<dyn Clock>,
+    outbox: Arc<Notify>,
+    wait_s: u64,
+}
+
+/// Dependencies that a reviewer needs for its decisions.
+pub struct ReviewerPorts {
+    /// Reader that classifies remarks.
+    pub reader: Arc<dyn RemarkReader>,
+    /// Policies, looked up by the rule scope of a repository.
+    pub policies: Arc<dyn Policies>,
+    /// Source of the vectors for comparing requests; `None` selects the built-in embedder.
+    pub vectors: Option<Arc<dyn EmbeddingSource>>,
+    /// Clock that provides the times of decisions.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Reviewer {
+    /// Creates a reviewer over its ports. A pull request is due `wait_s` seconds after the first new event since its
+    /// last decision; `outbox` is notified when it may contain messages to send.
+    pub fn new(
+        store: Arc<dyn ReviewerStore>,
+        judgement: ReviewerPorts,
+        outbox: Arc<Notify>,
+        wait_s: u64,
+    ) -> Self {
+        let ReviewerPorts { reader, policies, vectors, clock } = judgement;
+        let vectors = RequestVectors::new(vectors);
+        Self { store, reader, policies, vectors, clock, outbox, wait_s }
+    }
+
+    async fn decide_review(&self, key: &PullRequestKey) -> Result<CommitResult, StoreError> {
+        let Some(collected) = self.store.find_pull_request_reviews(key).await? else {
+            return Ok(CommitResult::NotFound);
+        };
+        let (revision, round) = (collected.revision, collected.rounds + 1);
+        let keeper = key.pull_request.repo.rule_scope(&key.tenant);
+        let policy = self.policies.policy_for(&keeper);
+        let batch = build_review_batch(&key.tenant, &key.pull_request, collected, &*self.reader).await;
+        // Committed without a batch, so that the pull request is no longer due.
+        if batch.remarks.is_empty() {
+            return self.store.commit_review(key, revision, None).await;
+        }
+        // No transaction is open. If a new remark arrives meanwhile, the revision differs, so the result is not
+        // stored and the pull request is decided again.
+        let vectors = self.vectors.resolve(&batch).await?;
+        let embedder = vectors.embedder_for(&batch).expect("they were resolved for this batch");
+        let SettledRemarks { decided, mutations } = settle_review(&batch, &policy, embedder);
+        let requested_mutations = mutations.len();
+        // A deleted request must not support a rule on another pull request.
+        let requests = batch.remarks.iter().filter(|read| !read.remark.deleted).filter_map(|read| {
+            let rule = read.reading.rule.as_ref()?;
+            Some((read.remark.key.clone(), rule.title.clone()))
+        });
+        let requests = requests.collect();
+        let settled = NewReviewBatch {
+            id: batch.id,
+            round,
+            as_of: self.clock.now(),
+            requests,
+            message: Notice::RulesDue { batch: batch.id }.into_message(&keeper),
+            rule_scope: keeper,
+            policy,
+            review: DecidedReview { review: batch.review, remarks: batch.remarks, decided },
+            mutations,
+        };
+        let step = self.store.commit_review(key, revision, Some(&settled)).await?;
+        if step == CommitResult::Done {
+            let (pull_request, tenant) = (&key.pull_request, &key.tenant);
+            info!(%tenant, review.id = %settled.id, requested_mutations, "decided the reviews of {pull_request}, round {round}");
+            self.outbox.notify_one();
+        }
+        Ok(step)
+    }
+}
+
+#[async_trait]
+impl Consumer for Reviewer {
+    fn name(&self) -> &'static str {
+        "reviewer"
+    }
+
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
+        let work = retro_telemetry::trace::start_batch_span(batch.len(), self.name(), subject::GITHUB);
+        batch.iter().filter_map(Delivery::trace_context).for_each(|trace| work.add_link(&trace, "message"));
+        let parsed: Vec<Result<Option<ReviewEvent>, Rejection>> = batch
+            .iter()
+            .map(|delivery| github::parse_event(delivery).and_then(review_event_from_github))
+            .collect();
+        let events: Vec<ReviewEvent> = parsed.iter().filter_map(|one| one.as_ref().ok()?.clone()).collect();
+        let mut results = match work.instrument(self.record_events(&events)).await {
+            Ok(results) => results.into_iter(),
+            Err(problem) => {
+                work.set_error("not_stored");
+                return vec![HandlerOutcome::from(problem); batch.len()];
+            }
+        };
+        // The store returns one result for each event, in the order of the events.
+        let decide_outcome = |one: Result<Option<ReviewEvent>, Rejection>| match one {
+            Err(rejection) => HandlerOutcome::DeadLetter(rejection),
+            // A push belongs to no pull request.
+            Ok(None) => HandlerOutcome::Done,
+            Ok(Some(event)) => outcome_for(&event, results.next()),
+        };
+        parsed.into_iter().map(decide_outcome).collect()
+    }
+}
+
+#[async_trait]
+impl Sweep for Reviewer {
+    /// Decides the pull requests that are due, up to the maximum of one sweep, and returns their number. No
+    /// message announces that a pull request is due.
+    async fn sweep(&self) -> Result<usize, StoreError> {
+        let due = self.store.list_due_reviews(ITEMS_PER_SWEEP).await?;
+        for key in &due {
+            let pull_request = &key.pull_request;
+            process_item(self.decide_review(key), |problem| {
+                error!(tenant = %key.tenant, "could not decide the reviews of {pull_request}: {problem}");
+            })
+            .await?;
+        }
+        Ok(due.len())
+    }
+}
+
+impl Reviewer {
+    async fn record_events(&self, events: &[ReviewEvent]) -> Result<Vec<ReviewEventResult>, StoreError> {
+        if events.is_empty() { Ok(Vec::new()) } else { self.store.record_events(events, self.wait_s).await }
+    }
+}
+
+fn outcome_for(review_event: &ReviewEvent, result: Option<ReviewEventResult>) -> HandlerOutcome {
+    let pull_request = &review_event.pull_request;
+    match result {
+        Some(ReviewEventResult::Recorded | ReviewEventResult::Unchanged) => HandlerOutcome::Done,
+        Some(ReviewEventResult::Duplicate) => HandlerOutcome::Duplicate,
+        Some(ReviewEventResult::LimitReached) => {
+            warn!(tenant = %review_event.event.tenant, "{pull_request} has the maximum number of stored remarks: a further one was dropped");
+            HandlerOutcome::Done
+        }
+        Some(ReviewEventResult::Conflict(seen)) => {
+            let detail = format!(
+                "event {:?} of {:?} came before with other content: {seen}; now it has data sha256 {}",
+                review_event.event.id, review_event.event.source, review_event.content_hash
+            );
+            HandlerOutcome::DeadLetter(Rejection::of_field(DeadLetterCode::IdentityConflict, "data", detail))
+        }
+        None => {
+            error!(tenant = %review_event.event.tenant, "the store answered for fewer events than it was given");
+            HandlerError::Failed("the store gave no answer for this event".to_owned()).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

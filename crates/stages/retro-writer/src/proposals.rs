@@ -1,0 +1,56 @@
+//! Carries out operators' decisions about proposals, under the same lock and with the same change log as all
+//! other changes.
+
+use retro_core::id::{ProposalId, Tenant};
+use retro_core::manual::{
+    Acceptance, DecideError, DecidedProposal, ProposalFacts, Refusal, accept_proposal, refuse_proposal,
+};
+use retro_core::similarity::ResolvedVectors;
+use retro_store::{Decision, StoreError};
+
+use crate::Writer;
+
+/// Result of a decision. `None` means that the tenant has no such proposal. The inner error says why nothing
+/// was decided.
+pub type ProposalOutcome = Option<Result<DecidedProposal, DecideError>>;
+
+impl Writer {
+    /// Accepts a proposal: creates a memory from it, or adds the proposal's evidence to an existing memory with
+    /// the same lesson.
+    pub async fn accept_proposal(
+        &self,
+        tenant: &Tenant,
+        id: ProposalId,
+        acceptance: &Acceptance,
+    ) -> Result<ProposalOutcome, StoreError> {
+        let now = self.clock.now();
+        let collect = || self.store.load_proposal_facts(tenant, id);
+        let decide = |vectors: ResolvedVectors| async move {
+            let decide = |facts: &ProposalFacts| -> Decision<Result<DecidedProposal, DecideError>> {
+                let embedder = vectors.embedder_for(facts)?;
+                let policy = self.policies.policy_for(&facts.key);
+                Ok(accept_proposal(facts, acceptance, &policy, embedder, now))
+            };
+            self.store.decide_proposal(tenant, id, &decide).await
+        };
+        let outcome = self.decide_with_vectors(tenant, collect, decide).await?;
+        self.outbox.notify_one();
+        Ok(outcome)
+    }
+
+    /// Stores an operator's refusal of a proposal, with the reason.
+    pub async fn refuse_proposal(
+        &self,
+        tenant: &Tenant,
+        id: ProposalId,
+        refusal: &Refusal,
+    ) -> Result<ProposalOutcome, StoreError> {
+        let now = self.clock.now();
+        let decide = |facts: &ProposalFacts| -> Decision<Result<DecidedProposal, DecideError>> {
+            Ok(refuse_proposal(facts, refusal, now))
+        };
+        let decided = self.store.decide_proposal(tenant, id, &decide).await?;
+        self.outbox.notify_one();
+        Ok(decided.expect("a refusal compares no texts, so it is always decided"))
+    }
+}

@@ -1,0 +1,139 @@
+//! Changes the rules of repositories: from reviews, from verdicts on presented rules, and at operators'
+//! requests.
+
+use std::sync::{Mutex, PoisonError};
+
+use retro_consumer::{HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, OVERDUE_S, process_item};
+use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
+use retro_core::learn::{
+    PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, apply_rules, close_review, promote_rule,
+};
+use retro_core::message::Notice;
+use retro_core::review::{ReviewBatch, SettledRemarks};
+use retro_core::similarity::{Embedder, ResolvedVectors};
+use retro_store::write::{ClosedRuleBatch, RuleBatchFacts};
+use retro_store::{CommitResult, DecidedReview, Decision, StoreError};
+use retro_telemetry::trace::{Kind, Span, SpanParent};
+use tracing::{debug, error, info};
+
+use crate::Writer;
+
+impl Writer {
+    /// Applies batches of rules whose wake-up message was lost. Returns the number of batches processed.
+    pub(crate) async fn sweep_rules(&self) -> Result<usize, StoreError> {
+        let overdue = self.store.list_overdue_rule_batches(OVERDUE_S, ITEMS_PER_SWEEP).await?;
+        for (tenant, id) in &overdue {
+            info!(batch.id = %id, "batch {id} of rules was waiting without a wake-up");
+            let span = Span::start("sweep rules", Kind::Internal, SpanParent::Root);
+            process_item(span.instrument(self.close_rules(tenant, *id)), |problem| {
+                error!(batch.id = %id, "batch {id} of rules cannot be applied: {problem}");
+            })
+            .await?;
+        }
+        Ok(overdue.len())
+    }
+
+    async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<CommitResult, StoreError> {
+        let changed = Mutex::new(Vec::new());
+        let kinds = &changed;
+        let collect = || self.store.load_rule_batch_facts(tenant, id);
+        let decide = |vectors: ResolvedVectors| async move {
+            let decide = |facts: RuleBatchFacts| -> Decision<ClosedRuleBatch> {
+                let embedder = vectors.embedder_for(&facts)?;
+                let closed = self.apply_batch(facts, embedder);
+                *kinds.lock().unwrap_or_else(PoisonError::into_inner) =
+                    closed.applied.changes.iter().map(|change| change.effect.kind()).collect();
+                Ok(closed)
+            };
+            self.store.close_rule_batch(tenant, id, &decide).await
+        };
+        let step = self.decide_with_vectors(tenant, collect, decide).await?;
+        if step == CommitResult::Done {
+            // Counted only after the commit: a decision that was not committed is made again.
+            for kind in changed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                retro_telemetry::metrics::MEMORY_CHANGES.add(1, [kind]);
+            }
+            info!(%tenant, batch.id = %id, "applied batch {id} of rules");
+            self.outbox.notify_one();
+        }
+        Ok(step)
+    }
+
+    fn apply_batch(&self, facts: RuleBatchFacts, embedder: &dyn Embedder) -> ClosedRuleBatch {
+        let RuleBatchFacts { id, review, mutations, rules } = facts;
+        match review {
+            Some(DecidedReview { review, remarks, decided }) => {
+                let tenant = rules.rule_scope.tenant.clone();
+                // The decision has already considered requests on other pull requests.
+                let batch = ReviewBatch { id, tenant, review, remarks, others: Vec::new() };
+                let facts =
+                    ReviewClosingFacts { batch, settled: SettledRemarks { decided, mutations }, rules };
+                let closing = close_review(facts, embedder, self.clock.now());
+                ClosedRuleBatch {
+                    applied: closing.applied,
+                    report: Some(closing.report),
+                    messages: closing.messages,
+                }
+            }
+            None => {
+                let rule_scope = rules.rule_scope.clone();
+                let applied = apply_rules(rules, &mutations, embedder);
+                let changed =
+                    applied.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged());
+                let messages = changed.map(|change| {
+                    let kind = change.effect.kind().to_owned();
+                    let (memory, at) = (change.memory, change.at);
+                    Notice::MemoryChanged { change: change.id, memory, kind, at }.into_message(&rule_scope)
+                });
+                ClosedRuleBatch { messages: messages.collect(), applied, report: None }
+            }
+        }
+    }
+
+    /// Promotes a rule at an operator's request, even if it is quarantined. `request` identifies the request;
+    /// repeating it has no further effect. The inner error says why the rule cannot be promoted in its
+    /// current state. Returns [`CommitResult::NotFound`] if the tenant has no such memory.
+    pub async fn promote_rule(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        request: &str,
+        by: &str,
+        reason: &str,
+    ) -> Result<Result<CommitResult, PromoteError>, StoreError> {
+        let now = self.clock.now();
+        let collect = || self.store.load_promote_facts(tenant, id);
+        let decide = |vectors: ResolvedVectors| async move {
+            let decide = |facts: &PromoteFacts| -> Decision<Result<Promotion, PromoteError>> {
+                let embedder = vectors.embedder_for(facts)?;
+                let policy = self.policies.policy_for(&facts.rule_scope);
+                Ok(promote_rule(facts, request, by, reason, &policy, embedder, now))
+            };
+            self.store.promote_rule(tenant, id, request, &decide).await
+        };
+        let done = self.decide_with_vectors(tenant, collect, decide).await?;
+        if matches!(done, Ok(CommitResult::Done)) {
+            retro_telemetry::metrics::MEMORY_CHANGES.add(1, ["accepted"]);
+            self.outbox.notify_one();
+        }
+        Ok(done)
+    }
+
+    pub(crate) async fn handle_rules_due(
+        &self,
+        tenant: &Tenant,
+        id: ReviewBatchId,
+    ) -> Result<HandlerOutcome, HandlerError> {
+        match self.close_rules(tenant, id).await? {
+            CommitResult::Done => Ok(HandlerOutcome::Done),
+            CommitResult::AlreadyDone => {
+                debug!(batch.id = %id, "batch {id} of rules is applied already");
+                Ok(HandlerOutcome::Duplicate)
+            }
+            CommitResult::NotFound => Err(HandlerError::unknown_reference(
+                "notice.batch",
+                format!("there is no batch {id} of rules in tenant {tenant}"),
+            )),
+        }
+    }
+}

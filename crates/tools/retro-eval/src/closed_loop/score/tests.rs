@@ -1,0 +1,120 @@
+use super::*;
+use crate::closed_loop::simulation::{MemorySnapshot, WorkflowResult};
+use crate::closed_loop::world::tests::small;
+use crate::closed_loop::world::{AgentHabits, World};
+
+fn world() -> World {
+    World {
+        name: "w".to_owned(),
+        about: String::new(),
+        agents: AgentHabits::default(),
+        workflows: vec![small()],
+    }
+}
+
+fn kept(id: &str, says: MemoryClaim, standing: MemoryTruth, weight: u32) -> MemorySnapshot {
+    MemorySnapshot {
+        id: id.to_owned(),
+        line: String::new(),
+        claim: says,
+        truth: standing,
+        active: weight >= 50,
+        tentative: weight == 0,
+        weight,
+    }
+}
+
+fn look(runs_over: u32, memories: Vec<MemorySnapshot>) -> WindowResult {
+    WindowResult {
+        runs_completed: runs_over,
+        failed: 1,
+        failed_without: 3,
+        harmed: 0,
+        causes_met: BTreeMap::new(),
+        causes_met_without: BTreeMap::new(),
+        tokens: 50,
+        handed_memories: Vec::new(),
+        suppressed: 1,
+        memories,
+    }
+}
+
+fn world_results(world: &World, windows: Vec<WindowResult>) -> Vec<WorldResult<'_>> {
+    vec![WorldResult { world, workflow_results: vec![WorkflowResult { seed: 1, workflow: 0, windows }] }]
+}
+
+fn cause() -> MemoryClaim {
+    MemoryClaim::Complete(WorldItem::Cause(0))
+}
+
+#[test]
+fn precision_and_recall_count_active_memories_against_the_world() {
+    let world = world();
+    let windows = vec![
+        look(10, vec![kept("a", cause(), MemoryTruth::True, 0)]),
+        look(
+            20,
+            vec![
+                kept("a", cause(), MemoryTruth::True, 300),
+                kept("b", MemoryClaim::Unrelated, MemoryTruth::Noise, 300),
+            ],
+        ),
+        look(
+            70,
+            vec![
+                kept("a", cause(), MemoryTruth::Outdated, 300),
+                kept("c", MemoryClaim::Unrelated, MemoryTruth::Stale, 300),
+            ],
+        ),
+    ];
+    let points = compute_curve(&world_results(&world, windows));
+    assert_eq!((points[0].precision, points[0].recall), (None, Some(0.0)), "a tentative one is none");
+    assert_eq!((points[1].precision, points[1].recall), (Some(0.5), Some(1.0)));
+    assert_eq!(
+        (points[2].precision, points[2].precision_strict, points[2].recall),
+        (Some(0.5), Some(0.0), None)
+    );
+    assert_eq!((points[2].suppressed, points[2].tokens_per_run, points[2].success), (3.0, 5.0, 0.9));
+}
+
+#[test]
+fn a_cause_has_ten_retrospectives_to_become_known() {
+    let world = world();
+    // The cause is fixed after run 60, so these windows have five runs each.
+    let known_late = (1..=12).map(|at| {
+        let weight = if at >= 10 { 300 } else { 0 };
+        look(at * 5, vec![kept("a", cause(), MemoryTruth::True, weight)])
+    });
+    let summary = compute_summary(&world_results(&world, known_late.collect()));
+    assert_eq!((summary.recall, summary.causes), (Some(1.0), 1));
+    assert!((summary.success - summary.success_without - 0.2).abs() < 1e-9 && summary.gain.is_none());
+}
+
+#[test]
+fn harm_lasts_until_the_memory_is_no_longer_handed_out_and_comebacks_are_counted() {
+    let world = world();
+    let trap = |weight| vec![kept("t", MemoryClaim::Complete(WorldItem::Trap(0)), MemoryTruth::Trap, weight)];
+    let looks =
+        [0, 300, 150, 80, 0, 300, 300].iter().zip(1..).map(|(weight, at)| look(at * 10, trap(*weight)));
+    let world_results = world_results(&world, looks.collect());
+    let episodes = harmful_episodes(&world_results);
+    assert_eq!((episodes.count, episodes.longest, episodes.within_three, episodes.unended), (2, 2, 1, 1));
+    assert_eq!(episodes::comebacks_per_workflow(&world_results), 1.0);
+}
+
+#[test]
+fn waiting_ends_when_a_run_is_handed_the_memory() {
+    let world = world();
+    let mut windows: Vec<WindowResult> = (1..=5)
+        .map(|at| {
+            look(
+                at * 10,
+                vec![kept("a", cause(), MemoryTruth::True, 300), kept("b", cause(), MemoryTruth::True, 300)],
+            )
+        })
+        .collect();
+    windows[3].handed_memories = vec!["a".to_owned()];
+    let episodes = waiting_episodes(&world_results(&world, windows));
+    assert_eq!((episodes.count, episodes.longest, episodes.unended), (2, 4, 1));
+    assert_eq!(episodes.mean, 3.5);
+}

@@ -1,0 +1,275 @@
+//! Simulates one workflow with one seed, window by window. After each window, waits for the retrospective, so
+//! the next runs get the memories that it learned.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::closed_loop::agent::{RunResult, SimulatedRun, StepContext};
+use crate::closed_loop::instance::{Instance, RetrospectiveKey, string_or_empty};
+use crate::closed_loop::trajectory::{self, EventFacts};
+use crate::closed_loop::truth::{MemoryClaim, MemoryTruth, WorldItem, evaluate_truth, match_claim};
+use crate::closed_loop::world::{Workflow, World};
+
+/// Number of runs per window: the policy's default threshold.
+pub(crate) const WINDOW: u32 = 10;
+/// Maximum number of runs of a manual retrospective; the API accepts up to 20.
+const MANUAL_RUNS_MAX: usize = 10;
+
+/// State of a memory after a retrospective.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MemorySnapshot {
+    pub(crate) id: String,
+    pub(crate) line: String,
+    pub(crate) claim: MemoryClaim,
+    pub(crate) truth: MemoryTruth,
+    pub(crate) active: bool,
+    pub(crate) tentative: bool,
+    /// Weight of the memory, in thousandths.
+    pub(crate) weight: u32,
+}
+
+/// Result of a window and its retrospective.
+#[derive(Debug, Clone)]
+pub(crate) struct WindowResult {
+    /// Number of runs completed so far, including those of this window.
+    pub(crate) runs_completed: u32,
+    /// Number of runs of this window that failed.
+    pub(crate) failed: u32,
+    /// Number of runs of this window that would have failed without memory.
+    pub(crate) failed_without: u32,
+    /// Number of runs of this window that a memory harmed.
+    pub(crate) harmed: u32,
+    /// By index of the cause: the number of this window's runs that encountered the cause, and of those that
+    /// failed because of it.
+    pub(crate) causes_met: BTreeMap<usize, (u32, u32)>,
+    /// Same as `causes_met`, for the same runs without memory.
+    pub(crate) causes_met_without: BTreeMap<usize, (u32, u32)>,
+    /// Number of context tokens that the runs of this window were handed.
+    pub(crate) tokens: u64,
+    /// IDs of the memories that at least one run of this window was handed.
+    pub(crate) handed_memories: Vec<String>,
+    /// Number of lessons that tombstones suppressed in the retrospective.
+    pub(crate) suppressed: u32,
+    /// Every memory of the workflow after the retrospective.
+    pub(crate) memories: Vec<MemorySnapshot>,
+}
+
+/// Result of one workflow with one seed.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkflowResult {
+    pub(crate) seed: u64,
+    /// Index of the workflow in its world.
+    pub(crate) workflow: usize,
+    pub(crate) windows: Vec<WindowResult>,
+}
+
+/// A workflow to simulate, with its settings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkflowSimulation<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) workflow: usize,
+    pub(crate) seed: u64,
+    pub(crate) runs: u32,
+    /// Interval at which an open retrospective is polled.
+    pub(crate) poll_interval: Duration,
+}
+
+impl WorkflowSimulation<'_> {
+    fn workflow(&self) -> &Workflow {
+        &self.world.workflows[self.workflow]
+    }
+
+    fn tenant(&self) -> String {
+        format!("{}-{}", self.world.name, self.seed)
+    }
+
+    fn simulated_run(&self, number: u32) -> SimulatedRun<'_> {
+        let (world, agents) = (self.world.name.as_str(), &self.world.agents);
+        SimulatedRun { world, agents, workflow: self.workflow(), seed: self.seed, number }
+    }
+
+    /// Simulates all windows of the workflow, in order.
+    pub(crate) async fn simulate(self, retro: &Instance) -> Result<WorkflowResult> {
+        let mut looks = Vec::new();
+        let mut shown: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for epoch in 1..=self.runs / WINDOW {
+            let mut look = self.simulate_window(retro, epoch, &mut shown).await?;
+            self.accept_due_proposals(retro, epoch, &mut look, &mut shown).await?;
+            looks.push(look);
+        }
+        Ok(WorkflowResult { seed: self.seed, workflow: self.workflow, windows: looks })
+    }
+
+    async fn simulate_window(
+        &self,
+        retro: &Instance,
+        epoch: u32,
+        shown: &mut BTreeMap<usize, Vec<String>>,
+    ) -> Result<WindowResult> {
+        let (tenant, name) = (self.tenant(), &self.workflow().name);
+        let last = epoch * WINDOW;
+        let mut look = WindowResult::empty(last);
+        let mut events = Vec::new();
+        for number in last - WINDOW + 1..=last {
+            let id = format!("{name}-{number:04}");
+            let handed = self.request_contexts(retro, &tenant, &id).await?;
+            let played = self.simulated_run(number).simulate(&handed);
+            for trap in &played.traps_seen {
+                shown.entry(*trap).or_default().push(id.clone());
+            }
+            // The same run without memory has the same draws, so any difference is the effect of the
+            // memories.
+            look.count_run(&handed, &played, &self.simulated_run(number).simulate(&BTreeMap::new()));
+            events.push(build_event(name, &id, &handed, &played));
+        }
+        retro.send_events(&tenant, &events).await?;
+        let ended = retro
+            .wait_until_closed(&tenant, name, &RetrospectiveKey::Epoch(epoch), self.poll_interval)
+            .await?;
+        let report = retro.fetch_report(&tenant, &ended.id).await?;
+        let changes = report["changes"].as_array().map_or(&[][..], Vec::as_slice);
+        let suppressed = changes.iter().filter(|change| change["effect"]["change"] == "suppressed").count();
+        look.suppressed = u32::try_from(suppressed)?;
+        look.memories = self.list_memories(retro, last).await?;
+        Ok(look)
+    }
+
+    async fn request_contexts(
+        &self,
+        retro: &Instance,
+        tenant: &str,
+        run: &str,
+    ) -> Result<BTreeMap<String, StepContext>> {
+        let mut handed = BTreeMap::new();
+        for step in &self.workflow().steps {
+            let step = &step.get_ref().name;
+            let answer = retro.request_context(tenant, &self.workflow().name, step, run).await?;
+            let rows = answer["memories"].as_array().into_iter().flatten();
+            let memories =
+                rows.map(|row| (string_or_empty(&row["id"]), string_or_empty(&row["title"]))).collect();
+            let tokens = if answer["text"] == "" { 0 } else { answer["tokens"].as_u64().unwrap_or_default() };
+            handed.insert(
+                step.clone(),
+                StepContext { text: string_or_empty(&answer["text"]), tokens, memories },
+            );
+        }
+        Ok(handed)
+    }
+
+    async fn list_memories(&self, retro: &Instance, runs_over: u32) -> Result<Vec<MemorySnapshot>> {
+        let rows = retro.list_memories(&self.tenant(), &self.workflow().name).await?;
+        let kept = |row: &Value| {
+            let (step, line) =
+                (string_or_empty(&row["scope"]["step"]), string_or_empty(&row["lesson"]["title"]));
+            let says = match_claim(self.workflow(), &step, &line);
+            MemorySnapshot {
+                id: string_or_empty(&row["id"]),
+                claim: says,
+                truth: evaluate_truth(self.workflow(), says, runs_over),
+                active: row["status"] == "active",
+                tentative: row["status"] == "tentative",
+                weight: row["weight"]
+                    .as_u64()
+                    .and_then(|weight| u32::try_from(weight).ok())
+                    .unwrap_or_default(),
+                line,
+            }
+        };
+        Ok(rows.iter().map(kept).collect())
+    }
+
+    /// Acts as an operator after a window: for each trap that is due, opens a manual retrospective over the
+    /// runs that showed the trap, and accepts the proposals about the trap.
+    async fn accept_due_proposals(
+        &self,
+        retro: &Instance,
+        epoch: u32,
+        look: &mut WindowResult,
+        shown: &mut BTreeMap<usize, Vec<String>>,
+    ) -> Result<()> {
+        let (tenant, name) = (self.tenant(), &self.workflow().name);
+        let mut accepted = false;
+        for (at, trap) in self.workflow().traps.iter().enumerate() {
+            let trap = trap.get_ref();
+            let due = trap.accepted_at.is_some_and(|run| run.div_ceil(WINDOW) == epoch);
+            let runs = shown.get(&at).map_or(&[][..], Vec::as_slice);
+            if !due || runs.is_empty() {
+                continue;
+            }
+            let runs = &runs[runs.len().saturating_sub(MANUAL_RUNS_MAX)..];
+            let id = retro.open_manual_retrospective(&tenant, name, runs).await?;
+            retro
+                .wait_until_closed(&tenant, name, &RetrospectiveKey::Id(id.clone()), self.poll_interval)
+                .await?;
+            for row in retro.list_proposals(&tenant, &id).await? {
+                let (proposal, lesson) = (&row["proposal"], &row["proposal"]["lesson"]);
+                let line = string_or_empty(&lesson["title"]);
+                if match_claim(self.workflow(), &trap.step, &line)
+                    == MemoryClaim::Complete(WorldItem::Trap(at))
+                {
+                    retro.accept_proposal(&tenant, &string_or_empty(&proposal["id"])).await?;
+                    accepted = true;
+                }
+            }
+        }
+        // Accepting a proposal changes the memories, so the window lists them again.
+        if accepted {
+            look.memories = self.list_memories(retro, look.runs_completed).await?;
+        }
+        Ok(())
+    }
+}
+
+impl WindowResult {
+    fn empty(runs_over: u32) -> Self {
+        Self {
+            runs_completed: runs_over,
+            failed: 0,
+            failed_without: 0,
+            harmed: 0,
+            causes_met: BTreeMap::new(),
+            causes_met_without: BTreeMap::new(),
+            tokens: 0,
+            handed_memories: Vec::new(),
+            suppressed: 0,
+            memories: Vec::new(),
+        }
+    }
+
+    fn count_run(&mut self, handed: &BTreeMap<String, StepContext>, with: &RunResult, without: &RunResult) {
+        self.failed += u32::from(with.failed);
+        self.failed_without += u32::from(without.failed);
+        self.harmed += u32::from(!with.harmed_by.is_empty());
+        for (tally, played) in [(&mut self.causes_met, with), (&mut self.causes_met_without, without)] {
+            for cause in &played.causes_met {
+                let counts = tally.entry(*cause).or_default();
+                counts.0 += 1;
+                counts.1 += u32::from(played.failed_by.contains(cause));
+            }
+        }
+        for handed in handed.values() {
+            self.tokens += handed.tokens;
+            for (id, _) in &handed.memories {
+                if !self.handed_memories.contains(id) {
+                    self.handed_memories.push(id.clone());
+                }
+            }
+        }
+    }
+}
+
+fn build_event(
+    workflow: &str,
+    run: &str,
+    handed: &BTreeMap<String, StepContext>,
+    played: &RunResult,
+) -> Value {
+    let presented = handed.values().flat_map(|handed| &handed.memories).map(|(id, _)| id.as_str()).collect();
+    let read = played.memories_read.iter().map(String::as_str).collect();
+    let facts =
+        EventFacts { workflow, run, failed: played.failed, presented, read, remarks: &played.remarks };
+    trajectory::build_event(&facts, &played.trace)
+}

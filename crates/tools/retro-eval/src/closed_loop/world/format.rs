@@ -1,0 +1,278 @@
+//! The types of what a world's files contain: the habits of the agents, and the workflows with their causes.
+
+use serde::Deserialize;
+use serde_json::Value;
+use toml::Spanned;
+
+use super::values::Values;
+
+/// Habits of a world's agents, as probabilities from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AgentHabits {
+    /// Probability that an agent opens a memory that it was handed.
+    pub(crate) read: f64,
+    /// Probability that an agent follows a memory that it was handed.
+    pub(crate) follow: f64,
+    /// Probability that an agent finds the remedy without a memory.
+    pub(crate) finds_out: f64,
+    /// Probability that a run fails for a reason that no memory can prevent.
+    pub(crate) fails_anyway: f64,
+}
+
+impl Default for AgentHabits {
+    fn default() -> Self {
+        Self { read: 0.3, follow: 0.8, finds_out: 0.6, fails_anyway: 0.03 }
+    }
+}
+
+/// A workflow of a world, defined by one file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Workflow {
+    /// Name of the workflow: its file name without `.toml`.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// `true` if the harness records whether each call failed. Otherwise, a failure is visible only in the
+    /// text of the answer.
+    #[serde(default)]
+    pub(crate) flags: bool,
+    /// Sources of the values that differ between runs, by placeholder name.
+    #[serde(default)]
+    pub(crate) values: Values,
+    #[serde(rename = "step")]
+    pub(crate) steps: Vec<Spanned<Step>>,
+    #[serde(default, rename = "cause")]
+    pub(crate) causes: Vec<Spanned<Cause>>,
+    #[serde(default, rename = "trap")]
+    pub(crate) traps: Vec<Spanned<Trap>>,
+    #[serde(default, rename = "noise")]
+    pub(crate) noises: Vec<Spanned<Noise>>,
+    #[serde(default, rename = "fact")]
+    pub(crate) facts: Vec<Spanned<Fact>>,
+}
+
+/// A step with its routine calls.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    /// Task that the agent gets in the prompt.
+    pub(crate) task: String,
+    #[serde(default, rename = "routine")]
+    pub(crate) routines: Vec<Routine>,
+}
+
+/// A call that always succeeds.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Routine {
+    pub(crate) tool: String,
+    #[serde(default = "no_arguments")]
+    pub(crate) arguments: Value,
+    pub(crate) answers: Vec<String>,
+    #[serde(default = "always")]
+    pub(crate) chance: f64,
+}
+
+/// Words in the one-line text of a matching memory, ignoring case. `a|b` matches either word.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemoryPattern {
+    /// Words of the error, all of which must occur. If there are none, only the remedy must match.
+    #[serde(default)]
+    pub(crate) error: Vec<String>,
+    /// Words of the remedy, all of which must occur.
+    pub(crate) remedy: Vec<String>,
+}
+
+/// A call that looks something up for the remedy, with its answer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LookUp {
+    pub(crate) tool: String,
+    #[serde(default = "no_arguments")]
+    pub(crate) arguments: Value,
+    pub(crate) answer: String,
+}
+
+/// A cause of failures, with its remedy.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cause {
+    pub(crate) id: String,
+    pub(crate) step: String,
+    pub(crate) tool: String,
+    /// Probability, from 0 to 1, that a run encounters the cause while it is present.
+    pub(crate) chance: f64,
+    /// 1-based number of the first run that can encounter the cause.
+    #[serde(default = "first_run")]
+    pub(crate) from: u32,
+    /// Number of the run after which the cause is fixed; `None` if it is never fixed.
+    pub(crate) until: Option<u32>,
+    pub(crate) rhythm: Option<Rhythm>,
+    /// Arguments of the call that fails because of the cause.
+    #[serde(default = "no_arguments")]
+    pub(crate) arguments: Value,
+    /// Possible answers to the failing call.
+    pub(crate) errors: Vec<String>,
+    /// Call that must precede the remedy; `None` if the remedy needs none.
+    pub(crate) look_up: Option<LookUp>,
+    /// Arguments of the remedy, the call that succeeds.
+    pub(crate) right: Value,
+    pub(crate) answer: String,
+    /// Message of an agent that follows the memory about the cause.
+    #[serde(default)]
+    pub(crate) minds: String,
+    /// Possible numbers of failing calls before the agent reacts.
+    #[serde(default = "one_try")]
+    pub(crate) tries: Vec<u32>,
+    /// Probability of finding the remedy without a memory; `None` for the probability in [`AgentHabits`].
+    pub(crate) finds_out: Option<f64>,
+    /// Probability that a run fails although it found the remedy, because time or money ran out.
+    #[serde(default)]
+    pub(crate) costs: f64,
+    /// Behaviour of runs that do not encounter the cause.
+    #[serde(default)]
+    pub(crate) otherwise: Otherwise,
+    /// Effect of following the memory once the cause is fixed.
+    #[serde(default)]
+    pub(crate) after: AfterFix,
+    /// Answer to the remedy's call if the cause is fixed and `after` is `harmful`; otherwise `None`.
+    pub(crate) harm: Option<String>,
+    pub(crate) memory: MemoryPattern,
+}
+
+/// Restricts a cause to some runs of a cycle, such as runs at night or on Mondays.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rhythm {
+    /// Number of runs per cycle.
+    pub(crate) every: u32,
+    /// 1-based numbers of the first and the last run of a cycle that can encounter the cause.
+    pub(crate) runs: [u32; 2],
+}
+
+/// Behaviour of a run that does not encounter the cause or noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Otherwise {
+    /// The run calls the tool successfully.
+    #[default]
+    Works,
+    /// The run does not call the tool.
+    Skips,
+}
+
+/// Effect of following a memory once its cause is fixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AfterFix {
+    /// The call succeeds whether or not the agent follows the memory.
+    #[default]
+    Harmless,
+    /// The call fails if the agent follows the memory.
+    Harmful,
+    /// Runs no longer call the tool.
+    Gone,
+}
+
+/// A false lesson that looks true for a while: the change helped by coincidence, and following the lesson
+/// makes calls fail.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Trap {
+    pub(crate) id: String,
+    pub(crate) step: String,
+    pub(crate) tool: String,
+    /// Probability, from 0 to 1, that the trap looks true in a run within a period.
+    pub(crate) chance: f64,
+    /// 1-based numbers of the first and the last run of each period in which the trap can look true.
+    pub(crate) periods: Vec<[u32; 2]>,
+    /// Arguments of the plain call, which fails only during the coincidence.
+    #[serde(default = "no_arguments")]
+    pub(crate) arguments: Value,
+    /// Possible answers to the plain call during the coincidence. If there are none, the plain call succeeds
+    /// even then.
+    #[serde(default)]
+    pub(crate) errors: Vec<String>,
+    /// Arguments of the changed call, which succeeds during the coincidence and fails otherwise.
+    pub(crate) superstition: Value,
+    pub(crate) answer: String,
+    /// Answer to the changed call outside the coincidence.
+    pub(crate) harm: String,
+    /// Remark of the agent about the coincidence, which the calls then do not show; `None` if the agent makes
+    /// no remark.
+    pub(crate) remark: Option<String>,
+    /// Number of the run after which an operator accepts the proposals of a manual retrospective over the
+    /// runs that showed the trap; `None` if no operator does.
+    pub(crate) accepted_at: Option<u32>,
+    /// Probability of noticing that the changed call is the mistake; `None` for the probability in
+    /// [`AgentHabits`].
+    pub(crate) finds_out: Option<f64>,
+    pub(crate) memory: MemoryPattern,
+}
+
+/// An error that disappears without a change.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Noise {
+    pub(crate) id: String,
+    pub(crate) step: String,
+    pub(crate) tool: String,
+    /// Probability, from 0 to 1, that a run outside a burst encounters the noise.
+    pub(crate) chance: f64,
+    /// Bursts in which the noise is frequent; `None` if there are none.
+    pub(crate) burst: Option<Burst>,
+    #[serde(default = "no_arguments")]
+    pub(crate) arguments: Value,
+    pub(crate) errors: Vec<String>,
+    pub(crate) answer: String,
+    /// Probability that the agent changes the call in the retry; otherwise, it repeats the same call.
+    #[serde(default)]
+    pub(crate) changes: f64,
+    /// Possible arguments of the changed call.
+    #[serde(default)]
+    pub(crate) changed: Vec<Value>,
+    /// Behaviour of runs that do not encounter the noise.
+    #[serde(default)]
+    pub(crate) otherwise: Otherwise,
+}
+
+/// Series of consecutive runs in which noise is frequent.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Burst {
+    /// Number of runs per cycle. Each cycle contains one burst, at a position drawn from the seed.
+    pub(crate) every: u32,
+    /// Number of runs in a burst.
+    pub(crate) runs: u32,
+    /// Probability, from 0 to 1, that a run in the burst encounters the noise.
+    pub(crate) chance: f64,
+}
+
+/// A true statement that is not a cause. A memory that states the fact counts as true, but no memory is
+/// expected to state it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fact {
+    pub(crate) step: String,
+    pub(crate) tool: String,
+    pub(crate) memory: MemoryPattern,
+}
+
+fn no_arguments() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+const fn always() -> f64 {
+    1.0
+}
+
+const fn first_run() -> u32 {
+    1
+}
+
+fn one_try() -> Vec<u32> {
+    vec![1]
+}

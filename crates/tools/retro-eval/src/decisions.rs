@@ -1,0 +1,68 @@
+//! Measures the decisions that need no model on evaluation data. Anyone with the data can reproduce the
+//! figures in the manuals.
+//!
+//! An evaluation calls the product's own functions and uses labels only to score the results.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "evaluations for people at a terminal: what they print is what they are for"
+)]
+
+mod eval_data;
+mod findings;
+mod hostile;
+mod injection;
+mod real;
+mod rules;
+mod webhooks;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Evaluation to run.
+#[derive(Subcommand)]
+pub enum Eval {
+    /// Measures the heuristics of the investigator one by one, and compares each figure with a naive baseline
+    /// and a goal.
+    Findings(findings::Options),
+    /// Posts hostile and genuine reviews to a running bridge, and shows each outcome and the lines that an
+    /// agent sees.
+    Hostile(hostile::Options),
+    /// Measures the screen for hostile text: its recall by kind and its false alarms on real reviews,
+    /// compared with a one-line regular expression.
+    Injection(injection::Options),
+    /// Emits every real run to a fresh instance, and prints a random sample of the learned memories for
+    /// review.
+    Memories(real::memories::Options),
+    /// Runs one retrospective over failed runs with known causes, and prints its findings next to the causes.
+    Report(real::comparison::Options),
+    /// Measures which sentences an embedder considers similar, compared with human judgement; can also
+    /// calibrate the scale of an embedder.
+    Paraphrases(findings::paraphrases::Options),
+    /// Measures which review remarks are classified as rules, compared with human labels.
+    Rules(rules::Options),
+    /// Measures the time of the heuristics per run and per megabyte of trajectory.
+    Time(real::time::Options),
+    /// Parses GitHub payloads as the bridge does, and can post them to a running bridge.
+    Webhooks(webhooks::Options),
+}
+
+/// Runs the chosen evaluation and prints its results. An evaluation that starts the program does so in a
+/// fresh folder below the workspace root `root`.
+///
+/// Fails if the evaluation data is missing, or if the program misbehaves.
+pub fn run(root: &Path, eval: &Eval) -> Result<()> {
+    match eval {
+        Eval::Findings(options) => findings::run(options),
+        Eval::Hostile(options) => hostile::run(root, options),
+        Eval::Injection(options) => injection::run(options),
+        Eval::Memories(options) => real::memories::run(root, options),
+        Eval::Report(options) => real::comparison::run(root, options),
+        Eval::Paraphrases(options) => findings::paraphrases::run(options),
+        Eval::Rules(options) => rules::run(options),
+        Eval::Time(options) => real::time::run(options),
+        Eval::Webhooks(options) => webhooks::run(root, options),
+    }
+}
