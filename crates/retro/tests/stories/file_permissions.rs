@@ -49,7 +49,7 @@ async fn open_permissions_of_an_earlier_version_are_restricted_at_start_and_logg
         let mode = if path.is_dir() { 0o755 } else { 0o644 };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
     }
-    let log_count = |world: &World| world.log_tail().matches("were accessible to other users").count();
+    let log_count = |world: &World| world.read_log().matches("were accessible to other users").count();
 
     world.up_with_env(&[("RETRO_LOG", "info")]).await;
     assert_all_private(&world.data_dir());

@@ -24,6 +24,12 @@ use crate::world::{NatsConnection, Observer, World, json_items, json_text};
 /// letter and nothing is left to do. The checker, which shares no code with the program, finds all invariants
 /// intact in the database and the broker.
 async fn assert_sound_and_complete(world: &World, runs: u64) -> Value {
+    assert_sound_after_faults(world, runs, 0).await
+}
+
+/// Like [`assert_sound_and_complete`], but tells the checker of faults that the test has injected. Each one may
+/// cost an investigation another claim.
+async fn assert_sound_after_faults(world: &World, runs: u64, faults: u64) -> Value {
     world.wait_until_counted("default", runs).await;
     world.wait_until_idle().await;
     let checked = world.verify_store().await;
@@ -44,6 +50,7 @@ async fn assert_sound_and_complete(world: &World, runs: u64) -> Value {
     assert_eq!(health.outbox_unsent, 0);
     let floor = ProgressFloor { counted: runs, closed: runs / 10, ..ProgressFloor::default() };
     let mut witness = Observer::start(world, &world.path(&format!("history-of-{runs}.jsonl"))).await;
+    (0..faults).for_each(|_| witness.record_fault("lost_answer", "one of the test's own"));
     witness.check_when_idle(world, &floor).await.assert_sound();
     checked
 }
