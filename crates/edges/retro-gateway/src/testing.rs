@@ -184,10 +184,10 @@ impl RecallStore for FakeStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
         self.check_available().await?;
-        let keeper = repo.rule_scope(tenant).workflow;
+        let rule_scope = repo.rule_scope(tenant).workflow;
         let fits = |(owner, memory): &&(Tenant, Memory)| {
             owner == tenant
-                && memory.scope.owning_workflow().as_ref() == Some(&keeper)
+                && memory.scope.owning_workflow().as_ref() == Some(&rule_scope)
                 && memory.status == MemoryStatus::Active
                 && memory.weight.get() >= weight_min
         };

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use retro_store::StoreError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::{HandlerError, catch_panic};
 
@@ -39,7 +39,7 @@ pub async fn run_sweep(
 }
 
 /// Processes one item of a sweep. A failure or a panic is passed to `log_failure`, gives `None`, and does not
-/// stop the sweep. Fails only if the database is unavailable, because every other item would then fail as well.
+/// stop the sweep; an undecided item gives `None` as well, and the next sweep tries it again. Fails only if the database is unavailable, because every other item would then fail as well.
 pub async fn process_item<T, E: Into<HandlerError>>(
     work: impl Future<Output = Result<T, E>>,
     log_failure: impl FnOnce(&dyn Display),
@@ -49,10 +49,12 @@ pub async fn process_item<T, E: Into<HandlerError>>(
         Ok(Ok(done)) => Ok(Some(done)),
         Ok(Err(problem)) => {
             let problem: HandlerError = problem.into();
-            if let HandlerError::Store(away @ StoreError::Unavailable(_)) = problem {
-                return Err(away);
+            match problem {
+                HandlerError::Store(away @ StoreError::Unavailable(_)) => return Err(away),
+                // Nothing failed: the next sweep decides.
+                HandlerError::Store(undecided @ StoreError::Undecided { .. }) => debug!("{undecided}"),
+                _ => log_failure(&problem),
             }
-            log_failure(&problem);
             Ok(None)
         }
         Err(panicked) => {

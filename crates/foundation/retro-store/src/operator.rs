@@ -188,12 +188,12 @@ pub trait OperatorStore:
     async fn find_report(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Option<Report>>;
     /// Returns the report of a review batch; `None` if no report exists.
     async fn find_review_report(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<Option<ReviewReport>>;
-    /// Returns at most `limit` review reports, newest first, of the rule scope `keeper`, or of all
-    /// repositories if `keeper` is `None`.
+    /// Returns at most `limit` review reports, newest first, of the rule scope `rule_scope`, or of all
+    /// repositories if `rule_scope` is `None`.
     async fn list_review_reports(
         &self,
         tenant: &Tenant,
-        keeper: Option<&Workflow>,
+        rule_scope: Option<&Workflow>,
         limit: u32,
     ) -> Result<Vec<ReviewReport>>;
     /// Returns the tenant's rule scopes in which at least one batch was applied, sorted by key. A

@@ -29,6 +29,11 @@ use crate::{Decision, EmbeddingSource, Result, StoreError, embed_texts};
 /// one retrospective finds. Texts beyond it are compared by the built-in embedder until a background sweep, if
 /// one runs, has embedded them.
 pub const TEXTS_EMBEDDED_MAX: usize = 256;
+/// Number of texts of the first call of the source for a decision. New texts come first, so the findings of a
+/// retrospective get their vectors even if the source is too slow for the stored texts, or refuses one of them.
+const TEXTS_PER_FIRST_CALL: usize = 16;
+/// Maximum number of texts per further call.
+const TEXTS_PER_CALL: usize = 64;
 /// Maximum number of attempts of one decision. Each attempt after the first means that another decision changed
 /// the same scope within the seconds that resolving takes, so more of them would only compete.
 pub const DECISION_ATTEMPTS_MAX: u32 = 3;
@@ -115,9 +120,13 @@ impl<'a> VectorResolver<'a> {
         let unknown = new.iter().filter(|text| !found.contains_key(*text));
         // Bounds the time of one attempt. New texts come first, so those cut off are mostly of memories.
         let unknown: Vec<String> = unknown.take(TEXTS_EMBEDDED_MAX).cloned().collect();
-        let computed = embed_texts(source, unknown).await.unwrap_or_default();
-        self.stored.offer_vectors(&computed);
-        found.extend(computed);
+        let (first, rest) = unknown.split_at(unknown.len().min(TEXTS_PER_FIRST_CALL));
+        for texts in std::iter::once(first).chain(rest.chunks(TEXTS_PER_CALL)) {
+            // A source that failed would probably fail again, and each call may take as long as its timeout.
+            let Some(computed) = embed_texts(source, texts.to_vec()).await else { break };
+            self.stored.offer_vectors(&computed);
+            found.extend(computed);
+        }
         for text in new {
             let vector = found.remove(&text);
             known.vectors.insert(text, vector);

@@ -20,6 +20,7 @@ use metrics::Metrics;
 /// Timeout for sending the last spans when the process ends. Process managers wait ten seconds beyond
 /// `shutdown_grace_s` before they kill a process, and a graceful shutdown may take eight of those.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Resource attributes that identify this process.
 #[derive(Debug, Clone)]
 pub struct ServiceIdentity {

@@ -84,10 +84,10 @@ async fn list_dead_letters(
     if let Some(last) = rows.last().filter(|_| more) {
         output::print_notice(&format!("there are more: continue with --after {}", last.id));
     }
-    if found.is_truncated() {
-        output::print_notice(
-            "older dead letters were not searched: narrow the search, or continue with --until",
-        );
+    if let Some(last) = found.stopped_after.filter(|_| !more) {
+        output::print_notice(&format!(
+            "older dead letters were not searched: narrow the search, or continue with --after {last}"
+        ));
     }
     Ok(Exit::Done)
 }

@@ -65,8 +65,8 @@ async fn print_list(
             })
         }
         Rules::Reports { repo, limit, .. } => {
-            let keeper = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
-            let rows = store.list_review_reports(context.tenant, keeper.as_ref(), *limit).await?;
+            let rule_scope = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
+            let rows = store.list_review_reports(context.tenant, rule_scope.as_ref(), *limit).await?;
             output::print_data(context.output, &rows, || reviews::render_reports(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }

@@ -66,8 +66,8 @@ impl Reviewer {
             return Ok(CommitResult::NotFound);
         };
         let (revision, round) = (collected.revision, collected.rounds + 1);
-        let keeper = key.pull_request.repo.rule_scope(&key.tenant);
-        let policy = self.policies.policy_for(&keeper);
+        let rule_scope = key.pull_request.repo.rule_scope(&key.tenant);
+        let policy = self.policies.policy_for(&rule_scope);
         let batch = build_review_batch(&key.tenant, &key.pull_request, collected, &*self.reader).await;
         // Committed without a batch, so that the pull request is no longer due.
         if batch.remarks.is_empty() {
@@ -90,8 +90,8 @@ impl Reviewer {
             round,
             as_of: self.clock.now(),
             requests,
-            message: Notice::RulesDue { batch: batch.id }.into_message(&keeper),
-            rule_scope: keeper,
+            message: Notice::RulesDue { batch: batch.id }.into_message(&rule_scope),
+            rule_scope,
             policy,
             review: DecidedReview { review: batch.review, remarks: batch.remarks, decided },
             mutations,

@@ -1,7 +1,8 @@
 //! Measures how true and how useful the learned memories are, in simulated worlds whose truth is known.
 //!
 //! The closed loop is a black box test: it uses only the public interface of the `retro` binary, and neither
-//! another crate of the workspace nor another module of this crate. `cargo xtask tidy` checks that.
+//! another crate of the workspace nor another module of this crate except `http_client`. `cargo xtask tidy`
+//! checks that.
 
 mod ablation;
 mod agent;

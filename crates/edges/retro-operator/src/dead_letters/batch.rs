@@ -54,7 +54,8 @@ impl ReplayService {
         tenant: &Tenant,
         id: ReplayBatchId,
     ) -> Result<Option<CancelBatchPrediction>, ReplayError> {
-        let found = self.store.find_replay_batch(tenant, id, LISTED_MAX).await?;
+        // The row alone tells the result; its items are not needed.
+        let found = self.store.find_replay_batch(tenant, id, 1).await?;
         Ok(found.map(|(row, _)| predict_cancel(&row)))
     }
 

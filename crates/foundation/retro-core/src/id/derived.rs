@@ -88,8 +88,8 @@ impl ReviewBatchId {
 
     /// Returns the id of the batch by which a retrospective credits the rules of a repository, given the
     /// repository's rule scope.
-    pub fn of_rule_uses(keeper: &WorkflowKey, retrospective: RetrospectiveId) -> Self {
-        let parts = [keeper.tenant.as_str(), keeper.workflow.as_str(), &retrospective.to_string()];
+    pub fn of_rule_uses(rule_scope: &WorkflowKey, retrospective: RetrospectiveId) -> Self {
+        let parts = [rule_scope.tenant.as_str(), rule_scope.workflow.as_str(), &retrospective.to_string()];
         Self(derive_uuid("rule_uses", &parts))
     }
 }

@@ -217,8 +217,8 @@ mod tests {
             let pull_request = ReviewedPullRequest { repo: repo.clone(), number: 7 };
             let key = RemarkKey { pull_request, kind: RemarkKind::LineComment, id: 123 };
             assert_eq!(key.to_string().parse::<RemarkKey>().unwrap(), key);
-            let keeper = repo.rule_scope(&Tenant::default_tenant());
-            assert_eq!(Repository::of_rule_scope(&keeper.workflow), Some(repo));
+            let rule_scope = repo.rule_scope(&Tenant::default_tenant());
+            assert_eq!(Repository::of_rule_scope(&rule_scope.workflow), Some(repo));
         }
     }
 

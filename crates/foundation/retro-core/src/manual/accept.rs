@@ -44,7 +44,10 @@ impl ComparesTexts for ProposalFacts {
     fn texts_to_compare(&self) -> Vec<String> {
         let scope = self.proposal.scope();
         let mut compared = ComparedLessons::default();
-        compared.add_new(&scope, &self.proposal.lesson);
+        // A decided proposal is not compared with anything again.
+        if self.decision.is_none() {
+            compared.add_new(&scope, &self.proposal.lesson);
+        }
         for memory in &self.memories {
             compared.add_known(&memory.scope, &memory.lesson);
         }

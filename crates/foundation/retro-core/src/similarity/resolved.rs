@@ -11,8 +11,8 @@
 //! ([`ScopeChanged`]), nothing is stored, and the texts are collected again.
 //!
 //! **Texts without a vector** are compared by the built-in embedder, so tombstones and thresholds stay in force
-//! while a source is unavailable. That is known before the transaction begins. A text that nobody tried to
-//! resolve is never compared at all.
+//! while a source is unavailable. That is known before the transaction begins. A text that was not collected is
+//! never compared.
 
 use std::sync::Arc;
 

@@ -16,6 +16,8 @@ pub(crate) struct ComparedLessons<'l> {
 struct ScopeLessons<'l> {
     /// Lessons that are compared with every lesson of the scope.
     new: Vec<&'l Lesson>,
+    /// Stored lessons that are compared with every lesson of the scope, because it has new ones.
+    peers: Vec<&'l Lesson>,
     /// Lessons that are compared with the new ones only.
     known: Vec<&'l Lesson>,
 }
@@ -29,7 +31,7 @@ impl<'l> ComparedLessons<'l> {
     /// Adds a stored lesson that is compared with every lesson of its scope, if the scope has a new one.
     pub(crate) fn add_peer(&mut self, scope: &MemoryScope, lesson: &'l Lesson) {
         if let Some(lessons) = self.scopes.get_mut(scope) {
-            lessons.new.push(lesson);
+            lessons.peers.push(lesson);
         }
     }
 
@@ -45,8 +47,9 @@ impl<'l> ComparedLessons<'l> {
     pub(crate) fn into_texts(self) -> Vec<String> {
         let scopes: Vec<_> = self.scopes.into_values().filter(ScopeLessons::compares_texts).collect();
         let new = scopes.iter().flat_map(|scope| &scope.new);
+        let peers = scopes.iter().flat_map(|scope| &scope.peers);
         let known = scopes.iter().flat_map(ScopeLessons::known_texts);
-        let all = new.map(|lesson| lesson.comparison_text()).chain(known);
+        let all = new.chain(peers).map(|lesson| lesson.comparison_text()).chain(known);
         let mut seen = HashSet::new();
         all.filter(|text| seen.insert(*text)).map(str::to_owned).collect()
     }
@@ -56,12 +59,13 @@ impl<'l> ScopeLessons<'l> {
     /// Returns `true` if at least one pair of lessons is compared by text: two signatures are compared without
     /// their texts.
     fn compares_texts(&self) -> bool {
-        self.new.len() + self.known.len() > 1 && self.new.iter().chain(&self.known).any(has_no_signature)
+        let all = || self.new.iter().chain(&self.peers).chain(&self.known);
+        all().count() > 1 && all().any(has_no_signature)
     }
 
-    /// Returns the texts of the known lessons that are compared by text with at least one new lesson.
+    /// Returns the texts of the known lessons that are compared by text with at least one new lesson or peer.
     fn known_texts(&self) -> impl Iterator<Item = &'l str> {
-        let by_text = self.new.iter().any(has_no_signature);
+        let by_text = self.new.iter().chain(&self.peers).any(has_no_signature);
         let compared = self.known.iter().filter(move |lesson| by_text || has_no_signature(lesson));
         compared.map(|lesson| lesson.comparison_text())
     }
@@ -127,5 +131,17 @@ mod tests {
     #[test]
     fn a_text_is_returned_once_and_new_ones_come_first() {
         assert_eq!(texts(&[unsigned("z"), unsigned("b")], &[unsigned("b"), unsigned("a")]), ["z", "b", "a"]);
+    }
+
+    #[test]
+    fn new_texts_of_every_scope_come_before_stored_ones() {
+        let (first, second) = (scope("a"), scope("b"));
+        let [new_a, peer_a, new_b, peer_b] = ["1", "2", "3", "4"].map(unsigned);
+        let mut compared = ComparedLessons::default();
+        compared.add_new(&first, &new_a);
+        compared.add_new(&second, &new_b);
+        compared.add_peer(&first, &peer_a);
+        compared.add_peer(&second, &peer_b);
+        assert_eq!(compared.into_texts(), ["1", "3", "2", "4"]);
     }
 }

@@ -205,8 +205,8 @@ pub async fn closing_a_batch_of_rules_stores_everything_once(database: &Database
         matches!(&memories[..], [one] if one.status == MemoryStatus::Active && one.weight.get() == 300),
         "{memories:?}"
     );
-    let keeper = test_repository().rule_scope(&test_tenant("t"));
-    assert_eq!(store.list_workflow_changes(&keeper).await.expect("changes").len(), 1);
+    let rule_scope = test_repository().rule_scope(&test_tenant("t"));
+    assert_eq!(store.list_workflow_changes(&rule_scope).await.expect("changes").len(), 1);
     let result = store.list_unsent_messages(10).await.expect("the outbox");
     assert!(matches!(&result[..], [one] if one.notice.kind() == "memory.changed"), "{result:?}");
     let report =
@@ -251,8 +251,8 @@ pub async fn the_next_round_gets_earlier_changes_of_a_remark(database: &Database
         let id = commit_review_now(store, "t").await;
         assert_eq!(close_rule_batch(store, "t", id).await, CommitResult::Done);
     }
-    let keeper = test_repository().rule_scope(&test_tenant("t"));
-    assert_eq!(store.list_workflow_changes(&keeper).await.expect("changes").len(), 1);
+    let rule_scope = test_repository().rule_scope(&test_tenant("t"));
+    assert_eq!(store.list_workflow_changes(&rule_scope).await.expect("changes").len(), 1);
     let reports = store.list_review_reports(&test_tenant("t"), None, 10).await.expect("listing");
     let changes: usize = reports.iter().map(|report| report.changes.len()).sum();
     assert_eq!((reports.len(), changes), (2, 1));
@@ -400,7 +400,7 @@ async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
     };
     let policy = Policy::default();
     let SettledRemarks { decided, mutations } = settle_review(&batch, &policy, &NgramEmbedder);
-    let keeper = test_repository().rule_scope(&test_tenant(of));
+    let rule_scope = test_repository().rule_scope(&test_tenant(of));
     let requests = batch
         .remarks
         .iter()
@@ -411,8 +411,8 @@ async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
         as_of: time_at(10),
         policy,
         requests: requests.collect(),
-        message: Notice::RulesDue { batch: batch.id }.into_message(&keeper),
-        rule_scope: keeper,
+        message: Notice::RulesDue { batch: batch.id }.into_message(&rule_scope),
+        rule_scope,
         review: DecidedReview { review: batch.review, remarks: batch.remarks, decided },
         mutations,
     };

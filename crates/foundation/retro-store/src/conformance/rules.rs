@@ -116,8 +116,8 @@ async fn judge_rule(
     let id = scenario.latest_retrospective().await.id;
     assert_eq!(scenario.close_at(id, time_at(at)).await, CommitResult::Done);
     let waiting = scenario.store.list_overdue_rule_batches(0, 10).await.expect("checking");
-    let keeper = test_repository().rule_scope(&scenario.key.tenant);
-    assert_eq!(waiting, [(scenario.key.tenant.clone(), ReviewBatchId::of_rule_uses(&keeper, id))]);
+    let rule_scope = test_repository().rule_scope(&scenario.key.tenant);
+    assert_eq!(waiting, [(scenario.key.tenant.clone(), ReviewBatchId::of_rule_uses(&rule_scope, id))]);
     waiting[0].1
 }
 

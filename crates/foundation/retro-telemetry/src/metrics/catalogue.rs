@@ -126,11 +126,11 @@ instruments! {
     /// Current pause of the circuit breaker in front of the configured embedder; 0 while the embedder
     /// responds.
     EMBEDDER_CIRCUIT_OPEN: Gauge[] = "retro.embedder.circuit_open", "s";
-    /// Memories that have no embedding by the configured embedder and are compared by the built-in one; counted up
-    /// to 100,000.
+    /// Memories for which no embedding by the configured embedder is stored; counted up to 100,000.
     EMBEDDINGS_MISSING: Gauge[] = "retro.embedder.missing_vectors", "{memory}";
     /// Attempts to decide that stored nothing, because the memories to compare had changed while their vectors
-    /// were fetched. The texts are collected again; after three attempts the message is retried later.
+    /// were fetched. The texts are collected again; after three attempts the message is retried later, or the
+    /// request of a person is answered with 503.
     SCOPE_CHANGES: Counter[] = "retro.embedder.scope_changes", "{attempt}";
 
     /// GitHub webhooks by outcome: accepted, ping, ignored (an unused event or action), incomplete (a required

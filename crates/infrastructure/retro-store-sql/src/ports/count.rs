@@ -262,6 +262,7 @@ async fn store_plan(
 /// Stores the states of workflows with their highest arrival numbers, and adds their new events to the event
 /// counts.
 async fn store_workflows(connection: &mut Connection, plan: &WritePlan<'_>) -> Result<()> {
+    // In Postgres the rows exist and are locked, or two batches would overwrite each other's counts.
     let WritePlan { states, recorded, events_of, .. } = plan;
     const STORE: &str = concat!(
         "INSERT INTO workflows

@@ -50,7 +50,8 @@ impl MetricsStore for Store {
     async fn load_confirmation_delays_ms(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Vec<u64>> {
         // A memory is confirmed by promotion, or by its creation if the policy activates it after one run.
         // The status is matched as text, because Postgres cannot extract parts of JSON that contains an
-        // escaped NUL. The pattern cannot match inside a JSON string, where quotes are escaped.
+        // escaped NUL. The pattern relies on compact JSON, and cannot match inside a JSON string, where quotes
+        // are escaped.
         const CONFIRMED: &str = "
             SELECT reports.written_ms - runs.received_ms
             FROM changes

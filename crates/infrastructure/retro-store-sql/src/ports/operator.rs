@@ -278,7 +278,7 @@ impl OperatorStore for Store {
     async fn list_review_reports(
         &self,
         tenant: &Tenant,
-        keeper: Option<&Workflow>,
+        rule_scope: Option<&Workflow>,
         limit: u32,
     ) -> Result<Vec<ReviewReport>> {
         const LOAD: &str = "
@@ -286,7 +286,7 @@ impl OperatorStore for Store {
             ORDER BY written_ms DESC, batch LIMIT $3";
         let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
-            .bind(keeper.map(Workflow::as_str))
+            .bind(rule_scope.map(Workflow::as_str))
             .bind(i64::from(limit))
             .fetch_all(self.reader())
             .await

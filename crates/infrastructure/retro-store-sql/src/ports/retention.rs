@@ -110,11 +110,17 @@ async fn list_windows(connection: &mut Connection, sql: &'static str, age_s: i64
 }
 
 /// SQL query for the runs to purge: runs in the windows of parameters 2 and 3 that no open manual
-/// retrospective has sampled, at most parameter 1.
+/// retrospective has sampled, at most parameter 1. Open manual retrospectives are found once, by their pending
+/// investigations, which are few and indexed.
 macro_rules! of_windows {
     ($details:literal) => {
         concat!(
-            "SELECT runs.tenant, runs.workflow, runs.number FROM ",
+            "WITH sampled AS MATERIALIZED (
+                 SELECT requested.tenant, requested.workflow, requested.sample FROM investigations AS one
+                 JOIN retrospectives AS requested ON requested.tenant = one.tenant AND requested.id = one.retrospective
+                     AND requested.state = 'investigating' AND requested.epoch < 0
+                 WHERE one.result IS NULL)
+             SELECT runs.tenant, runs.workflow, runs.number FROM ",
             rows_table!("closed", "$2" "tenant", "$3" "id"),
             lookup_join!(
                 "retrospectives",
@@ -132,12 +138,8 @@ macro_rules! of_windows {
             " AS details WHERE details.tenant = runs.tenant AND details.workflow = runs.workflow
                  AND details.number = runs.number)
              AND NOT EXISTS (
-                 SELECT 1 FROM investigations AS one
-                 JOIN retrospectives AS requested ON requested.tenant = one.tenant AND requested.id = one.retrospective
-                     AND requested.state = 'investigating' AND requested.epoch < 0
-                 WHERE one.result IS NULL AND requested.tenant = runs.tenant AND requested.workflow = runs.workflow
-                     AND ",
-            json_array_contains!("requested.sample", "order", "runs.ordinal"),
+                 SELECT 1 FROM sampled WHERE sampled.tenant = runs.tenant AND sampled.workflow = runs.workflow AND ",
+            json_array_contains!("sampled.sample", "order", "runs.ordinal"),
             ") LIMIT $1"
         )
     };
@@ -164,18 +166,27 @@ macro_rules! mark_windows {
     };
 }
 
-/// SQL statement that deletes the details of the runs in parameters 1 to 3 from the table.
-macro_rules! delete_details {
-    ($details:literal) => {
+/// SQL condition that a row belongs to one of the runs in the last three parameters.
+macro_rules! is_of_runs {
+    ($tenant:literal, $workflow:literal, $number:literal) => {
         concat!(
-            "DELETE FROM ",
-            $details,
-            " WHERE (tenant, workflow, number) IN (SELECT tenant, workflow, number FROM ",
-            rows_table!("old", "$1" "tenant", "$2" "workflow", "$3" "number"),
+            // SQLite takes the affinity of all three columns from the first one. Without the cast it has none, and
+            // the index would be searched by tenant and workflow only.
+            "(tenant, workflow, number) IN (SELECT CAST(tenant AS text), workflow, number FROM ",
+            rows_table!("old", $tenant "tenant", $workflow "workflow", $number "number"),
             ")"
         )
     };
 }
+
+/// SQL statement that deletes the details of the runs in parameters 1 to 3 from the table.
+macro_rules! delete_details {
+    ($details:literal) => {
+        concat!("DELETE FROM ", $details, " WHERE ", is_of_runs!("$1", "$2", "$3"))
+    };
+}
+
+pub(crate) use {delete_details, is_of_runs};
 
 async fn purge_bodies(connection: &mut Connection, age_s: i64, limit: i64) -> Result<PurgeResult> {
     // Only automatic retrospectives: a manual one claims no runs, so its runs may still wait in a window.
@@ -186,12 +197,7 @@ async fn purge_bodies(connection: &mut Connection, age_s: i64, limit: i64) -> Re
         " ORDER BY state_ms LIMIT $2",
         skip_locked!()
     );
-    const DROPPED: &str = concat!(
-        "UPDATE run_facts SET body = $1
-         WHERE (tenant, workflow, number) IN (SELECT tenant, workflow, number FROM ",
-        rows_table!("old", "$2" "tenant", "$3" "workflow", "$4" "number"),
-        ")"
-    );
+    const DROPPED: &str = concat!("UPDATE run_facts SET body = $1 WHERE ", is_of_runs!("$2", "$3", "$4"));
     let windows = list_windows(connection, WINDOWS, age_s).await?;
     let picked = pick_runs(connection, of_windows!("run_bodies"), &windows, limit).await?;
     let query = sqlx::query(DROPPED).bind(to_json(&BodyRef::Dropped));
@@ -408,12 +414,12 @@ async fn purge_events(connection: &mut Connection, age_s: i64, limit: i64) -> Re
     Ok(purged)
 }
 
-/// Formats a digest in hexadecimal digits.
+/// Formats the digest of an event's identity in hexadecimal digits.
 fn format_event_digest(digest: EventDigest) -> String {
     digest.0.simple().to_string()
 }
 
-/// Formats a digest in hexadecimal digits.
+/// Formats the digest of an event's content in hexadecimal digits.
 fn format_content_digest(digest: ContentDigest) -> String {
     format!("{:016x}", u64::from_be_bytes(digest.0))
 }

@@ -68,8 +68,8 @@ pub(crate) async fn load_batch_facts(
     } else {
         BTreeMap::new()
     };
-    let RuleBatch { repo, rule_scope: keeper, as_of, policy, review, mutations, .. } = batch;
-    let rules = RuleFacts { repo, rule_scope: keeper, as_of, policy, memories, tombstones, applied, uses };
+    let RuleBatch { repo, rule_scope, as_of, policy, review, mutations, .. } = batch;
+    let rules = RuleFacts { repo, rule_scope, as_of, policy, memories, tombstones, applied, uses };
     Ok(RuleBatchFacts { id, review, mutations, rules })
 }
 
@@ -192,11 +192,11 @@ async fn load_rule_uses(
 /// Loads the facts for promoting a rule.
 pub(crate) async fn load_promote_facts(
     connection: &mut Connection,
-    keeper: WorkflowKey,
+    rule_scope: WorkflowKey,
     memory: Memory,
 ) -> Result<PromoteFacts> {
-    let memories = list_living_and_named(connection, &keeper, &[]).await?;
-    Ok(PromoteFacts { rule_scope: keeper, memory, memories })
+    let memories = list_living_and_named(connection, &rule_scope, &[]).await?;
+    Ok(PromoteFacts { rule_scope, memory, memories })
 }
 
 /// Stores the effects of promoting a rule.

@@ -9,6 +9,7 @@ use retro_store::{Result, StoredBody};
 
 use super::bodies::store_bodies;
 use super::dialect::{Connection, OnTable, any_of, bind_rows, now_ms, number_list_parameter, rows_table};
+use super::retention::{delete_details, is_of_runs};
 use super::tracked_runs::rewind_tracking;
 use crate::rows::body::{body_ref, stored_body};
 use crate::rows::count::RunWrite;
@@ -87,11 +88,7 @@ async fn store_facts(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Re
 
 /// Deletes the stored bodies of known runs, because their new attempt may have no body.
 async fn forget_bodies(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Result<()> {
-    const FORGET: &str = concat!(
-        "DELETE FROM run_bodies WHERE (tenant, workflow, number) IN (SELECT tenant, workflow, number FROM ",
-        rows_table!("known", "$1" "tenant", "$2" "workflow", "$3" "number"),
-        ")"
-    );
+    const FORGET: &str = delete_details!("run_bodies");
     let known: Vec<&RunWrite<'_>> = writes.iter().filter(|write| write.known).collect();
     if known.is_empty() {
         return Ok(());

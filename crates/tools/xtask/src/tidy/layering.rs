@@ -108,7 +108,7 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         "sqlx",
         // The checker must not read the database through the code whose bugs it looks for.
         &["retro-store-sql", "retro-checker"],
-        "only the store crates use SQL",
+        "only `retro-store-sql` uses SQL",
     ),
     ("rusqlite", &[], "the stores use sqlx"),
     ("async-nats", &["retro-bus", "retro-checker"], "only the bus talks to the broker"),

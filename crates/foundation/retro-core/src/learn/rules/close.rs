@@ -37,13 +37,13 @@ pub struct ClosedReview {
 pub fn close_review(facts: ReviewClosingFacts, embedder: &dyn Embedder, now: Timestamp) -> ClosedReview {
     let ReviewClosingFacts { batch, settled, rules } = facts;
     let before: Vec<_> = rules.memories.iter().filter(|memory| memory.status.is_living()).cloned().collect();
-    let (keeper, policy, as_of) = (rules.rule_scope.clone(), rules.policy.clone(), rules.as_of);
+    let (rule_scope, policy, as_of) = (rules.rule_scope.clone(), rules.policy.clone(), rules.as_of);
     let applied = apply_rules(rules, &settled.mutations, embedder);
     let after = applied.memories_after(&before);
     let report = ReviewReport::build_report(ReviewReportInputs {
         batch: &batch,
         decided: &settled.decided,
-        rule_scope: &keeper,
+        rule_scope: &rule_scope,
         applied: &applied,
         before: &before,
         after: &after,
@@ -52,7 +52,9 @@ pub fn close_review(facts: ReviewClosingFacts, embedder: &dyn Embedder, now: Tim
         embedder: embedder.name(),
         closed_at: now,
     });
-    let messages =
-        applied.effective_changes().map(|change| Notice::of_change(change).into_message(&keeper)).collect();
+    let messages = applied
+        .effective_changes()
+        .map(|change| Notice::of_change(change).into_message(&rule_scope))
+        .collect();
     ClosedReview { applied, report, messages }
 }

@@ -11,7 +11,7 @@ use crate::memory::{
 };
 use crate::message::{Message, Notice};
 use crate::policy::Policy;
-use crate::similarity::{ComparedLessons, ComparesTexts, Embedder, VectorCache};
+use crate::similarity::{ComparedLessons, ComparesTexts, Embedder, VectorCache, are_opposite};
 use crate::weight::Weight;
 
 /// Stored facts needed to promote a rule, read under the lock of the rule scope.
@@ -27,12 +27,31 @@ pub struct PromoteFacts {
 
 impl ComparesTexts for PromoteFacts {
     fn texts_to_compare(&self) -> Vec<String> {
+        let rule = &self.memory;
         let mut compared = ComparedLessons::default();
-        compared.add_new(&self.memory.scope, &self.memory.lesson);
-        for other in self.memories.iter().filter(|other| other.id != self.memory.id) {
+        if self.check_promotable().is_ok() {
+            compared.add_new(&rule.scope, &rule.lesson);
+        }
+        let others = self.memories.iter().filter(|other| other.id != rule.id);
+        // Only opposite advice is compared further, and most rules have no opposite.
+        for other in others.filter(|other| are_opposite(&other.lesson, &rule.lesson)) {
             compared.add_known(&other.scope, &other.lesson);
         }
         compared.into_texts()
+    }
+}
+
+impl PromoteFacts {
+    /// Fails unless the memory is a rule with a status in which it can be promoted.
+    fn check_promotable(&self) -> Result<(), PromoteError> {
+        let Memory { id, status, .. } = self.memory;
+        if !matches!(self.memory.scope, MemoryScope::Repository { .. }) {
+            return Err(PromoteError::NotARule(id));
+        }
+        if !matches!(status, MemoryStatus::Tentative | MemoryStatus::Archived) {
+            return Err(PromoteError::WrongStatus { memory: id, status });
+        }
+        Ok(())
     }
 }
 
@@ -89,13 +108,8 @@ pub fn promote_rule(
     at: Timestamp,
 ) -> Result<Promotion, PromoteError> {
     validate_request(request, by, reason)?;
+    facts.check_promotable()?;
     let memory = &facts.memory;
-    if !matches!(memory.scope, MemoryScope::Repository { .. }) {
-        return Err(PromoteError::NotARule(memory.id));
-    }
-    if !matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Archived) {
-        return Err(PromoteError::WrongStatus { memory: memory.id, status: memory.status });
-    }
     let cause = ChangeCause::Operator { request: request.to_owned() };
     let mut promotion = Promotion { changes: Vec::new(), memories: Vec::new(), messages: Vec::new() };
     let effect = ChangeEffect::Accepted {

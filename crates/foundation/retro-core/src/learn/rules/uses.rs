@@ -60,8 +60,8 @@ pub fn build_rule_use_batches(
         }
     }
     let batch = |(repo, requests): (&Repository, Vec<RuleMutationKind>)| {
-        let keeper = repo.rule_scope(&retrospective.key.tenant);
-        let id = ReviewBatchId::of_rule_uses(&keeper, retrospective.id);
+        let rule_scope = repo.rule_scope(&retrospective.key.tenant);
+        let id = ReviewBatchId::of_rule_uses(&rule_scope, retrospective.id);
         let all = requests.into_iter().chain([RuleMutationKind::Expire]).enumerate();
         let mutations =
             all.map(|(index, request)| RuleMutation { id: MutationId::of_review(id, index), request });
@@ -69,9 +69,9 @@ pub fn build_rule_use_batches(
             id,
             repo: repo.clone(),
             as_of: retrospective.as_of,
-            policy: policies.policy_for(&keeper),
+            policy: policies.policy_for(&rule_scope),
             mutations: mutations.collect(),
-            rule_scope: keeper,
+            rule_scope,
         }
     };
     requests.into_iter().map(batch).collect()
