@@ -97,13 +97,13 @@ async fn a_notification_starts_a_pass_before_the_interval_ends() {
 
 #[test]
 fn a_failed_item_is_logged_and_only_an_unavailable_database_ends_the_sweep() {
-    let undecided = || StoreError::Undecided { attempts: 3 };
+    let damaged = || StoreError::Damaged { place: "runs 7".to_owned(), problem: "no JSON".to_owned() };
     let logged = Mutex::new(Vec::new());
     let process = |step: Step| {
         let work = async {
             match step {
                 Step::Finds(items) => Ok(items),
-                Step::Fails => Err(undecided()),
+                Step::Fails => Err(damaged()),
                 Step::Panics => panic!("meant by the test"),
             }
         };
@@ -113,8 +113,13 @@ fn a_failed_item_is_logged_and_only_an_unavailable_database_ends_the_sweep() {
     assert_eq!(process(Step::Finds(1)).unwrap(), Some(1));
     assert_eq!(process(Step::Fails).unwrap(), None);
     assert_eq!(process(Step::Panics).unwrap(), None);
-    let expected = [undecided().to_string(), "it panicked; the process's log has the place".to_owned()];
+    let expected = [damaged().to_string(), "it panicked; the process's log has the place".to_owned()];
     assert_eq!(*logged.lock().unwrap(), expected);
+
+    let undecided = async { Err::<(), _>(StoreError::Undecided { attempts: 3 }) };
+    let log = |problem: &dyn Display| logged.lock().unwrap().push(problem.to_string());
+    assert_eq!(process_item(undecided, log).now_or_never().expect("nothing waits").unwrap(), None);
+    assert_eq!(logged.lock().unwrap().len(), expected.len(), "the next sweep decides, so nothing failed");
 
     let away = async { Err::<(), _>(StoreError::Unavailable("refused".to_owned())) };
     let log = |problem: &dyn Display| logged.lock().unwrap().push(problem.to_string());

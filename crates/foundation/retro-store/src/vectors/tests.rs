@@ -145,11 +145,13 @@ fn texts_of_an_unavailable_source_are_known_to_have_no_vector() {
 }
 
 #[test]
-fn a_source_embeds_a_limited_number_of_texts_the_first_ones() {
+fn a_source_embeds_a_limited_number_of_texts_the_first_ones_in_a_call_of_their_own() {
     let texts: Vec<String> = (0..TEXTS_EMBEDDED_MAX + 2).map(|nth| nth.to_string()).collect();
     let scope = Scope { texts: Mutex::new(texts.clone()), ..Scope::default() };
     let vectors = scope.decide(Some(&scope)).unwrap();
-    assert_eq!(scope.embedded(), [&texts[..TEXTS_EMBEDDED_MAX]]);
+    let (first, rest) = texts[..TEXTS_EMBEDDED_MAX].split_at(TEXTS_PER_FIRST_CALL);
+    let calls: Vec<&[String]> = std::iter::once(first).chain(rest.chunks(TEXTS_PER_CALL)).collect();
+    assert_eq!(scope.embedded(), calls);
     assert_eq!(vectors.iter().filter(|vector| vector.is_none()).count(), 2);
     assert_eq!(scope.decided_by(), [neural()]);
 }
