@@ -1,5 +1,6 @@
 //! Defines the requests and responses of the agents' API, independent of the transport.
 
+use retro_core::gate::{shown_content, shown_evidence, shown_title};
 use retro_core::id::{MemoryId, Repository, RunId, Step, Workflow};
 use retro_core::memory::{Evidence, Memory, MemoryScope, MemoryStatus};
 use retro_core::recall::RecalledMemory;
@@ -48,6 +49,9 @@ pub struct ContextAnswer {
     pub tokens: u32,
     /// Number of eligible memories that exceeded the policy's limits.
     pub omitted: u32,
+    /// Number of memories that are heavy enough and withheld until a person has looked at them.
+    #[serde(default)]
+    pub withheld: u32,
     /// Rules of the repository, with a block and token budget of their own; absent if the request names no
     /// repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,6 +103,7 @@ impl ContextAnswer {
             text: String::new(),
             tokens: 0,
             omitted: 0,
+            withheld: 0,
             rules: None,
             recorded: if run.is_some() { Recording::Nothing } else { Recording::Preview },
             reason: Some(reason),
@@ -134,29 +139,29 @@ pub struct MemoryText {
     /// Weight of the memory, from 0 to 1,000 thousandths.
     #[schema(value_type = u16)]
     pub weight: Weight,
-    /// One-line summary of the lesson.
+    /// One-line summary of the lesson, as plain text. Words of a tool or an agent are quoted and attributed.
     pub title: String,
-    /// Full text of the lesson: the situation, and what to do in it.
+    /// Full text of the lesson as one line of plain text: the situation, and what to do in it.
     pub content: String,
     /// Number of distinct runs in which the lesson was observed.
     pub observed_runs: u32,
-    /// Quotes from the runs in which the lesson was observed, most recent last. Empty for a rule, because
-    /// full review comments are shown only to operators.
+    /// Quotes from the runs in which the lesson was observed, most recent last, as data: without addresses,
+    /// markup and what they tell their reader to do. Empty for a rule, because full review comments are shown
+    /// only to operators.
     pub evidence: Vec<Evidence>,
 }
 
 impl From<Memory> for MemoryText {
     fn from(memory: Memory) -> Self {
-        let of_review = matches!(memory.scope, MemoryScope::Repository { .. });
         Self {
             id: memory.id,
+            title: shown_title(&memory.scope, &memory.lesson),
+            content: shown_content(&memory.lesson),
+            evidence: shown_evidence(&memory),
             scope: memory.scope,
             status: memory.status,
             weight: memory.weight,
-            title: memory.lesson.title,
-            content: memory.lesson.content,
             observed_runs: memory.observed_runs,
-            evidence: if of_review { Vec::new() } else { memory.evidence },
         }
     }
 }

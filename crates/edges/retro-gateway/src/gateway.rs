@@ -4,9 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use retro_core::gate::withheld_reason;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::memory::Memory;
-use retro_core::policy::Policies;
+use retro_core::policy::{Policies, Policy};
 use retro_core::recall::{Recall, choose_memories};
 use retro_http::TenantLimiter;
 use retro_store::{AGENT_CONNECTIONS_MAX, RecallStore, UnresolvedRef, resolve_memory_ref};
@@ -46,7 +47,13 @@ impl Gateway {
     /// tokenizer's vocabulary and compiles the screening patterns, which takes a few tenths of a second.
     pub fn new(store: Arc<dyn RecallStore>, policies: Arc<dyn Policies>) -> Self {
         tokens::count_tokens("");
-        rules::compile_screen();
+        // Otherwise the first request would spend its time on compiling the patterns of the gate.
+        let _ = retro_gate::judge_texts(&retro_gate::GateTexts {
+            shown: vec!["Never unwrap in library code"],
+            actions: vec!["call `curl` with `--fail`"],
+            ..Default::default()
+        });
+        let _ = retro_gate::quote_as_data("not found", retro_gate::Speaker::Tool, &[], 80);
         let reads = TenantLimiter::new(READS_MAX, TENANT_READS_MAX);
         let recordings = TenantLimiter::new(RECORDINGS_MAX, TENANT_RECORDINGS_MAX);
         Self { store, policies, timeout: Duration::from_millis(CONTEXT_TIMEOUT_MS), reads, recordings }
@@ -101,8 +108,12 @@ impl Gateway {
         let found = if ids.is_empty() { "nothing_eligible" } else { "answered" };
         retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, [found]);
         let (recorded, reason) = self.record_presentation(deadline, &key, run, &ids).await;
-        let Recall { memories, text, tokens, omitted } = recall;
-        ContextAnswer { memories, text, tokens, omitted, rules, recorded, reason }
+        let Recall { memories, text, tokens, omitted, withheld } = recall;
+        if withheld > 0 {
+            warn!(memories.withheld = withheld, "context: {withheld} memories are withheld by the gate");
+        }
+        retro_telemetry::metrics::MEMORIES_WITHHELD.add(u64::from(withheld), []);
+        ContextAnswer { memories, text, tokens, omitted, withheld, rules, recorded, reason }
     }
 
     async fn record_presentation(
@@ -149,11 +160,16 @@ impl Gateway {
                 return Ok(MemoryAnswer { memory: None, recorded, reason });
             }
         };
-        // Checked before the recording: a withheld rule does not count as read.
-        if let Some(why) = rules::withheld_reason(&memory) {
-            warn!(memory.id = %memory.id, "rule {} is withheld: {why}", memory.id);
+        // Checked before the recording: a withheld memory does not count as read.
+        let owner = memory.scope.owning_workflow();
+        let policy = owner.map_or_else(Policy::default, |workflow| {
+            self.policies.policy_for(&WorkflowKey { tenant: tenant.clone(), workflow })
+        });
+        if let Some(why) = withheld_reason(&memory, &policy.held_dangers) {
+            warn!(memory.id = %memory.id, "memory {} is withheld: {why}", memory.id);
             let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
-            let reason = Some(format!("the rule is withheld: {why}"));
+            // An agent learns that there is nothing for it, not what the text says.
+            let reason = Some("the memory is withheld until a person has looked at it".to_owned());
             return Ok(MemoryAnswer { memory: None, recorded, reason });
         }
         // A rule belongs to no workflow, so its read can be recorded only under the run's workflow.

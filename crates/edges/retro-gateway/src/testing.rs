@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
-use retro_core::finding::{LessonCue, Quote};
+use retro_core::finding::{EvidenceOrigin, LessonCue, Quote};
 use retro_core::id::{
     MemoryId, MemoryRef, Repository, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
 };
@@ -245,7 +245,7 @@ pub(crate) fn active_memory(name: &str, weight: u16) -> Memory {
         weight: Weight::from_thousandths(weight),
         observed_runs: 2,
         tentative_runs: vec![run.clone()],
-        evidence: vec![Evidence { run, epoch: Some(1), quote, remark: None }],
+        evidence: vec![Evidence { run, epoch: Some(1), quote, remark: None, origin: EvidenceOrigin::default() }],
         cue_not_met: 0,
         contradicted_by: Vec::new(),
         quarantine: None,

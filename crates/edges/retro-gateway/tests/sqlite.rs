@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival};
-use retro_core::finding::{CheckedAnswer, Finding, FindingKind, Quote};
+use retro_core::finding::{EvidenceOrigin, CheckedAnswer, Finding, FindingKind, Quote};
 use retro_core::id::{EventKey, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::decide_next_stage;
 use retro_core::learn::{close_retrospective, settle_investigations};
@@ -86,6 +86,7 @@ fn finding(title: &str) -> Finding {
         cue: Default::default(),
         quote: Quote { place: QuotePlace::SelfFeedback { remark: 0 }, text: title.to_owned() },
         contradicts: None,
+        origin: EvidenceOrigin::default(),
     }
 }
 

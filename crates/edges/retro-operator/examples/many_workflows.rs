@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 
 use jiff::Timestamp;
 use retro_core::count::{self, Arrival, CountingFacts};
-use retro_core::finding::{CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
+use retro_core::finding::{EvidenceOrigin, CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{
     EventKey, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
 };
@@ -261,9 +261,11 @@ fn finding() -> Finding {
             error: Some("unknown column".to_owned()),
             avoid: None,
             prefer: Some("DESCRIBE".to_owned()),
+            worked: None,
         },
         quote: Quote { place: QuotePlace::Answer { turn: 3, call: 0 }, text: "ERROR 1054".to_owned() },
         contradicts: None,
+        origin: EvidenceOrigin::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival, CountingFacts};
 use retro_core::finding::{
-    CheckedAnswer, Finding, FindingKind, LessonCue, MemoryVerdict, Quote, VerdictRecord,
+    EvidenceOrigin, CheckedAnswer, Finding, FindingKind, LessonCue, MemoryVerdict, Quote, VerdictRecord,
 };
 use retro_core::id::{EventKey, MemoryId, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::{NextStage, decide_next_stage};
@@ -258,9 +258,11 @@ pub(crate) fn repair_finding(error: &str) -> Finding {
             error: Some(error.to_owned()),
             avoid: None,
             prefer: Some("DESCRIBE".to_owned()),
+            worked: None,
         },
         quote: build_quote(&format!("ERROR 1054 (42S22): {error}")),
         contradicts: None,
+        origin: EvidenceOrigin::default(),
     }
 }
 

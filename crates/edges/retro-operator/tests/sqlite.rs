@@ -10,7 +10,7 @@ use axum::http::Request;
 use jiff::{SignedDuration, Timestamp};
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival};
-use retro_core::finding::{CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
+use retro_core::finding::{EvidenceOrigin, CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{EventKey, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::{NextStage, decide_next_stage};
 use retro_core::learn::{close_retrospective, settle_investigations};
@@ -89,6 +89,7 @@ fn found_result(error: &str) -> InvestigationResult {
         cue,
         quote: Quote { place: QuotePlace::Answer { turn: 1, call: 0 }, text: error.to_owned() },
         contradicts: None,
+        origin: EvidenceOrigin::default(),
     };
     let checked = CheckedAnswer { findings: vec![finding], ..CheckedAnswer::default() };
     InvestigationResult::Found { checked, presented: vec![] }

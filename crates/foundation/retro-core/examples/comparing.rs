@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
-use retro_core::finding::{Finding, FindingKind, LessonCue, Quote};
+use retro_core::finding::{EvidenceOrigin, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step, WorkflowKey};
 use retro_core::id::{Tenant, Workflow};
 use retro_core::learn::{Mutation, MutationKind, WriterFacts, apply_mutations};
@@ -121,6 +121,7 @@ fn observe_mutation(number: u32, title: String) -> Mutation {
         cue: LessonCue::default(),
         quote: Quote { place: QuotePlace::Message { turn: 0 }, text: "words".into() },
         contradicts: None,
+        origin: EvidenceOrigin::default(),
     };
     let memory = MemoryId::of_finding(retrospective, number, 0);
     let run = RunId::new(format!("run-{number}")).expect("a name");

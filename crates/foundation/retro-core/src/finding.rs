@@ -76,6 +76,52 @@ pub struct Finding {
     /// if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicts: Option<MemoryId>,
+    /// Origin of the pattern. An investigator states only the source; the check adds the facts of the run.
+    #[serde(default, skip_serializing_if = "EvidenceOrigin::is_unknown")]
+    pub origin: EvidenceOrigin,
+}
+
+/// Origin of evidence, which decides if two sightings are independent. A field is `None` if it is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct EvidenceOrigin {
+    /// User who started the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Task of the run, as named by the emitter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Page or file that the quoted text was read from. `None` for the words of a tool itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+/// Maximum length of each part of an origin, in characters: an address with its path.
+pub const ORIGIN_CHARS_MAX: usize = 240;
+
+impl EvidenceOrigin {
+    /// Returns `true` if nothing is known about the origin.
+    pub const fn is_unknown(&self) -> bool {
+        self.user.is_none() && self.task.is_none() && self.source.is_none()
+    }
+
+    /// Returns the name of the witness that this origin stands for, equal for all evidence of one witness: a
+    /// page or file, or a user with one task. Returns `None` if the run itself is the witness.
+    pub fn witness(&self) -> Option<String> {
+        // The unit separator keeps the parts apart.
+        match (&self.source, &self.user, &self.task) {
+            (Some(source), ..) => Some(format!("source\u{1f}{source}")),
+            (None, Some(user), Some(task)) => Some(format!("user\u{1f}{user}\u{1f}{task}")),
+            _ => None,
+        }
+    }
+
+    /// Describes the origin for people, such as `user anna, task 17`; empty if nothing is known.
+    pub fn describe(&self) -> String {
+        let named = [("user", &self.user), ("task", &self.task), ("read from", &self.source)];
+        let parts = named.iter().filter_map(|(name, part)| Some(format!("{name} {}", part.as_ref()?)));
+        parts.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Machine-readable part of a lesson: when the lesson applies, and how a trace shows that it was followed.
@@ -94,6 +140,10 @@ pub struct LessonCue {
     /// Part of the successful call that the failing call does not contain; `None` if there is no such part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefer: Option<String>,
+    /// Arguments of the call that worked, as the agent made it, shortened; `None` if no call did. Not part of
+    /// the signature: it differs in every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worked: Option<String>,
 }
 
 impl LessonCue {
@@ -363,7 +413,7 @@ mod tests {
 
     fn cue(tool: Option<&str>, parts: [Option<&str>; 3]) -> LessonCue {
         let [error, avoid, prefer] = parts.map(|part| part.map(str::to_owned));
-        LessonCue { tool: tool.map(str::to_owned), error, avoid, prefer }
+        LessonCue { tool: tool.map(str::to_owned), error, avoid, prefer, worked: None }
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod settle;
 mod weigh;
 mod writer;
 
-pub use apply::{apply_mutations, delete_by_operator};
+pub use apply::{apply_mutations, delete_by_operator, release_by_operator};
 pub use close::{ClosedRetrospective, ClosingFacts, close_retrospective};
 pub use rules::{
     ClosedReview, PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, RuleFacts, RuleUse,

@@ -7,6 +7,7 @@ pub mod count;
 pub mod dead_letter;
 pub mod effect;
 pub mod finding;
+pub mod gate;
 pub mod id;
 pub mod investigate;
 pub mod json;

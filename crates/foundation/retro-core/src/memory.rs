@@ -11,11 +11,13 @@ mod ledger;
 mod listing;
 mod proposal;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-use crate::finding::{Finding, LessonCue, Quote};
+use crate::finding::{EvidenceOrigin, Finding, LessonCue, Quote};
 use crate::id::{Epoch, MemoryId, RemarkKey, Repository, RunId, Step, Tenant, Workflow};
 use crate::remark::AuthorStanding;
 use crate::weight::Weight;
@@ -166,6 +168,16 @@ pub struct Evidence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub remark: Option<RemarkSource>,
+    /// Origin of the evidence; empty if nothing is known about it.
+    #[serde(default, skip_serializing_if = "EvidenceOrigin::is_unknown")]
+    pub origin: EvidenceOrigin,
+}
+
+impl Evidence {
+    /// Returns the name of the witness: that of the origin, or the run itself.
+    pub fn witness(&self) -> String {
+        self.origin.witness().unwrap_or_else(|| self.run.as_str().to_owned())
+    }
 }
 
 /// Review remark that a rule is based on.
@@ -243,6 +255,11 @@ pub struct Memory {
     /// here can confirm the memory.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub tentative_runs: Vec<RunId>,
+    /// Witnesses behind those of `tentative_runs` that are not witnesses themselves: several runs of one task
+    /// by one user are one witness, and a page is one witness in whichever run it was read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub tentative_witnesses: BTreeMap<RunId, String>,
     /// Most recent evidence, at most [`EVIDENCE_KEPT_MAX`] entries.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub evidence: Vec<Evidence>,
@@ -253,10 +270,14 @@ pub struct Memory {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Vec<Value>>))]
     pub contradicted_by: Vec<(Epoch, RunId)>,
-    /// Reason for quarantine; `None` if the memory is not quarantined. Only an operator can promote a
-    /// quarantined memory.
+    /// Reason for quarantine; `None` if the memory is not held. A held memory is shown to no agent until an
+    /// operator releases it, and a held rule is promoted only by an operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<String>,
+    /// Name of the operator who released the memory from quarantine; `None` if nobody did. The gate does not
+    /// hold a released memory again: its lesson never changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released_by: Option<String>,
     /// Highest standing of the people who asked for the rule; `None` for a memory that does not come from a
     /// review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -268,6 +289,14 @@ pub struct Memory {
     /// Time when the memory last changed.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub changed_at: Timestamp,
+}
+
+impl Memory {
+    /// Returns the distinct witnesses that have shown the lesson since the memory last became tentative.
+    pub(crate) fn tentative_witnesses(&self) -> BTreeSet<&str> {
+        let runs = self.tentative_runs.iter();
+        runs.map(|run| self.tentative_witnesses.get(run).map_or(run.as_str(), String::as_str)).collect()
+    }
 }
 
 /// Forbids lessons similar to that of a deleted memory, within one scope and for a limited time.

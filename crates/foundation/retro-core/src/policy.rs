@@ -1,6 +1,7 @@
 //! The policy of a workflow: the constants and choices that control learning. Every report contains the
 //! policy under which it was made.
 
+use retro_gate::Danger;
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, to_value};
@@ -116,6 +117,10 @@ pub struct Policy {
     /// Maximum number of tokens of all rules in one context response. Memories have a separate limit.
     #[schemars(range(min = 50, max = 100_000))]
     pub rule_tokens_max: u32,
+    /// Dangers for which the gate puts a memory into quarantine until a person releases it.
+    pub held_dangers: Vec<Danger>,
+    /// What counts as one witness when runs confirm a memory.
+    pub witness: WitnessRule,
 }
 
 /// Keys that were added after the first policies were stored. While such a key has its default value, it is
@@ -128,6 +133,8 @@ const KEYS_ADDED: &[&str] = &[
     "rule_presentations_max",
     "rule_inject_max",
     "rule_tokens_max",
+    "held_dangers",
+    "witness",
 ];
 
 /// Order in which runs are sampled from a window.
@@ -138,6 +145,17 @@ pub enum SampleOrder {
     Random,
     /// Most recent runs first. For comparison only, because such a sample is biased.
     MostRecent,
+}
+
+/// What counts as one witness when runs confirm a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WitnessRule {
+    /// Runs of one task by one user are one witness, and so is a page or file, in however many runs it was
+    /// read. A run without a user or a task is a witness of its own.
+    Origin,
+    /// Every run is a witness.
+    Run,
 }
 
 impl Default for Policy {
@@ -173,6 +191,8 @@ impl Default for Policy {
             rule_presentations_max: 50,
             rule_inject_max: 5,
             rule_tokens_max: 200,
+            held_dangers: Danger::HELD_BY_DEFAULT.to_vec(),
+            witness: WitnessRule::Origin,
         }
     }
 }
@@ -325,7 +345,8 @@ mod tests {
         let schema = schema_for!(Policy).to_value();
         for (key, field) in schema["properties"].as_object().unwrap() {
             let bounded = field["minimum"].is_i64() && field["maximum"].is_i64();
-            assert!(bounded || key == "sample_order", "{key}: {field}");
+            let choice = ["sample_order", "held_dangers", "witness"].contains(&key.as_str());
+            assert!(bounded || choice, "{key}: {field}");
         }
     }
 

@@ -220,6 +220,7 @@ mod tests {
                 error: Some("not found".into()),
                 avoid: Some(avoid.into()),
                 prefer: Some(prefer.into()),
+                worked: None,
             },
             ..text("the same words")
         };

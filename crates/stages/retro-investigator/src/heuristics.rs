@@ -26,8 +26,9 @@
 //!
 //! Two runs confirm a memory only if their signatures (tool, error, avoid, prefer) are equal. Every part of a
 //! lesson is therefore generalised over names and values, and a difference in a value that occurs in only one
-//! run is not a lesson. Nothing is stated that the trace does not show, every finding and verdict quotes the
-//! trace, and an error that tries to command an agent becomes no lesson (`prompt_injection`).
+//! run is not a lesson. Nothing is stated that the trace does not show, and every finding and verdict quotes the
+//! trace. Advice is built from the structure of calls and from sentences of our own; the words of a tool are
+//! quoted as data (`advice`), and the gate judges every lesson before it is stored.
 //!
 //! Only the first `call::CALLS_MAX` calls, the first part of each text and a few calls after each failing
 //! call are read, so the time is linear in the length of the run. Steps in which no model decided anything
@@ -51,7 +52,6 @@ mod lookup;
 mod manner;
 mod outcome;
 mod prerequisite;
-mod prompt_injection;
 mod quote;
 mod repair;
 mod retry_loop;
@@ -89,7 +89,7 @@ const REMARKS_MAX: usize = 3;
 pub fn investigate_run(brief: &InvestigationBrief) -> InvestigatorAnswer {
     let steps = call::calls_by_step(&brief.trajectory);
     let mut findings = collect_call_findings(&steps, HandledErrors::from_brief(brief));
-    findings.extend(feedback::findings_from_feedback(&brief.run.self_feedback).take(REMARKS_MAX));
+    findings.extend(feedback::findings_from_feedback(&brief.run.self_feedback, &steps).take(REMARKS_MAX));
     let blame = has_failed(brief).then(|| blame::find_blame(&brief.trajectory, &steps)).flatten();
     lesson::append_blame(&mut findings, blame);
     let fault = blame.and_then(|blame| blame::build_fault(blame, &brief.trajectory, &steps));

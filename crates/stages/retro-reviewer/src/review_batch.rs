@@ -40,14 +40,14 @@ fn screen_remark(remark: &Remark, title: Option<&str>) -> Screening {
     let written = [Some(remark.body.as_str()), title, remark.path.as_deref()];
     let mut hostile: Vec<String> = written.into_iter().flatten().flat_map(screening_reasons).collect();
     hostile.dedup();
-    let not_a_rule = title.and_then(|title| retro_screen::validate_rule_title(title).err());
+    let not_a_rule = title.and_then(|title| retro_gate::validate_rule_title(title).err());
     Screening { hostile, not_a_rule: not_a_rule.map(|problem| problem.to_string()) }
 }
 
 fn screening_reasons(text: &str) -> Vec<String> {
-    match retro_screen::screen_text(text) {
-        retro_screen::Screening::Clean => Vec::new(),
-        retro_screen::Screening::Hostile { reasons } => {
+    match retro_gate::screen_text(text) {
+        retro_gate::Screening::Clean => Vec::new(),
+        retro_gate::Screening::Hostile { reasons } => {
             reasons.iter().map(|reason| reason.description().to_owned()).collect()
         }
     }

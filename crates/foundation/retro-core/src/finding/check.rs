@@ -1,8 +1,8 @@
 //! Checks an investigator's answer mechanically, and drops the parts that the run does not support.
 
 use super::{
-    CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, FINDINGS_MAX, Fault, Finding,
-    InvestigationBrief, MemoryVerdict, QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer,
+    CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, EvidenceOrigin, FINDINGS_MAX, Fault, Finding,
+    InvestigationBrief, LessonCue, MemoryVerdict, ORIGIN_CHARS_MAX, QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer,
     SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, TransientError, VerdictRecord,
 };
 use crate::trajectory::QuotePlace;
@@ -16,6 +16,9 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
     // Invalid entries are dropped before the list is cut, so they do not take up places of valid ones.
     findings.retain(|finding| is_valid_finding(brief, finding));
     findings.truncate(FINDINGS_MAX);
+    for finding in &mut findings {
+        finding.origin = complete_origin(brief, finding.origin.source.take());
+    }
     verdicts.retain(|verdict| is_valid_verdict(brief, verdict));
     // The strongest verdict on each memory comes first, because `dedup_by_key` keeps the first.
     verdicts.sort_by_key(|verdict| (verdict.memory, verdict.verdict));
@@ -37,7 +40,8 @@ fn is_valid_fault(brief: &InvestigationBrief, fault: &Fault) -> bool {
 }
 
 fn is_valid_finding(brief: &InvestigationBrief, finding: &Finding) -> bool {
-    let cue = [&finding.cue.tool, &finding.cue.error, &finding.cue.avoid, &finding.cue.prefer];
+    let LessonCue { tool, error, avoid, prefer, worked } = &finding.cue;
+    let cue = [tool, error, avoid, prefer, worked];
     is_verbatim_quote(brief, &finding.quote)
         && brief.step_at(finding.quote.place) == Some(&finding.step)
         && !finding.title.trim().is_empty()
@@ -49,6 +53,17 @@ fn is_valid_finding(brief: &InvestigationBrief, finding: &Finding) -> bool {
             // A run can contradict memories of a step, but not rules.
             .contradicts
             .is_none_or(|id| brief.memories.iter().any(|memory| memory.id == id && memory.step.is_some()))
+}
+
+/// Returns the origin of a finding: the source that the investigator names, and the user and the task of the
+/// run, whatever the investigator says about them.
+fn complete_origin(brief: &InvestigationBrief, source: Option<String>) -> EvidenceOrigin {
+    let shorten = |text: String| text.chars().take(ORIGIN_CHARS_MAX).collect();
+    EvidenceOrigin {
+        user: brief.run.user.clone().map(shorten),
+        task: brief.run.task.clone().map(shorten),
+        source: source.map(shorten),
+    }
 }
 
 fn is_valid_verdict(brief: &InvestigationBrief, verdict: &VerdictRecord) -> bool {

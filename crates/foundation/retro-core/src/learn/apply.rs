@@ -36,6 +36,24 @@ pub fn apply_mutations(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Em
     writer.ledger.into_applied()
 }
 
+/// Decides the effects of releasing a memory from quarantine at an operator's request: one change. From then on
+/// agents are shown the memory as its status and weight allow, and the gate does not hold it again. Fails if
+/// the memory is not held.
+pub fn release_by_operator(
+    key: &WorkflowKey,
+    memory: &Memory,
+    request: &str,
+    by: &str,
+    reason: &str,
+    as_of: Timestamp,
+) -> Result<(Change, Memory), FoldError> {
+    let cause = ChangeCause::Operator { request: request.to_owned() };
+    let effect = ChangeEffect::Released { by: by.to_owned() };
+    let change = Change::new(key, memory.id, cause, effect, format!("released by {by}: {reason}"), as_of);
+    let after = fold_change(Some(memory.clone()), &change)?.expect("a release keeps the memory");
+    Ok((change, after))
+}
+
 /// Decides the effects of deleting a memory at an operator's request: one change and one tombstone. Fails if
 /// a memory with this status cannot be deleted.
 pub fn delete_by_operator(

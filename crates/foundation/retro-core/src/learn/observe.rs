@@ -3,8 +3,12 @@
 
 use super::writer::MemoryWriter;
 use crate::finding::Finding;
+use crate::gate::{GateDecision, judge_lesson, refused_quote_reason};
 use crate::id::{MemoryId, RunId};
-use crate::memory::{ChangeEffect, Evidence, Lesson, MemoryScope, MemoryStatus, OBSERVATION_KINDS};
+use crate::memory::{
+    ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Lesson, MemoryScope, MemoryStatus, OBSERVATION_KINDS,
+};
+use crate::policy::WitnessRule;
 use crate::weight::Weight;
 
 impl MemoryWriter<'_> {
@@ -23,11 +27,18 @@ impl MemoryWriter<'_> {
             self.ledger.explain_outcome(row, format!("this has happened before: run {run} has shown it"));
             return;
         }
+        let decision = self.judge_observation(&scope, &lesson, finding);
+        if let GateDecision::Refused { why } = decision {
+            let effect = ChangeEffect::Refused { requested: "observe".to_owned() };
+            self.ledger.make_change(row, candidate, self.run_cause(run), effect, why);
+            return;
+        }
         let evidence = Evidence {
             run: run.clone(),
             epoch: Some(self.epoch),
             quote: finding.quote.clone(),
             remark: None,
+            origin: finding.origin.clone(),
         };
         let known = self.best_match(&scope, &lesson, finding.contradicts);
         // A tombstone does not stop evidence for an active memory: it forbids another lesson that is merely
@@ -49,7 +60,26 @@ impl MemoryWriter<'_> {
         match known {
             Some((id, MemoryStatus::Tentative)) => self.confirm_memory(row, id, evidence),
             Some((id, _)) => self.add_evidence(row, id, evidence),
-            None => self.create_memory(row, candidate, scope, lesson, evidence),
+            None => {
+                self.create_memory(row, candidate, scope, lesson, evidence);
+                if let GateDecision::Held { why } = decision {
+                    self.ledger.make_change(
+                        row,
+                        candidate,
+                        self.run_cause(run),
+                        ChangeEffect::Held { why: why.clone() },
+                        why,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Returns the gate's decision on a finding: on its lesson and on the quote that would be its evidence.
+    fn judge_observation(&self, scope: &MemoryScope, lesson: &Lesson, finding: &Finding) -> GateDecision {
+        match refused_quote_reason(&finding.quote) {
+            Some(why) => GateDecision::Refused { why },
+            None => judge_lesson(scope, lesson, &self.policy.held_dangers),
         }
     }
 
@@ -114,8 +144,9 @@ impl MemoryWriter<'_> {
         );
     }
 
-    /// Counts a run towards the confirmation of a tentative memory, and promotes the memory once enough runs
-    /// have shown the lesson. A run that has shown it since the memory became tentative does not count again.
+    /// Counts a run towards the confirmation of a tentative memory, and promotes the memory once enough
+    /// witnesses have shown the lesson. A run that has shown it since the memory became tentative does not
+    /// count again, nor does another run of the same witness.
     fn confirm_memory(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
         let run = evidence.run.clone();
         let earlier = self.ledger.memories()[&id].tentative_runs.clone();
@@ -131,15 +162,43 @@ impl MemoryWriter<'_> {
             return;
         }
         let needed = self.policy.confirm_runs as usize;
-        let seen = earlier.len() + 1;
+        let memory = &self.ledger.memories()[&id];
+        let (known, is_known) = match self.policy.witness {
+            WitnessRule::Run => (earlier.len(), false),
+            WitnessRule::Origin => {
+                let witnesses = memory.tentative_witnesses();
+                (witnesses.len(), witnesses.contains(evidence.witness().as_str()))
+            }
+        };
+        if is_known {
+            self.add_known_witness(row, id, evidence);
+            return;
+        }
+        let seen = known + 1;
         if seen < needed {
-            let reason = format!("seen in run {run}: {seen} of {needed} separate runs");
+            let reason = format!("seen in run {run}: {seen} of {needed} separate witnesses");
             self.record_evidence(row, id, ChangeEffect::Observed { evidence }, reason);
         } else {
             let by: Vec<_> = earlier.iter().chain([&run]).map(RunId::as_str).collect();
             let reason = format!("confirmed by separate runs of the same step: {}", by.join(", "));
             let weight = self.confirmed_weight();
             self.record_evidence(row, id, ChangeEffect::Promoted { weight, evidence }, reason);
+        }
+    }
+
+    /// Adds a run of a witness that has shown the lesson of a tentative memory already: evidence that confirms
+    /// nothing. After a few of them only the outcome says so, or a page that every run reads would fill the
+    /// change log.
+    fn add_known_witness(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
+        let run = &evidence.run;
+        let reason = format!(
+            "seen in run {run} by a witness that has shown it already ({}): only a separate one confirms",
+            evidence.origin.describe()
+        );
+        if self.ledger.memories()[&id].tentative_runs.len() < EVIDENCE_KEPT_MAX {
+            self.record_evidence(row, id, ChangeEffect::Observed { evidence }, reason);
+        } else {
+            self.ledger.explain_outcome(row, reason);
         }
     }
 

@@ -345,6 +345,7 @@ mod tests {
             },
             quote: Quote { place: QuotePlace::Answer { turn: 1, call: 0 }, text: words.to_owned() },
             contradicts: None,
+            origin: crate::finding::EvidenceOrigin::default(),
         }
     }
 

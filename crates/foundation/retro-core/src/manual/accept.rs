@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::finding::REASON_CHARS_MAX;
+use crate::gate::{GateDecision, judge_lesson};
 use crate::id::{ChangeId, MemoryId, NAME_BYTES_MAX, RunId, WorkflowKey};
 use crate::matching::LessonMatcher;
 use crate::memory::{
@@ -141,6 +142,9 @@ pub enum DecideError {
     /// The proposal was already decided, and that decision remains in force.
     #[error("it was already {} by {}", .0.decision.as_str(), .0.by)]
     AlreadyDecided(Box<DecisionRecord>),
+    /// The gate refuses the lesson of the proposal.
+    #[error("no agent may be shown it: {0}")]
+    Gate(String),
     /// A tombstone forbids the lesson of the proposal.
     #[error(
         "the tombstone of memory {tombstone_of} forbids it until {until} ({reason}); a reason overrides it"
@@ -169,7 +173,8 @@ pub enum DecideError {
 }
 
 /// Computes the changes and messages of accepting a proposal. Pure: equal facts give equal changes. Fails if
-/// the proposal is already decided, or if a tombstone forbids its lesson and is not overridden.
+/// the proposal is already decided, if the gate refuses its lesson, or if a tombstone forbids it and is not
+/// overridden.
 pub fn accept_proposal(
     facts: &ProposalFacts,
     acceptance: &Acceptance,
@@ -183,6 +188,9 @@ pub fn accept_proposal(
     let alike = LessonMatcher { vectors: &vectors, policy };
     let proposal = &facts.proposal;
     let (scope, lesson) = (proposal.scope(), &proposal.lesson);
+    if let GateDecision::Refused { why } = judge_lesson(&scope, lesson, &policy.held_dangers) {
+        return Err(DecideError::Gate(why));
+    }
     let known = alike.best_match(facts.memories.iter(), &scope, lesson, proposal.contradicts);
     let live = facts.tombstones.iter().filter(|tombstone| tombstone.until > at);
     let tombstone = match known {
@@ -253,7 +261,8 @@ impl AcceptanceChanges<'_> {
             let cause = ChangeCause::Operator { request: format!("accept {id}") };
             let effect =
                 ChangeEffect::Accepted { weight, proposal: Some(id), by: by.clone(), tombstone_override };
-            self.make_change(cause, effect, reason)?;
+            self.make_change(cause.clone(), effect, reason)?;
+            self.hold_if_endangering(policy, cause)?;
         }
         for shown in rest {
             if !self.has_shown(&shown.run) {
@@ -264,6 +273,17 @@ impl AcceptanceChanges<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Puts the accepted memory into quarantine if the gate objects to it. Accepting a proposal says that it is
+    /// true; handing it to agents in spite of a danger is a decision of its own.
+    fn hold_if_endangering(&mut self, policy: &Policy, cause: ChangeCause) -> Result<(), FoldError> {
+        let Some(memory) = self.memory.as_ref().filter(|memory| memory.released_by.is_none()) else {
+            return Ok(());
+        };
+        let decision = judge_lesson(&memory.scope, &memory.lesson, &policy.held_dangers);
+        let Some(why) = decision.objection() else { return Ok(()) };
+        self.make_change(cause, ChangeEffect::Held { why: why.to_owned() }, why.to_owned())
     }
 
     fn creation_effect(&self, first: &Evidence) -> ChangeEffect {

@@ -27,8 +27,13 @@ pub fn build_proposals(
             if find_transient_run(investigations, finding).is_some() {
                 continue;
             }
-            let evidence =
-                Evidence { run: one.run.clone(), epoch: None, quote: finding.quote.clone(), remark: None };
+            let evidence = Evidence {
+                run: one.run.clone(),
+                epoch: None,
+                quote: finding.quote.clone(),
+                remark: None,
+                origin: finding.origin.clone(),
+            };
             let lesson = Lesson::from_finding(finding);
             let joined = proposals
                 .iter_mut()

@@ -201,6 +201,16 @@ pub enum ChangeEffect {
         /// Id of the memory that replaced it.
         by: MemoryId,
     },
+    /// The memory was put into quarantine: it is shown to no agent until an operator releases it.
+    Held {
+        /// Reason, in one sentence for people.
+        why: String,
+    },
+    /// An operator released the memory from quarantine.
+    Released {
+        /// Name of the operator.
+        by: String,
+    },
     /// A tombstone prevented the creation of a memory. No memory changed.
     Suppressed {
         /// Deleted memory for which the tombstone was created.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     CONTRADICTIONS_KEPT_MAX, Change, ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Memory, MemoryStatus,
 };
-use crate::id::{ChangeId, MemoryId};
+use crate::id::{ChangeId, MemoryId, RunId};
 use crate::remark::AuthorStanding;
 use crate::weight::Weight;
 
@@ -59,9 +59,22 @@ pub const fn initial_statuses() -> &'static [MemoryStatus] {
 /// Returns the kinds of change that are legal for a memory in this status: the state machine as a table.
 pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
     match status {
-        MemoryStatus::Tentative => &["promoted", "accepted", "observed", "deleted", "superseded"],
-        MemoryStatus::Active => &["observed", "reweighted", "exempted", "archived", "deleted", "superseded"],
-        MemoryStatus::Archived => &["promoted", "accepted", "revived", "deleted", "superseded"],
+        MemoryStatus::Tentative => {
+            &["promoted", "accepted", "observed", "held", "released", "deleted", "superseded"]
+        },
+        MemoryStatus::Active => &[
+            "observed",
+            "reweighted",
+            "exempted",
+            "held",
+            "released",
+            "archived",
+            "deleted",
+            "superseded",
+        ],
+        MemoryStatus::Archived => {
+            &["promoted", "accepted", "revived", "held", "released", "deleted", "superseded"]
+        }
         MemoryStatus::Deleted | MemoryStatus::Superseded | MemoryStatus::Graduated => &[],
     }
 }
@@ -104,10 +117,16 @@ fn find_misfit(memory: &Memory, change: &Change) -> Option<String> {
         Some("it exists already".to_owned())
     } else if !allowed.contains(&change.effect.kind()) {
         Some(format!("it is {}; legal then: {}", memory.status, allowed.join(", ")))
-    } else if let (ChangeEffect::Promoted { .. } | ChangeEffect::Revived { .. }, Some(why)) =
-        (&change.effect, &memory.quarantine)
+    } else if let (ChangeEffect::Promoted { .. } | ChangeEffect::Revived { .. }, Some(why), Some(_)) =
+        (&change.effect, &memory.quarantine, memory.authority)
     {
-        Some(format!("it is quarantined, and only a person promotes it: {why}"))
+        Some(format!("it is a quarantined rule, and only a person promotes it: {why}"))
+    } else if let (ChangeEffect::Held { .. }, Some(why)) = (&change.effect, &memory.quarantine) {
+        Some(format!("it is held already: {why}"))
+    } else if let (ChangeEffect::Held { .. }, Some(by)) = (&change.effect, &memory.released_by) {
+        Some(format!("{by} has released it, and its lesson is the same"))
+    } else if matches!(change.effect, ChangeEffect::Released { .. }) && memory.quarantine.is_none() {
+        Some("it is not held".to_owned())
     } else if let ChangeEffect::Reweighted { before, delta, after, .. } = &change.effect
         && (*before != memory.weight || *after != before.adjusted_by(*delta))
     {
@@ -135,10 +154,12 @@ fn create_memory(change: &Change) -> Result<Memory, String> {
         weight: *weight,
         observed_runs: 1,
         tentative_runs: vec![evidence.run.clone()],
+        tentative_witnesses: named_witness(evidence).into_iter().collect(),
         evidence: vec![evidence.clone()],
         cue_not_met: 0,
         contradicted_by: Vec::new(),
         quarantine: quarantine.clone(),
+        released_by: None,
         authority: evidence.remark.as_ref().map(|source| source.standing),
         created_at: change.at,
         changed_at: change.at,
@@ -170,6 +191,7 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             // confirmation.
             if memory.status == MemoryStatus::Tentative {
                 memory.tentative_runs.push(evidence.run.clone());
+                memory.tentative_witnesses.extend(named_witness(evidence));
             }
             add_evidence(memory, evidence);
         }
@@ -183,7 +205,13 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             memory.cue_not_met = 0;
             memory.contradicted_by.clear();
             memory.tentative_runs = vec![evidence.run.clone()];
+            memory.tentative_witnesses = named_witness(evidence).into_iter().collect();
             add_evidence(memory, evidence);
+        }
+        ChangeEffect::Held { why } => memory.quarantine = Some(why.clone()),
+        ChangeEffect::Released { by } => {
+            memory.quarantine = None;
+            memory.released_by = Some(by.clone());
         }
         ChangeEffect::Archived
         | ChangeEffect::Deleted { .. }
@@ -192,6 +220,11 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
         | ChangeEffect::Suppressed { .. }
         | ChangeEffect::Refused { .. } => {}
     }
+}
+
+/// Returns the run with its witness, or `None` if the run itself is the witness.
+fn named_witness(evidence: &Evidence) -> Option<(RunId, String)> {
+    Some((evidence.run.clone(), evidence.origin.witness()?))
 }
 
 fn add_evidence(memory: &mut Memory, evidence: &Evidence) {
@@ -218,7 +251,18 @@ mod tests {
     fn every_kind_of_change_is_legal_in_some_status() {
         let legal: Vec<_> = MemoryStatus::ALL.iter().flat_map(|status| legal_changes(*status)).collect();
         for kind in
-            ["promoted", "accepted", "observed", "reweighted", "exempted", "archived", "revived", "deleted"]
+            [
+                "promoted",
+                "accepted",
+                "observed",
+                "reweighted",
+                "exempted",
+                "archived",
+                "revived",
+                "held",
+                "released",
+                "deleted",
+            ]
         {
             assert!(legal.contains(&&kind), "{kind}");
         }

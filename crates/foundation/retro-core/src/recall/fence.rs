@@ -10,6 +10,7 @@
 //! string, where its line breaks are `\n` (or `\\n` in a string within a string) and its angle brackets may
 //! be `\u003c`.
 
+use retro_gate::plain_line;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::TITLE_CHARS_MAX;
@@ -54,27 +55,10 @@ pub struct RecalledMemory {
 pub(super) fn render_block(lines: &[RecalledMemory]) -> String {
     let mut text = format!("{FENCE_BEGIN}\n");
     for line in lines {
-        text.push_str(&format!("- [{}] ({}) {}\n", line.id.short_id(), line.weight, one_line(&line.title)));
+        text.push_str(&format!("- [{}] ({}) {}\n", line.id.short_id(), line.weight, plain_line(&line.title, TITLE_CHARS_MAX)));
     }
     text.push_str(FENCE_END);
     text
-}
-
-/// Returns a title that can neither end its line nor form a mark: white space is collapsed, three angle
-/// brackets never follow each other, and at most [`TITLE_CHARS_MAX`] characters remain.
-fn one_line(title: &str) -> String {
-    let mut line = String::with_capacity(title.len());
-    for c in title.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
-        // A third bracket in a row gets a space before it, so that no title contains a fence.
-        if matches!(c, '<' | '>') && line.ends_with(&String::from_iter([c, c])) {
-            line.push(' ');
-        }
-        line.push(c);
-    }
-    match line.char_indices().nth(TITLE_CHARS_MAX) {
-        None => line,
-        Some(_) => line.chars().take(TITLE_CHARS_MAX - 1).chain(['…']).collect(),
-    }
 }
 
 /// Removes every injected block from a text: all marks, and the lines after a begin mark that have the shape

@@ -6,6 +6,7 @@
 //! Therefore the exact words of the memory are removed wherever they occur, as they are or escaped within
 //! strings. No other text can be hidden behind them.
 
+use crate::gate::{shown_content, shown_evidence};
 use crate::memory::Memory;
 
 /// Minimum length of content to remove, in characters. Shorter text may well be the agent's own words.
@@ -30,10 +31,14 @@ pub fn strip_memory_content(text: &str, memories: &[&Memory]) -> Option<String> 
 
 /// Returns the content and evidence of a memory in every form in which a trace may contain them.
 fn memory_texts(memory: &Memory) -> Vec<String> {
-    let content =
-        Some(memory.lesson.content.clone()).filter(|text| text.chars().count() >= CONTENT_CHARS_MIN);
-    let evidence = memory.evidence.iter().map(to_json);
-    let plain: Vec<_> = content.into_iter().chain(evidence).collect();
+    // Both as stored and as shown: programs before the gate showed memories as they are stored.
+    let mut content = vec![memory.lesson.content.clone(), shown_content(&memory.lesson)];
+    content.dedup();
+    content.retain(|text| text.chars().count() >= CONTENT_CHARS_MIN);
+    let evidence: Vec<String> = memory.evidence.iter().chain(&shown_evidence(memory)).map(to_json).collect();
+    let mut plain = content;
+    plain.extend(evidence);
+    plain.dedup();
     let mut all = plain.clone();
     let mut escaped = plain;
     for _ in 0..ESCAPES_MAX {

@@ -2,13 +2,13 @@
 //! displace the memories of the agent's step.
 
 use super::{
-    Recall, RecallCandidate, RecalledMemory, fill_budget, is_eligible, recalled_memory, weight_order,
+    Recall, RecallCandidate, fill_budget, is_eligible, recalled_memory, weight_order,
+    withhold_objectionable,
 };
 use crate::memory::MemoryScope;
 use crate::policy::Policy;
 
-/// Chooses the rules of a repository to present to an agent. A rule is eligible if it is active, not
-/// quarantined, heavy enough, and either has no path or has a path that covers one of `paths`. If `paths` is
+/// Chooses the rules of a repository to present to an agent. A rule is eligible if it is active, heavy enough, and either has no path or has a path that covers one of `paths`. If `paths` is
 /// empty, paths are not compared. The block is fenced like that of memories, so it is removed from traces in
 /// the same way. The line of a rule with a path ends with that path. `tokens` returns the number of tokens of
 /// a text as counted by a real tokenizer.
@@ -20,22 +20,14 @@ pub fn choose_rules(
 ) -> Recall {
     candidates.retain(|candidate| {
         let memory = &candidate.memory;
-        is_eligible(memory, policy) && memory.quarantine.is_none() && matches_paths(&memory.scope, paths)
+        is_eligible(memory, policy) && matches_paths(&memory.scope, paths)
     });
+    let withheld = withhold_objectionable(&mut candidates, policy);
     candidates.sort_by_key(weight_order);
     let eligible = candidates.len();
-    let lines = candidates.iter().take(policy.rule_inject_max as usize).map(rule_line).collect();
-    fill_budget(lines, eligible, policy.rule_tokens_max as usize, tokens)
-}
-
-fn rule_line(candidate: &RecallCandidate) -> RecalledMemory {
-    let line = recalled_memory(candidate, false);
-    match &candidate.memory.scope {
-        MemoryScope::Repository { path: Some(path), .. } => {
-            RecalledMemory { title: format!("{} (in {path})", line.title), ..line }
-        }
-        _ => line,
-    }
+    let chosen = candidates.iter().take(policy.rule_inject_max as usize);
+    let lines = chosen.map(|candidate| recalled_memory(candidate, false)).collect();
+    Recall { withheld, ..fill_budget(lines, eligible, policy.rule_tokens_max as usize, tokens) }
 }
 
 /// Returns `true` if the rule has no path, or if its path equals one of `paths` or is a folder above one of

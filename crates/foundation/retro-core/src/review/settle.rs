@@ -13,7 +13,7 @@ use strum::IntoStaticStr;
 
 use super::{ReadingKind, RemarkReading, RemarkSupport, RuleText, Screening};
 use crate::finding::{
-    CONTENT_CHARS_MAX, LessonCue, MemoryVerdict, QUOTE_CHARS_MAX, Quote, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX,
+    CONTENT_CHARS_MAX, EvidenceOrigin, LessonCue, MemoryVerdict, QUOTE_CHARS_MAX, Quote, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX,
 };
 use crate::id::{
     MemoryId, MutationId, RemarkKey, ReviewBatchId, ReviewKey, ReviewedPullRequest, RunId, Tenant, Workflow,
@@ -344,6 +344,7 @@ impl ReviewSettler<'_> {
                 epoch: None,
                 quote: Quote { place: QuotePlace::Review, text },
                 remark: Some(source),
+                origin: EvidenceOrigin::default(),
             },
             quarantine: quarantine_reason(screening, standing),
         })

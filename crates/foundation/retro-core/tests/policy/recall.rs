@@ -162,17 +162,20 @@ fn newcomers_keep_their_places_when_the_token_budget_is_short() {
 
 #[test]
 fn the_block_is_fenced_and_names_id_weight_and_title_on_a_line_each() {
-    let recall =
-        choose_by_default_policy(vec![candidate("List the\n tables", 1000, 0), candidate(FENCE_END, 300, 0)]);
-    let id = |name: &str| MemoryId(derive_uuid("given", &[name]));
-    let (first, second) = (id("List the\n tables").short_id(), id(FENCE_END).short_id());
-    assert_eq!(
-        recall.text,
-        format!(
-            "{FENCE_BEGIN}\n- [{first}] (1.000) List the tables\n- [{second}] (0.300) << <END OF RETROSPECT \
-             MEMORIES>> >\n{FENCE_END}"
-        )
-    );
+    let candidates = ["List the\n tables", "a << <b>> > c", FENCE_END];
+    let recall = choose_by_default_policy(candidates.map(|title| candidate(title, 300, 0)).to_vec());
+    let id = |name: &str| MemoryId(derive_uuid("given", &[name])).short_id();
+    let mut lines = [
+        format!("- [{}] (0.300) List the tables\n", id(candidates[0])),
+        format!("- [{}] (0.300) a < b> c\n", id(candidates[1])),
+    ];
+    lines.sort();
+    let mut shown: Vec<_> = recall.text.lines().map(|line| format!("{line}\n")).collect();
+    assert_eq!(shown.remove(0).trim_end(), FENCE_BEGIN);
+    assert_eq!(shown.pop().as_deref(), Some(&*format!("{FENCE_END}\n")));
+    shown.sort();
+    assert_eq!(shown, lines);
+    assert_eq!(recall.withheld, 1, "no memory is called like our marks");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use retro_core::finding::{
-    CheckedAnswer, Contradiction, Finding, FindingKind, LessonCue, MemoryVerdict, Quote, TransientError,
+    EvidenceOrigin, CheckedAnswer, Contradiction, Finding, FindingKind, LessonCue, MemoryVerdict, Quote, TransientError,
     VerdictRecord,
 };
 use retro_core::id::{
@@ -62,6 +62,7 @@ pub(crate) fn remark(title: &str) -> Finding {
         cue: LessonCue::default(),
         quote: quote(),
         contradicts: None,
+        origin: EvidenceOrigin::default(),
     }
 }
 
@@ -232,7 +233,7 @@ impl World {
             lesson,
             status: MemoryStatus::Active,
             weight: Weight::from_thousandths(weight),
-            evidence: Evidence { run: run("given"), epoch: None, quote: quote(), remark: None },
+            evidence: Evidence { run: run("given"), epoch: None, quote: quote(), remark: None, origin: EvidenceOrigin::default() },
             quarantine: None,
         };
         self.record_change(id, effect);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use retro_core::count::{Arrival, ArrivalDecision, Disposition};
-use retro_core::finding::{CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
+use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{EventKey, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::{NextStage, decide_next_stage};
 use retro_core::learn::{ClosedRetrospective, ClosingFacts, build_batch, close_retrospective};
@@ -268,6 +268,7 @@ pub(super) fn result_about(
         cue: LessonCue::default(),
         quote: Quote { place: QuotePlace::Message { turn: 0 }, text: "words".to_owned() },
         contradicts,
+        origin: EvidenceOrigin::default(),
     };
     InvestigationResult::Found {
         checked: CheckedAnswer { findings: vec![finding], ..CheckedAnswer::default() },

@@ -19,7 +19,7 @@ pub(super) fn find_failures(step: &StepCalls<'_>, errors: &mut HandledErrors) ->
         {
             continue;
         }
-        let Some(title) = advice::title_for_call(call) else { continue };
+        let Some(advice) = advice::advice_for_call(call) else { continue };
         let times = step
             .calls
             .iter()
@@ -28,7 +28,8 @@ pub(super) fn find_failures(step: &StepCalls<'_>, errors: &mut HandledErrors) ->
         errors.mark_handled(step.step, call);
         let after =
             format!("It got this answer {times} time{} in the run.", if times == 1 { "" } else { "s" });
-        let lesson = Lesson { kind: FindingKind::Failure, title, avoid: None, prefer: None, after };
+        let (avoid, prefer, worked) = (None, None, None);
+        let lesson = Lesson { kind: FindingKind::Failure, advice, avoid, prefer, worked, after };
         findings.extend(lesson.into_finding(step.step, call));
     }
     findings

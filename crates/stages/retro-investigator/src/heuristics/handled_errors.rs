@@ -6,10 +6,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use retro_core::finding::InvestigationBrief;
 use retro_core::id::Step;
+use retro_gate::is_plain_name;
 
 use super::call::Call;
-use super::manner::is_name;
-use super::prompt_injection::is_prompt_injection;
 
 /// Minimum weight, in thousandths, of a memory whose fix counts as known. Memories with a lower weight are
 /// archived.
@@ -56,16 +55,14 @@ impl HandledErrors {
         self.needs_lesson(step, call) && !self.known_fixes.contains(&error_key(step, call))
     }
 
-    /// Returns `true` if the call failed with an error that has text, has no lesson yet, and may have one:
-    /// the error is not transient and does not try to command an agent.
+    /// Returns `true` if the call failed with an error that has text, has no lesson yet, and may have one,
+    /// because it is not transient. What the error says is judged by the gate when the lesson is stored.
     pub(super) fn needs_lesson(&self, step: &Step, call: &Call<'_>) -> bool {
         let error = call.error();
         !error.is_empty()
             && !is_transient_error(error)
-            && !is_prompt_injection(error)
-            // The tool's name comes from the log and becomes part of a lesson, so it must be harmless too.
-            && is_name(call.tool)
-            && !is_prompt_injection(call.tool)
+            // The tool's name comes from the log and becomes part of a lesson.
+            && is_plain_name(call.tool)
             && !self.handled.contains(&error_key(step, call))
     }
 

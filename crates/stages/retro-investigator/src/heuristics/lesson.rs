@@ -1,12 +1,16 @@
 //! Builds findings: a one-sentence title with its cue, content that describes the case in a few sentences,
 //! and a quote as evidence.
 
-use retro_core::finding::{CONTENT_CHARS_MAX, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX};
+use retro_core::finding::{EvidenceOrigin, CONTENT_CHARS_MAX, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX};
 use retro_core::id::Step;
 use retro_core::trajectory::QuotePlace;
+use retro_gate::{Speaker, call_as_data, quote_as_data};
+use serde_json::Value;
 
+use super::advice::{Advice, format_title};
 use super::blame::{Blame, BlameSign};
 use super::call::Call;
+use super::lookup;
 use super::manner::Manner;
 use super::quote::shorten_text;
 use super::tool_output::summarize_output;
@@ -17,9 +21,11 @@ const SHOWN_CHARS_MAX: usize = 240;
 /// Lesson about an error, before it becomes a finding.
 pub(super) struct Lesson {
     pub(super) kind: FindingKind,
-    pub(super) title: String,
+    pub(super) advice: Advice,
     pub(super) avoid: Option<Manner>,
     pub(super) prefer: Option<Manner>,
+    /// Arguments of the call that worked, as the agent made it; `None` if no call did.
+    pub(super) worked: Option<String>,
     /// Sentence about what happened after the failing call.
     pub(super) after: String,
 }
@@ -28,7 +34,9 @@ impl Lesson {
     /// Converts the lesson into a finding, or returns `None` if the title is too long or the failing call has
     /// no text to quote.
     pub(super) fn into_finding(self, step: &Step, failing: &Call<'_>) -> Option<Finding> {
-        if self.title.chars().count() > TITLE_CHARS_MAX {
+        let worked: Vec<&str> = self.worked.as_deref().into_iter().collect();
+        let title = format_title(failing.tool, failing.error(), &self.advice, &worked)?;
+        if title.chars().count() > TITLE_CHARS_MAX {
             return None;
         }
         let cue = LessonCue {
@@ -36,12 +44,13 @@ impl Lesson {
             error: Some(failing.error().to_owned()),
             avoid: self.avoid.as_ref().map(Manner::to_string),
             prefer: self.prefer.as_ref().map(Manner::to_string),
+            worked: self.worked.as_deref().map(|raw| shorten_text(raw, SHOWN_CHARS_MAX)),
         };
         let subject = lesson_subject(failing, self.prefer.as_ref().or(self.avoid.as_ref()));
         let reported =
             summarize_output(failing.answer).map_or_else(String::new, |summary| format!(" {summary}"));
         let content = shorten_text(
-            &format!("{}{reported} {}", describe_failure(failing), self.after),
+            &format!("{}{reported} {}", describe_failure(failing, &worked), self.after),
             CONTENT_CHARS_MAX,
         );
         let quote = failing.error_quote()?;
@@ -49,11 +58,12 @@ impl Lesson {
             kind: self.kind,
             step: step.clone(),
             subject,
-            title: self.title,
+            title,
             content,
             cue,
             quote,
             contradicts: None,
+            origin: EvidenceOrigin { source: find_source(failing), ..EvidenceOrigin::default() },
         })
     }
 }
@@ -87,21 +97,40 @@ fn lesson_subject(failing: &Call<'_>, manner: Option<&Manner>) -> String {
     }
 }
 
-fn describe_failure(failing: &Call<'_>) -> String {
+fn describe_failure(failing: &Call<'_>, worked: &[&str]) -> String {
     let line = failing.failure().map_or("", |failure| failure.line);
+    let answered = match quote_as_data(line, Speaker::Tool, worked, SHOWN_CHARS_MAX) {
+        Some(words) => format!("answered “{words}”"),
+        None => "answered with an error that is not quoted here".to_owned(),
+    };
     format!(
-        "Seen: `{}` was called with {} and answered “{}”.",
+        "Seen: `{}` was called with “{}” and {answered}.",
         failing.tool,
-        shorten_text(failing.raw, SHOWN_CHARS_MAX),
-        shorten_text(line, SHOWN_CHARS_MAX)
+        call_as_data(failing.raw, SHOWN_CHARS_MAX)
     )
+}
+
+/// Returns the page or file that the error was read from, or `None` if the tool itself reported it. The harness
+/// flags what a tool reports; the content of a page is an answer like any other.
+fn find_source(failing: &Call<'_>) -> Option<String> {
+    if failing.flagged || !lookup::reads_content(failing) {
+        return None;
+    }
+    let place = |text: &str| text.contains('/') || text.contains("://");
+    match failing.arguments.as_object() {
+        Some(map) => map.values().filter_map(Value::as_str).find(|text| place(text)).map(str::to_owned),
+        None => {
+            let command = failing.arguments.as_command()?;
+            command.words.iter().skip(1).find(|word| !word.starts_with('-')).cloned()
+        }
+    }
 }
 
 /// Formats "Then `tool` was called with arguments and did not fail."
 pub(super) fn describe_success(call: &Call<'_>) -> String {
     format!(
-        "Then `{}` was called with {} and did not fail.",
+        "Then `{}` was called with “{}” and did not fail.",
         call.tool,
-        shorten_text(call.raw, SHOWN_CHARS_MAX)
+        call_as_data(call.raw, SHOWN_CHARS_MAX)
     )
 }

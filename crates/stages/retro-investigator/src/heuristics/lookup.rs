@@ -53,6 +53,15 @@ pub(super) fn lookup_label(call: &Call<'_>) -> Option<String> {
     label.filter(|label| is_name(label))
 }
 
+/// Programs that print the content of a file or an address.
+const READERS: &[&str] = &["cat", "curl", "wget", "head", "tail", "less", "more", "bat", "Get-Content", "type"];
+
+/// Returns `true` if the call reads the content of a page or file, by the name of its tool or program.
+pub(super) fn reads_content(call: &Call<'_>) -> bool {
+    let program = call.arguments.as_command().and_then(|command| command.programs().next());
+    is_lookup_name(call.tool) || program.is_some_and(|program| READERS.contains(&program))
+}
+
 fn command_label(command: &Command) -> Option<String> {
     let text = command.text.trim();
     if command.sql {

@@ -9,12 +9,13 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use retro_core::finding::FindingKind;
+use retro_gate::is_plain_name;
 
-use super::advice::format_when_title;
+use super::advice::Advice;
 use super::call::Call;
 use super::lesson::{Lesson, describe_success};
 use super::lookup;
-use super::manner::{Manner, is_name};
+use super::manner::Manner;
 
 /// Maximum length of a string argument of a prerequisite, in characters. A call with a longer string writes
 /// content.
@@ -45,19 +46,16 @@ static SETUP: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Returns the lesson that the only call in `between`, apart from look-ups, made the identical call succeed.
 /// `between` must contain all calls of the step between the failing call and its repetition.
-pub(super) fn prerequisite_lesson(failing: &Call<'_>, between: &[Call<'_>]) -> Option<Lesson> {
+pub(super) fn prerequisite_lesson(between: &[Call<'_>]) -> Option<Lesson> {
     let mut acts = between.iter().filter(|call| lookup::lookup_label(call).is_none());
     let (Some(act), None) = (acts.next(), acts.next()) else { return None };
     let label = prerequisite_label(act).filter(|_| act.succeeded() && act.error().is_empty())?;
     Some(Lesson {
         kind: FindingKind::Repair,
-        title: format_when_title(
-            failing.tool,
-            failing.error(),
-            &format!("{} `{label}` first", call_verb(act)),
-        ),
+        advice: Advice::When(format!("{} `{label}` first", call_verb(act))),
         avoid: None,
         prefer: Some(Manner::CalledFirst(label)),
+        worked: Some(act.raw.to_owned()),
         after: format!("{} The same call did not fail after it.", describe_success(act)),
     })
 }
@@ -77,7 +75,7 @@ pub(super) fn prerequisite_label(call: &Call<'_>) -> Option<String> {
     let short = |value: &serde_json::Value| {
         value.as_str().is_none_or(|text| text.chars().count() <= TEXT_CHARS_MAX && !text.contains('\n'))
     };
-    let acts = is_name(call.tool)
+    let acts = is_plain_name(call.tool)
         && lookup::lookup_label(call).is_none()
         && !NO_PREREQUISITE.is_match(call.tool)
         && call.arguments.as_object()?.values().all(short);

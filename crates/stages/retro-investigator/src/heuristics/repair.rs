@@ -19,15 +19,16 @@
 use std::collections::BTreeSet;
 
 use retro_core::finding::{Finding, FindingKind};
+use retro_gate::is_plain_name;
 use serde_json::Value;
 
-use super::advice::format_when_title;
+use super::advice::Advice;
 use super::call::{Call, StepCalls};
 use super::difference::{Difference, InterveningCalls, compare_calls};
 use super::handled_errors::HandledErrors;
 use super::lesson::{Lesson, describe_success};
 use super::lookup;
-use super::manner::{Manner, is_name};
+use super::manner::Manner;
 use super::prerequisite;
 use super::quote::first_chars;
 
@@ -70,7 +71,7 @@ fn find_repair(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
         let same_tool = later.tool == failing.tool;
         if same_tool && later.raw == last.raw && later.succeeded() {
             // The identical call got past the error, so no later change can be its repair.
-            return prerequisite::prerequisite_lesson(last, &calls[last_at + 1..nth]);
+            return prerequisite::prerequisite_lesson(&calls[last_at + 1..nth]);
         }
         if same_tool && later.error() == failing.error() {
             // The same error again: the next call is compared with this attempt, so earlier calls no longer
@@ -116,9 +117,10 @@ fn build_lesson(
     match difference {
         Difference::Manner { avoid, prefer } => Some(Lesson {
             kind: FindingKind::Repair,
-            title: format_when_title(failing.tool, failing.error(), &format_advice(&avoid, &prefer)),
+            advice: Advice::When(format_advice(&avoid, &prefer)),
             avoid: Some(avoid),
             prefer: Some(prefer),
+            worked: Some(later.raw.to_owned()),
             after: describe_success(later),
         }),
         Difference::Values(keys) => lesson_from_stated_number(failing, later, &keys),
@@ -187,9 +189,10 @@ fn lesson_from_lookup(
     };
     Some(Lesson {
         kind: FindingKind::Repair,
-        title: format_when_title(failing.tool, failing.error(), &how),
+        advice: Advice::When(how),
         avoid: None,
         prefer: Some(Manner::CalledFirst(label)),
+        worked: Some(source.raw.to_owned()),
         after: format!(
             "Then the answer of `{}` held a name that the next attempt used. {}",
             source.tool,
@@ -271,9 +274,10 @@ fn lesson_from_stated_number(failing: &Call<'_>, later: &Call<'_>, keys: &[Strin
     };
     Some(Lesson {
         kind: FindingKind::Repair,
-        title: format_when_title(failing.tool, failing.error(), &how),
+        advice: Advice::When(how),
         avoid: None,
         prefer: None,
+        worked: Some(later.raw.to_owned()),
         after: describe_success(later),
     })
 }
@@ -305,7 +309,7 @@ fn matches_any_number(value: &Value, named: &[f64]) -> bool {
 /// same kind.
 fn lesson_from_tool_switch(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesson> {
     if later.tool == failing.tool
-        || !is_name(later.tool)
+        || !is_plain_name(later.tool)
         || !later.succeeded()
         || later.answer.trim().is_empty()
     {
@@ -325,9 +329,10 @@ fn lesson_from_tool_switch(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesso
     };
     Some(Lesson {
         kind: FindingKind::Repair,
-        title: format_when_title(failing.tool, failing.error(), &how),
+        advice: Advice::When(how),
         avoid: Some(Manner::Tool(failing.tool.to_owned())),
         prefer: Some(Manner::Tool(later.tool.to_owned())),
+        worked: Some(later.raw.to_owned()),
         after: describe_success(later),
     })
 }

@@ -6,7 +6,7 @@
 
 use retro_core::finding::{Finding, FindingKind};
 
-use super::advice::{self, format_when_title};
+use super::advice::{self, Advice};
 use super::call::{Call, StepCalls};
 use super::handled_errors::HandledErrors;
 use super::lesson::Lesson;
@@ -60,18 +60,19 @@ fn retry_lesson(members: &[&Call<'_>]) -> Lesson {
     let unchanged = members.windows(2).filter(|pair| pair[0].raw == pair[1].raw).count();
     let variation =
         if unchanged * 2 >= members.len() - 1 { "the same call" } else { "one variation after another" };
-    let (title, avoid) = match advice::title_for_call(first) {
-        Some(title) => (title, None),
+    let (advice, avoid) = match advice::advice_for_call(first) {
+        Some(advice) => (advice, None),
         None => {
-            let how = "stop repeating the call and change what it complains about";
-            (format_when_title(first.tool, first.error(), how), Some(Manner::SameCallAgain))
+            let how = "stop repeating the call and change it";
+            (Advice::When(how.to_owned()), Some(Manner::SameCallAgain))
         }
     };
     Lesson {
         kind: FindingKind::RetryLoop,
-        title,
+        advice,
         avoid,
         prefer: None,
+        worked: None,
         after: format!("It got this answer {} times in a row, to {variation}.", members.len()),
     }
 }

@@ -110,6 +110,7 @@ fn cue(tool: &str, error: &str, avoid: Option<&str>, prefer: Option<&str>) -> Le
         error: Some(error.to_owned()).filter(|error| !error.is_empty()),
         avoid: text(avoid),
         prefer: text(prefer),
+        worked: None,
     }
 }
 
@@ -188,7 +189,7 @@ fn any_memory() -> impl Strategy<Value = BriefMemory> {
         "book".to_owned(),
     ]));
     let cue = (tool, part(text().boxed()), part(manner.clone().boxed()), part(manner.boxed()))
-        .prop_map(|(tool, error, avoid, prefer)| LessonCue { tool, error, avoid, prefer });
+        .prop_map(|(tool, error, avoid, prefer)| LessonCue { tool, error, avoid, prefer, worked: None });
     (any::<u128>(), text(), text(), cue, any::<bool>()).prop_map(|(id, subject, title, cue, presented)| {
         BriefMemory { presented, ..memory(id, &subject, &title, cue) }
     })

@@ -2,6 +2,7 @@
 //! one, or is suppressed or refused.
 
 use super::writer::RuleWriter;
+use crate::gate::{GateDecision, judge_lesson};
 use crate::id::{MemoryId, RemarkKey};
 use crate::matching::LessonMatcher;
 use crate::memory::{
@@ -32,6 +33,11 @@ impl RuleWriter<'_> {
             return self
                 .ledger
                 .explain_outcome(row, format!("this has happened before: {remark} has been decided"));
+        }
+        let decision = judge_lesson(&observation.scope, observation.lesson, &self.policy.held_dangers);
+        if let GateDecision::Refused { why } = decision {
+            self.refuse_observation(row, observation, &cause, why);
+            return;
         }
         let known = self.find_same_rule(observation, false).map(|memory| (memory.id, memory.status));
         if !matches!(known, Some((_, MemoryStatus::Active)))
@@ -64,7 +70,14 @@ impl RuleWriter<'_> {
                 let why = "a program asks for it, and programs make no rules by themselves".to_owned();
                 self.refuse_observation(row, observation, &cause, why)
             }
-            (None, _) => self.create_rule(row, standing, observation, &cause),
+            (None, _) => {
+                let created = self.create_rule(row, standing, observation, &cause);
+                if let (Some(id), GateDecision::Held { why }) = (created, decision) {
+                    let effect = ChangeEffect::Held { why: why.clone() };
+                    self.ledger.make_change(row, id, cause.clone(), effect, why);
+                }
+                created
+            }
         };
         if let Some(id) = kept {
             self.supersede_replaced(row, id, observation, &remark, &cause);

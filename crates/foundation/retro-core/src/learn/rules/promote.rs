@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::observe::find_opposing_rules;
 use crate::finding::REASON_CHARS_MAX;
+use crate::gate::judge_lesson;
 use crate::id::{MemoryId, NAME_BYTES_MAX, WorkflowKey};
 use crate::matching::LessonMatcher;
 use crate::memory::{
@@ -119,6 +120,13 @@ pub fn promote_rule(
         tombstone_override: None,
     };
     promotion.make_change(facts, memory, &cause, effect, format!("promoted by {by}: {reason}"), at)?;
+    // A promotion says that the rule holds. Handing it to agents in spite of a danger is a decision of its own.
+    let objection = judge_lesson(&memory.scope, &memory.lesson, &policy.held_dangers);
+    if let (Some(why), None) = (objection.objection(), &memory.released_by) {
+        let promoted = promotion.memories.pop().expect("the rule has just been promoted");
+        let effect = ChangeEffect::Held { why: why.to_owned() };
+        promotion.make_change(facts, &promoted, &cause, effect, why.to_owned(), at)?;
+    }
     let vectors = VectorCache::new(embedder);
     let alike = LessonMatcher { vectors: &vectors, policy };
     for old in find_opposing_rules(alike, facts.memories.iter(), memory.id, &memory.scope, &memory.lesson) {

@@ -1,15 +1,21 @@
 #![doc = include_str!("../README.md")]
 
+mod danger;
 mod folded;
+mod gate;
 mod grammar;
 mod hidden;
 mod language;
+mod quotation;
 mod reason;
 mod signals;
 mod vocabulary;
 
+pub use danger::{Danger, DangerSign, find_dangers};
 pub use folded::fold_text;
+pub use gate::{GATE_VERSION, GateJudgement, GateTexts, judge_texts};
 pub use grammar::{NotARule, RULE_CHARS_MAX, validate_rule_title};
+pub use quotation::{Speaker, call_as_data, is_plain_name, plain_line, quote_as_data};
 pub use reason::{Code, Reason, Strength};
 
 use folded::FoldedViews;

@@ -57,6 +57,7 @@ codes! {
     Exfiltrates "exfiltrates" "Sends data to an external address."
     CommandToRun "command-to-run" "Contains a command or code that does harm when it is run."
     ActiveMarkup "active-markup" "Contains markup that runs when it is displayed."
+    ImitatesFrame "imitates-frame" "Imitates the marks around the block that agents are handed."
     PlantsMemory "plants-memory" "Asks to be remembered and repeated whatever the task is."
     WeakensSecurity "weakens-security" "Asks to disable a check, a review or a protection."
     HarmfulTopic "harmful-topic" "Is about causing harm."

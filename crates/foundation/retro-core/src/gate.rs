@@ -1,0 +1,244 @@
+//! Judges memories at the gate, at write and at read.
+//!
+//! A memory is read by an agent with rights, so nothing that a stranger wrote may reach it as an order. The
+//! gate (`retro_gate`) judges what an agent would be shown *and* the parts that it was made of. It is called
+//! directly, not through a port, so no decision can be made without it:
+//!
+//! - **write**: a hostile observation is refused, and a memory that leads to a danger that the policy holds is
+//!   put into quarantine by the change that follows its creation; each retrospective holds the memories that
+//!   an earlier version of the gate let through;
+//! - **read**: what the gate would refuse or hold is withheld, even before a retrospective has held it.
+//!
+//! A lesson never changes, so its judgement is computed once a process and version of the gate. Evidence is
+//! added later and is judged whenever it is shown.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use retro_gate::{
+    Danger, GATE_VERSION, GateJudgement, GateTexts, Speaker, judge_texts, plain_line, quote_as_data,
+    validate_rule_title,
+};
+use sha2::{Digest, Sha256};
+
+use crate::finding::{CONTENT_CHARS_MAX, QUOTE_CHARS_MAX, Quote, TITLE_CHARS_MAX};
+use crate::memory::{Evidence, Lesson, Memory, MemoryScope};
+use crate::trajectory::QuotePlace;
+
+/// Decision of the gate about a lesson.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GateDecision {
+    /// An agent may be shown the lesson.
+    Passed,
+    /// The lesson leads to a danger that the policy holds: a person decides.
+    Held {
+        /// Reason, in one sentence for people.
+        why: String,
+    },
+    /// No agent may be shown the lesson.
+    Refused {
+        /// Reason, in one sentence for people.
+        why: String,
+    },
+}
+
+impl GateDecision {
+    /// Returns the reason why no agent is shown the lesson, or `None` if it passed.
+    pub fn objection(&self) -> Option<&str> {
+        match self {
+            Self::Passed => None,
+            Self::Held { why } | Self::Refused { why } => Some(why),
+        }
+    }
+}
+
+/// Decides if an agent may be shown a lesson of this scope. `held` contains the dangers that the policy holds.
+pub fn judge_lesson(scope: &MemoryScope, lesson: &Lesson, held: &[Danger]) -> GateDecision {
+    if has_derived_advice(lesson) {
+        let why = "a person decides: an earlier version made its advice of a sentence that a tool had written";
+        return GateDecision::Held { why: why.to_owned() };
+    }
+    let judged = JUDGEMENTS.judge(scope, lesson);
+    if let Some(why) = &judged.refused {
+        return GateDecision::Refused { why: why.clone() };
+    }
+    let dangers: Vec<_> = judged.texts.dangers.iter().filter(|sign| held.contains(&sign.danger)).collect();
+    if dangers.is_empty() {
+        return GateDecision::Passed;
+    }
+    let describe = |sign: &&retro_gate::DangerSign| {
+        format!("{} (“{}”)", sign.danger.description().trim_end_matches('.'), sign.excerpt)
+    };
+    let why = dangers.iter().map(describe).collect::<Vec<_>>().join("; ");
+    GateDecision::Held { why: format!("a person decides: {why}") }
+}
+
+/// Decides if an agent may be shown a memory now. Returns the reason if not: it is held, or the gate objects to
+/// it and no operator has released it.
+pub fn withheld_reason(memory: &Memory, held: &[Danger]) -> Option<String> {
+    if let Some(why) = &memory.quarantine {
+        return Some(format!("it is held until a person releases it: {why}"));
+    }
+    if memory.released_by.is_some() {
+        return None;
+    }
+    judge_lesson(&memory.scope, &memory.lesson, held).objection().map(str::to_owned)
+}
+
+/// Returns the reason why a quote may not become evidence, or `None` if it may.
+pub fn refused_quote_reason(quote: &Quote) -> Option<String> {
+    let texts = GateTexts { parts: vec![&quote.text], ..GateTexts::default() };
+    describe_hostile(&judge_texts(&texts))
+}
+
+/// Returns the line of a memory as agents are shown it: one line of plain text, with the path of a rule that
+/// is confined to one. A sentence of an agent is shown as its quotation. Empty if nothing of it may be shown.
+pub fn shown_title(scope: &MemoryScope, lesson: &Lesson) -> String {
+    match scope {
+        MemoryScope::Repository { path: Some(path), .. } => {
+            plain_line(&format!("{} (in {path})", lesson.title), TITLE_CHARS_MAX)
+        }
+        MemoryScope::Repository { path: None, .. } => plain_line(&lesson.title, TITLE_CHARS_MAX),
+        _ if is_remark(lesson) => {
+            let worked: Vec<&str> = lesson.cue.worked.as_deref().into_iter().collect();
+            let room = TITLE_CHARS_MAX - REMARK_FRAME.chars().count();
+            let quoted = quote_as_data(&lesson.title, Speaker::Agent, &worked, room);
+            quoted.map_or_else(String::new, |words| REMARK_FRAME.replace("{}", &words))
+        }
+        _ => plain_line(&lesson.title, TITLE_CHARS_MAX),
+    }
+}
+
+/// Frame of an agent's sentence, which attributes it.
+const REMARK_FRAME: &str = "An agent noted: “{}”";
+
+/// Returns `true` if the lesson is a sentence of an agent: it was not built from calls, which would name a tool.
+const fn is_remark(lesson: &Lesson) -> bool {
+    lesson.cue.tool.is_none()
+}
+
+/// Returns `true` if an earlier version built the advice of this lesson from a sentence of a tool: "X must be Y"
+/// became "check that X is Y".
+fn has_derived_advice(lesson: &Lesson) -> bool {
+    !is_remark(lesson)
+        && lesson.cue.prefer.is_none()
+        && lesson.title.starts_with("Before calling `")
+        && lesson.title.contains("`, check that ")
+}
+
+/// Returns the content of a memory as agents are shown it.
+pub fn shown_content(lesson: &Lesson) -> String {
+    plain_line(&lesson.content, CONTENT_CHARS_MAX)
+}
+
+/// Returns the evidence of a memory as agents are shown it: every quote as data, without those of which nothing
+/// may be shown, and without their origins. Empty for a rule: only operators see whole review comments.
+pub fn shown_evidence(memory: &Memory) -> Vec<Evidence> {
+    if matches!(memory.scope, MemoryScope::Repository { .. }) {
+        return Vec::new();
+    }
+    let worked: Vec<&str> = memory.lesson.cue.worked.as_deref().into_iter().collect();
+    let shown = memory.evidence.iter().filter_map(|evidence| {
+        let Quote { place, text } = &evidence.quote;
+        let speaker = match place {
+            QuotePlace::SelfFeedback { .. } => Speaker::Agent,
+            _ => Speaker::Tool,
+        };
+        let text = quote_as_data(text, speaker, &worked, QUOTE_CHARS_MAX)?;
+        let quote = Quote { place: *place, text };
+        refused_quote_reason(&evidence.quote).is_none().then(|| Evidence {
+            quote,
+            origin: crate::finding::EvidenceOrigin::default(),
+            ..evidence.clone()
+        })
+    });
+    shown.collect()
+}
+
+/// Judgement of one lesson, before the policy is applied.
+struct LessonJudgement {
+    texts: GateJudgement,
+    refused: Option<String>,
+}
+
+impl LessonJudgement {
+    fn compute(scope: &MemoryScope, lesson: &Lesson) -> Self {
+        let (title, content) = (shown_title(scope, lesson), shown_content(lesson));
+        let Lesson { subject, cue, .. } = lesson;
+        let parts = [Some(&lesson.title), Some(subject), cue.tool.as_ref(), cue.error.as_ref(), cue.prefer.as_ref()];
+        // The content of a lesson about calls tells what happened, failures included. Any other content is the
+        // lesson in more words.
+        let words = is_remark(lesson).then_some(&lesson.content);
+        let actions = [Some(&title), words, cue.prefer.as_ref(), cue.worked.as_ref()];
+        let texts = judge_texts(&GateTexts {
+            shown: vec![&title, &content],
+            parts: parts.into_iter().flatten().map(String::as_str).collect(),
+            actions: actions.into_iter().flatten().map(String::as_str).collect(),
+        });
+        let unshown = title.is_empty().then(|| "nothing of its text may be shown".to_owned());
+        let refused = describe_hostile(&texts).or(unshown).or_else(|| {
+            let is_rule = matches!(scope, MemoryScope::Repository { .. });
+            let problem = is_rule.then(|| validate_rule_title(&lesson.title).err())??;
+            Some(format!("its sentence is no instruction about code: {problem}"))
+        });
+        Self { texts, refused }
+    }
+}
+
+fn describe_hostile(judgement: &GateJudgement) -> Option<String> {
+    let mut codes: Vec<_> = judgement.hostile.iter().map(|reason| reason.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    let all: Vec<_> = codes.iter().map(|code| code.description().trim_end_matches('.')).collect();
+    (!all.is_empty()).then(|| format!("the gate refuses its text: {}", all.join("; ")))
+}
+
+/// Maximum number of judgements that are kept, at a few hundred bytes each. More lessons than one process
+/// hands out in a while.
+const JUDGEMENTS_MAX: usize = 16_384;
+
+/// Judgements of lessons by the hash of everything that they depend on. A judgement is a function of its key,
+/// so keeping it changes no decision.
+struct Judgements(Mutex<HashMap<[u8; 32], Arc<LessonJudgement>>>);
+
+static JUDGEMENTS: LazyLock<Judgements> = LazyLock::new(|| Judgements(Mutex::new(HashMap::new())));
+
+impl Judgements {
+    fn judge(&self, scope: &MemoryScope, lesson: &Lesson) -> Arc<LessonJudgement> {
+        let key = hash_lesson(scope, lesson);
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
+            return Arc::clone(known);
+        }
+        // Judged without the lock: a long text must not make other requests wait.
+        let judged = Arc::new(LessonJudgement::compute(scope, lesson));
+        let mut all = lock();
+        if all.len() >= JUDGEMENTS_MAX {
+            all.clear();
+        }
+        all.insert(key, Arc::clone(&judged));
+        judged
+    }
+}
+
+fn hash_lesson(scope: &MemoryScope, lesson: &Lesson) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    let mut add = |text: Option<&str>| {
+        // The length in front keeps the parts apart, and tells an absent part from an empty one.
+        hash.update(text.map_or(u64::MAX, |text| text.len() as u64).to_le_bytes());
+        hash.update(text.unwrap_or_default());
+    };
+    let path = match scope {
+        MemoryScope::Repository { path, .. } => path.as_deref(),
+        _ => None,
+    };
+    let cue = &lesson.cue;
+    for text in [Some(scope.kind()), path, Some(&lesson.subject), Some(&lesson.title), Some(&lesson.content)] {
+        add(text);
+    }
+    for part in [&cue.tool, &cue.error, &cue.avoid, &cue.prefer, &cue.worked] {
+        add(part.as_deref());
+    }
+    hash.update(GATE_VERSION.to_le_bytes());
+    hash.finalize().into()
+}

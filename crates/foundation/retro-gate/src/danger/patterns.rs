@@ -1,0 +1,71 @@
+//! Matches patterns of commands against a folded text.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::polarity::Form;
+use super::reading::Reading;
+use super::{Danger, Found};
+
+/// A pattern of a dangerous command. Capitals in it are names from [`NAMES`]. If it has a group, the group is
+/// the part that a negation must precede to undo it.
+pub(super) struct Pattern {
+    danger: Danger,
+    form: Form,
+    regex: Regex,
+}
+
+/// Names of word groups that several patterns share, each with its expression. A later name may use none of
+/// the earlier ones.
+const NAMES: &[(&str, &str)] = &[
+    // An address: with a scheme, or a host with a dot and a path, or a number of the internet.
+    (
+        "ADDRESS",
+        r"(?:(?:git\+|hg\+|svn\+|bzr\+)?(?:https?|ftps?|git|ssh|s3|gs|ipfs)://[^\s'\x22]|git@[a-z0-9.-]{1,60}:|(?:[a-z0-9-]{1,40}\.){1,4}(?:com|org|net|io|dev|sh|ai|app|me|co|info|cc|gg|link|site|online|top|xyz|example|test|internal|local|corp|cloud|ru|cn|de|eu|uk|us|invalid)(?::[0-9]{2,5})?(?:/|\b)|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})",
+    ),
+    // A scheme is required where a plain word may look like a host.
+    ("URL", r"(?:(?:git\+|hg\+|svn\+)?(?:https?|ftps?|git|ssh|s3|gs|ipfs)://[^\s'\x22]{0,300})"),
+    ("FETCH", r"(?:curl|wget2?|fetch|aria2c|axel|lynx|lwp-request|lwp-download|iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|downloadfile|xh|httpie|http|https|ncat?|netcat|aws\s+s3\s+cp|gsutil\s+c(?:p|at)|gh\s+api|rclone\s+cat|scp|tftp|bitsadmin|certutil|urlopen|requests\.get)"),
+    ("SHELL", r"(?:/(?:usr/)?bin/)?(?:env\s+)?(?:ba|z|da|k|fi|c|tc|a|pw)?sh\b"),
+    ("CODE", r"(?:/(?:usr/)?bin/)?(?:env\s+)?(?:python[0-9.]*|pypy3?|perl|ruby|node|nodejs|deno|bun|php|lua|tclsh|rscript|osascript|iex|powershell(?:\.exe)?|invoke-expression|cmd|guile|groovy|julia|elixir|ts-node|tsx)\b"),
+    ("MANAGER", r"(?:npm|pnpm|yarn|bun|deno|pip[0-9.]*|pipx|uv|poetry|pdm|pipenv|conda|mamba|micromamba|gem|bundle|bundler|cargo|go|composer|brew|apt|apt-get|aptitude|dnf|yum|zypper|pacman|yay|paru|apk|emerge|xbps-install|snap|flatpak|choco|scoop|winget|nuget|dotnet|paket|helm|krew|luarocks|cpan|cpanm|opam|cabal|stack|mix|rebar3|hex|pod|spm|vcpkg|conan|easy_install|code|codium|nix-env|nix|guix|port|pkg|asdf|mise|rustup|julia|tlmgr|ansible-galaxy|puppet|terraform|vagrant|mvn|sbt|lein)"),
+    ("SECRET", r"(?:[a-z0-9_]*(?:token|secret|passwd|password|passphrase|api_?key|apikey|private_?key|access_?key|credential)s?[a-z0-9_]*)"),
+    ("KEYFILE", r"(?:[~/$\w{}.-]*/)?(?:\.env(?:\.(?:local|prod|production|staging|development))?|\.netrc|_netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.htpasswd|\.vault-token|id_(?:rsa|dsa|ecdsa|ed25519)|[\w-]*kube-?config|[\w.-]*credentials?(?:\.\w{2,5})?|[\w.-]*secrets?\.(?:ya?ml|json|toml|env|txt|tfvars)|service[-_]account[\w-]*\.json|[\w.-]+\.(?:pem|p12|pfx|jks|keystore|key|kdbx|ppk))"),
+];
+
+/// Maximum memory of one compiled pattern, in bytes.
+const COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Maximum number of matches of one pattern that are judged.
+const PLACES_MAX: usize = 16;
+
+impl Pattern {
+    /// Compiles a table of patterns.
+    pub(super) fn compile(table: &[(Danger, Form, &str)]) -> Vec<Self> {
+        table.iter().map(|(danger, form, pattern)| Self { danger: *danger, form: *form, regex: compile(pattern) }).collect()
+    }
+}
+
+/// Compiles one pattern with the shared names.
+pub(super) fn compile(pattern: &str) -> Regex {
+    let spelt = NAMES.iter().fold(pattern.to_owned(), |spelt, (name, words)| spelt.replace(name, words));
+    let regex = RegexBuilder::new(&spelt).unicode(false).size_limit(COMPILED_BYTES_MAX).build();
+    regex.unwrap_or_else(|error| panic!("pattern {pattern:?} compiles: {error}"))
+}
+
+/// Finds the matches of patterns that the text asks for, at most one of each.
+pub(super) fn find_patterns(reading: &Reading<'_>, patterns: &[Pattern], found: &mut Vec<Found>) {
+    for Pattern { danger, form, regex } in patterns {
+        let places = regex.captures_iter(reading.plain.as_bytes()).take(PLACES_MAX).filter_map(|captures| {
+            let whole = captures.get(0)?;
+            let anchor = captures.get(1).unwrap_or(whole);
+            Some((anchor.start(), whole.end()))
+        });
+        for (start, end) in places {
+            let (first, last) = (reading.word_at(start), reading.word_at(end.saturating_sub(1)));
+            if reading.asks_for(first, last, *form) {
+                found.push(Found { danger: *danger, first, last });
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Reads a folded text as words with what stands between them.
+
+use super::words::{Parts, is_one_of};
+
+/// What stands between two words, as bits.
+pub(super) mod gap {
+    pub(in crate::danger) const SPACE: u16 = 1;
+    pub(in crate::danger) const STOP: u16 = 1 << 1;
+    pub(in crate::danger) const COMMA: u16 = 1 << 2;
+    pub(in crate::danger) const COLON: u16 = 1 << 3;
+    pub(in crate::danger) const ASSIGN: u16 = 1 << 4;
+    pub(in crate::danger) const QUOTE: u16 = 1 << 5;
+    pub(in crate::danger) const TICK: u16 = 1 << 6;
+    pub(in crate::danger) const SHELL: u16 = 1 << 7;
+    pub(in crate::danger) const BRACKET: u16 = 1 << 8;
+    /// The edge of a quotation of several words.
+    pub(in crate::danger) const SPEECH: u16 = 1 << 9;
+    /// Ends a clause.
+    pub(in crate::danger) const ENDS: u16 = STOP | COMMA | COLON | SHELL | SPEECH;
+}
+
+use gap::{ASSIGN, BRACKET, COLON, COMMA, ENDS, QUOTE, SHELL, SPACE, SPEECH, STOP, TICK};
+
+/// Words before a quotation that say that it is the answer of a tool.
+const ANSWERS: &str = "answers answered answer prints printed returns returned reports reported fails failed error errors shows showed logs logged complains warns warned output message raises raised throws";
+
+/// Number of words in a quotation from which it is read as speech of its own.
+const SPEECH_WORDS_MIN: usize = 4;
+
+/// A word, option, path or address of a folded text.
+#[derive(Debug)]
+pub(super) struct Word<'t> {
+    pub(super) text: &'t str,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// What stands between the previous word and this one.
+    pub(super) gap: u16,
+    /// The word is part of a quoted answer of a tool.
+    pub(super) in_answer: bool,
+    pub(super) parts: Parts,
+}
+
+impl Word<'_> {
+    pub(super) fn is_option(&self) -> bool {
+        self.text.starts_with('-') && self.text.len() > 1
+    }
+
+    pub(super) fn is(&self, table: &str) -> bool {
+        is_one_of(self.text, table)
+    }
+
+    pub(super) fn is_address(&self) -> bool {
+        self.text.contains("://")
+    }
+
+    /// Returns `true` if the word is written as code: an option, or a name of several parts.
+    pub(super) fn is_name(&self) -> bool {
+        self.is_option() || self.text.contains(['_', '.', '-'])
+    }
+}
+
+/// A folded text, read.
+#[derive(Debug)]
+pub(super) struct Reading<'t> {
+    pub(super) plain: &'t str,
+    pub(super) words: Vec<Word<'t>>,
+}
+
+impl<'t> Reading<'t> {
+    /// Reads a folded text once from left to right.
+    pub(super) fn new(plain: &'t str) -> Self {
+        let json = plain.trim_start().starts_with(['{', '[']);
+        let mut reading = Self { plain, words: Vec::new() };
+        let (mut at, mut between, mut quoted, mut in_answer, mut long) = (0, 0, false, false, false);
+        while let Some(c) = plain[at..].chars().next() {
+            let length = word_length(&plain[at..]);
+            if length > 0 {
+                let text = &plain[at..at + length];
+                reading.words.push(Word {
+                    text,
+                    start: at,
+                    end: at + length,
+                    gap: between,
+                    in_answer,
+                    parts: Parts::split(text),
+                });
+                (at, between) = (at + length, 0);
+                continue;
+            }
+            if json && plain[at..].starts_with("\\n") {
+                (at, between) = (at + 2, between | STOP);
+                continue;
+            }
+            if c == '"' {
+                if !quoted {
+                    let length = plain[at + 1..].find('"').unwrap_or(0);
+                    long = plain[at + 1..at + 1 + length].split_whitespace().count() >= SPEECH_WORDS_MIN;
+                    in_answer = reading.words.iter().rev().take(3).any(|word| word.is(ANSWERS));
+                } else {
+                    in_answer = false;
+                }
+                quoted = !quoted;
+                between |= if long { QUOTE | SPEECH } else { QUOTE };
+            }
+            between |= match c {
+                '\n' | ';' | '!' | '?' => STOP,
+                '.' if !plain[at + 1..].starts_with(|next: char| next.is_alphanumeric()) => STOP,
+                ',' | '\u{2013}' | '\u{2014}' => COMMA,
+                ':' => COLON,
+                '=' => ASSIGN,
+                '\'' => TICK,
+                '|' | '&' => SHELL,
+                '(' | ')' | '{' | '}' | '[' | ']' | '<' | '>' => BRACKET,
+                c if c.is_whitespace() => SPACE,
+                _ => 0,
+            };
+            at += c.len_utf8();
+        }
+        reading
+    }
+
+    /// Returns `true` if a clause ends before the word.
+    pub(super) fn begins_clause(&self, at: usize) -> bool {
+        at == 0 || self.words.get(at).is_none_or(|word| word.gap & ENDS != 0)
+    }
+
+    /// Returns the text of a word, or nothing if there is none.
+    pub(super) fn text(&self, at: usize) -> &'t str {
+        self.words.get(at).map_or("", |word| word.text)
+    }
+
+    /// Returns the word that a byte of the folded text belongs to or follows.
+    pub(super) fn word_at(&self, byte: usize) -> usize {
+        self.words.partition_point(|word| word.end <= byte).min(self.words.len().saturating_sub(1))
+    }
+
+    /// Returns the words after `at` in the same clause, at most `most`.
+    pub(super) fn rest_of_clause(&self, at: usize, most: usize) -> impl Iterator<Item = usize> + '_ {
+        (at + 1..self.words.len()).take(most).take_while(|next| !self.begins_clause(*next))
+    }
+}
+
+/// Returns the length of the word that a text begins with, in bytes, or 0.
+fn word_length(text: &str) -> usize {
+    let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '/' | '@' | '+' | '~' | '$' | '%' | '*' | '\\');
+    let mut characters = text.char_indices().peekable();
+    let mut length = 0;
+    let mut before = ' ';
+    let mut address = false;
+    while let Some((at, c)) = characters.next() {
+        let next = characters.peek().map_or(' ', |(_, next)| *next);
+        let inner = match c {
+            // A lone backslash escapes; within a path it separates.
+            '\\' if !before.is_alphanumeric() || !next.is_alphanumeric() || next == 'n' => false,
+            c if is_inner(c) => true,
+            '-' => at > 0 || next.is_alphanumeric() || next == '-',
+            '.' => {
+                next.is_alphanumeric()
+                    || matches!(next, '_' | '/')
+                    || next == '.' && !before.is_alphanumeric()
+                    || at > 0 && next == '*'
+            }
+            '\'' => before.is_alphabetic() && next.is_alphabetic() && is_contraction(&text[at + 1..]),
+            // `https://`, `s3://`, `host:8080`, `std::env`, `github:user/repo`.
+            ':' if text[at..].starts_with("://") => {
+                address = true;
+                true
+            }
+            ':' => before == ':' || next == ':' || address || at > 0 && before.is_alphanumeric() && is_port(&text[at + 1..]),
+            '?' | '=' | '&' | '#' => address && (next.is_alphanumeric() || next == '_'),
+            _ => false,
+        };
+        if !inner {
+            break;
+        }
+        before = c;
+        length = at + c.len_utf8();
+    }
+    length
+}
+
+/// Returns `true` if an apostrophe belongs to a contraction such as "don't", and does not end a name.
+fn is_contraction(after: &str) -> bool {
+    let letters = after.chars().take_while(|c| c.is_alphanumeric()).count();
+    letters <= 2
+}
+
+fn is_port(after: &str) -> bool {
+    let digits = after.chars().take_while(char::is_ascii_digit).count();
+    (2..=5).contains(&digits)
+}

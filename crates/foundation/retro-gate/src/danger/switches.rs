@@ -1,0 +1,199 @@
+//! Finds options, keys and values that turn verification or checks off.
+
+use super::Danger::{ChecksOff, PackageAddress, RemoteContent, VerificationOff};
+use super::polarity::Form;
+use super::reading::{Reading, gap};
+use super::words::part::{ANY, CHECK, DIGEST, HOST, LAX, OFF, PROOF, REQUIRED, THING, TRUST, VERIFY};
+use super::words::{Parts, is_one_of, meaning};
+use super::{Danger, Found};
+
+const OFF_VALUES: &str = "false 0 no off none never disable disabled disabling ignore skip insecure permissive optional allow any naive verify_none cert_none n";
+const ON_VALUES: &str = "true 1 yes on always enable enabled y t";
+
+/// Endings of words that are files and not names of settings.
+const FILE_ENDINGS: &str = "py rs js ts tsx jsx go java kt rb php md sh txt log html css c h cpp cs sql lock";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value {
+    None,
+    On,
+    Off,
+    Zero,
+    Other,
+}
+
+/// Finds every option, key and pair that turns something off.
+pub(super) fn find_switches(reading: &Reading<'_>, found: &mut Vec<Found>) {
+    for at in 0..reading.words.len() {
+        let (value, last) = read_value(reading, at);
+        let Some(danger) = judge_setting(reading, at, value) else { continue };
+        if reading.asks_for(at, last, Form::Machine) {
+            found.push(Found { danger, first: at, last });
+        }
+    }
+}
+
+/// Reads the value that is bound to a name, and the last word of both.
+fn read_value(reading: &Reading<'_>, at: usize) -> (Value, usize) {
+    let name = &reading.words[at];
+    let Some(next) = reading.words.get(at + 1) else { return (Value::None, at) };
+    let bound = next.gap & (gap::ASSIGN | gap::COLON) != 0 && next.gap & (gap::STOP | gap::COMMA | gap::SHELL) == 0;
+    if bound {
+        return (judge_value(next.text), at + 1);
+    }
+    let compound = name.is_option() || name.parts.list.len() > 1;
+    if compound && (next.is(OFF_VALUES) || next.is(ON_VALUES)) && next.gap & (gap::STOP | gap::SHELL) == 0 {
+        return (judge_value(next.text), at + 1);
+    }
+    let linked = next.is("to is as at equals equal") && next.gap & gap::ENDS == 0;
+    let skipped = 2 + usize::from(matches!(reading.text(at + 2), "be" | "equal" | "to" | "the"));
+    if linked && let Some(value) = reading.words.get(at + skipped) {
+        // "set to `false`" and "is off", but not "is disabled", which phrases judge with their tense.
+        let judged = judge_value(value.text);
+        if value.gap & gap::ENDS == 0 && judged != Value::Other && !value.is("disabled skipped optional ignored any") {
+            return (judged, at + skipped);
+        }
+    }
+    (Value::None, at)
+}
+
+fn judge_value(text: &str) -> Value {
+    let text = text.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    match text {
+        "0" | "0.0" => Value::Zero,
+        text if is_one_of(text, OFF_VALUES) => Value::Off,
+        text if is_one_of(text, ON_VALUES) => Value::On,
+        _ => Value::Other,
+    }
+}
+
+/// Returns the danger of a name with its value, if it is one.
+fn judge_setting(reading: &Reading<'_>, at: usize, value: Value) -> Option<Danger> {
+    let word = &reading.words[at];
+    let parts = &word.parts;
+    if let Some(danger) = judge_special(reading, at, value) {
+        return Some(danger);
+    }
+    if word.text.contains('/') || word.text.rsplit_once('.').is_some_and(|(_, end)| is_one_of(end, FILE_ENDINGS)) {
+        return None;
+    }
+    // `--signoff`, `--sign-off` and `--no-sign-request` are about people and requests.
+    let signs = |pair: &[(String, u16)]| pair[0].0 == "sign" && is_one_of(&pair[1].0, "in up off out on request requests");
+    if parts.list.windows(2).any(signs) {
+        return None;
+    }
+    let off = parts.count(OFF);
+    let lax = parts.has(LAX) || lets_anything_through(parts);
+    let verifies = parts.has(VERIFY | PROOF) || parts.has(DIGEST | HOST) && parts.has(VERIFY | CHECK | REQUIRED);
+    let checks = parts.has(CHECK) && !parts.has(PROOF | VERIFY);
+    if !(lax || verifies || checks) {
+        return None;
+    }
+    let negative = if lax { off % 2 == 0 } else { off % 2 == 1 };
+    // A plain word is a name only if a value is bound to it.
+    let named = word.is_option() || parts.list.len() > 1 && is_written_as_code(reading, at);
+    let dangerous = match value {
+        Value::None => negative && named,
+        Value::On | Value::Other => negative && (named || parts.list.len() == 1 && lax && value == Value::On),
+        Value::Off | Value::Zero => !negative,
+    };
+    if !dangerous {
+        return None;
+    }
+    if lax || verifies && !checks {
+        let thing = parts.has(THING) && !parts.has(CHECK) && !lax;
+        let object = parts.has(VERIFY) && parts.has(THING) && !parts.has(PROOF);
+        if !lax && !negative && (thing || object) || negative && parts.has(THING) && !parts.has(VERIFY) && !lax {
+            return None;
+        }
+        // `--no-verify` skips hooks; with another word it skips verification.
+        return Some(if parts.is(&["no", "verify"]) { ChecksOff } else { VerificationOff });
+    }
+    judge_check(parts, negative, value, word.is_option()).then_some(ChecksOff)
+}
+
+fn judge_check(parts: &Parts, negative: bool, value: Value, option: bool) -> bool {
+    let list = &parts.list;
+    let check = list.iter().position(|(_, meaning)| meaning & CHECK != 0).unwrap_or(0);
+    if negative {
+        let off = list.iter().position(|(_, meaning)| meaning & OFF != 0).unwrap_or(0);
+        // `test_skip_login` is a test, and `check-no-changes` a check.
+        let ordered = off < check || off + 1 == list.len();
+        return ordered && !(parts.has(THING) && list.last().is_some_and(|(_, meaning)| meaning & THING != 0));
+    }
+    let single = list.len() == 1 && is_one_of(&list[0].0, "check test ci review scan validate cov permissions policies testing checking gate 2fa") && !option;
+    let thing = parts.has(THING) && !parts.has(REQUIRED);
+    let zero = value == Value::Zero && list.len() > 1 && !parts.has(REQUIRED) && list.last().is_some_and(|(_, meaning)| meaning & (CHECK | THING) == 0);
+    !(single || thing || zero) && !(list.first().is_some_and(|(word, _)| word == "dry"))
+}
+
+/// Returns `true` for `--trust-all-certs`, `trustServerCertificate`, `accept-invalid-certs`, `--trusted-host`.
+fn lets_anything_through(parts: &Parts) -> bool {
+    let trusts = parts.has(TRUST);
+    let anything = parts.has(ANY) && parts.has(PROOF | VERIFY | HOST | CHECK);
+    let hosts = parts.list.iter().any(|(word, _)| matches!(word.as_str(), "trust" | "trusted"))
+        && parts.list.iter().any(|(word, _)| matches!(word.as_str(), "host" | "hosts" | "server" | "hostname"));
+    trusts && (anything || hosts)
+}
+
+/// Judges names that mean something only together.
+fn judge_special(reading: &Reading<'_>, at: usize, value: Value) -> Option<Danger> {
+    let word = &reading.words[at];
+    let parts = &word.parts;
+    let off_value = matches!(value, Value::Off | Value::Zero);
+    let next = reading.text(at + 1);
+    if parts.contains(&["trust", "remote", "code"]) {
+        return (!off_value).then_some(RemoteContent);
+    }
+    if parts.contains(&["continue", "on", "error"]) || parts.contains(&["allow", "failure"]) || parts.contains(&["allow", "failures"]) {
+        return (value == Value::On).then_some(ChecksOff);
+    }
+    if parts.is(&["exit", "zero"]) || parts.is(&["yolo"]) && word.is_option() {
+        return Some(ChecksOff);
+    }
+    if parts.contains(&["fail", "under"]) {
+        return off_value.then_some(ChecksOff);
+    }
+    if parts.contains(&["docker", "content", "trust"]) {
+        return off_value.then_some(VerificationOff);
+    }
+    if parts.is(&["trusted"]) && value == Value::On && word.gap & gap::BRACKET != 0 {
+        return Some(VerificationOff);
+    }
+    if next.starts_with("/dev/null") {
+        return match () {
+            () if parts.has(CHECK) => Some(ChecksOff),
+            () if parts.contains(&["known", "hosts"]) || word.text.contains("knownhosts") => Some(VerificationOff),
+            () => None,
+        };
+    }
+    // `SKIP=eslint git commit`.
+    let committed = || is_one_of_any(reading, "commit push pre-commit hook hooks merge");
+    if parts.is(&["skip"]) && reading.words.get(at + 1).is_some_and(|next| next.gap == gap::ASSIGN) {
+        return (value == Value::Other && committed() || meaning(next) & CHECK != 0).then_some(ChecksOff);
+    }
+    // `--skip tests`, `--disable=tls-verify`.
+    let switches_off = word.is_option() && parts.list.len() == 1 && is_one_of(&parts.list[0].0, "skip disable bypass");
+    if switches_off && reading.words.get(at + 1).is_some_and(|next| next.gap & (gap::STOP | gap::COMMA | gap::SHELL) == 0) {
+        let object = &reading.words[at + 1].parts;
+        let whole = !object.list.is_empty() && object.list.iter().all(|(_, meaning)| *meaning & (CHECK | PROOF | VERIFY) != 0);
+        if whole {
+            return Some(if object.has(PROOF | VERIFY) { VerificationOff } else { ChecksOff });
+        }
+    }
+    // `trusted_index = http://…` is an address of packages.
+    (parts.contains(&["insecure", "registry"]) && reading.words.get(at + 1).is_some_and(super::reading::Word::is_address))
+        .then_some(PackageAddress)
+}
+
+fn is_one_of_any(reading: &Reading<'_>, table: &str) -> bool {
+    reading.words.iter().any(|word| word.is(table))
+}
+
+/// Returns `true` if a word of several parts is a name: it has a separator, is quoted as code, or has a value.
+fn is_written_as_code(reading: &Reading<'_>, at: usize) -> bool {
+    let word = &reading.words[at];
+    let edge = gap::TICK | gap::QUOTE | gap::BRACKET | gap::ASSIGN;
+    let after = reading.words.get(at + 1).map_or(0, |next| next.gap);
+    word.is_name() || word.gap & edge != 0 || after & (edge | gap::COLON) != 0 || word.parts.count(OFF | LAX | CHECK | PROOF | VERIFY) > 1
+}
