@@ -1,6 +1,6 @@
 //! Fakes the store and the broker in memory, for the tests of this crate.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -239,16 +239,18 @@ pub(crate) fn active_memory(name: &str, weight: u16) -> Memory {
             subject: "mysql".to_owned(),
             title: format!("When {name} fails, list the columns first"),
             content: format!("{name} named a column that is not there."),
-            cue: LessonCue::default(),
+            cue: LessonCue { tool: Some("mysql".to_owned()), ..LessonCue::default() },
         },
         status: MemoryStatus::Active,
         weight: Weight::from_thousandths(weight),
         observed_runs: 2,
         tentative_runs: vec![run.clone()],
+        tentative_witnesses: BTreeMap::new(),
         evidence: vec![Evidence { run, epoch: Some(1), quote, remark: None, origin: EvidenceOrigin::default() }],
         cue_not_met: 0,
         contradicted_by: Vec::new(),
         quarantine: None,
+        released_by: None,
         authority: None,
         created_at: Timestamp::UNIX_EPOCH,
         changed_at: Timestamp::UNIX_EPOCH,

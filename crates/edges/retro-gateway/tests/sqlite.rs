@@ -163,7 +163,7 @@ async fn nothing_crosses_tenants_that_use_the_same_names() {
         learn_memories(&store, &key(tenant), &[format!("A lesson of {tenant}")]).await;
     }
     let own = request_context(&gateway, "acme", Some("run-1")).await;
-    assert_eq!(own.memories[0].title, "A lesson of acme", "positive control");
+    assert_eq!(own.memories[0].title, "An agent noted: “A lesson of acme”", "positive control");
     let id = own.memories[0].id;
     assert!(!request_context(&gateway, "default", Some("run-1")).await.text.contains("acme"));
     let run = Some(RunId::new("run-1").unwrap());

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use retro_core::finding::MemoryVerdict;
+use retro_core::gate::withheld_reason;
 use retro_core::id::MemoryId;
 use retro_core::memory::{Memory, MemoryStatus, legal_changes, status_after};
 use retro_core::time::add_seconds;
@@ -63,6 +64,25 @@ proptest! {
             let helped = judge(&mut world, id, MemoryVerdict::Helped);
             prop_assert!(helped.weight > weight || weight.get() == 1000);
             prop_assert!(helped.weight.get() >= world.policy.inject_weight_min, "it is presented");
+        }
+    }
+
+    #[test]
+    fn every_held_memory_can_be_released_and_is_then_shown(story in stories()) {
+        for (mut world, id) in living_memories(&story) {
+            show_again(&mut world, id);
+            let held = |world: &World| withheld_reason(find_memory(world, id), &world.policy.held_dangers);
+            if find_memory(&world, id).quarantine.is_none() {
+                prop_assert_eq!(held(&world), None, "what the gate objects to is held after a retrospective");
+                continue;
+            }
+            prop_assert!(held(&world).is_some(), "a held memory is shown to nobody");
+            let weight = find_memory(&world, id).weight;
+            world.release(id);
+            show_again(&mut world, id);
+            prop_assert_eq!(held(&world), None, "no retrospective holds a released memory again");
+            let memory = find_memory(&world, id);
+            prop_assert_eq!((memory.status, memory.weight), (MemoryStatus::Active, weight));
         }
     }
 

@@ -29,6 +29,7 @@ pub(crate) enum Chapter {
     Retrospective(Vec<(u8, Vec<Observation>)>),
     Fail,
     Delete { memory: usize },
+    Release { memory: usize },
     Wait { days: u64 },
     Manual(Vec<(u8, Vec<Observation>)>),
     Decide { proposal: usize, accept: bool, despite: bool },
@@ -51,7 +52,9 @@ const WORDS: &[&str] = &[
 /// Number of lessons with a signature that name only an error. The remaining lessons are solutions to the
 /// first of these errors.
 const ERRORS: usize = 4;
-const LESSONS: Range<usize> = 0..WORDS.len() + ERRORS + 2;
+const LESSONS: Range<usize> = 0..WORDS.len() + ERRORS + 3;
+/// What the solution of the last lesson prefers: a danger that the default policy holds.
+const DANGEROUS: &str = "`git` with `--no-verify`";
 
 pub(crate) fn lesson(nth: usize) -> Finding {
     let Some(error) = nth.checked_sub(WORDS.len()) else { return remark(WORDS[nth]) };
@@ -60,7 +63,8 @@ pub(crate) fn lesson(nth: usize) -> Finding {
     }
     let mut found = finding(&format!("L{}", error - ERRORS));
     found.title = format!("W{error}");
-    found.cue.prefer = Some("with `region`".to_owned());
+    let dangerous = nth + 1 == LESSONS.end;
+    found.cue.prefer = Some(if dangerous { DANGEROUS } else { "with `region`" }.to_owned());
     found
 }
 
@@ -74,6 +78,14 @@ impl Story {
                 Chapter::Fail => world.fail_retrospective(),
                 Chapter::Wait { days } => world.now = add_seconds(world.now, days * DAY_S),
                 Chapter::Delete { memory } => delete(&mut world, *memory),
+                Chapter::Release { memory } => {
+                    let living = world.memories.values().filter(|memory| memory.status.is_living());
+                    let held = living.filter(|memory| memory.quarantine.is_some());
+                    let ids: Vec<_> = held.map(|memory| memory.id).collect();
+                    if let Some(id) = ids.get(memory % ids.len().max(1)) {
+                        world.release(*id);
+                    }
+                }
                 Chapter::Manual(investigated) => {
                     let investigated: Vec<_> = investigated
                         .iter()
@@ -122,10 +134,15 @@ fn decide_proposal(world: &mut World, nth: usize, accept: bool, despite: bool) {
 }
 
 fn investigate_run(world: &World, run: u8, observations: &[Observation]) -> InvestigatedRun {
+    // A third of the runs are of one task by one user.
+    let task = (run % 3 == 0).then_some("t");
     observations.iter().fold(investigate(&format!("r{run}")), |investigated_run, observation| {
         match observation {
             Observation::Find { lesson: nth, step } => {
-                investigated_run.with_finding(in_step(["main", "review"][*step], lesson(*nth)))
+                let mut found = in_step(["main", "review"][*step], lesson(*nth));
+                found.origin.user = task.map(str::to_owned);
+                found.origin.task = task.map(str::to_owned);
+                investigated_run.with_finding(found)
             }
             Observation::Contradict { memory, elsewhere } => match pick_memory(world, *memory) {
                 Some(memory) => investigated_run.with_finding(contradicting_finding(memory, *elsewhere)),
@@ -192,6 +209,7 @@ fn chapter() -> impl Strategy<Value = Chapter> {
             .prop_map(|(proposal, accept, despite)| Chapter::Decide { proposal, accept, despite }),
         1 => Just(Chapter::Fail),
         1 => (0..8usize).prop_map(|memory| Chapter::Delete { memory }),
+        1 => (0..8usize).prop_map(|memory| Chapter::Release { memory }),
         1 => (1..40u64).prop_map(|days| Chapter::Wait { days }),
     ]
 }

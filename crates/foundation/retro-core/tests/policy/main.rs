@@ -10,6 +10,7 @@ mod close;
 mod contradict;
 mod count;
 mod credit;
+mod gate;
 mod manual;
 mod observe;
 mod quotes;

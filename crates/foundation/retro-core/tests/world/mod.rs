@@ -16,7 +16,7 @@ use retro_core::id::{
     derive_uuid,
 };
 use retro_core::learn::{
-    Mutation, MutationKind, WriterFacts, apply_mutations, delete_by_operator, settle_investigations,
+    Mutation, MutationKind, WriterFacts, apply_mutations, delete_by_operator, release_by_operator, settle_investigations,
 };
 use retro_core::memory::{
     AppliedBatch, Change, ChangeCause, ChangeEffect, Evidence, Lesson, Memory, MemoryScope, MemoryStatus,
@@ -386,6 +386,16 @@ impl World {
         self.tombstones.insert(stone.memory, stone);
         self.memories.insert(memory.id, memory);
         true
+    }
+
+    /// Releases a held memory as an operator.
+    pub(crate) fn release(&mut self, id: MemoryId) {
+        let request = format!("request {}", self.log.len());
+        let memory = &self.memories[&id];
+        let released = release_by_operator(&key(), memory, &request, "anna", "looked at it", self.now);
+        let (change, memory) = released.expect("the memory is held");
+        self.log.push(change);
+        self.memories.insert(memory.id, memory);
     }
 
     /// Folds the change log to its memories.
