@@ -1,12 +1,52 @@
 //! Finds actions in a text that the policy holds for a person.
+//!
+//! A text is folded and read as words with what stands between them. Options, keys and sentences are then
+//! recognised by the meaning of their few parts, not by the tools that they belong to: `switches` reads
+//! options and values, `phrases` reads sentences, and `remote`, `secrets`, `deletion` and `powers` read
+//! commands. `polarity` decides if the text asks for what it mentions, so "never commit the key" is no danger.
+
+mod deletion;
+mod patterns;
+mod phrases;
+mod polarity;
+mod powers;
+mod reading;
+mod remote;
+mod secrets;
+mod switches;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
+use crate::TEXT_BYTES_MAX;
+use crate::folded::FoldedViews;
+use crate::reason::{Code, Reason, Strength};
+use reading::{Reading, join_arrays};
+
 /// Kind of action that a memory may lead to and that the policy can hold for a person.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[derive(IntoStaticStr, VariantArray, EnumString)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    IntoStaticStr,
+    VariantArray,
+    EnumString,
+)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Danger {
@@ -74,7 +114,46 @@ pub struct DangerSign {
     pub excerpt: String,
 }
 
-/// Finds the dangerous actions that a text leads to, at most one of each kind, sorted by kind.
-pub fn find_dangers(_text: &str) -> Vec<DangerSign> {
-    Vec::new()
+/// A dangerous action in a folded text: its first and last word.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    danger: Danger,
+    first: usize,
+    last: usize,
+}
+
+/// Maximum length of an excerpt, in characters.
+const EXCERPT_CHARS_MAX: usize = 120;
+
+/// Finds the dangerous actions that a text leads to, at most one of each kind, sorted by kind. Takes time
+/// linear in the text. Of a text longer than [`TEXT_BYTES_MAX`] only the first part is read.
+pub fn find_dangers(text: &str) -> Vec<DangerSign> {
+    let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
+    let views = FoldedViews::new(text);
+    let joined = join_arrays(&views.plain.text);
+    let reading = Reading::new(&joined);
+    let mut found = Vec::new();
+    switches::find_switches(&reading, &mut found);
+    phrases::find_phrases(&reading, &mut found);
+    remote::find_remote(&reading, &mut found);
+    secrets::find_secrets(&reading, &mut found);
+    deletion::find_deletions(&reading, &mut found);
+    powers::find_powers(&reading, &mut found);
+    found.sort_by_key(|found| (found.danger, found.first));
+    found.dedup_by_key(|found| found.danger);
+    let sign = |found: &Found| {
+        let place = reading.words[found.first].start..reading.words[found.last.max(found.first)].end;
+        DangerSign { danger: found.danger, excerpt: format_excerpt(text, views.plain.source_range(place)) }
+    };
+    found.iter().map(sign).collect()
+}
+
+/// Formats the place of a danger as the reasons of the screen are formatted.
+fn format_excerpt(text: &str, place: Range<usize>) -> String {
+    let excerpt = Reason::new(Code::CommandToRun, Strength::Hint, text, place).excerpt;
+    // Invisible characters are written out, which makes an excerpt longer.
+    match excerpt.char_indices().nth(EXCERPT_CHARS_MAX - 1) {
+        Some((end, last)) if end + last.len_utf8() < excerpt.len() => format!("{}…", &excerpt[..end]),
+        _ => excerpt,
+    }
 }

@@ -10,8 +10,10 @@
 
 mod eval_data;
 mod findings;
+mod gate;
 mod hostile;
 mod injection;
+mod observations;
 mod real;
 mod rules;
 mod webhooks;
@@ -27,14 +29,17 @@ pub enum Eval {
     /// Measures the heuristics of the investigator one by one, and compares each figure with a naive baseline
     /// and a goal.
     Findings(findings::Options),
-    /// Posts hostile and genuine reviews to a running bridge, and shows each outcome and the lines that an
-    /// agent sees.
+    /// Scores the gate on lines about dangerous and harmless actions: its recall by category, its false alarms,
+    /// and its time per text.
+    Gate(gate::Options),
+    /// Sends hostile text through a running program, as reviews and in every place of a run, and shows each
+    /// outcome and the lines that an agent sees.
     Hostile(hostile::Options),
     /// Measures the screen for hostile text: its recall by kind and its false alarms on real reviews,
     /// compared with a one-line regular expression.
     Injection(injection::Options),
     /// Emits every real run to a fresh instance, and prints a random sample of the learned memories for
-    /// review.
+    /// review; can also count what the gate does to genuine lessons.
     Memories(real::memories::Options),
     /// Runs one retrospective over failed runs with known causes, and prints its findings next to the causes.
     Report(real::comparison::Options),
@@ -56,6 +61,7 @@ pub enum Eval {
 pub fn run(root: &Path, eval: &Eval) -> Result<()> {
     match eval {
         Eval::Findings(options) => findings::run(options),
+        Eval::Gate(options) => gate::run(options),
         Eval::Hostile(options) => hostile::run(root, options),
         Eval::Injection(options) => injection::run(options),
         Eval::Memories(options) => real::memories::run(root, options),

@@ -4,6 +4,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::polarity::Form;
 use super::reading::Reading;
+use super::words::is_one_of;
 use super::{Danger, Found};
 
 /// A pattern of a dangerous command. Capitals in it are names from [`NAMES`]. If it has a group, the group is
@@ -14,34 +15,55 @@ pub(super) struct Pattern {
     regex: Regex,
 }
 
-/// Names of word groups that several patterns share, each with its expression. A later name may use none of
-/// the earlier ones.
+/// Names of word groups that several patterns share, each with its expression. A name may use later ones.
 const NAMES: &[(&str, &str)] = &[
     // An address: with a scheme, or a host with a dot and a path, or a number of the internet.
     (
         "ADDRESS",
         r"(?:(?:git\+|hg\+|svn\+|bzr\+)?(?:https?|ftps?|git|ssh|s3|gs|ipfs)://[^\s'\x22]|git@[a-z0-9.-]{1,60}:|(?:[a-z0-9-]{1,40}\.){1,4}(?:com|org|net|io|dev|sh|ai|app|me|co|info|cc|gg|link|site|online|top|xyz|example|test|internal|local|corp|cloud|ru|cn|de|eu|uk|us|invalid)(?::[0-9]{2,5})?(?:/|\b)|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})",
     ),
+    (
+        "HOST",
+        r"(?:URL|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}|(?:[a-z0-9-]{1,40}\.){1,4}(?:com|org|net|io|dev|sh|ai|app|co|cc|xyz|example|test|internal|local|corp|cloud|ru|cn|invalid)\b)",
+    ),
     // A scheme is required where a plain word may look like a host.
     ("URL", r"(?:(?:git\+|hg\+|svn\+)?(?:https?|ftps?|git|ssh|s3|gs|ipfs)://[^\s'\x22]{0,300})"),
-    ("FETCH", r"(?:curl|wget2?|fetch|aria2c|axel|lynx|lwp-request|lwp-download|iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|downloadfile|xh|httpie|http|https|ncat?|netcat|aws\s+s3\s+cp|gsutil\s+c(?:p|at)|gh\s+api|rclone\s+cat|scp|tftp|bitsadmin|certutil|urlopen|requests\.get)"),
+    (
+        "FETCH",
+        r"(?:curl|wget2?|fetch|aria2c|axel|lynx|lwp-request|lwp-download|iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|downloadfile|xh|httpie|http|https|nc|ncat|netcat|aws\s+s3\s+cp|gsutil\s+c(?:p|at)|gh\s+api|rclone\s+cat|scp|tftp|bitsadmin|certutil|urlopen|requests\.get)",
+    ),
     ("SHELL", r"(?:/(?:usr/)?bin/)?(?:env\s+)?(?:ba|z|da|k|fi|c|tc|a|pw)?sh\b"),
-    ("CODE", r"(?:/(?:usr/)?bin/)?(?:env\s+)?(?:python[0-9.]*|pypy3?|perl|ruby|node|nodejs|deno|bun|php|lua|tclsh|rscript|osascript|iex|powershell(?:\.exe)?|invoke-expression|cmd|guile|groovy|julia|elixir|ts-node|tsx)\b"),
-    ("MANAGER", r"(?:npm|pnpm|yarn|bun|deno|pip[0-9.]*|pipx|uv|poetry|pdm|pipenv|conda|mamba|micromamba|gem|bundle|bundler|cargo|go|composer|brew|apt|apt-get|aptitude|dnf|yum|zypper|pacman|yay|paru|apk|emerge|xbps-install|snap|flatpak|choco|scoop|winget|nuget|dotnet|paket|helm|krew|luarocks|cpan|cpanm|opam|cabal|stack|mix|rebar3|hex|pod|spm|vcpkg|conan|easy_install|code|codium|nix-env|nix|guix|port|pkg|asdf|mise|rustup|julia|tlmgr|ansible-galaxy|puppet|terraform|vagrant|mvn|sbt|lein)"),
-    ("SECRET", r"(?:[a-z0-9_]*(?:token|secret|passwd|password|passphrase|api_?key|apikey|private_?key|access_?key|credential)s?[a-z0-9_]*)"),
-    ("KEYFILE", r"(?:[~/$\w{}.-]*/)?(?:\.env(?:\.(?:local|prod|production|staging|development))?|\.netrc|_netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.htpasswd|\.vault-token|id_(?:rsa|dsa|ecdsa|ed25519)|[\w-]*kube-?config|[\w.-]*credentials?(?:\.\w{2,5})?|[\w.-]*secrets?\.(?:ya?ml|json|toml|env|txt|tfvars)|service[-_]account[\w-]*\.json|[\w.-]+\.(?:pem|p12|pfx|jks|keystore|key|kdbx|ppk))"),
+    (
+        "CODE",
+        r"(?:/(?:usr/)?bin/)?(?:env\s+)?(?:python[0-9.]*|pypy3?|perl|ruby|node|nodejs|deno|bun|php|lua|tclsh|rscript|osascript|iex|powershell(?:\.exe)?|invoke-expression|cmd|guile|groovy|julia|elixir|ts-node|tsx)\b",
+    ),
+    (
+        "MANAGER",
+        r"(?:npm|pnpm|yarn|bun|deno|pip[0-9.]*|pipx|uv|poetry|pdm|pipenv|conda|mamba|micromamba|gem|bundle|bundler|cargo|go|composer|brew|apt|apt-get|aptitude|dnf|yum|zypper|pacman|yay|paru|apk|emerge|xbps-install|snap|flatpak|choco|scoop|winget|nuget|dotnet|paket|helm|krew|luarocks|cpan|cpanm|opam|cabal|stack|mix|rebar3|hex|pod|spm|vcpkg|conan|easy_install|code|codium|nix-env|nix|guix|port|pkg|asdf|mise|rustup|julia|tlmgr|ansible-galaxy|puppet|terraform|vagrant|mvn|sbt|lein)",
+    ),
+    (
+        "SECRET",
+        r"(?:[a-z0-9_]*(?:token|secret|passwd|password|passphrase|api_?key|apikey|private_?key|access_?key|credential)s?[a-z0-9_]*)",
+    ),
+    (
+        "KEYFILE",
+        r"(?:[~/$\w{}.-]*/)?(?:\.env(?:\.(?:local|prod|production|staging|development))?|\.netrc|_netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.htpasswd|\.vault-token|id_(?:rsa|dsa|ecdsa|ed25519)|[\w-]*kube-?config|[\w.-]*credentials?(?:\.(?:json|ya?ml|toml|ini|csv|txt|xml|db))?|[\w.-]*secrets?\.(?:ya?ml|json|toml|env|txt|tfvars)|service[-_]account[\w-]*\.json|[\w.-]+\.(?:pem|p12|pfx|jks|keystore|key|kdbx|ppk))",
+    ),
 ];
 
 /// Maximum memory of one compiled pattern, in bytes.
 const COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Maximum number of matches of one pattern that are judged.
-const PLACES_MAX: usize = 16;
+const PLACES_MAX: usize = 256;
 
 impl Pattern {
     /// Compiles a table of patterns.
     pub(super) fn compile(table: &[(Danger, Form, &str)]) -> Vec<Self> {
-        table.iter().map(|(danger, form, pattern)| Self { danger: *danger, form: *form, regex: compile(pattern) }).collect()
+        table
+            .iter()
+            .map(|(danger, form, pattern)| Self { danger: *danger, form: *form, regex: compile(pattern) })
+            .collect()
     }
 }
 
@@ -61,11 +83,56 @@ pub(super) fn find_patterns(reading: &Reading<'_>, patterns: &[Pattern], found: 
             Some((anchor.start(), whole.end()))
         });
         for (start, end) in places {
-            let (first, last) = (reading.word_at(start), reading.word_at(end.saturating_sub(1)));
-            if reading.asks_for(first, last, *form) {
+            let (first, last) = (reading.word_at(start), reading.word_before(end));
+            if !is_exempt(reading, *danger, first, last) && reading.asks_for(first, last, *form) {
                 found.push(Found { danger: *danger, first, last });
                 break;
             }
         }
+    }
+}
+
+/// Hosts of Go modules whose address is their name.
+const MODULE_HOSTS: &[&str] = &[
+    "github.com/",
+    "gitlab.com/",
+    "golang.org/",
+    "google.golang.org/",
+    "gopkg.in/",
+    "go.uber.org/",
+    "k8s.io/",
+    "honnef.co/",
+    "mvdan.cc/",
+];
+
+/// Returns `true` for addresses that are names, or places to read, and for templates of secrets: modules of Go
+/// are named by their address, and "install it as described at https://…" runs nothing.
+fn is_exempt(reading: &Reading<'_>, danger: Danger, first: usize, last: usize) -> bool {
+    let words = || reading.words[first..=last].iter();
+    let module = (first.saturating_sub(1)..=first).any(|at| reading.text(at) == "go")
+        && !words().any(|word| word.text.contains("://"));
+    let read = words().any(|word| {
+        word.is("see described documented docs documentation guide readme manual publish publishing upload")
+    });
+    let before = first.checked_sub(1).map_or("", |before| reading.text(before));
+    let ending = |word: &super::reading::Word<'_>| {
+        [".example", ".sample", ".template", ".dist"].iter().any(|end| word.text.ends_with(end))
+    };
+    let template = words().any(|word| !word.is_address() && word.text.contains(".env") && ending(word));
+    match danger {
+        Danger::PackageAddress => {
+            module
+                || read
+                || before == "remote"
+                || is_one_of(reading.text(first), "please then also and git to always first next just")
+                    && words().any(|word| word.text == "add")
+        }
+        Danger::RemoteContent => {
+            let host =
+                |word: &super::reading::Word<'_>| MODULE_HOSTS.iter().any(|host| word.text.contains(host));
+            module && reading.text(first + 1) == "run" && words().any(host)
+        }
+        Danger::SecretKept => template || last > 0 && reading.text(last - 1) == "-i",
+        _ => false,
     }
 }

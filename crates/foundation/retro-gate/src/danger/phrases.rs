@@ -3,13 +3,13 @@
 
 use super::Danger::{ChecksOff, VerificationOff};
 use super::polarity::Form;
-use super::reading::Reading;
-use super::words::part::{CHECK, DIGEST, LAX, OFF, PROOF, VERIFY};
+use super::reading::{Reading, gap};
+use super::words::part::{CHECK, DIGEST, LAX, OFF, PROOF, THING, VERIFY};
 use super::words::{is_one_of, meaning};
 use super::{Danger, Found};
 
 /// Verbs that switch off whatever check stands after them.
-const OFF_VERBS: &str = "skip skipping disable disabling bypass bypassing ignore ignoring circumvent circumventing suppress suppressing deactivate deactivating silence silencing mute muting override overriding forgo evade evading sidestep sidestepping dodge neutralize neutralise neuter defeat unhook short-circuit shortcut";
+const OFF_VERBS: &str = "skip skipping disable disabling bypass bypassing ignore ignoring circumvent circumventing suppress suppressing deactivate deactivating silence silencing mute muting override overriding forgo evade evading sidestep sidestepping dodge neutralize neutralise neuter defeat dismiss dismissing unhook short-circuit shortcut";
 
 /// Verbs that switch a check off when their object is certainly one: a word that is also an everyday object
 /// would be a false alarm.
@@ -20,7 +20,8 @@ const PARTICLE_VERBS: &str = "turn turning switch switching toggle shut keep lea
 const PARTICLES: &str = "off out around past without aside away";
 
 /// Verbs that let things through.
-const TRUST_VERBS: &str = "accept accepting allow allowing trust trusting permit permitting tolerate install installing";
+const TRUST_VERBS: &str =
+    "accept accepting allow allowing trust trusting permit permitting tolerate install installing";
 const TOO_MUCH: &str = "any all every everything invalid expired self-signed unsigned untrusted unverified unknown bad wrong mismatched mismatching changed whatever";
 
 /// Negations that switch off the verb after them.
@@ -30,11 +31,9 @@ const NEGATIONS: &str = "not never dont don't without stop skip needn't neednt a
 const BLOCKERS: &str = "to from in until for when if so that because while unless than by via at on run running rerun re-run execute executing use using start call read look see keep retry fix wait write open into before after which but then with without";
 
 /// Nouns after a check that make the whole a thing: "test data", "review comments", "CI logs".
-const THINGS: &str = "data database databases db dir directory directories folder folders file files log logs output outputs fixture fixtures container containers user users account accounts env environment environments cluster server servers result results report reports name names id ids token tokens runner runners bucket buckets table tables schema image images cache caches artifact artifacts page pages comment comments thread app branch branches request requests link number message bot host url plan dependencies dependency package packages library framework key keys path paths store store's header headers project projects record records mail email deployment deployments machine instance instances box boxes mode ticket queue resource resources repository";
+const THINGS: &str = "data database databases db dir directory directories folder folders file files log logs output outputs fixture fixtures container containers user users account accounts env environment environments cluster server servers result results report reports name names id ids token tokens runner runners bucket buckets table tables schema image images cache caches artifact artifacts page pages comment comments thread app branch branches request requests link number message bot host url plan dependencies dependency package packages library framework key keys path paths store store's header headers project projects record records mail email deployment deployments machine instance instances box boxes mode ticket change changes queue resource resources repository";
 
-/// Words after a proof that are verified with it: "certificate errors", "host key mismatch".
-const PROOF_NOUNS: &str = "keys key";
-
+/// Verbs of checks, which a negation before them switches off.
 const RUN_VERBS: &str = "run running rerun execute executing start trigger perform performing do doing wait waiting request requesting ask asking require requiring need needing enable enforce enforcing respect respecting await awaiting use seek seeking get getting complete completing pass passing write writing";
 
 /// Words after "never run the tests" that only say how not to run them.
@@ -49,7 +48,7 @@ const NEEDED: &str = "required needed necessary mandatory important run pass pas
 pub(super) fn find_phrases(reading: &Reading<'_>, found: &mut Vec<Found>) {
     for at in 0..reading.words.len() {
         let word = &reading.words[at];
-        if word.is_option() || word.is_address() {
+        if word.is_option() || word.is_address() || word.in_message {
             continue;
         }
         let phrase = find_off_verb(reading, at)
@@ -74,23 +73,33 @@ fn find_off_verb(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize)> {
     if !(strong || particle || marks || word.is(WEAK_VERBS)) {
         return None;
     }
-    let within = |next: usize, table: &str| reading.rest_of_clause(next, 3).any(|after| is_one_of(reading.text(after), table));
+    let within = |next: usize, table: &str| {
+        reading.rest_of_clause(next, 3).any(|after| is_one_of(reading.text(after), table))
+    };
     for next in reading.rest_of_clause(at, 7) {
         let text = reading.text(next);
-        if is_one_of(text, "and or then &") && is_verb_after(reading, next) || is_one_of(text, BLOCKERS) && !(text == "without" && particle) {
+        if is_one_of(text, "and or then &") && is_verb_after(reading, next)
+            || is_one_of(text, BLOCKERS) && !(text == "without" && particle)
+        {
+            return None;
+        }
+        if reading.words[next].is(OFF_VERBS) {
             return None;
         }
         let Some(danger) = judge_noun(reading, next) else { continue };
         let last = end_of_noun(reading, next);
         if particle {
             let off = reading.text(at + 1);
-            let is_off = is_one_of(off, PARTICLES) && (off != "off" || !matches!(word.text, "do" | "go" | "push")) || within(last, "off out aside");
+            let is_off = is_one_of(off, PARTICLES)
+                && (off != "off" || !matches!(word.text, "do" | "go" | "push"))
+                || within(last, "off out aside");
             if !is_off {
                 return None;
             }
         }
         if marks {
-            return within(last, "skipped skip xfail flaky expected optional passed ignored passing").then_some((danger, last));
+            return within(last, "skipped skip xfail flaky expected optional passed ignored passing")
+                .then_some((danger, last));
         }
         let is_weak = !strong && !particle;
         let acts = reading.words[next..=last].iter().any(|word| word.parts.has(VERIFY | CHECK));
@@ -98,7 +107,10 @@ fn find_off_verb(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize)> {
         if is_weak && danger == VerificationOff && !acts {
             return None;
         }
-        if is_weak && is_one_of(text, "sandbox hook hooks lint ci guard guards permissions policies test") && word.is("stop kill cancel abort reduce") {
+        if is_weak
+            && is_one_of(text, "sandbox hook hooks lint ci guard guards permissions policies test")
+            && word.is("stop kill cancel abort reduce")
+        {
             return None;
         }
         return Some((danger, last));
@@ -108,17 +120,31 @@ fn find_off_verb(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize)> {
 
 /// Finds sentences that let anything through: "accept any certificate", "install unsigned packages".
 fn find_trust(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize)> {
-    if !reading.words[at].is(TRUST_VERBS) {
+    let verb = &reading.words[at];
+    if verb.is("use using create connect open") {
+        // "Use an unverified TLS context."
+        let lax = reading
+            .rest_of_clause(at, 3)
+            .find(|next| reading.words[*next].parts.list.len() == 1 && reading.words[*next].parts.has(LAX))?;
+        let proof = reading.rest_of_clause(lax, 2).find(|next| {
+            reading.words[*next].parts.has(PROOF)
+                || reading.words[*next].is("context connection channel mode")
+        });
+        return proof.map(|last| (VerificationOff, last));
+    }
+    if !verb.is(TRUST_VERBS) {
         return None;
     }
+    let is_host_key = |next: usize| reading.words[next].is("key keys") && reading.text(next - 1) == "host";
     let mut too_much = false;
     for next in reading.rest_of_clause(at, 6) {
         let word = &reading.words[next];
         if word.is(BLOCKERS) {
             return None;
         }
-        too_much |= word.is(TOO_MUCH);
-        let proof = word.parts.has(PROOF) || word.is("key keys") && reading.text(next - 1) == "host";
+        too_much |=
+            word.is(TOO_MUCH) || word.text == "new" && is_host_key((next + 2).min(reading.words.len() - 1));
+        let proof = word.parts.has(PROOF) || is_host_key(next);
         let lax = word.parts.list.len() == 1 && word.parts.has(LAX) && !reading.begins_clause(next + 1);
         if lax || too_much && proof {
             return Some((VerificationOff, next));
@@ -134,6 +160,7 @@ fn find_negated_check(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize
         "instead" if reading.text(at + 1) == "of" => at + 1,
         "rather" if reading.text(at + 1) == "than" => at + 1,
         "no" if is_one_of(reading.text(at + 1), "need reason point use") => at + 1,
+        "no" => return judge_unneeded(reading, at),
         "not" if is_one_of(before(reading, at), "do should must may need shall please you to") => at,
         "not" => return None,
         _ if word.is(NEGATIONS) => at,
@@ -148,9 +175,16 @@ fn find_negated_check(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize
     }
     let names_noun = matches!(word.text, "without" | "instead");
     judge_verb(reading, verb, names_noun || word.text == "stop").or_else(|| {
-        let noun = names_noun.then(|| (verb..=verb + 2).find(|next| judge_noun(reading, *next).is_some()))??;
+        let noun =
+            names_noun.then(|| (verb..=verb + 2).find(|next| judge_noun(reading, *next).is_some()))??;
         let between = verb..=noun;
-        if between.clone().skip(1).any(|next| reading.begins_clause(next)) || between.clone().any(|next| reading.words[next].is(BLOCKERS)) {
+        if between.clone().skip(1).any(|next| reading.begins_clause(next))
+            || between.clone().any(|next| {
+                reading.words[next].is(BLOCKERS)
+                    || reading.words[next].is(OFF_VERBS)
+                    || next < noun && reading.words[next].is_name()
+            })
+        {
             return None;
         }
         let danger = judge_noun(reading, noun)?;
@@ -160,19 +194,37 @@ fn find_negated_check(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize
         let plain = danger == VerificationOff
             && noun_word.is("cert certs certificate certificates sign signed gpg key keys secure sig")
             && !reading.words[noun..=last].iter().any(|word| word.parts.has(VERIFY | CHECK));
-        let coded = danger == ChecksOff && (noun_word.is_option() || noun_word.gap & super::reading::gap::TICK != 0);
+        let coded = danger == ChecksOff && (noun_word.is_option() || noun_word.gap & gap::TICK != 0);
         (!plain && !coded).then_some((danger, last))
     })
+}
+
+/// Finds "no review is needed".
+fn judge_unneeded(reading: &Reading<'_>, no: usize) -> Option<(Danger, usize)> {
+    let noun = reading.rest_of_clause(no, 3).find(|next| judge_noun(reading, *next).is_some())?;
+    let last = end_of_noun(reading, noun);
+    let needed = reading
+        .rest_of_clause(last, 3)
+        .find(|next| is_one_of(reading.text(*next), "needed required necessary"))?;
+    judge_noun(reading, noun).map(|danger| (danger, needed))
 }
 
 /// Judges a verb that is negated: to verify something, to run a check, to wait for one.
 fn judge_verb(reading: &Reading<'_>, verb: usize, alone: bool) -> Option<(Danger, usize)> {
     let word = &reading.words[verb];
+    if reading.words.get(verb + 1).is_some_and(|next| next.gap & gap::ASSIGN != 0) {
+        return None;
+    }
     let object = |most: usize| {
-        reading.rest_of_clause(verb, most).take_while(|next| !is_one_of(reading.text(*next), "when if until and that because")).find(|next| judge_noun(reading, *next).is_some())
+        reading
+            .rest_of_clause(verb, most)
+            .take_while(|next| !is_one_of(reading.text(*next), "when if until and that because"))
+            .find(|next| judge_noun(reading, *next).is_some())
     };
     if word.is("verify verifying verified authenticate authenticating") {
-        let again = reading.rest_of_clause(verb, 6).any(|next| is_one_of(reading.text(next), "again twice manually only"));
+        let again = reading
+            .rest_of_clause(verb, 6)
+            .any(|next| is_one_of(reading.text(next), "again twice manually only"));
         return (!again).then_some((VerificationOff, verb));
     }
     if word.is("sign signing signed") {
@@ -180,7 +232,10 @@ fn judge_verb(reading: &Reading<'_>, verb: usize, alone: bool) -> Option<(Danger
         return (!is_one_of(object, "in up off out on into for as")).then_some((VerificationOff, verb));
     }
     if word.is("check checking validate validating compare comparing inspect inspecting trust") {
-        let proof = reading.rest_of_clause(verb, 5).find(|next| reading.words[*next].parts.has(PROOF | VERIFY | DIGEST) || reading.words[*next].is("authenticity origin"));
+        let proof = reading.rest_of_clause(verb, 5).find(|next| {
+            reading.words[*next].parts.has(PROOF | VERIFY | DIGEST)
+                || reading.words[*next].is("authenticity origin")
+        });
         return proof.map(|last| (VerificationOff, last));
     }
     if word.is("testing linting reviewing scanning") && alone {
@@ -190,11 +245,25 @@ fn judge_verb(reading: &Reading<'_>, verb: usize, alone: bool) -> Option<(Danger
         let noun = object(5)?;
         let last = end_of_noun(reading, noun);
         let runs = word.is("run running rerun execute executing start trigger perform performing do doing write writing use get pass passing need needing require requiring");
-        let manner = runs && is_one_of(reading.text(last + 1), MANNERS) && !reading.begins_clause(last + 1);
-        let order = runs && matches!(reading.text(last + 1), "before" | "after") && !(is_one_of(reading.text(last + 2), "you we pushing committing deploying merging releasing publishing the") && !(reading.text(last + 2) == "the"));
+        let general = reading.text(last + 1) == "in"
+            && is_one_of(reading.text(last + 2), "ci this general here future")
+            || reading.text(last + 1) == "again";
+        let manner = runs
+            && !general
+            && is_one_of(reading.text(last + 1), MANNERS)
+            && !reading.begins_clause(last + 1);
+        let order = runs
+            && matches!(reading.text(last + 1), "before" | "after")
+            && !(is_one_of(
+                reading.text(last + 2),
+                "you we pushing committing deploying merging releasing publishing the",
+            ) && !(reading.text(last + 2) == "the"));
         // "Do not write tests" says what work is not asked for; "do not use tests" says nothing.
-        let unsaid = word.is("write writing use pass passing get need needing") && judge_noun(reading, noun) == Some(ChecksOff) && !word.is("need needing get");
-        return (!manner && !order && !unsaid).then(|| judge_noun(reading, noun).map(|danger| (danger, last)))?;
+        let unsaid = word.is("write writing use pass passing get need needing")
+            && judge_noun(reading, noun) == Some(ChecksOff)
+            && !word.is("need needing get");
+        return (!manner && !order && !unsaid)
+            .then(|| judge_noun(reading, noun).map(|danger| (danger, last)))?;
     }
     None
 }
@@ -207,32 +276,74 @@ fn find_state(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize)> {
     let text = |nth: usize| rest.get(nth).map_or("", |word| reading.text(*word));
     let modal = is_one_of(text(0), "must should can may shall could to might needs have has need ought");
     let (mut nth, demanded) = if modal { (1, true) } else { (0, false) };
-    while matches!(text(nth), "to" | "be" | "is" | "are" | "stay" | "remain" | "stays" | "just" | "safely" | "always" | "also" | "simply" | "all" | "turned" | "switched" | "here" | "only" | "completely" | "left" | "kept") {
+    while matches!(
+        text(nth),
+        "to" | "be"
+            | "is"
+            | "are"
+            | "stay"
+            | "remain"
+            | "stays"
+            | "just"
+            | "safely"
+            | "always"
+            | "also"
+            | "simply"
+            | "all"
+            | "turned"
+            | "switched"
+            | "here"
+            | "only"
+            | "completely"
+            | "left"
+            | "kept"
+    ) {
         nth += 1;
     }
-    if nth == 0 {
-        return None;
+    // "Tests do not matter", "the signature does not need to be checked".
+    let denied = usize::from(is_one_of(text(0), "do does") && text(1) == "not")
+        + usize::from(is_one_of(text(0), "don't doesn't dont doesnt do does"));
+    if denied > 0 && is_one_of(text(denied), "matter need have") {
+        return (text(denied) == "matter" || is_one_of(text(denied + 1), "to"))
+            .then(|| (danger, rest[denied]));
     }
-    let is_off = is_one_of(text(nth), STATES_OFF) || modal && matches!(text(nth), "wait") || text(nth) == "out" && text(nth - 1) == "left";
+    // "Retry with verification disabled."
+    let with = (at.saturating_sub(3)..at).any(|before| reading.text(before) == "with");
+    if nth == 0 {
+        return (with && is_one_of(text(0), "disabled off skipped bypassed")).then(|| (danger, rest[0]));
+    }
+    let is_off = is_one_of(text(nth), STATES_OFF)
+        || modal && matches!(text(nth), "wait")
+        || text(nth) == "out" && text(nth - 1) == "left";
     let not = matches!(text(nth), "not" | "never" | "n't");
-    let unneeded = not && (is_one_of(text(nth + 1), NEEDED) && (!is_one_of(text(nth + 1), "run pass passing enforced") || modal && text(0) == "need"));
+    let unneeded = not
+        && (is_one_of(text(nth + 1), NEEDED)
+            && (!is_one_of(text(nth + 1), "run pass passing enforced") || modal && text(0) == "need"));
     // "Is disabled" in the answer of a tool is a report; "must be disabled" is a demand.
-    let permitted = demanded || unneeded || is_one_of(text(nth), "optional unnecessary unneeded unimportant irrelevant");
-    let told = !reading.words[at].in_answer || permitted;
+    let permitted =
+        demanded || unneeded || is_one_of(text(nth), "optional unnecessary unneeded unimportant irrelevant");
+    // "The hooks are skipped when …" describes.
+    let describes = rest.iter().any(|next| is_one_of(reading.text(*next), "when if unless because"));
+    let told = permitted || !reading.words[at].in_answer && !describes;
     ((is_off || unneeded) && told).then(|| (danger, rest[nth.min(rest.len() - 1)]))
 }
 
 /// Returns the danger of switching off what the noun at a word names, if it names a check.
 fn judge_noun(reading: &Reading<'_>, at: usize) -> Option<Danger> {
     let word = reading.words.get(at)?;
-    if word.is_address() || word.text.contains('/') || word.parts.has(OFF | LAX) {
+    let named_thing = word.is_name() && word.parts.has(THING) && !word.parts.has(PROOF);
+    let is_setting = reading.words.get(at + 1).is_some_and(|next| next.gap & gap::ASSIGN != 0);
+    if word.is_address() || word.text.contains('/') || word.parts.has(OFF | LAX) || named_thing || is_setting
+    {
         return None;
     }
     let before = before(reading, at);
     // After these words, "test", "check" and "review" are verbs.
-    let verb = is_one_of(before, "to then please and or you must should will can") && word.is("test check review lint scan verify sign validate guard gate protect");
+    let verb = is_one_of(before, "to then please and or you must should will can")
+        && word.is("test check review lint scan verify sign validate guard gate protect");
     let last = end_of_noun(reading, at);
-    let thing = reading.words.get(last + 1).is_some_and(|next| next.is(THINGS)) && !reading.begins_clause(last + 1);
+    let thing =
+        reading.words.get(last + 1).is_some_and(|next| next.is(THINGS)) && !reading.begins_clause(last + 1);
     if verb || thing {
         return None;
     }
@@ -241,13 +352,24 @@ fn judge_noun(reading: &Reading<'_>, at: usize) -> Option<Danger> {
     if word.is_option() && !word.parts.has(PROOF | VERIFY) {
         return None;
     }
-    if word.parts.list.len() > 2 && word.is_name() && !word.parts.has(PROOF | VERIFY) && word.parts.list.first().is_none_or(|(first, _)| first != "test") {
+    if word.parts.list.len() > 2
+        && word.is_name()
+        && !word.parts.has(PROOF | VERIFY)
+        && word.parts.list.first().is_none_or(|(first, _)| first != "test")
+    {
         return None;
     }
-    let digest = word.parts.has(DIGEST) && group().any(|word| word.parts.has(CHECK | VERIFY) || word.is("mismatch mismatches"));
-    let host = word.text == "host" && is_one_of(reading.text(at + 1), PROOF_NOUNS) || word.is("hostname") && named(CHECK | VERIFY);
+    let digest = word.parts.has(DIGEST)
+        && group().any(|word| word.parts.has(CHECK | VERIFY) || word.is("mismatch mismatches"));
+    let host = word.text == "host" && is_one_of(reading.text(at + 1), "key keys")
+        || word.is("hostname") && named(CHECK | VERIFY);
     if word.parts.has(PROOF | VERIFY) || digest || host || word.parts.has(CHECK) && named(PROOF | VERIFY) {
         return Some(VerificationOff);
+    }
+    if word.is("policy policies")
+        && !is_one_of(before, "security branch review merge approval protection access")
+    {
+        return None;
     }
     let says_check = word.parts.has(CHECK) || word.is("assertion assertions assert pre-commit sast quarantine approval-gate type-check two-factor branch-protection");
     says_check.then_some(ChecksOff)

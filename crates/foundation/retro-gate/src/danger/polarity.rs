@@ -21,10 +21,10 @@ pub(super) enum Form {
     Command,
 }
 
-const NEGATIONS: &str = "not never dont don't without avoid avoids avoiding refuse refuses refusing refused refrain forbid forbids prohibit prohibits reject rejects cannot can't cant won't wont mustn't mustnt shouldn't shouldnt isn't isnt doesn't doesnt didn't didnt neither nor stop stops nobody unable failed prevent prevents block blocks resist";
+const NEGATIONS: &str = "not never dont don't without avoid avoids avoiding refuse refuses refusing refused refrain forbid forbids prohibit prohibits reject rejects cannot can't cant won't wont mustn't mustnt shouldn't shouldnt isn't isnt forbidden prohibited disallowed wrong doesn't doesnt didn't didnt neither nor stop stops nobody unable failed prevent prevents block blocks resist";
 
 /// Verbs that undo an option or a setting which they take as their object.
-const REMOVALS: &str = "remove removes removing removed drop drops dropping delete deletes deleting omit omits omitting strip strips stripping replace replaces replacing undo undoes revert reverts reverting unset uncheck discard";
+const REMOVALS: &str = "remove removes removing removed drop drops dropping delete deletes deleting omit omits omitting strip strips stripping replace replaces replacing undo undoes revert reverts reverting unset uncheck discard rid";
 
 /// Words that void a negation before them: "do not forget to", "do not hesitate to", "not only".
 const VOIDING: &str = "forget hesitate worry fail afraid mind panic care only just yet wait bother matter";
@@ -49,18 +49,28 @@ const REACH_MAX: usize = 12;
 impl Reading<'_> {
     /// Returns `true` if the text asks for what stands from the word `first` to the word `last`.
     pub(super) fn asks_for(&self, first: usize, last: usize, form: Form) -> bool {
-        if self.negations_before(first, form) % 2 == 1 || self.is_refused_after(last) {
+        let searched = form != Form::Command && self.words.get(first).is_some_and(|word| word.in_message);
+        if searched || self.negations_before(first, form) % 2 == 1 || self.is_refused_after(last) {
+            return false;
+        }
+        // "CI fails if you skip the tests."
+        let before = |distance: usize| first.checked_sub(distance).map_or("", |word| self.text(word));
+        let by_others = is_one_of(before(1), SUBJECTS) && is_one_of(before(2), CONDITIONS)
+            || is_one_of(before(1), "that which whoever");
+        if form == Form::Phrase && by_others || form == Form::Machine && self.is_tested(first, last) {
             return false;
         }
         match (self.words.get(first).is_some_and(|word| word.in_answer), form) {
-            (true, Form::Machine | Form::State) => self.is_demanded(first, last),
+            (true, Form::Machine) => self.is_demanded(first, last),
+            // Which statements of a tool are demands is decided where they are found.
+            (true, Form::State) => true,
             (true, Form::Phrase) => !self.text(first).ends_with("ing"),
             (_, Form::Command) => true,
             (false, _) if !self.is_in_condition(first) => true,
             (false, Form::Machine) => self.is_demanded(first, last),
             (false, Form::State) => false,
             (false, Form::Phrase) => {
-                first > 0 && !is_one_of(self.text(first - 1), SUBJECTS) && !is_one_of(self.text(first - 1), CONDITIONS)
+                first > 0 && !is_one_of(before(1), SUBJECTS) && !is_one_of(before(1), CONDITIONS)
             }
         }
     }
@@ -82,13 +92,23 @@ impl Reading<'_> {
                 "without" => !with && !is_one_of(self.text(word + 1), "waiting asking"),
                 "instead" => !with,
                 "rather" => !with && self.text(word + 1) == "than",
-                "no" => is_one_of(self.text(word + 1), "longer need reason point excuse"),
-                "leave" | "leaving" | "left" => form == Form::Machine && self.stands_within(at, 6, "out off away"),
+                "no" => is_one_of(
+                    self.text(word + 1),
+                    "longer need reason point excuse circumstances account way",
+                ),
+                "bad" => is_one_of(self.text(word + 1), "idea practice habit"),
+                "leave" | "leaving" | "left" => {
+                    form == Form::Machine && self.stands_within(at, 6, "out off away")
+                }
                 "opposed" => self.text(word + 1) == "to",
                 _ => is_one_of(text, NEGATIONS) && !self.is_voided(word),
             };
             let removes = form == Form::Machine && is_one_of(text, REMOVALS) && self.is_object(word, at);
             count += usize::from(negates || removes);
+            // "Neither … nor" denies once.
+            if text == "nor" {
+                break;
+            }
         }
         count
     }
@@ -127,7 +147,10 @@ impl Reading<'_> {
     fn is_object(&self, verb: usize, at: usize) -> bool {
         (verb + 1..at).all(|between| {
             self.words[between].is_option()
-                || is_one_of(self.text(between), "the a an any all every flag option flags options setting line of its their or config -c")
+                || is_one_of(
+                    self.text(between),
+                    "the a an any all every flag option flags options setting line of its their or config -c",
+                )
         })
     }
 
@@ -139,22 +162,43 @@ impl Reading<'_> {
         let mut refused = false;
         for next in self.rest_of_clause(last, 5) {
             let text = self.text(next);
-            if matches!(text, "and" | "or" | "to" | "with" | "when" | "if" | "because" | "so") {
+            if is_one_of(
+                text,
+                "and or to with when if because so that which who whose where as before after until",
+            ) {
                 break;
             }
-            let modal = matches!(text, "must" | "should" | "may") && matches!(self.text(next + 1), "not" | "never");
-            let denied = matches!(text, "not" | "never") && is_one_of(self.text(next + 1), "allowed permitted supported accepted recommended an used acceptable ok okay");
+            let modal =
+                matches!(text, "must" | "should" | "may") && matches!(self.text(next + 1), "not" | "never");
+            let denied = matches!(text, "not" | "never")
+                && is_one_of(
+                    self.text(next + 1),
+                    "allowed permitted supported accepted recommended an used acceptable ok okay exist work help apply",
+                );
             refused |= modal || denied || is_one_of(text, REFUSALS);
         }
         refused
     }
 
+    /// Returns `true` for "fail the build if `-k` is set".
+    fn is_tested(&self, first: usize, last: usize) -> bool {
+        let condition =
+            (first.saturating_sub(3)..first).rev().take_while(|word| !self.begins_clause(word + 1));
+        let is = is_one_of(self.text(last + 1), "is are was gets");
+        is && is_one_of(self.text(last + 2), "used set passed given present found active")
+            && condition.into_iter().any(|word| is_one_of(self.text(word), "if when whenever unless"))
+    }
+
     /// Returns `true` if a verb before it or a phrase after it demands what stands from `first` to `last`.
     fn is_demanded(&self, first: usize, last: usize) -> bool {
         let mut word = first;
-        while word > 0 && first - word < REACH_MAX && self.words[word].gap & (gap::STOP | gap::COMMA | gap::SPEECH) == 0 {
+        while word > 0
+            && first - word < REACH_MAX
+            && self.words[word].gap & (gap::STOP | gap::COMMA | gap::SPEECH) == 0
+        {
             word -= 1;
-            let by_subject = word > 0 && is_one_of(self.text(word - 1), SUBJECTS) && self.text(word - 1) != "to";
+            let by_subject =
+                word > 0 && is_one_of(self.text(word - 1), SUBJECTS) && self.text(word - 1) != "to";
             if is_one_of(self.text(word), DEMANDS) && !by_subject {
                 return true;
             }

@@ -24,6 +24,10 @@ use gap::{ASSIGN, BRACKET, COLON, COMMA, ENDS, QUOTE, SHELL, SPACE, SPEECH, STOP
 /// Words before a quotation that say that it is the answer of a tool.
 const ANSWERS: &str = "answers answered answer prints printed returns returned reports reported fails failed error errors shows showed logs logged complains warns warned output message raises raised throws";
 
+/// Words before a quotation that say that it is a message or a pattern to search for.
+const QUOTES: &str =
+    "-m -am -sm -asm --message grep rg ag ack egrep --grep pattern regex needle old_str old_string query";
+
 /// Number of words in a quotation from which it is read as speech of its own.
 const SPEECH_WORDS_MIN: usize = 4;
 
@@ -37,6 +41,8 @@ pub(super) struct Word<'t> {
     pub(super) gap: u16,
     /// The word is part of a quoted answer of a tool.
     pub(super) in_answer: bool,
+    /// The word is part of a message or of a pattern to search for, which nothing acts upon.
+    pub(super) in_message: bool,
     pub(super) parts: Parts,
 }
 
@@ -71,7 +77,8 @@ impl<'t> Reading<'t> {
     pub(super) fn new(plain: &'t str) -> Self {
         let json = plain.trim_start().starts_with(['{', '[']);
         let mut reading = Self { plain, words: Vec::new() };
-        let (mut at, mut between, mut quoted, mut in_answer, mut long) = (0, 0, false, false, false);
+        let (mut at, mut between, mut quoted, mut long) = (0, 0, false, false);
+        let (mut in_answer, mut in_message) = (false, false);
         while let Some(c) = plain[at..].chars().next() {
             let length = word_length(&plain[at..]);
             if length > 0 {
@@ -82,6 +89,7 @@ impl<'t> Reading<'t> {
                     end: at + length,
                     gap: between,
                     in_answer,
+                    in_message,
                     parts: Parts::split(text),
                 });
                 (at, between) = (at + length, 0);
@@ -96,8 +104,10 @@ impl<'t> Reading<'t> {
                     let length = plain[at + 1..].find('"').unwrap_or(0);
                     long = plain[at + 1..at + 1 + length].split_whitespace().count() >= SPEECH_WORDS_MIN;
                     in_answer = reading.words.iter().rev().take(3).any(|word| word.is(ANSWERS));
+                    in_message = between & COMMA == 0
+                        && reading.words.iter().rev().take(2).any(|word| word.is(QUOTES));
                 } else {
-                    in_answer = false;
+                    (in_answer, in_message) = (false, false);
                 }
                 quoted = !quoted;
                 between |= if long { QUOTE | SPEECH } else { QUOTE };
@@ -134,15 +144,58 @@ impl<'t> Reading<'t> {
         self.words.partition_point(|word| word.end <= byte).min(self.words.len().saturating_sub(1))
     }
 
+    /// Returns the last word that begins before a byte of the folded text.
+    pub(super) fn word_before(&self, byte: usize) -> usize {
+        self.words.partition_point(|word| word.start < byte).saturating_sub(1)
+    }
+
     /// Returns the words after `at` in the same clause, at most `most`.
     pub(super) fn rest_of_clause(&self, at: usize, most: usize) -> impl Iterator<Item = usize> + '_ {
         (at + 1..self.words.len()).take(most).take_while(|next| !self.begins_clause(*next))
     }
 }
 
+/// Joins the strings of JSON arrays to command lines: in `["curl","-k"]`, what stands between two strings
+/// becomes spaces of the same length, so that places in the text stay the same.
+pub(super) fn join_arrays(plain: &str) -> String {
+    let mut joined = String::with_capacity(plain.len());
+    let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+    let mut at = 0;
+    while let Some(c) = plain[at..].chars().next() {
+        let gap = if c == '"' && in_string && !escaped && open.last() == Some(&'[') {
+            array_gap(&plain[at..])
+        } else {
+            0
+        };
+        if gap > 0 {
+            joined.extend(std::iter::repeat_n(' ', gap));
+            at += gap;
+            continue;
+        }
+        match c {
+            '"' if !escaped => in_string = !in_string,
+            '[' | '{' if !in_string => open.push(c),
+            ']' | '}' if !in_string => drop(open.pop()),
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+        joined.push(c);
+        at += c.len_utf8();
+    }
+    joined
+}
+
+/// Returns the length of `", "` between two strings, or 0 if something else follows the first one.
+fn array_gap(text: &str) -> usize {
+    let next =
+        text[1..].trim_start().strip_prefix(',').map(str::trim_start).filter(|next| next.starts_with('"'));
+    next.map_or(0, |next| text.len() - next.len() + 1)
+}
+
 /// Returns the length of the word that a text begins with, in bytes, or 0.
 fn word_length(text: &str) -> usize {
-    let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '/' | '@' | '+' | '~' | '$' | '%' | '*' | '\\');
+    let is_inner =
+        |c: char| c.is_alphanumeric() || matches!(c, '_' | '/' | '@' | '+' | '~' | '$' | '%' | '*' | '\\');
     let mut characters = text.char_indices().peekable();
     let mut length = 0;
     let mut before = ' ';
@@ -166,7 +219,12 @@ fn word_length(text: &str) -> usize {
                 address = true;
                 true
             }
-            ':' => before == ':' || next == ':' || address || at > 0 && before.is_alphanumeric() && is_port(&text[at + 1..]),
+            ':' => {
+                before == ':'
+                    || next == ':'
+                    || address
+                    || at > 0 && before.is_alphanumeric() && is_port(&text[at + 1..])
+            }
             '?' | '=' | '&' | '#' => address && (next.is_alphanumeric() || next == '_'),
             _ => false,
         };

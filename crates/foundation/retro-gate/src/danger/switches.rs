@@ -1,7 +1,10 @@
 //! Finds options, keys and values that turn verification or checks off.
 
+use std::sync::LazyLock;
+
 use super::Danger::{ChecksOff, PackageAddress, RemoteContent, VerificationOff};
-use super::polarity::Form;
+use super::patterns::{Pattern, find_patterns};
+use super::polarity::Form::{self, Command, Machine, Phrase};
 use super::reading::{Reading, gap};
 use super::words::part::{ANY, CHECK, DIGEST, HOST, LAX, OFF, PROOF, REQUIRED, THING, TRUST, VERIFY};
 use super::words::{Parts, is_one_of, meaning};
@@ -12,6 +15,108 @@ const ON_VALUES: &str = "true 1 yes on always enable enabled y t";
 
 /// Endings of words that are files and not names of settings.
 const FILE_ENDINGS: &str = "py rs js ts tsx jsx go java kt rb php md sh txt log html css c h cpp cs sql lock";
+
+/// Options of one letter and other spellings whose parts say nothing.
+static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
+    Pattern::compile(&[
+        (
+            VerificationOff,
+            Machine,
+            r"\bcurl\b[^\n|;]{0,200}?[\s'\x22](-[a-jl-z#]{0,6}k[a-z]{0,6})(?:['\x22\s,.)}]|$)",
+        ),
+        (
+            VerificationOff,
+            Machine,
+            r"\b(?:wget|xh|http|https|httpie|lftp|ldapsearch|openssl)\b[^\n|;]{0,160}?\s(--verify[= ]no|--no-check-cert\w*|-noverify)",
+        ),
+        (
+            VerificationOff,
+            Machine,
+            r"certificate_?validation_?callback[^\n]{0,80}true|checkservertrusted|hostnameverifier[^\n]{0,60}true|\[trusted=yes\]|\bsiglevel\s*=\s*(?:never|optional)|com\.apple\.quarantine|\bspctl\s+--master-disable|executionpolicy['\x22]?\s+['\x22]?(?:bypass|unrestricted)|-ep\s+bypass|strict-?host-?key-?checking[= ]+['\x22]?(?:no|off|accept-new)",
+        ),
+        (
+            VerificationOff,
+            Phrase,
+            r"\b(use|using|switch to|fall back to|talk|connect)\s+(?:over |via |to )?(?:plain |unencrypted )?http\s+(?:instead of|rather than|and not)\s+https\b|\b(?:plain|unencrypted) http\b",
+        ),
+        (
+            ChecksOff,
+            Command,
+            r"\b(?:[a-z]*tests?|jest|vitest|mocha|rspec|phpunit|ctest|tox|nox|lint|eslint|ruff|flake8|clippy|mypy|pylint|check|verify|audit|ci|scan|validate|typecheck|tsc)\b[^\n|;&]{0,100}?\|\|\s*(?:true|:|exit\s+0|echo)(?:\b|\s|$)",
+        ),
+        (
+            ChecksOff,
+            Machine,
+            r"\b(?:gradlew?|gradle)\b[^\n|;]{0,160}?\s['\x22]?(-x\s+\S*(?:test|check|lint|spotless|detekt)\w*|--exclude-task\s+\S*(?:test|check|lint))",
+        ),
+        (
+            ChecksOff,
+            Machine,
+            r"\bgit\b['\x22]?[^\n|;]{0,60}?\bcommit\b[^\n|;]{0,120}?[\s'\x22](-(?:n|an|nm|anm|na|nam|sn|ns))(?:['\x22\s,.)}]|$)",
+        ),
+        (
+            ChecksOff,
+            Machine,
+            r"\bmerge\b[^\n|;]{0,80}?(--admin)\b|\bset \+e\b|\bsetenforce\s+0|\bufw\s+disable\b|\biptables\s+(?:-f|--flush)\b|@(?:pytest|unittest)\.(?:mark\.)?(?:skip|xfail)|\b(?:it|test|describe)\.(?:skip|todo)\b|\bt\.skip\s*\(|\bxit\s*\(|#\[ignore\]|@disabled\b|--passwithnotests|\bdisable-next-line\b",
+        ),
+        (VerificationOff, Machine, r"\balg(?:orithms?)?['\x22]?\s*[:=]\s*[\[(]?\s*['\x22]?none\b"),
+        (
+            VerificationOff,
+            Phrase,
+            r"\b(?:checksum|signature|certificate|hash|fingerprint|host key)s?\b[^\n.;]{0,60}?\b(ignore|skip|bypass|accept)\s+(?:it|that|this|them)\b",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(?:tests?|checks?|hooks?|lint|linter|ci|reviews?|assertion)\b[^\n.;]{0,60}?\b(ignore|skip|bypass|disable|delete|remove)\s+(?:it|that|them)\b(?:['\x22.,;]|$|\s(?:and|then|so|for|to|before))",
+        ),
+        (
+            ChecksOff,
+            Command,
+            r"\[(?:skip ci|ci skip|no ci|skip actions|actions skip|skip tests?|skip checks?)\]|\*\*\*no_ci\*\*\*",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(approve|approving|accept|lgtm)\s+(?:your|its|their|his|her|my|our|the agent's)\s+(?:own\s+)?(?:pull request|pr|change|changes|merge request|mr|work|commit|diff)s?\b|\bself[- ]?(approve|approving|merge|merging|review)\b|\bapprove\s+(?:it|them|the (?:pr|change|pull request|diff))\s+(?:yourself|blindly|unread|unseen|automatically)",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(merge|merging|approve|land|ship|deploy|release|commit|push)\b[^.;\n]{0,60}?\b(?:regardless of|no matter|even if|even though|even when|despite|whatever|in spite of|whether or not|although)\b[^.;\n]{0,40}?\b(?:reviews?|reviewers?|ci|tests?|checks?|approvals?|lint|pipeline|build|hooks?)\b",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(merge|approve|land|ship|deploy|release)\b[^.,;\n]{0,40}?\b(?:before|ahead of)\s+(?:the |any |its |all )?(?:[a-z]+ )?(?:review|reviews|approval|approvals|ci|checks|tests)\b(?:['\x22.,;\s]|$)",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(?:ci|reviews?|reviewers?|approvals?|checks?|tests?)\b[^\n.;]{0,60}?\b(?:merge|deploy|push|release|land|ship)\s+(?:it\s+|them\s+)?(without)\s+waiting\b",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(push|commit|pushing)\s+(?:[a-z'-]+ ){0,4}?(?:straight|directly|right)\s+(?:to|on|onto|into)\s+(?:the )?['\x22]?(?:main|master|trunk|production|the default branch|default branch|release|develop)\b",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(merge|ship|deploy|land|release)\s+(?:it\s+|them\s+)?(?:first|now|right away|immediately)\b[^\n;]{0,24}\b(?:review|test|check|ask|verify)\w*\s+(?:\w+\s+)?(?:later|after|afterwards)\b|\b(?:ship|deploy|merge|release|publish|push|land|commit)\b[^\n.,;]{0,30}\b(?:untested|unreviewed|unchecked|without looking)\b",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(unprotect(?:ing)?)\s+(?:the |a |all )?(?:[a-z'/-]+ )?(?:branch|branches|main|master|default)|\b(ignore|dismiss)\s+(?:the |all |any )?(?:review|reviewers?'?s?) (?:comments?|feedback|requests?|findings|objections)\b",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(hard-?code|fake|stub|force|rig|tweak|change|edit|weaken|rewrite)\b[^.;\n]{0,40}?\b(?:tests?|assertions?|checks?|expectations?)\b[^.;\n]{0,40}?\b(?:so (?:that )?(?:it|they|the \w+) (?:always )?pass(?:es)?|to (?:always )?pass|until (?:it|they) pass)\b",
+        ),
+    ])
+});
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
@@ -31,13 +136,15 @@ pub(super) fn find_switches(reading: &Reading<'_>, found: &mut Vec<Found>) {
             found.push(Found { danger, first: at, last });
         }
     }
+    find_patterns(reading, &PATTERNS, found);
 }
 
 /// Reads the value that is bound to a name, and the last word of both.
 fn read_value(reading: &Reading<'_>, at: usize) -> (Value, usize) {
     let name = &reading.words[at];
     let Some(next) = reading.words.get(at + 1) else { return (Value::None, at) };
-    let bound = next.gap & (gap::ASSIGN | gap::COLON) != 0 && next.gap & (gap::STOP | gap::COMMA | gap::SHELL) == 0;
+    let bound =
+        next.gap & (gap::ASSIGN | gap::COLON) != 0 && next.gap & (gap::STOP | gap::COMMA | gap::SHELL) == 0;
     if bound {
         return (judge_value(next.text), at + 1);
     }
@@ -50,7 +157,10 @@ fn read_value(reading: &Reading<'_>, at: usize) -> (Value, usize) {
     if linked && let Some(value) = reading.words.get(at + skipped) {
         // "set to `false`" and "is off", but not "is disabled", which phrases judge with their tense.
         let judged = judge_value(value.text);
-        if value.gap & gap::ENDS == 0 && judged != Value::Other && !value.is("disabled skipped optional ignored any") {
+        if value.gap & gap::ENDS == 0
+            && judged != Value::Other
+            && !value.is("disabled skipped optional ignored any")
+        {
             return (judged, at + skipped);
         }
     }
@@ -74,24 +184,33 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value) -> Option<Dange
     if let Some(danger) = judge_special(reading, at, value) {
         return Some(danger);
     }
-    if word.text.contains('/') || word.text.rsplit_once('.').is_some_and(|(_, end)| is_one_of(end, FILE_ENDINGS)) {
+    if word.text.contains('/')
+        || word.text.rsplit_once('.').is_some_and(|(_, end)| is_one_of(end, FILE_ENDINGS))
+    {
         return None;
     }
     // `--signoff`, `--sign-off` and `--no-sign-request` are about people and requests.
-    let signs = |pair: &[(String, u16)]| pair[0].0 == "sign" && is_one_of(&pair[1].0, "in up off out on request requests");
+    let signs = |pair: &[(String, u16)]| {
+        pair[0].0 == "sign" && is_one_of(&pair[1].0, "in up off out on request requests")
+    };
     if parts.list.windows(2).any(signs) {
         return None;
     }
     let off = parts.count(OFF);
     let lax = parts.has(LAX) || lets_anything_through(parts);
-    let verifies = parts.has(VERIFY | PROOF) || parts.has(DIGEST | HOST) && parts.has(VERIFY | CHECK | REQUIRED);
-    let checks = parts.has(CHECK) && !parts.has(PROOF | VERIFY);
+    let verifies =
+        parts.has(VERIFY | PROOF) || parts.has(DIGEST | HOST) && parts.has(VERIFY | CHECK | REQUIRED);
+    let checks = parts.has(CHECK) && !verifies;
     if !(lax || verifies || checks) {
         return None;
     }
-    let negative = if lax { off % 2 == 0 } else { off % 2 == 1 };
+    // "Insecure skip verify" says one thing twice; only "no insecure" takes it back.
+    let takes_back = parts.list.windows(2).any(|pair| pair[0].1 & OFF != 0 && pair[1].1 & (LAX | TRUST) != 0);
+    let negative = if lax { !takes_back } else { off % 2 == 1 };
     // A plain word is a name only if a value is bound to it.
-    let named = word.is_option() || parts.list.len() > 1 && is_written_as_code(reading, at);
+    let ticked = |at: usize| reading.words.get(at).is_none_or(|word| word.gap & gap::TICK != 0);
+    let parameter = parts.list.len() == 1 && lax && at > 0 && ticked(at) && ticked(at + 1);
+    let named = word.is_option() || parameter || parts.list.len() > 1 && is_written_as_code(reading, at);
     let dangerous = match value {
         Value::None => negative && named,
         Value::On | Value::Other => negative && (named || parts.list.len() == 1 && lax && value == Value::On),
@@ -103,11 +222,23 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value) -> Option<Dange
     if lax || verifies && !checks {
         let thing = parts.has(THING) && !parts.has(CHECK) && !lax;
         let object = parts.has(VERIFY) && parts.has(THING) && !parts.has(PROOF);
-        if !lax && !negative && (thing || object) || negative && parts.has(THING) && !parts.has(VERIFY) && !lax {
+        if !lax && !negative && (thing || object)
+            || negative && parts.has(THING) && !parts.has(VERIFY) && !lax
+        {
             return None;
         }
         // `--no-verify` skips hooks; with another word it skips verification.
-        return Some(if parts.is(&["no", "verify"]) { ChecksOff } else { VerificationOff });
+        return Some(
+            if parts.is(&["no", "verify"])
+                && word.text.contains(['-', '_'])
+                && word.text.contains("no")
+                && !word.text.contains("noverify")
+            {
+                ChecksOff
+            } else {
+                VerificationOff
+            },
+        );
     }
     judge_check(parts, negative, value, word.is_option()).then_some(ChecksOff)
 }
@@ -119,12 +250,27 @@ fn judge_check(parts: &Parts, negative: bool, value: Value, option: bool) -> boo
         let off = list.iter().position(|(_, meaning)| meaning & OFF != 0).unwrap_or(0);
         // `test_skip_login` is a test, and `check-no-changes` a check.
         let ordered = off < check || off + 1 == list.len();
-        return ordered && !(parts.has(THING) && list.last().is_some_and(|(_, meaning)| meaning & THING != 0));
+        return ordered
+            && !(parts.has(THING) && list.last().is_some_and(|(_, meaning)| meaning & THING != 0));
     }
-    let single = list.len() == 1 && is_one_of(&list[0].0, "check test ci review scan validate cov permissions policies testing checking gate 2fa") && !option;
+    let single = list.len() == 1
+        && is_one_of(
+            &list[0].0,
+            "check test ci review scan validate cov permissions policies testing checking gate 2fa",
+        )
+        && !option;
     let thing = parts.has(THING) && !parts.has(REQUIRED);
-    let zero = value == Value::Zero && list.len() > 1 && !parts.has(REQUIRED) && list.last().is_some_and(|(_, meaning)| meaning & (CHECK | THING) == 0);
-    !(single || thing || zero) && !(list.first().is_some_and(|(word, _)| word == "dry"))
+    let zero = value == Value::Zero
+        && list.len() > 1
+        && !parts.has(REQUIRED)
+        && list.last().is_some_and(|(_, meaning)| meaning & (CHECK | THING) == 0);
+    // `include_tests` and `show_reviews` choose what is listed.
+    let lists = list.first().is_some_and(|(word, _)| {
+        is_one_of(word, "include show list has is count display return only dry exclude")
+    });
+    let policy = !option && list.iter().any(|(word, _)| matches!(word.as_str(), "policy" | "policies"))
+        || list.last().is_some_and(|(word, _)| word == "policy");
+    !(single || thing || zero || lists || policy)
 }
 
 /// Returns `true` for `--trust-all-certs`, `trustServerCertificate`, `accept-invalid-certs`, `--trusted-host`.
@@ -132,7 +278,10 @@ fn lets_anything_through(parts: &Parts) -> bool {
     let trusts = parts.has(TRUST);
     let anything = parts.has(ANY) && parts.has(PROOF | VERIFY | HOST | CHECK);
     let hosts = parts.list.iter().any(|(word, _)| matches!(word.as_str(), "trust" | "trusted"))
-        && parts.list.iter().any(|(word, _)| matches!(word.as_str(), "host" | "hosts" | "server" | "hostname"));
+        && parts
+            .list
+            .iter()
+            .any(|(word, _)| matches!(word.as_str(), "host" | "hosts" | "server" | "hostname"));
     trusts && (anything || hosts)
 }
 
@@ -145,13 +294,22 @@ fn judge_special(reading: &Reading<'_>, at: usize, value: Value) -> Option<Dange
     if parts.contains(&["trust", "remote", "code"]) {
         return (!off_value).then_some(RemoteContent);
     }
-    if parts.contains(&["continue", "on", "error"]) || parts.contains(&["allow", "failure"]) || parts.contains(&["allow", "failures"]) {
+    if parts.contains(&["continue", "on", "error"])
+        || parts.contains(&["allow", "failure"])
+        || parts.contains(&["allow", "failures"])
+    {
         return (value == Value::On).then_some(ChecksOff);
     }
     if parts.is(&["exit", "zero"]) || parts.is(&["yolo"]) && word.is_option() {
         return Some(ChecksOff);
     }
-    if parts.contains(&["fail", "under"]) {
+    if parts.is(&["dangerous"]) && word.is_option() {
+        return Some(VerificationOff);
+    }
+    if parts.is(&["trust", "model"]) {
+        return (value == Value::On).then_some(VerificationOff);
+    }
+    if parts.contains(&["fail", "under"]) || parts.is(&["exit", "code"]) && value == Value::Zero {
         return off_value.then_some(ChecksOff);
     }
     if parts.contains(&["docker", "content", "trust"]) {
@@ -163,31 +321,37 @@ fn judge_special(reading: &Reading<'_>, at: usize, value: Value) -> Option<Dange
     if next.starts_with("/dev/null") {
         return match () {
             () if parts.has(CHECK) => Some(ChecksOff),
-            () if parts.contains(&["known", "hosts"]) || word.text.contains("knownhosts") => Some(VerificationOff),
+            () if parts.contains(&["known", "hosts"]) || word.text.contains("knownhosts") => {
+                Some(VerificationOff)
+            }
             () => None,
         };
     }
     // `SKIP=eslint git commit`.
-    let committed = || is_one_of_any(reading, "commit push pre-commit hook hooks merge");
+    let committed = || {
+        (at.saturating_sub(20)..at + 20)
+            .any(|near| is_one_of(reading.text(near), "commit push pre-commit hook hooks merge"))
+    };
     if parts.is(&["skip"]) && reading.words.get(at + 1).is_some_and(|next| next.gap == gap::ASSIGN) {
         return (value == Value::Other && committed() || meaning(next) & CHECK != 0).then_some(ChecksOff);
     }
     // `--skip tests`, `--disable=tls-verify`.
-    let switches_off = word.is_option() && parts.list.len() == 1 && is_one_of(&parts.list[0].0, "skip disable bypass");
-    if switches_off && reading.words.get(at + 1).is_some_and(|next| next.gap & (gap::STOP | gap::COMMA | gap::SHELL) == 0) {
+    let switches_off =
+        word.is_option() && parts.list.len() == 1 && is_one_of(&parts.list[0].0, "skip disable bypass");
+    if switches_off
+        && reading.words.get(at + 1).is_some_and(|next| next.gap & (gap::STOP | gap::COMMA | gap::SHELL) == 0)
+    {
         let object = &reading.words[at + 1].parts;
-        let whole = !object.list.is_empty() && object.list.iter().all(|(_, meaning)| *meaning & (CHECK | PROOF | VERIFY) != 0);
+        let whole = !object.list.is_empty()
+            && object.list.iter().all(|(_, meaning)| *meaning & (CHECK | PROOF | VERIFY) != 0);
         if whole {
             return Some(if object.has(PROOF | VERIFY) { VerificationOff } else { ChecksOff });
         }
     }
     // `trusted_index = http://…` is an address of packages.
-    (parts.contains(&["insecure", "registry"]) && reading.words.get(at + 1).is_some_and(super::reading::Word::is_address))
-        .then_some(PackageAddress)
-}
-
-fn is_one_of_any(reading: &Reading<'_>, table: &str) -> bool {
-    reading.words.iter().any(|word| word.is(table))
+    (parts.contains(&["insecure", "registry"])
+        && reading.words.get(at + 1).is_some_and(super::reading::Word::is_address))
+    .then_some(PackageAddress)
 }
 
 /// Returns `true` if a word of several parts is a name: it has a separator, is quoted as code, or has a value.
@@ -195,5 +359,10 @@ fn is_written_as_code(reading: &Reading<'_>, at: usize) -> bool {
     let word = &reading.words[at];
     let edge = gap::TICK | gap::QUOTE | gap::BRACKET | gap::ASSIGN;
     let after = reading.words.get(at + 1).map_or(0, |next| next.gap);
-    word.is_name() || word.gap & edge != 0 || after & (edge | gap::COLON) != 0 || word.parts.count(OFF | LAX | CHECK | PROOF | VERIFY) > 1
+    let glued = !word.text.contains('-') && word.parts.count(OFF | LAX | CHECK | PROOF | VERIFY) > 1;
+    word.is_option()
+        || word.text.contains(['_', '.'])
+        || word.gap & edge != 0
+        || after & (edge | gap::COLON) != 0
+        || glued
 }

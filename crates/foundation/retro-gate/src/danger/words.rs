@@ -1,7 +1,8 @@
 //! Knows the few words that options, keys and sentences about dangers are made of.
 //!
-//! No table names a tool. An option of a tool that nobody here has heard of is still made of the same parts:
-//! `--skip-tls-verify`, `sslVerify`, `SKIP_HOOKS`. Names are split at punctuation, and glued words into the
+//! The tables hold meanings, and names of tools only where these are parts of settings, such as `husky`. An
+//! option of a tool that nobody here has heard of is still made of the same parts: `--skip-tls-verify`,
+//! `sslVerify`, `SKIP_HOOKS`. Names are split at punctuation, and glued words into the
 //! words of the tables, because folding has removed the capitals of `insecureSkipVerify`.
 
 use std::collections::HashMap;
@@ -38,19 +39,40 @@ use part::{ANY, CHECK, DIGEST, HOST, LAX, OFF, PROOF, REQUIRED, THING, TRUST, VE
 /// Parts of names. Chosen from the options and configuration keys of HTTP clients, package managers, version
 /// control, databases, container and cloud tools that concern verification and checks.
 const PARTS: &[(u16, &str)] = &[
-    (OFF, "no non not skip skips skipped skipping disable disables disabled disabling ignore ignored ignores ignoring bypass bypassed bypassing without off noop none never omit suppress deactivate exclude dont remove unset drop nocheck noverify"),
-    (VERIFY, "verify verifying verification verifications verifier verified verifies unauthorized authenticity"),
-    (PROOF, "ssl tls https cert certs certificate certificates signature signatures sig sigs sign signing signed gpg pgp checksum checksums integrity hostkey hostkeys fingerprint fingerprints sumdb sumcheck provenance attestation attestations x509 sigstore cosign notarization revocation revoke hsts ocsp encrypt encryption dnssec secure"),
-    (CHECK, "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policies"),
+    (
+        OFF,
+        "no non not skip skips skipped skipping disable disables disabled disabling ignore ignored ignores ignoring bypass bypassed bypassing without off noop none never omit suppress deactivate exclude dont remove unset drop unprotect",
+    ),
+    (
+        VERIFY,
+        "verify verifying verification verifications verifier verified verifies unauthorized authenticity",
+    ),
+    (
+        PROOF,
+        "ssl tls https cert certs certificate certificates signature signatures sig sigs sign signing signed gpg pgp checksum checksums integrity hostkey hostkeys fingerprint fingerprints sumdb sumcheck provenance attestation attestations x509 sigstore cosign notarization revocation revoke hsts ocsp encrypt encryption dnssec secure",
+    ),
+    (
+        CHECK,
+        "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policy policies",
+    ),
     (LAX, "insecure insecurely unverified unsigned untrusted unauthenticated selfsigned"),
     (TRUST, "trust trusted trusts accept accepts allow allows permit tolerate"),
-    (ANY, "all any every everything invalid expired bad unknown broken server arbitrary self mismatched wrong"),
-    (THING, "path paths file files dir dirs directory folder name names port version versions id ids size format url uri key keys user users email phone otp timeout interval env environment data db database index number count limit token tokens algorithm subject issuer date days mode_ type log logs result results report reports branch location pattern patterns match ca store"),
+    (
+        ANY,
+        "all any every anything anyone everything whatever invalid expired bad unknown broken server arbitrary self mismatched wrong",
+    ),
+    (
+        THING,
+        "path paths file files dir dirs directory folder name names port version versions id ids size format url uri key keys user users email phone otp timeout interval env environment data db database index number count limit token tokens algorithm subject issuer date days type log logs result results report reports branch location pattern patterns match ca store",
+    ),
     (REQUIRED, "require required requires enforce enforced min minimum threshold fail under strict mode"),
     (DIGEST, "hash hashes digest digests sum sums md5 sha256"),
     (HOST, "peer peers host hosts hostname hostnames domain"),
     // Words without a meaning of their own that are glued to the others.
-    (0, "http git python node npm java maven content level strict request requests client default enable enabled set use using run config option core the dangerously danger danger_ for on error errors warning warnings failure failures context with to reject known pass go gradle docker repo db_ pg my mysql sql smtp ldap mongo redis build release commit push merge branch signoff signin signup signout signon offset nonce onset before after unit integration security pre post type types static code callback flag force admin"),
+    (
+        0,
+        "http git python node npm java maven content level strict request requests client default enable enabled set use using run config option core the dangerously danger for on error errors warning warnings failure failures context with to reject known pass go gradle docker repo pg my mysql sql smtp ldap mongo redis build release commit push merge branch signoff signin signup signout signon offset nonce onset before after unit integration security pre post type types static code callback flag force admin",
+    ),
 ];
 
 static LEXICON: LazyLock<HashMap<&'static str, u16>> = LazyLock::new(|| {
@@ -62,7 +84,8 @@ static LEXICON: LazyLock<HashMap<&'static str, u16>> = LazyLock::new(|| {
     lexicon
 });
 
-/// Maximum length of a glued word that is split, in bytes. Options are shorter; the split takes quadratic time.
+/// Maximum length of a glued word that is split, in bytes. Options are shorter, and the split takes quadratic
+/// time.
 const GLUED_BYTES_MAX: usize = 48;
 
 /// Returns the meaning of one word, or 0 if it has none.
@@ -155,7 +178,8 @@ mod tests {
 
     #[test]
     fn names_are_split_into_their_words() {
-        let split = |name| Parts::split(name).list.into_iter().map(|(word, _)| word).collect::<Vec<_>>().join(" ");
+        let split =
+            |name| Parts::split(name).list.into_iter().map(|(word, _)| word).collect::<Vec<_>>().join(" ");
         assert_eq!(split("insecureskipverify"), "insecure skip verify");
         assert_eq!(split("stricthostkeychecking"), "strict hostkey checking");
         assert_eq!(split("-dskiptests"), "skip tests");

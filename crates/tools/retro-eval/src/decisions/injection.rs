@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use clap::Args;
-use retro_screen::{Screening, screen_text, validate_rule_title};
+use retro_gate::{Screening, screen_text, validate_rule_title};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

@@ -1,6 +1,7 @@
 //! Emits real runs to a fresh instance and evaluates the results of its retrospectives.
 
 pub(super) mod comparison;
+mod gate_counts;
 pub(super) mod memories;
 mod runs;
 pub(super) mod time;

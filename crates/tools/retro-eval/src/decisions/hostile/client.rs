@@ -10,7 +10,7 @@ use retro_core::id::{Repository, ReviewBatchId, ReviewKey, ReviewedPullRequest, 
 use retro_core::memory::{Memory, MemoryScope, MemoryStatus};
 use retro_core::recall::{FENCE_BEGIN, FENCE_END, strip_injected};
 use retro_core::review::ReviewReport;
-use retro_screen::{screen_text, validate_rule_title};
+use retro_gate::{screen_text, validate_rule_title};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

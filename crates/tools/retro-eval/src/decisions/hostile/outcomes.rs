@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
 use retro_core::review::{ReadingKind, ReportedRemark};
-use retro_screen::Code;
+use retro_gate::Code;
 use serde::Serialize;
 
 use super::cases::Case;

@@ -4,7 +4,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-use retro_screen::validate_rule_title;
+use retro_gate::validate_rule_title;
 use serde::{Deserialize, Serialize};
 
 use super::tally::Tally;
@@ -102,7 +102,7 @@ fn count_accepted<'t>(sentences: impl Iterator<Item = &'t str>) -> Accepted {
         counted.sentences += 1;
         match validate_rule_title(sentence) {
             Ok(()) => counted.accepted += 1,
-            Err(retro_screen::NotARule::Hostile(_)) => counted.hostile += 1,
+            Err(retro_gate::NotARule::Hostile(_)) => counted.hostile += 1,
             Err(_) => {}
         }
     }

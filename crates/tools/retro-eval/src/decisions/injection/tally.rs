@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use retro_screen::screen_text;
+use retro_gate::screen_text;
 use serde::Serialize;
 
 /// One-line regular expression that a team without a screen might use, as the baseline.

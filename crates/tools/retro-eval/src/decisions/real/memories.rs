@@ -1,5 +1,6 @@
 //! Counts the memories learned from real runs, and prints a random sample for people to judge whether the
-//! memories are true, useful and specific.
+//! memories are true, useful and specific. Can also count what the gate holds and refuses of these genuine
+//! lessons.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use retro_core::memory::{Memory, MemoryStatus};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::gate_counts::{GateCounts, count_observations};
 use super::runs::{FILES, group_by_workflow, read_runs_file};
 use super::{WINDOW_PACE, emit_runs};
 use crate::decisions::eval_data::EvalData;
@@ -32,6 +34,16 @@ pub struct Options {
     /// Workflow whose runs are emitted; may be repeated [default: all].
     #[arg(long)]
     workflow: Vec<String>,
+    /// Also counts the observations that were held, refused or passed, and prints every held and refused line.
+    #[arg(long)]
+    gate: bool,
+}
+
+/// What was learned from the runs.
+struct LearnedMemories {
+    memories: Vec<Memory>,
+    /// Counted observations of all reports; `None` if they were not requested.
+    gate: Option<GateCounts>,
 }
 
 /// Emits every run to a fresh instance below the workspace root, one window at a time, and prints a sample of
@@ -39,13 +51,16 @@ pub struct Options {
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let binary = options.retro.clone().map_or_else(find_release_binary, Ok)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let memories = runtime.block_on(learn_memories(root, &binary, options))?;
+    let LearnedMemories { memories, gate } = runtime.block_on(learn_memories(root, &binary, options))?;
     print_counts(&memories);
+    if let Some(gate) = gate {
+        gate.print_counts();
+    }
     print_memories(&draw_active(memories, options.seed, options.draw), options.seed);
     Ok(())
 }
 
-async fn learn_memories(root: &Path, binary: &Path, options: &Options) -> Result<Vec<Memory>> {
+async fn learn_memories(root: &Path, binary: &Path, options: &Options) -> Result<LearnedMemories> {
     let mut rows = Vec::new();
     for file in FILES {
         rows.extend(read_runs_file(&options.data, file)?);
@@ -61,8 +76,9 @@ async fn learn_memories(root: &Path, binary: &Path, options: &Options) -> Result
     let listed = retro.run_json(&["memories", "list", "--limit", "1000000"]).await?;
     // A run that became a dead letter would be missing from the result without notice.
     ensure_no_dead_letters(&retro.run_json(&["dead-letters", "list", "--limit", "1000"]).await?)?;
+    let gate = if options.gate { Some(count_observations(&retro, &listed).await?) } else { None };
     retro.stop().await?;
-    Ok(serde_json::from_value(listed)?)
+    Ok(LearnedMemories { memories: serde_json::from_value(listed)?, gate })
 }
 
 fn ensure_no_dead_letters(letters: &Value) -> Result<()> {

@@ -1,0 +1,289 @@
+//! Finds secrets that are written where they stay or are seen.
+
+use std::sync::LazyLock;
+
+use super::Danger::SecretKept;
+use super::Found;
+use super::patterns::{Pattern, find_patterns};
+use super::polarity::Form::{Command, Machine, Phrase, State};
+use super::reading::{Reading, gap};
+use super::words::is_one_of;
+
+static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
+    Pattern::compile(&[
+        (
+            SecretKept,
+            Command,
+            r"\bgit\s+(?:-\S+\s+)*(?:add|stage|commit)['\x22]?\s+(?:[^\n;|&]{0,80}\s)?['\x22]?KEYFILE(?:['\x22\s;,&]|\.\s|\.?$)",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:cat|less|more|head|tail|bat|type|strings|base64|xxd|print|show|get-content|gc)\s+(?:-\S+\s+)*['\x22]?KEYFILE(?:['\x22\s;,&|)]|\.\s|\.?$)",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:curl|wget|upload|tar|zip|rsync|cp|copy|scp|aws\s+s3\s+cp|gsutil\s+cp|rclone\s+copy)\b[^\n;|&]{0,120}?[\s@=(]['\x22]?KEYFILE(?:['\x22\s;,&)]|$)",
+        ),
+        // A secret that is piped into a login is not seen.
+        (
+            SecretKept,
+            Command,
+            r"\b(?:echo|printf|print|puts|write-(?:host|output)|console\.(?:log|error|info|debug)|log(?:ger|ging)?\.(?:\w+)|fmt\.print\w*|println!?|system\.out\.print\w*|dbg!?|var_dump|pp?|tee)\s*[('\x22!]*[^\n|;]{0,80}?(?:\$\{?(?:env[:.])?|process\.env\.|os\.environ[\[.(get'\x22]{1,8}|os\.getenv\(['\x22]?|env\[['\x22]|secrets\.)SECRET\b[^\n|;]{0,80}?(?:$|\n|;|&|\)|>|'|\x22\s*[},]|\|\s*(?:tee|cat|nc|curl|mail))",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:echo|printf|cat|tee|write|append)\b[^\n;]{0,120}?\bSECRET\b['\x22]?\s*[=:]\s*[^\n;]{1,160}?>>?\s*['\x22]?[\w./~$-]",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:print|puts|console\.\w+|log(?:ger|ging)?\.\w+|fmt\.print\w*|println!?|dbg!?|var_dump|pp?)\s*\(\s*(?:f?['\x22][^\n;]{0,60}?\bSECRET\s*[=:]\s*[{$%]|(?:\w+\.)*\w*(?:token|secret|password|passwd|api_?key|credentials?)\s*[,)])",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:printenv|env|export\s+-p|set)\s*(?:>>?\s*[\w./~]|\|\s*(?:tee|curl|nc|mail|xargs\s+curl))|\bprintenv\s+SECRET",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\bget\s+secrets?\b[^\n;|]{0,80}>\s*\S|>>?\s*['\x22]?(?:~/|\$home/)?\.(?:netrc|git-credentials|pgpass|pypirc)\b",
+        ),
+        (SecretKept, Machine, r"--build-arg[= ]+['\x22]?SECRET\b"),
+        (
+            SecretKept,
+            Command,
+            r"\bdockerfile\b[^\n]{0,120}\b(?:env|arg)\s+SECRET\b|(?:^|\n)\s*(?:env|arg)\s+SECRET\s*=\s*[^\s$]",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\bchmod\s+(?:-\S+\s+)*(?:0?[0-7]?[0-7][4-7][0-7]|0?[0-7]{2}[4-7]|(?:a|o|g|go|og|ugo)?\+[rwx]+)\s+[^\n;|&]{0,60}(?:KEYFILE|\.ssh)\b",
+        ),
+        (SecretKept, Command, r"credential\.helper['\x22]?\s*(?:=|to|,|\s)\s*['\x22]?(?:store|plaintext)\b"),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:clone|remote\s+(?:add|set-url)|set-url|submodule\s+add|pull|push|fetch|insteadof|origin)\b[^\n;|]{0,120}https?://[^\s/@'\x22]{1,160}@",
+        ),
+        (
+            SecretKept,
+            Machine,
+            r"['\x22](?:content|contents|text|body|message|new_str(?:ing)?|file_text|value|comment|description|insert_text|data|title)['\x22]\s*:\s*['\x22][^\n]{0,400}?\b(?:SECRET=|SECRET\\{0,2}['\x22]?\s*[=:]\s*\\{0,2}['\x22]|SECRET\s*[=:]\s*[a-z_+/-]*[0-9])[a-z0-9+/_!@#%^-]{5,}(?:[\s\x22'\\,;]|$)",
+        ),
+        // A literal that looks like a credential is kept wherever it stands.
+        (
+            SecretKept,
+            Command,
+            r"(?:\bakia[a-z0-9]{16}\b|\bgh[pousr]_[a-z0-9]{30,}|\bglpat-[a-z0-9_-]{20,}|\bxox[abprs]-[a-z0-9-]{20,}|\bsk_live_[a-z0-9]{16,})",
+        ),
+    ])
+});
+
+/// Verbs that keep or show their object wherever it goes.
+const KEEPS: &str = "commit committing hardcode hardcoding hard-code hard-coding embed embedding bake baking echo echoing print printing log logging dump dumping paste pasting store storing save saving write writing persist persisting publish publishing expose exposing reveal leak upload uploading inline inlining record tweet broadcast disclose mail mailing email emailing e-mail";
+/// Verbs that keep or show their object only in some places.
+const PUTS: &str = "put putting add adding include including append appending send sending post posting share sharing copy copying place push pushing check checking insert leave leaving keep keeping attach note set show display output mention return report cache type";
+
+/// Places where a secret stays or is seen.
+const OPEN_PLACES: &str = "git repo repository repositories commit commits code source sources file files readme image images layer layers dockerfile config configuration configmap manifest values log logs logfile stdout console terminal output message messages comment comments issue issues ticket tickets branch branches chat channel slack discord teams mail email e-mail gist gists pastebin paste url urls query prompt wiki docs documentation history script scripts notebook notebooks yaml json toml description pr changelog report spreadsheet bundle artifact artifacts test tests fixture fixtures disk clipboard page frontend client bashrc profile zshrc clear plaintext plain crontab memory memories note notes answer reply response public everyone everybody anyone support";
+
+/// Places that are made for secrets, and forms in which nobody can read them.
+const SAFE_PLACES: &str = "vault keychain keyring manager header headers environment env variable variables encrypted encrypt masked mask redacted redact sealed secretmanager kms 1password bitwarden store's secretstore keyvault hashed hash hashing cookie stdin sops password-stdin key-vault secrets-manager passwordmanager";
+
+/// Words of secrets, and what must stand before those that also name everyday things.
+const SECRETS: &str = "secret secrets password passwords passwd passphrase passphrases credential credentials apikey apikeys id_rsa id_ed25519 .env kubeconfig .netrc netrc .npmrc .pgpass api_key access_token auth_token private_key secret_key api_token bearer_token .pem pat";
+const QUALIFIED: &str = "key keys token tokens certificate cert account file";
+const QUALIFIERS: &str = "api private ssh deploy access secret signing encryption auth authentication authorization bearer session refresh admin root master service oauth jwt npm github gitlab ci bot personal registry pypi aws gcp azure slack webhook encryption signing license production vault kubernetes cloud";
+
+/// Nouns after the word of a secret that make the whole harmless: "password field", "token count".
+const HARMLESS: &str = "count counts limit limits usage budget length type types name names id ids field fields input inputs policy policies reset page form hash hashes expiry expiration lifetime endpoint endpoints parameter parameters param params validation rotation manager scope scopes format formats error errors stream bucket parser refresh flow fix handling logic check checks class model module table column columns prompt hint rules strength generator provider placeholder placeholders template example examples service server helper function method test tests handler validator store reference references path paths ttl age limiter list scanner scanning scan detection";
+
+/// Finds secrets that are kept or shown.
+pub(super) fn find_secrets(reading: &Reading<'_>, found: &mut Vec<Found>) {
+    find_patterns(reading, &PATTERNS, found);
+    for at in 0..reading.words.len() {
+        let kept = find_keeping(reading, at)
+            .map(|last| (last, Phrase))
+            .or_else(|| find_kept(reading, at).map(|last| (last, State)));
+        if let Some((last, form)) = kept
+            && reading.asks_for(at, last, form)
+        {
+            found.push(Found { danger: SecretKept, first: at, last });
+            return;
+        }
+    }
+}
+
+/// Finds a verb with a secret as its object: "commit the API key", "put the token in the README".
+fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
+    let word = &reading.words[verb];
+    let (keeps, puts) = (word.is(KEEPS), word.is(PUTS));
+    if !(keeps || puts)
+        || word.text == "log" && is_one_of(reading.text(verb + 1), "in into out on")
+        || is_one_of(
+            verb.checked_sub(1).map_or("", |before| reading.text(before)),
+            "the a an this each every last your",
+        )
+    {
+        return None;
+    }
+    if word.is("keep leave keeping")
+        && reading.rest_of_clause(verb, 6).any(|next| reading.text(next) == "out")
+    {
+        return None;
+    }
+    let secret = reading
+        .rest_of_clause(verb, 8)
+        .take_while(|next| {
+            !is_one_of(
+                reading.text(*next),
+                if word.is("log logging print printing dump dumping") {
+                    "without read reading using when if after before so in into out on"
+                } else {
+                    "read reading with without via using from when if that after before so as"
+                },
+            )
+        })
+        .find(|next| is_secret(reading, *next))?;
+    // A plain "key" is more often the key of a table.
+    let plain_key = reading.text(secret) == "key" && !is_one_of(reading.text(secret - 1), QUALIFIERS);
+    if plain_key && !word.is("commit committing hardcode hard-code leak expose publish reveal") {
+        return None;
+    }
+    let clause = || (verb + 1..secret).chain(reading.rest_of_clause(secret, 10));
+    let shows = word.is("echo echoing print printing log logging dump dumping");
+    // "echo $TOKEN | docker login --password-stdin" shows nothing.
+    let end = reading.words[secret].end;
+    let rest = &reading.plain[end..reading.plain.floor_char_boundary(end + 120)];
+    let piped = rest
+        .split([';', '\n'])
+        .next()
+        .is_some_and(|rest| rest.contains('|') && (rest.contains("stdin") || rest.contains("login")));
+    if shows && piped {
+        return None;
+    }
+    let safe = clause().any(|next| {
+        reading.words[next].is(if shows {
+            "masked redacted encrypted hash hashed hashing mask redact encrypt"
+        } else {
+            SAFE_PLACES
+        }) && next != secret
+    });
+    let secret_store = clause().any(|next| {
+        is_one_of(reading.text(next), "secret secrets")
+            && is_one_of(reading.text(next + 1), "store manager storage engine vault")
+    });
+    let open = clause().any(|next| next != secret && is_open_place(reading, next));
+    let is_kept = match word.text {
+        "write" | "writing" | "store" | "storing" | "save" | "saving" | "record" | "persist"
+        | "persisting" | "embed" | "embedding" | "upload" | "uploading" => !safe && !secret_store,
+        "check" | "checking" => {
+            open && reading
+                .rest_of_clause(verb, 12)
+                .any(|next| reading.text(next) == "in" || reading.text(next) == "into")
+        }
+        "set" | "type" | "return" | "cache" | "keep" | "keeping" => {
+            open && !safe
+                && is_one_of_places(
+                    reading,
+                    secret,
+                    "url query git repo repository code source readme dockerfile log logs history plaintext plain clear public chat image",
+                )
+        }
+        _ if keeps => {
+            !(safe || secret_store)
+                || is_one_of_places(reading, secret, "log logs git repo repository code readme commit")
+        }
+        _ => open && !safe && !secret_store,
+    };
+    is_kept.then(|| {
+        reading.rest_of_clause(secret, 6).find(|next| is_open_place(reading, *next)).unwrap_or(secret)
+    })
+}
+
+fn is_one_of_places(reading: &Reading<'_>, secret: usize, table: &str) -> bool {
+    reading.rest_of_clause(secret, 8).any(|next| is_one_of(reading.text(next), table))
+}
+
+/// Finds a secret that something says is kept: "secrets should be committed", "the password hardcoded in …".
+fn find_kept(reading: &Reading<'_>, secret: usize) -> Option<usize> {
+    if !is_secret(reading, secret) {
+        return None;
+    }
+    let kept = "committed hardcoded hard-coded stored saved written printed logged echoed pasted posted embedded baked inlined published dumped kept shared mailed emailed exposed uploaded checked world-readable public readable plaintext";
+    let rest: Vec<usize> = reading.rest_of_clause(secret, 8).collect();
+    let state = rest.iter().position(|next| is_one_of(reading.text(*next), kept))?;
+    let modal = rest[..state]
+        .iter()
+        .any(|next| is_one_of(reading.text(*next), "must should can may shall be to is are"));
+    let past =
+        rest[..state].iter().any(|next| is_one_of(reading.text(*next), "was were been has had not never"));
+    let inline = state == 0
+        && is_one_of(
+            reading.text(rest[0]),
+            "hardcoded hard-coded inlined embedded committed world-readable public",
+        );
+    let safe = rest.iter().any(|next| {
+        reading.words[*next].is(SAFE_PLACES) || is_one_of(reading.text(*next), "securely secret secrets")
+    });
+    (!past && !safe && (modal || inline)).then(|| rest[state])
+}
+
+fn is_secret(reading: &Reading<'_>, at: usize) -> bool {
+    let word = &reading.words[at];
+    let before = at.checked_sub(1).map_or("", |before| reading.text(before));
+    let plural =
+        word.text == "tokens" || word.text == "keys" || is_one_of(word.text, "certificate cert account file");
+    let file = word.text.rsplit('/').next().is_some_and(|name| {
+        name.starts_with(".env") && !name.contains(['x', 's', 'd'])
+            || is_one_of(name, "id_rsa id_ed25519 .netrc .pgpass kubeconfig")
+    });
+    let named = word.is(SECRETS)
+        || file
+        || word.text == "token"
+        || word.text == "key" && is_one_of(before, "the your this my our")
+        || word.is(QUALIFIED)
+            && is_one_of(before, QUALIFIERS)
+            && !(plural && is_one_of(before, "session refresh ci"))
+        || word.text.starts_with('$') && word.text.len() > 4 && is_secret_name(word.text)
+        || word.text.contains('_') && is_secret_name(word.text);
+    let next =
+        reading.words.get(at + 1).filter(|next| next.gap & gap::ENDS == 0).map_or("", |next| next.text);
+    named
+        && !is_one_of(next, HARMLESS)
+        && !is_one_of(before, "max no secret-less number fake dummy placeholder")
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.trim_start_matches('$');
+    let ends = [
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "api_key",
+        "apikey",
+        "access_key",
+        "private_key",
+        "secret_key",
+        "credentials",
+        "credential",
+    ];
+    ends.iter().any(|end| name.ends_with(end)) && !name.starts_with("max")
+}
+
+fn is_open_place(reading: &Reading<'_>, at: usize) -> bool {
+    let word = &reading.words[at];
+    let name = word.text.rsplit('/').next().unwrap_or(word.text);
+    let file = name.rsplit_once('.').is_some_and(|(_, end)| is_one_of(end, "md txt yml yaml json toml py js ts sh go rs java rb php ini cfg conf env log html xml properties ipynb tf tfvars"));
+    word.is(OPEN_PLACES)
+        || file
+        || word.is_address()
+        || name.starts_with(".env")
+        || word.text.starts_with('#')
+        || name == "dockerfile"
+}
