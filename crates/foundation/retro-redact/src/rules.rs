@@ -8,6 +8,7 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 
 use crate::allowlist::{Allowlist, AllowlistSpec};
+use crate::escape::ESCAPE_STARTS;
 use crate::expression::compile_regex;
 
 /// Vendored gitleaks rules, unchanged.
@@ -37,9 +38,18 @@ const NAME_PREFIX: &str = r"(?i)[\w.-]{0,50}?";
 pub(crate) struct RuleSet {
     rules: Vec<Rule>,
     global: Allowlist,
-    keywords: AhoCorasick,
-    rules_of_keyword: Vec<Vec<usize>>,
+    automaton: AhoCorasick,
+    keywords: Vec<Keyword>,
     without_keyword: Vec<usize>,
+}
+
+/// What a keyword in a text means.
+#[derive(Debug, Default)]
+pub(crate) struct Keyword {
+    /// Indexes of the rules that are tried around it.
+    pub(crate) rules: Vec<usize>,
+    /// `true` if it is the beginning of an escape.
+    pub(crate) starts_escape: bool,
 }
 
 /// A rule. Its expression is compiled when first needed.
@@ -57,6 +67,9 @@ pub(crate) struct Rule {
     pub(crate) entropy: f64,
     /// `true` if the rule matches only where an assignment operator follows the keyword.
     pub(crate) assignment: bool,
+    /// `true` if the rule knows a secret by its own form, such as a vendor's prefix, so that it can be trusted
+    /// in a name.
+    pub(crate) strict: bool,
     /// Number of bytes before a keyword that the rule searches.
     pub(crate) before: usize,
     /// Number of bytes after a keyword that the rule searches.
@@ -92,6 +105,10 @@ struct RuleSpec {
     entropy: f64,
     #[serde(default)]
     assignment: bool,
+    #[serde(default)]
+    strict: bool,
+    before: Option<usize>,
+    after: Option<usize>,
     keywords: Vec<String>,
     #[serde(default)]
     allowlists: Vec<AllowlistSpec>,
@@ -107,7 +124,7 @@ impl RuleSet {
             let rule = rules.iter_mut().find(|rule| rule.id == exception.rule);
             rule.expect("an exception names a rule").allowlists.push(Allowlist::from(exception.allow));
         }
-        let mut by_keyword: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut by_keyword: BTreeMap<String, Keyword> = BTreeMap::new();
         let mut without_keyword = Vec::new();
         for (at, rule) in rules.iter_mut().enumerate() {
             let keywords = std::mem::take(&mut rule.keywords);
@@ -115,24 +132,21 @@ impl RuleSet {
                 without_keyword.push(at);
             }
             for keyword in keywords {
-                by_keyword.entry(keyword).or_default().push(at);
+                by_keyword.entry(keyword).or_default().rules.push(at);
             }
         }
-        let keywords = AhoCorasick::builder()
+        for start in ESCAPE_STARTS {
+            by_keyword.entry(start.to_owned()).or_default().starts_escape = true;
+        }
+        let automaton = AhoCorasick::builder()
             .kind(Some(AhoCorasickKind::DFA))
             // `find_overlapping_iter` panics with any other kind.
             .match_kind(MatchKind::Standard)
             .ascii_case_insensitive(true)
             .build(by_keyword.keys())
             .expect("a few hundred short keywords fit into an automaton");
-        let rules_of_keyword = by_keyword.into_values().collect();
-        Self {
-            rules,
-            global: Allowlist::from(upstream.allowlist),
-            keywords,
-            rules_of_keyword,
-            without_keyword,
-        }
+        let keywords = by_keyword.into_values().collect();
+        Self { rules, global: Allowlist::from(upstream.allowlist), automaton, keywords, without_keyword }
     }
 
     /// Returns the rule at an index of this set.
@@ -150,15 +164,14 @@ impl RuleSet {
         &self.without_keyword
     }
 
-    /// Finds every keyword in the text, including overlapping ones. Returns the indexes of the rules with
-    /// that keyword, and its byte range.
+    /// Finds every keyword in the text, including overlapping ones, with its byte range.
     pub(crate) fn find_keywords<'r>(
         &'r self,
         text: &'r str,
-    ) -> impl Iterator<Item = (&'r [usize], std::ops::Range<usize>)> {
-        self.keywords
+    ) -> impl Iterator<Item = (&'r Keyword, std::ops::Range<usize>)> {
+        self.automaton
             .find_overlapping_iter(text)
-            .map(|hit| (self.rules_of_keyword[hit.pattern().as_usize()].as_slice(), hit.range()))
+            .map(|hit| (&self.keywords[hit.pattern().as_usize()], hit.range()))
     }
 }
 
@@ -182,6 +195,10 @@ impl From<RuleSpec> for Rule {
             id if id.starts_with("private-key") => (0, WINDOW_AFTER_PEM),
             _ => (WINDOW_BEFORE, WINDOW_AFTER),
         };
+        let (before, after) = (spec.before.unwrap_or(before), spec.after.unwrap_or(after));
+        // Upstream's rules for a vendor's prefix begin at a word and name no context.
+        let strict =
+            spec.strict || (!assignment && spec.regex.starts_with(r"\b(") && !spec.regex.contains("://"));
         Self {
             id: spec.id,
             pattern: spec.regex,
@@ -190,6 +207,7 @@ impl From<RuleSpec> for Rule {
             group: spec.secret_group,
             entropy: spec.entropy,
             assignment,
+            strict,
             before,
             after,
             allowlists: spec.allowlists.into_iter().map(Allowlist::from).collect(),
@@ -225,6 +243,6 @@ mod tests {
         let rules: Vec<RuleSpec> = files.into_iter().flatten().collect();
         let names: std::collections::BTreeSet<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
         assert_eq!(names.len(), rules.len());
-        assert!(rules.iter().flat_map(|rule| &rule.keywords).all(|word| *word == word.to_lowercase()));
+        assert!(rules.iter().flat_map(|rule| &rule.keywords).all(|word| *word == word.to_ascii_lowercase()));
     }
 }

@@ -11,7 +11,8 @@ use std::ops::Range;
 
 use crate::allowlist::Candidate;
 use crate::assignment::is_assigned;
-use crate::marker::MARKER_PREFIX;
+use crate::escape::decode_escapes;
+use crate::marker::find_markers;
 use crate::rules::{Rule, RuleSet};
 
 /// Maximum number of bytes by which a window is extended so that it does not end within a word. Of a longer
@@ -20,8 +21,6 @@ const WORD_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of bytes of a line that an allowlist examines on each side of a match, because log lines
 /// can be megabytes long.
 const LINE_SIDE_BYTES_MAX: usize = 512;
-/// Maximum length of a replacement in bytes, given by the longest rule id.
-const MARK_BYTES_MAX: usize = 80;
 /// Rules that give way to a more specific rule, because they recognise a secret only by the name it is
 /// assigned to.
 const GENERIC_RULES: [&str; 3] = ["generic-api-key", "assigned-secret", "hashicorp-tf-password"];
@@ -36,35 +35,72 @@ pub(crate) struct Hit {
 /// Finds all secrets in a text, sorted by position. Overlapping secrets are merged.
 pub(crate) fn scan_text(rules: &RuleSet, text: &str) -> Vec<Hit> {
     let mut hits = Vec::new();
-    for (rule, windows) in find_windows(rules, text) {
+    let found = find_windows(rules, text);
+    for (rule, windows) in found.windows {
         for window in windows {
             search_window(rules, rule, text, window, &mut hits);
         }
+    }
+    if found.has_escapes {
+        scan_decoded(rules, text, &mut hits);
+    }
+    merge_hits(rules, without_markers(text, hits))
+}
+
+/// Finds the secrets in a name. Only strict rules are tried.
+pub(crate) fn scan_name(rules: &RuleSet, name: &str) -> Vec<Hit> {
+    let mut hits = Vec::new();
+    for (rule, windows) in find_windows(rules, name).windows {
+        if rules.rule(rule).strict {
+            windows.into_iter().for_each(|window| search_window(rules, rule, name, window, &mut hits));
+        }
+    }
+    merge_hits(rules, without_markers(name, hits))
+}
+
+/// Searches a text without its escapes. A window without a decoded character was searched before, in the text
+/// itself.
+fn scan_decoded(rules: &RuleSet, text: &str, hits: &mut Vec<Hit>) {
+    let Some(decoded) = decode_escapes(text) else { return };
+    let mut found = Vec::new();
+    for (rule, windows) in find_windows(rules, &decoded.text).windows {
+        for window in windows.into_iter().filter(|window| decoded.is_decoded_within(window)) {
+            search_window(rules, rule, &decoded.text, window, &mut found);
+        }
+    }
+    let original = |hit: Hit| Hit { range: decoded.original_range(&hit.range), ..hit };
+    hits.extend(found.into_iter().map(original));
+}
+
+/// Removes hits that overlap a replacement of an earlier redaction, so redacting a text twice changes nothing.
+fn without_markers(text: &str, mut hits: Vec<Hit>) -> Vec<Hit> {
+    if hits.is_empty() {
+        return hits;
     }
     let markers = find_markers(text);
     hits.retain(|hit| {
         let after = markers.partition_point(|mark| mark.end <= hit.range.start);
         markers.get(after).is_none_or(|mark| hit.range.end <= mark.start)
     });
-    merge_hits(rules, hits)
+    hits
 }
 
-/// Finds the replacements of an earlier redaction. They are not searched, so redacting a text twice changes
-/// nothing.
-fn find_markers(text: &str) -> Vec<Range<usize>> {
-    let mark = |(start, _): (usize, &str)| {
-        let end = text[start..].bytes().take(MARK_BYTES_MAX).position(|byte| byte == b']')?;
-        Some(start..start + end + 1)
-    };
-    text.match_indices(MARKER_PREFIX).filter_map(mark).collect()
+/// What the pass over a text for keywords found.
+struct KeywordPass {
+    /// Windows that each rule searches, keyed by the index of the rule.
+    windows: BTreeMap<usize, Vec<Range<usize>>>,
+    /// `true` if the text has escapes that may hide a secret.
+    has_escapes: bool,
 }
 
-/// Returns the windows of the text that each rule searches, keyed by the index of the rule.
-fn find_windows(rules: &RuleSet, text: &str) -> BTreeMap<usize, Vec<Range<usize>>> {
+/// Finds the windows of the text that each rule searches.
+fn find_windows(rules: &RuleSet, text: &str) -> KeywordPass {
     let mut windows: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
-    for (of_keyword, at) in rules.find_keywords(text) {
+    let mut has_escapes = false;
+    for (keyword, at) in rules.find_keywords(text) {
+        has_escapes |= keyword.starts_escape;
         let mut assigned = None;
-        for &index in of_keyword {
+        for &index in &keyword.rules {
             let rule = rules.rule(index);
             if rule.assignment && !*assigned.get_or_insert_with(|| is_assigned(text.as_bytes(), at.end)) {
                 continue;
@@ -75,7 +111,7 @@ fn find_windows(rules: &RuleSet, text: &str) -> BTreeMap<usize, Vec<Range<usize>
     windows.extend(
         rules.without_keyword().iter().map(|&index| (index, std::iter::once(0..text.len()).collect())),
     );
-    windows
+    KeywordPass { windows, has_escapes }
 }
 
 fn window_around(rule: &Rule, text: &[u8], keyword: &Range<usize>) -> Range<usize> {

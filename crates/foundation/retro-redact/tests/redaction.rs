@@ -179,9 +179,9 @@ fn a_value_under_a_secret_name_is_redacted() {
         "tokens": 77,
     });
     let expected = json!({
-        "db": {"Password": "[redacted:named-field]", "user": "admin", "port": 5432},
+        "db": {"Password": "[redacted:named-field#2]", "user": "admin", "port": 5432},
         "client-secret": "[redacted:named-field]",
-        "headers": [{"Authorization": "[redacted:named-field]"}],
+        "headers": [{"Authorization": "[redacted:named-field#3]"}],
         "password_hint": "a fish",
         "api_key": "<your key>",
         "tokens": 77,
