@@ -31,7 +31,7 @@ pub(crate) struct Allowlist {
 }
 
 /// An allowlist, as written in the rule files.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Clone, Deserialize)]
 pub(crate) struct AllowlistSpec {
     #[serde(default)]
     condition: Condition,

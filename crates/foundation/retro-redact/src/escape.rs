@@ -8,11 +8,12 @@ use std::ops::Range;
 
 /// Beginnings of escapes that make a text worth decoding, in lower case. The block of `\u2…`, which holds
 /// dashes and quotation marks, and the surrogates of emoji are left out: they are frequent, and hide neither
-/// a token nor a word for password.
-pub(crate) const ESCAPE_STARTS: [&str; 38] = [
+/// a token nor a word for password. `\u{` is left out because each further character makes the automaton of
+/// all texts larger.
+pub(crate) const ESCAPE_STARTS: [&str; 37] = [
     "\\u0", "\\u1", "\\u3", "\\u4", "\\u5", "\\u6", "\\u7", "\\u8", "\\u9", "\\ua", "\\ub", "\\uc", "\\ud0",
-    "\\ud1", "\\ud2", "\\ud3", "\\ud4", "\\ud5", "\\ud6", "\\ud7", "\\u{", "\\x2", "\\x3", "\\x4", "\\x5",
-    "\\x6", "\\x7", "%2d", "%2e", "%2f", "%3a", "%3d", "%4", "%5", "%6", "%7", "%22", "%40",
+    "\\ud1", "\\ud2", "\\ud3", "\\ud4", "\\ud5", "\\ud6", "\\ud7", "\\x2", "\\x3", "\\x4", "\\x5", "\\x6",
+    "\\x7", "%2d", "%2e", "%2f", "%3a", "%3d", "%4", "%5", "%6", "%7", "%22", "%40",
 ];
 
 /// A text without its escapes, with the positions that its parts come from.
@@ -138,7 +139,6 @@ mod tests {
     fn each_start_of_an_escape_is_one_that_is_decoded() {
         for start in ESCAPE_STARTS {
             let whole = match start.len() {
-                _ if start.ends_with('{') => format!("{start}41}}"),
                 _ if start.starts_with("\\u") => format!("{start:0<6}").replace("\\u0000", "\\u0041"),
                 _ if start.starts_with('%') => format!("{start:1<3}"),
                 _ => format!("{start:1<4}"),

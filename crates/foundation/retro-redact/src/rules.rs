@@ -1,6 +1,7 @@
 //! Parses the rules from the vendored files, and compiles each rule when it is first needed.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
@@ -28,6 +29,16 @@ const WINDOW_AFTER_ASSIGNMENT: usize = 512;
 /// in PEM.
 const WINDOW_AFTER_PEM: usize = 32 * 1024;
 
+/// Bytes around a keyword that are searched for a token without white space. A window always ends at the end
+/// of a word, so it holds the whole token whatever its length.
+const WINDOW_BEFORE_TOKEN: usize = 64;
+const WINDOW_AFTER_TOKEN: usize = 64;
+/// Parts of an expression that may match white space, so that a match may have several words.
+const MATCHES_SPACE: [&str; 12] =
+    [r"\s", " ", ".*", ".+", ".?", ".{", "(?s", "[^", r"\S", r"\W", r"\n", r"[\w.-]{0,50}"];
+/// End of upstream's expressions for tokens: what may follow one.
+const TOKEN_END: &str = r#"(?:[\x60'"\s;]|\\[nr]|$)"#;
+
 /// Part of upstream's expressions that matches the operator of an assignment. No part before it can match an
 /// operator.
 const OPERATOR: &str = r"(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)";
@@ -38,9 +49,18 @@ const NAME_PREFIX: &str = r"(?i)[\w.-]{0,50}?";
 pub(crate) struct RuleSet {
     rules: Vec<Rule>,
     global: Allowlist,
-    automaton: AhoCorasick,
-    keywords: Vec<Keyword>,
+    ascii: Keywords,
+    /// Keywords in other scripts, which are searched only in texts that are not ASCII: their bytes would make
+    /// the automaton of all texts four times as large, and slower.
+    other_scripts: Keywords,
     without_keyword: Vec<usize>,
+}
+
+/// Keywords with the automaton that finds them.
+#[derive(Debug)]
+struct Keywords {
+    automaton: AhoCorasick,
+    meanings: Vec<Keyword>,
 }
 
 /// What a keyword in a text means.
@@ -90,7 +110,7 @@ struct RuleFile {
 
 #[derive(Deserialize)]
 struct Exception {
-    rule: String,
+    rules: Vec<String>,
     #[serde(flatten)]
     allow: AllowlistSpec,
 }
@@ -121,8 +141,10 @@ impl RuleSet {
         let (upstream, own) = (read(GITLEAKS_RULES), read(OWN_RULES));
         let mut rules: Vec<Rule> = upstream.rules.into_iter().chain(own.rules).map(Rule::from).collect();
         for exception in own.exceptions {
-            let rule = rules.iter_mut().find(|rule| rule.id == exception.rule);
-            rule.expect("an exception names a rule").allowlists.push(Allowlist::from(exception.allow));
+            for id in exception.rules {
+                let rule = rules.iter_mut().find(|rule| rule.id == id).expect("an exception names a rule");
+                rule.allowlists.push(Allowlist::from(exception.allow.clone()));
+            }
         }
         let mut by_keyword: BTreeMap<String, Keyword> = BTreeMap::new();
         let mut without_keyword = Vec::new();
@@ -138,15 +160,15 @@ impl RuleSet {
         for start in ESCAPE_STARTS {
             by_keyword.entry(start.to_owned()).or_default().starts_escape = true;
         }
-        let automaton = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
-            // `find_overlapping_iter` panics with any other kind.
-            .match_kind(MatchKind::Standard)
-            .ascii_case_insensitive(true)
-            .build(by_keyword.keys())
-            .expect("a few hundred short keywords fit into an automaton");
-        let keywords = by_keyword.into_values().collect();
-        Self { rules, global: Allowlist::from(upstream.allowlist), automaton, keywords, without_keyword }
+        let is_ascii = |(keyword, _): &(String, Keyword)| keyword.is_ascii();
+        let (ascii, other_scripts) = by_keyword.into_iter().partition::<Vec<_>, _>(is_ascii);
+        Self {
+            rules,
+            global: Allowlist::from(upstream.allowlist),
+            ascii: Keywords::build(ascii),
+            other_scripts: Keywords::build(other_scripts),
+            without_keyword,
+        }
     }
 
     /// Returns the rule at an index of this set.
@@ -164,14 +186,34 @@ impl RuleSet {
         &self.without_keyword
     }
 
-    /// Finds every keyword in the text, including overlapping ones, with its byte range.
+    /// Finds every keyword in a text in ASCII lower case, including overlapping ones, with its byte range. The
+    /// keywords of one rule are sorted by their ends.
     pub(crate) fn find_keywords<'r>(
         &'r self,
         text: &'r str,
-    ) -> impl Iterator<Item = (&'r Keyword, std::ops::Range<usize>)> {
+    ) -> impl Iterator<Item = (&'r Keyword, Range<usize>)> {
+        let other_scripts = (!text.is_ascii()).then(|| self.other_scripts.find_in(text));
+        self.ascii.find_in(text).chain(other_scripts.into_iter().flatten())
+    }
+}
+
+impl Keywords {
+    /// Builds an automaton for texts in lower case. One that ignored case itself would have twice the columns,
+    /// and be slower than the copy of a text.
+    fn build(keywords: Vec<(String, Keyword)>) -> Self {
+        let automaton = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            // `find_overlapping_iter` panics with any other kind.
+            .match_kind(MatchKind::Standard)
+            .build(keywords.iter().map(|(keyword, _)| keyword))
+            .expect("a few hundred short keywords fit into an automaton");
+        Self { automaton, meanings: keywords.into_iter().map(|(_, meaning)| meaning).collect() }
+    }
+
+    fn find_in<'r>(&'r self, text: &'r str) -> impl Iterator<Item = (&'r Keyword, Range<usize>)> {
         self.automaton
             .find_overlapping_iter(text)
-            .map(|hit| (&self.keywords[hit.pattern().as_usize()], hit.range()))
+            .map(|hit| (&self.meanings[hit.pattern().as_usize()], hit.range()))
     }
 }
 
@@ -190,15 +232,14 @@ impl From<RuleSpec> for Rule {
             && spec.regex.matches(OPERATOR).count() == 1
             && !spec.regex.contains("$)|");
         let assignment = spec.assignment || upstream;
+        let is_token = !assignment && is_unbroken_token(&spec.regex);
         let (before, after) = match spec.id.as_str() {
             _ if assignment => (64, WINDOW_AFTER_ASSIGNMENT),
             id if id.starts_with("private-key") => (0, WINDOW_AFTER_PEM),
+            _ if is_token => (WINDOW_BEFORE_TOKEN, WINDOW_AFTER_TOKEN),
             _ => (WINDOW_BEFORE, WINDOW_AFTER),
         };
         let (before, after) = (spec.before.unwrap_or(before), spec.after.unwrap_or(after));
-        // Upstream's rules for a vendor's prefix begin at a word and name no context.
-        let strict =
-            spec.strict || (!assignment && spec.regex.starts_with(r"\b(") && !spec.regex.contains("://"));
         Self {
             id: spec.id,
             pattern: spec.regex,
@@ -207,12 +248,19 @@ impl From<RuleSpec> for Rule {
             group: spec.secret_group,
             entropy: spec.entropy,
             assignment,
-            strict,
+            strict: spec.strict || is_token,
             before,
             after,
             allowlists: spec.allowlists.into_iter().map(Allowlist::from).collect(),
         }
     }
+}
+
+/// Returns `true` if an expression of upstream matches only a token without white space, by the token's own
+/// form.
+fn is_unbroken_token(pattern: &str) -> bool {
+    let token = pattern.replace(TOKEN_END, "");
+    !MATCHES_SPACE.iter().any(|part| token.contains(part))
 }
 
 #[cfg(test)]
@@ -244,5 +292,10 @@ mod tests {
         let names: std::collections::BTreeSet<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
         assert_eq!(names.len(), rules.len());
         assert!(rules.iter().flat_map(|rule| &rule.keywords).all(|word| *word == word.to_ascii_lowercase()));
+        // Windows of one rule are merged in the order of its keywords, so one automaton must find them all.
+        for rule in &rules {
+            let ascii = rule.keywords.iter().filter(|word| word.is_ascii()).count();
+            assert!(ascii == 0 || ascii == rule.keywords.len(), "{} mixes scripts", rule.id);
+        }
     }
 }

@@ -97,7 +97,8 @@ struct KeywordPass {
 fn find_windows(rules: &RuleSet, text: &str) -> KeywordPass {
     let mut windows: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
     let mut has_escapes = false;
-    for (keyword, at) in rules.find_keywords(text) {
+    let lower = text.to_ascii_lowercase();
+    for (keyword, at) in rules.find_keywords(&lower) {
         has_escapes |= keyword.starts_escape;
         let mut assigned = None;
         for &index in &keyword.rules {
@@ -179,7 +180,8 @@ fn is_secret(
     };
     !candidate.secret.is_empty()
         && (rule.entropy == 0.0 || shannon_entropy(candidate.secret) > rule.entropy)
-        && !rules.global_allowlist().allows(candidate)
+        // Upstream exempts the alphabet as a placeholder, but a vendor's prefix in front of it says enough.
+        && (rule.strict || !rules.global_allowlist().allows(candidate))
         && !rule.allowlists.iter().any(|allow| allow.allows(candidate))
 }
 
