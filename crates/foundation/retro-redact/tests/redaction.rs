@@ -159,6 +159,81 @@ fn run_facts_are_redacted_too() {
 }
 
 #[test]
+fn different_secrets_leave_different_texts_and_equal_secrets_equal_ones() {
+    let text = "password='alpha-1' then password='beta-2', again password='alpha-1', https://joe:beta-2@db/x";
+    let once = redact_text(text);
+    assert_eq!(
+        once,
+        "password='[redacted:password]' then password='[redacted:password#2]', \
+         again password='[redacted:password]', https://joe:[redacted:password#2]@db/x"
+    );
+    assert_eq!(redact_text(&once), once);
+    // A mask that the text already has belongs to another secret.
+    assert_eq!(
+        redact_text("password='[redacted:password#4]' password='alpha-1'"),
+        "password='[redacted:password#4]' password='[redacted:password#5]'"
+    );
+    // A secret in brackets is no mask.
+    let secret = load_cases().into_iter().find(|case| case.kind == "github").unwrap().secret;
+    assert_eq!(redact_text(&format!("[redacted:{secret}]")), "[redacted:[redacted:github-pat]]");
+}
+
+#[test]
+fn one_run_has_one_numbering() {
+    let facts = json!({"run_id": "run-1", "outcome": "failure", "memories": {},
+        "self_feedback": [{"step": "main", "text": "password='alpha-1' worked, later password='[redacted:password#3]'"}]});
+    let mut facts: RunFacts = serde_json::from_value(facts).expect("facts");
+    let call = json!({"tool": "bash", "arguments": r#"{"password":"beta-22","user":"joe"}"#, "answer": "password='beta-22' password='alpha-1'"});
+    let turn = json!({"step": "fix", "agentic": true, "source": "agent", "message": "password='gamma-3'", "calls": [call]});
+    let mut trajectory: Trajectory = serde_json::from_value(json!({"turns": [turn]})).expect("a trajectory");
+    let mut run = Redactor::shared().begin_run();
+    assert_eq!((run.redact_facts(&mut facts), run.redact_trajectory(&mut trajectory)), (1, 4));
+    assert_eq!(
+        facts.self_feedback[0].text,
+        "password='[redacted:password#4]' worked, later password='[redacted:password#3]'"
+    );
+    let turn = &trajectory.turns[0];
+    assert_eq!(turn.message, "password='[redacted:password#5]'");
+    assert_eq!(turn.calls[0].arguments, r#"{"password":"[redacted:named-field]","user":"joe"}"#);
+    assert_eq!(
+        turn.calls[0].answer.as_deref(),
+        Some("password='[redacted:named-field]' password='[redacted:password#4]'")
+    );
+    let (facts_once, trajectory_once) = (facts.clone(), trajectory.clone());
+    let mut again = Redactor::shared().begin_run();
+    assert_eq!((again.redact_facts(&mut facts), again.redact_trajectory(&mut trajectory)), (0, 0));
+    assert_eq!((facts, trajectory), (facts_once, trajectory_once));
+}
+
+#[test]
+fn in_a_name_only_a_secret_with_a_form_of_its_own_is_redacted() {
+    let token = load_cases().into_iter().find(|case| case.kind == "github").unwrap().secret;
+    let call = |tool: &str| json!({"tool": tool, "arguments": ""});
+    let turn = json!({"step": "fix", "agentic": true, "source": "agent",
+        "calls": [call(&format!("call_{token}")), call("password=swordfish9"), call("reset_password")]});
+    let mut trajectory: Trajectory = serde_json::from_value(json!({"turns": [turn]})).expect("a trajectory");
+    assert_eq!(Redactor::shared().redact_trajectory(&mut trajectory), 1);
+    let tools: Vec<&str> = trajectory.turns[0].calls.iter().map(|call| call.tool.as_str()).collect();
+    assert_eq!(tools, ["call_[redacted:github-pat]", "password=swordfish9", "reset_password"]);
+}
+
+#[test]
+fn the_value_of_an_entry_and_each_item_of_a_secret_field_is_redacted() {
+    let value = json!({
+        "env": [{"name": "DB_PASSWORD", "value": "swordfish"}, {"name": "REGION", "value": "eu-west-1"}],
+        "Set-Cookie": ["sid=abcdef", "theme=dark"],
+        "contraseña": "swordfish",
+    });
+    let expected = json!({
+        "env": [{"name": "DB_PASSWORD", "value": "[redacted:named-field#3]"}, {"name": "REGION", "value": "eu-west-1"}],
+        "Set-Cookie": ["[redacted:named-field]", "[redacted:named-field#2]"],
+        "contraseña": "[redacted:named-field#3]",
+    });
+    assert_eq!(redact_json(&value), (expected.to_string(), 4));
+    assert_eq!(redact_json(&expected), (expected.to_string(), 0));
+}
+
+#[test]
 fn text_in_other_scripts_around_a_secret_is_kept() {
     let clean = redact_text("Пароль ist „geheim“: password=\"пароль-тайный\" – конец 终");
     assert_eq!(clean, "Пароль ist „geheim“: password=\"[redacted:password]\" – конец 终");
@@ -214,7 +289,7 @@ fn redacting_overlapping_secrets_is_stable() {
 
 proptest! {
     #[test]
-    fn redacting_any_text_finds_disjoint_secrets_and_is_stable(parts in proptest::collection::vec("\\PC{0,20}|password=|token: |://|@|\"|ey|-----BEGIN PRIVATE KEY-----|\n", 0..20)) {
+    fn redacting_any_text_finds_disjoint_secrets_and_is_stable(parts in proptest::collection::vec("\\PC{0,20}|password=|token: |://|@|\\\\u0041|%3a|\\[redacted:password#2\\]|[a-c]-[1-3]{6}|\"|ey|-----BEGIN PRIVATE KEY-----|\n", 0..20)) {
         let raw = parts.concat();
         let found = Redactor::shared().find_secrets(&raw);
         for pair in found.windows(2) {
