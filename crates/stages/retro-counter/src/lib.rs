@@ -182,7 +182,7 @@ fn parse_until_full(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<Inco
 fn parse_delivery(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Rejection> {
     let RunCompleted { event, key, content_hash, mut run, body, trace } =
         run_completed::parse_delivery(delivery, hosts)?;
-    let redactor = Redactor::shared();
+    let mut redactor = Redactor::shared().begin_run();
     // Redact before anything is stored: the database must never hold a secret, not even for a moment.
     redactor.redact_facts(&mut run);
     let body = match body {

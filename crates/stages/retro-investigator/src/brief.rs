@@ -7,6 +7,7 @@ use retro_core::finding::{BriefMemory, EarlierFinding, InvestigationBrief};
 use retro_core::id::Step;
 use retro_core::memory::Memory;
 use retro_core::retrospective::{Investigation, PresentedMemory};
+use retro_core::run::RunFacts;
 use retro_core::trajectory::Trajectory;
 use retro_events::{BodyFetcher, ObjectError, ObjectStorage, atif};
 use retro_redact::Redactor;
@@ -58,21 +59,25 @@ pub(crate) async fn fetch_body(claim: &Claim, bodies: &BodySources) -> Result<Fe
 
 impl FetchedBody {
     /// Parses the body into a redacted trajectory. Fails with the reason if the body cannot be parsed.
-    fn parse_trajectory(self) -> Result<Trajectory, String> {
+    fn parse_trajectory(self, facts: &RunFacts) -> Result<Trajectory, String> {
         match self {
             Self::Absent => Ok(Trajectory::default()),
             Self::Stored(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|error| format!("the stored body is unreadable: {error}")),
-            Self::Document(bytes) => parse_atif(&bytes),
+            Self::Document(bytes) => parse_atif(&bytes, facts),
         }
     }
 }
 
 /// Parses and redacts the emitter's ATIF document. Intake redacts only the bodies that it stores, not those
 /// that are fetched here.
-fn parse_atif(bytes: &Bytes) -> Result<Trajectory, String> {
+fn parse_atif(bytes: &Bytes, facts: &RunFacts) -> Result<Trajectory, String> {
     let mut trajectory = atif::from_slice(bytes).map_err(|rejection| rejection.to_string())?;
-    Redactor::shared().redact_trajectory(&mut trajectory);
+    let mut redactor = Redactor::shared().begin_run();
+    // The stored facts are already redacted. This only reserves their masks, so that a secret of the body does
+    // not get the mask of another one.
+    redactor.redact_facts(&mut facts.clone());
+    redactor.redact_trajectory(&mut trajectory);
     Ok(trajectory)
 }
 
@@ -80,7 +85,7 @@ fn parse_atif(bytes: &Bytes) -> Result<Trajectory, String> {
 /// was shown. Fails with the reason if the body cannot be parsed. Takes time linear in the size of the body,
 /// so call it on a blocking thread.
 pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<InvestigationBrief, String> {
-    let trajectory = fetched.parse_trajectory()?;
+    let trajectory = fetched.parse_trajectory(&claim.run)?;
     let was_presented = |memory: &&Memory| claim.presented.iter().any(|shown| shown.memory == memory.id);
     let was_presented: Vec<_> = claim.memories.iter().filter(was_presented).collect();
     Ok(InvestigationBrief {

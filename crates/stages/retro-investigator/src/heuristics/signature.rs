@@ -37,6 +37,8 @@ macro_rules! pattern {
 }
 
 pattern!(ANSI, r"\x1b\[[0-9;]*[A-Za-z]");
+// Number of a redacted secret within its run.
+pattern!(SECRET_NUMBER, r"(\[redacted:[a-z0-9_-]+)#\d+\]");
 pattern!(SHELL_LINE, r"^.*?: (?:-c: )?line \d+: ");
 // Location in a source file before a compiler's message, which differs in every run.
 pattern!(PLACE, r"^(?:\S*/)?[\w+.-]*\.[A-Za-z+]{1,5}:\d+:\d+: ");
@@ -87,6 +89,8 @@ pattern!(REPEATED, r"…(?:[\s,;]*(?:and |or |& )?…)+");
 /// line contains no words. Stored lessons contain signatures, so the result for a line must never change.
 pub fn error_signature(line: &str) -> String {
     let line = ANSI.replace_all(first_chars(line.trim(), LINE_CHARS_MAX), "");
+    // The number depends on the other secrets of the run.
+    let line = SECRET_NUMBER.replace_all(&line, "$1]");
     let line = strip_prefixes(&line);
     let masked = match mask_known_form(line) {
         Some(done) => done,
