@@ -142,6 +142,9 @@ fn passwords_with_spaces_and_passphrases_are_redacted() {
         (r#"auth: { user: "joe", pass: "swordfish" }"#, "swordfish"),
         (r#"conn.setPassword("sw0rdfish")"#, "sw0rdfish"),
         ("pass: sw0rdfish!", "sw0rdfish!"),
+        (r#"password = "a{{b}c)d${e]f(g[h>-_$#i}}""#, "f(g[h"),
+        ("password = a{{b}c)d${e]f(g[h>-_$#i}}", "f(g[h"),
+        (r#"api_key = "qWxZrTkLpMnBvCsD""#, "qWxZrTkL"),
     ]);
     check_kept(&[
         r#"password: "Please enter your password""#,
@@ -154,6 +157,11 @@ fn passwords_with_spaces_and_passphrases_are_redacted() {
         "password is stored as sha256",
         r#"["username", "password", "email"]"#,
         "assert password == expected_password",
+        r#"password: "{{ vault_password }}""#,
+        r#"password = f"{user}-{date}""#,
+        "password = options.password!",
+        "secret: HashMap<String, String>",
+        r#"token = "refreshTokenOfTheSession""#,
         "PASS src/components/Button.test.js",
         "pass: 12/14 fail: 2/14",
     ]);
