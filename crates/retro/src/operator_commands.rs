@@ -4,14 +4,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use retro_core::id::{ProposalId, RetrospectiveId, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, MemoryRef, ProposalId, RetrospectiveId, Tenant, WorkflowKey};
 use retro_core::manual::{Acceptance, Refusal, TriggerError};
 use retro_core::policy::Policies;
 use retro_core::retrospective::ManualRequest;
-use retro_operator::{DecisionOutcome, ManualRequests};
+use retro_operator::{
+    DecisionOutcome, ManualRequests, MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands,
+};
 use retro_redact::Redactor;
 use retro_sampler::ManualRetrospectives;
-use retro_store::{CommitResult, EmbeddingSource, Store, StoreError};
+use retro_store::{CommitResult, EmbeddingSource, Store, StoreError, UnresolvedRef, resolve_memory_ref};
 use retro_writer::Writer;
 use tokio::sync::Notify;
 
@@ -19,6 +21,7 @@ use crate::clock::SystemClock;
 
 /// Operations that an operator can request.
 pub(crate) struct OperatorCommands {
+    store: Arc<dyn Store>,
     manual: ManualRetrospectives,
     writer: Writer,
 }
@@ -35,7 +38,16 @@ impl OperatorCommands {
         let clock = Arc::new(SystemClock);
         let manual =
             ManualRetrospectives::new(store.clone(), policies.clone(), clock.clone(), outbox.clone());
-        Self { manual, writer: Writer::new(store, policies, clock, outbox).with_vector_source(vectors) }
+        let writer = Writer::new(store.clone(), policies, clock, outbox).with_vector_source(vectors);
+        Self { store, manual, writer }
+    }
+
+    async fn resolve_name(
+        &self,
+        tenant: &Tenant,
+        name: MemoryRef,
+    ) -> Result<Result<MemoryId, UnresolvedRef>, StoreError> {
+        resolve_memory_ref(&*self.store, tenant, name).await
     }
 }
 
@@ -76,5 +88,40 @@ impl ManualRequests for OperatorCommands {
         self.writer
             .refuse_proposal(tenant, id, &Refusal { reason: redact_text(&refusal.reason), ..refusal.clone() })
             .await
+    }
+}
+
+#[async_trait]
+impl MemoryCommands for OperatorCommands {
+    async fn release_memory(
+        &self,
+        tenant: &Tenant,
+        name: MemoryRef,
+        command: &MemoryCommand,
+    ) -> Result<MemoryCommandOutcome, StoreError> {
+        let MemoryCommand { request, by, reason } = command;
+        let reason = redact_text(reason);
+        let id = match self.resolve_name(tenant, name).await? {
+            Ok(id) => id,
+            Err(unresolved) => return Ok(Err(unresolved.into())),
+        };
+        let released = self.writer.release_memory(tenant, id, request, by, &reason).await?;
+        Ok(released.map(|result| (id, result)).map_err(MemoryCommandError::from))
+    }
+
+    async fn retire_memory(
+        &self,
+        tenant: &Tenant,
+        name: MemoryRef,
+        command: &MemoryCommand,
+    ) -> Result<MemoryCommandOutcome, StoreError> {
+        let MemoryCommand { request, by, reason } = command;
+        let reason = format!("retired by {by}: {}", redact_text(reason));
+        let id = match self.resolve_name(tenant, name).await? {
+            Ok(id) => id,
+            Err(unresolved) => return Ok(Err(unresolved.into())),
+        };
+        let retired = self.writer.delete_memory(tenant, id, request, &reason).await?;
+        Ok(retired.map(|result| (id, result)).map_err(MemoryCommandError::from))
     }
 }

@@ -47,10 +47,11 @@ pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedactFn) -> Api {
 }
 
 /// Returns the OpenAPI description of [`router`], [`crate::cancel_router`], [`crate::requests_router`],
-/// [`crate::replay_router`] and [`crate::edit_router`].
+/// [`crate::memory_commands_router`], [`crate::replay_router`] and [`crate::edit_router`].
 pub fn api_description() -> Api {
     let descriptions =
         crate::cancel::routes().into_description().merge(crate::requests::routes().into_description());
+    let descriptions = descriptions.merge(crate::memory_commands::routes().into_description());
     let descriptions = descriptions.merge(dead_letters::edit_routes().into_description());
     let descriptions = descriptions.merge(dead_letters::replay_routes().into_description());
     routes().into_description().merge(descriptions)
@@ -91,12 +92,17 @@ struct MemoriesQuery {
     /// Only memories with this status.
     #[param(value_type = Option<String>)]
     status: Option<MemoryStatus>,
+    /// `true` for only the memories that are held until a person releases or retires them.
+    #[serde(default)]
+    #[param(value_type = Option<bool>)]
+    held: bool,
     /// Maximum number of entries [default: 100].
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Lists memories, highest weight first.
+/// Lists memories, highest weight first. A memory with `quarantine` is held: no agent is shown it until a person
+/// releases it.
 #[utoipa::path(get, path = "/v1/memories", tag = "people", params(MemoriesQuery), responses((status = 200, body = Memories)))]
 async fn list_memories(
     State(operator): State<ApiState>,
@@ -104,8 +110,8 @@ async fn list_memories(
     QueryParams(query): QueryParams<MemoriesQuery>,
 ) -> JsonResult<Memories> {
     let limit = Limit::from_query(query.limit)?;
-    let MemoriesQuery { workflow, step, status, .. } = query;
-    let filter = MemoryFilter { workflow, step, status, limit: limit.fetch_limit(), rules_only: false };
+    let MemoriesQuery { workflow, step, status, held, .. } = query;
+    let filter = MemoryFilter { workflow, step, status, rules_only: false, held, limit: limit.fetch_limit() };
     let (items, more) = limit.truncate_list(operator.store.list_memories(&tenant, &filter).await?);
     Ok(Json(Memories { items, more }))
 }
@@ -152,6 +158,10 @@ struct RulesQuery {
     /// Only rules with this status.
     #[param(value_type = Option<String>)]
     status: Option<MemoryStatus>,
+    /// `true` for only the rules that are held until a person promotes, releases or retires them.
+    #[serde(default)]
+    #[param(value_type = Option<bool>)]
+    held: bool,
     /// Maximum number of entries [default: 100].
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -171,6 +181,7 @@ async fn list_rules(
         workflow,
         status: query.status,
         rules_only: true,
+        held: query.held,
         limit: limit.fetch_limit(),
         ..Default::default()
     };

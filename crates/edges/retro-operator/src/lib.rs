@@ -12,6 +12,7 @@ mod history;
 mod http;
 pub mod lists;
 mod memory;
+mod memory_commands;
 mod outcomes;
 mod proposals;
 mod redact;
@@ -41,6 +42,9 @@ pub use export::export_canonical;
 pub use history::{HistoryEntry, MemoryHistory, MemoryState};
 pub use http::{LIST_DEFAULT, LIST_MAX, api_description, router};
 pub use memory::{MemoryWithEffect, render_memory};
+pub use memory_commands::{
+    MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands, router as memory_commands_router,
+};
 pub use outcomes::summarize_outcomes;
 pub use proposals::{render_proposal, render_proposals};
 pub use redact::{RedactFn, SharedRedactFn};

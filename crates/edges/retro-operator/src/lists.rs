@@ -97,7 +97,8 @@ pub fn render_outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Renders memories with status, weight and title, one per line.
+/// Renders memories with status, weight and title, one per line. The status says if a memory is held until a
+/// person decides.
 pub fn render_memories(rows: &[Memory], columns: u16) -> String {
     if rows.is_empty() {
         return "no memories\n".to_owned();
@@ -107,24 +108,19 @@ pub fn render_memories(rows: &[Memory], columns: u16) -> String {
             text::single_line(&text::describe_full_scope(&memory.scope)),
             text::single_line(&memory.lesson.title),
         );
-        let (weight, status) = (memory.weight.to_string(), memory.status.to_string());
+        let (weight, status) = (memory.weight.to_string(), text::describe_status(memory));
         [weight, status, memory.observed_runs.to_string(), title, home, memory.id.short_id()]
     };
     let head = ["weight", "status", "runs", "memory", "about", "id"];
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Renders rules, one per line, each with its status (or `quarantined`) and the author of the remark that it
-/// came from.
+/// Renders rules, one per line, each with its status and the author of the remark that it came from.
 pub fn render_rules(rows: &[Memory], columns: u16) -> String {
     if rows.is_empty() {
         return "no rules\n".to_owned();
     }
     let row = |memory: &Memory| {
-        let status = match &memory.quarantine {
-            Some(_) => "quarantined".to_owned(),
-            None => memory.status.to_string(),
-        };
         let by = memory
             .evidence
             .iter()
@@ -134,7 +130,8 @@ pub fn render_rules(rows: &[Memory], columns: u16) -> String {
             text::single_line(&text::describe_full_scope(&memory.scope)),
             text::single_line(&memory.lesson.title),
         );
-        [memory.weight.to_string(), status, by.unwrap_or_default(), title, home, memory.id.short_id()]
+        let (weight, status) = (memory.weight.to_string(), text::describe_status(memory));
+        [weight, status, by.unwrap_or_default(), title, home, memory.id.short_id()]
     };
     let head = ["weight", "status", "requested by", "rule", "about", "id"];
     render_table(columns, head, rows.iter().map(row).collect())

@@ -1,5 +1,8 @@
 //! Renders one memory in full.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use retro_core::id::RunId;
 use retro_core::memory::Memory;
 use serde::Serialize;
 
@@ -16,7 +19,7 @@ pub struct MemoryWithEffect {
     pub effect: Option<String>,
 }
 
-/// Renders a memory for a terminal, with its lesson, status, effect, cue and evidence.
+/// Renders a memory for a terminal, with its lesson, status, quarantine, effect, cue and evidence.
 pub fn render_memory(memory_with_effect: &MemoryWithEffect) -> String {
     let MemoryWithEffect { memory, effect } = memory_with_effect;
     format!(
@@ -27,21 +30,56 @@ pub fn render_memory(memory_with_effect: &MemoryWithEffect) -> String {
     )
 }
 
-/// Renders the lesson, the status and, if known, the effect.
+/// Renders the lesson, the status, the quarantine and, if known, the effect.
 pub(crate) fn render_summary(memory: &Memory, effect: Option<&str>) -> String {
     let effect = effect.map(|line| format!("effect: {line}\n")).unwrap_or_default();
     format!(
-        "{}\n{} · {} · weight {} · {} · seen in {}\ncreated {} · changed {}\n{effect}{}\n",
+        "{}\n{} · {} · weight {} · {} · seen in {}{}\ncreated {} · changed {}\n{}{effect}{}\n",
         text::single_line(&memory.lesson.title),
         memory.id,
-        memory.status,
+        text::describe_status(memory),
         memory.weight,
         text::single_line(&text::describe_scope(&memory.scope)),
         text::format_count(memory.observed_runs.into(), "run"),
+        render_witnesses(memory),
         text::format_timestamp(memory.created_at),
         text::format_timestamp(memory.changed_at),
+        render_quarantine(memory),
         text::printable(&memory.lesson.content)
     )
+}
+
+/// Renders the number of witnesses behind the runs that are still known by name, which are the newest ones and
+/// those that count towards a confirmation. Returns an empty string if each of them is a witness of its own.
+fn render_witnesses(memory: &Memory) -> String {
+    let mut witnesses: BTreeMap<&RunId, String> = memory
+        .tentative_runs
+        .iter()
+        .map(|run| {
+            let known = memory.tentative_witnesses.get(run).cloned();
+            (run, known.unwrap_or_else(|| run.as_str().to_owned()))
+        })
+        .collect();
+    witnesses.extend(memory.evidence.iter().map(|evidence| (&evidence.run, evidence.witness())));
+    let separate: BTreeSet<_> = witnesses.values().collect();
+    if separate.len() == witnesses.len() {
+        return String::new();
+    }
+    let noun = if separate.len() == 1 { "witness" } else { "witnesses" };
+    format!(" ({} separate {noun} behind {} of them)", separate.len(), witnesses.len())
+}
+
+/// Renders the reason why the memory is held and what a person can do, and who released it. Returns an empty
+/// string if it was never held.
+fn render_quarantine(memory: &Memory) -> String {
+    let held = memory.quarantine.as_ref().map(|why| {
+        let id = memory.id.short_id();
+        let options = format!("use `retro memories release {id}` or `retro memories retire {id}`");
+        let options = if memory.status.is_living() { format!("; {options}") } else { String::new() };
+        format!("held for a person: {}{options}\n", text::single_line(why))
+    });
+    let released = memory.released_by.as_ref().map(|by| format!("released by {}\n", text::single_line(by)));
+    held.into_iter().chain(released).collect()
 }
 
 /// Renders the cue, the machine-readable part of the lesson. Returns an empty string if the lesson has no
@@ -56,12 +94,13 @@ fn render_cue(memory: &Memory) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-/// Renders the evidence: the most recent quotes that support the memory.
+/// Renders the evidence: the most recent quotes that support the memory, each with its origin.
 pub(crate) fn render_evidence(memory: &Memory) -> String {
     let quotes = memory.evidence.iter().map(|evidence| {
         let (run, place) =
             (text::single_line(evidence.run.as_str()), text::describe_place(evidence.quote.place));
-        format!("  {}\n    — run {run}, {place}\n", text::single_line(&evidence.quote.text))
+        let origin = text::describe_origin(&evidence.origin);
+        format!("  {}\n    — run {run}, {place}{origin}\n", text::single_line(&evidence.quote.text))
     });
     let quotes: String = quotes.collect();
     if quotes.is_empty() { quotes } else { format!("evidence\n{quotes}") }
@@ -69,7 +108,36 @@ pub(crate) fn render_evidence(memory: &Memory) -> String {
 
 #[cfg(test)]
 mod tests {
+    use retro_core::finding::EvidenceOrigin;
+
     use crate::world::rich_world;
+
+    #[test]
+    fn a_held_memory_is_shown_with_the_reason_and_the_origins_of_its_evidence() {
+        let world = rich_world();
+        let mut memory = world.memory(world.memory_about("unknown column")).clone();
+        memory.quarantine = Some("a person decides: Runs content of an address (“curl x | sh”)".to_owned());
+        for evidence in &mut memory.evidence {
+            let (user, task) = (Some("anna".to_owned()), Some("17".to_owned()));
+            evidence.origin = EvidenceOrigin { user, task, source: None };
+        }
+        memory.tentative_runs.clear();
+        memory.tentative_witnesses.clear();
+        let id = memory.id.short_id();
+        let effect = None;
+        let shown = super::render_memory(&super::MemoryWithEffect { memory: memory.clone(), effect });
+        for part in [
+            " · active, held · ".to_owned(),
+            "seen in 3 runs (1 separate witness behind 3 of them)".to_owned(),
+            format!("(“curl x | sh”); use `retro memories release {id}` or `retro memories retire {id}`\n"),
+            "— run run-10, answer to call 0 of turn 3, user anna, task 17\n".to_owned(),
+        ] {
+            assert!(shown.contains(&part), "{part:?} is not in\n{shown}");
+        }
+        (memory.quarantine, memory.released_by) = (None, Some("ann".to_owned()));
+        let shown = super::render_memory(&super::MemoryWithEffect { memory, effect: None });
+        assert!(shown.contains("\nreleased by ann\n") && !shown.contains("held"), "{shown}");
+    }
 
     #[test]
     fn a_memory_is_shown_with_its_cue_and_the_words_behind_it() {

@@ -65,11 +65,12 @@ fn render_decision(row: &ProposalRow) -> String {
     }
 }
 
-/// Renders the quotes that support a proposal, each with the run that it comes from.
+/// Renders the quotes that support a proposal, each with the run and the origin that it comes from.
 pub(crate) fn render_evidence(proposal: &Proposal) -> String {
     let quotes = proposal.evidence.iter().map(|shown| {
         let (run, place) = (text::single_line(shown.run.as_str()), text::describe_place(shown.quote.place));
-        format!("  {}\n    — run {run}, {place}\n", text::single_line(&shown.quote.text))
+        let origin = text::describe_origin(&shown.origin);
+        format!("  {}\n    — run {run}, {place}{origin}\n", text::single_line(&shown.quote.text))
     });
     quotes.collect()
 }

@@ -182,7 +182,10 @@ async fn refuse_proposal(
 }
 
 /// Returns the id of the request: the `Idempotency-Key`, or else a hash of the content.
-fn request_id(headers: &HeaderMap, what: impl FnOnce() -> serde_json::Value) -> Result<String, Problem> {
+pub(crate) fn request_id(
+    headers: &HeaderMap,
+    what: impl FnOnce() -> serde_json::Value,
+) -> Result<String, Problem> {
     let Some(given) = headers.get(IDEMPOTENCY_KEY) else {
         // Half of the hash is 128 bits, enough to tell requests apart.
         return Ok(format!("derived-{}", &content_hash(&what())[..32]));

@@ -4,7 +4,8 @@
 //! aligned.
 
 use jiff::Timestamp;
-use retro_core::memory::{ChangeCause, ChangeEffect, MemoryScope, MemoryStatus};
+use retro_core::finding::EvidenceOrigin;
+use retro_core::memory::{ChangeCause, ChangeEffect, Memory, MemoryScope, MemoryStatus};
 use retro_core::printable::make_printable;
 use retro_core::trajectory::QuotePlace;
 use retro_core::weight::Weight;
@@ -93,6 +94,19 @@ pub(crate) fn describe_place(place: QuotePlace) -> String {
     }
 }
 
+/// Describes the status of a memory, and says if the memory is held until a person decides.
+pub(crate) fn describe_status(memory: &Memory) -> String {
+    // A memory that has ended keeps its quarantine, but there is nothing left to decide.
+    let held = if memory.quarantine.is_some() && memory.status.is_living() { ", held" } else { "" };
+    format!("{}{held}", memory.status)
+}
+
+/// Describes the origin of evidence as the end of a sentence, such as `, user anna, task 17`; empty if nothing is
+/// known about it.
+pub(crate) fn describe_origin(origin: &EvidenceOrigin) -> String {
+    if origin.is_unknown() { String::new() } else { format!(", {}", single_line(&origin.describe())) }
+}
+
 /// Describes the cause of a change.
 pub(crate) fn describe_cause(cause: &ChangeCause) -> String {
     match cause {
@@ -113,7 +127,7 @@ pub(crate) fn describe_change(effect: &ChangeEffect) -> String {
         ChangeEffect::Created { status: MemoryStatus::Active, weight, .. } => {
             format!("new → active {weight}")
         }
-        ChangeEffect::Created { status, quarantine: Some(_), .. } => format!("new → {status}, in quarantine"),
+        ChangeEffect::Created { status, quarantine: Some(_), .. } => format!("new → {status}, held"),
         ChangeEffect::Created { status, .. } => format!("new → {status}"),
         ChangeEffect::Promoted { weight, evidence } if evidence.remark.is_some() => {
             format!("confirmed → active {weight}")
@@ -132,12 +146,15 @@ pub(crate) fn describe_change(effect: &ChangeEffect) -> String {
         }
         ChangeEffect::Deleted { tombstone_until: None } => "deleted".to_owned(),
         ChangeEffect::Superseded { by } => format!("superseded by {by}"),
+        ChangeEffect::Held { .. } => "held for a person: no agent is shown it".to_owned(),
+        ChangeEffect::Released { by } => format!("released by {}", single_line(by)),
         ChangeEffect::Suppressed { tombstone_of, similarity, .. } => {
             format!(
                 "kept away by the tombstone of {tombstone_of} (similarity {})",
                 format_thousandths(*similarity)
             )
         }
+        ChangeEffect::Refused { requested } if requested == "observe" => "observation refused".to_owned(),
         ChangeEffect::Refused { requested } => format!("refused: {requested}"),
     }
 }

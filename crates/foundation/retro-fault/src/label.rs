@@ -171,6 +171,8 @@ words! {
         PromoteCommit = "promote.commit",
         /// An operator deletes a memory.
         DeleteCommit = "delete.commit",
+        /// An operator releases a memory from quarantine.
+        MemoryReleaseCommit = "memory_release.commit",
         /// An operator cancels a retrospective.
         CancelCommit = "cancel.commit",
         // Retention.

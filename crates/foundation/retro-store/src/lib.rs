@@ -77,7 +77,7 @@ pub use verify::{
     MemoryRecords, OrdinalSummary, RetrospectiveCursor, RetrospectivePage, RetrospectiveRecords, VerifyStore,
     WindowRow, WorkflowRecords,
 };
-pub use write::{Deletion, WriterStore};
+pub use write::{Deletion, Release, WriterStore};
 
 /// All ports that a database implements.
 pub trait Store:

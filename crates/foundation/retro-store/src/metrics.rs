@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{RetrospectiveId, Tenant};
+use retro_core::memory::MemoryStatus;
 
 use crate::Result;
 
@@ -30,6 +31,9 @@ pub struct DatabaseMetrics {
     /// Policy time of the last change of the least recently changed tentative memory; `None` if no memory is
     /// tentative. Do not subtract it from the database time: policy time is a different clock.
     pub oldest_tentative: Option<Timestamp>,
+    /// Number of memories that are held until a person decides, per status, capped at [`COUNTED_MAX`] in total.
+    /// Statuses without a held memory are missing.
+    pub memories_held: BTreeMap<MemoryStatus, u64>,
     /// Number of investigations that can be claimed now.
     pub claimable: u64,
 }

@@ -97,6 +97,9 @@ pub struct MemoryFilter {
     pub status: Option<MemoryStatus>,
     /// `true` to list only repository rules.
     pub rules_only: bool,
+    /// `true` to list only memories that are held until a person decides: in quarantine, and tentative, active or
+    /// archived.
+    pub held: bool,
     /// Maximum number of results, sorted by descending weight and then by id.
     pub limit: u32,
 }

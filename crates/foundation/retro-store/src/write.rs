@@ -34,6 +34,17 @@ pub struct Deletion {
     pub message: Message,
 }
 
+/// Effects of an operator's release of a memory from quarantine.
+#[derive(Debug, Clone)]
+pub struct Release {
+    /// Change to append. A change whose id is already stored is ignored.
+    pub change: Change,
+    /// Memory after the change.
+    pub memory: Memory,
+    /// Message that announces the release.
+    pub message: Message,
+}
+
 /// Stored facts from which a batch of rule mutations is decided.
 #[derive(Debug, Clone)]
 pub struct RuleBatchFacts {
@@ -74,6 +85,10 @@ pub type DecidePromotion<'a> =
 /// Callback that decides the effects of deleting a memory.
 pub type DecideDeletion<'a> =
     &'a (dyn Fn(&WorkflowKey, &Memory) -> std::result::Result<Deletion, FoldError> + Send + Sync);
+
+/// Callback that decides the effects of releasing a memory from quarantine.
+pub type DecideRelease<'a> =
+    &'a (dyn Fn(&WorkflowKey, &Memory) -> std::result::Result<Release, FoldError> + Send + Sync);
 
 /// Callback that decides the effects of crediting memories for the outcome of a pull request.
 pub type DecideCredit<'a> =
@@ -179,6 +194,17 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         tenant: &Tenant,
         id: MemoryId,
         decide: DecideDeletion<'_>,
+    ) -> Result<std::result::Result<CommitResult, FoldError>>;
+
+    /// Releases a memory from quarantine in one transaction under the workflow lock; for a rule, under the lock of
+    /// the repository's rule scope. Returns `NotFound` if the tenant has no such memory and `AlreadyDone` if the
+    /// same request has already released it. The inner error is the reason why the memory cannot be released,
+    /// such as that it is not held.
+    async fn release_memory(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        decide: DecideRelease<'_>,
     ) -> Result<std::result::Result<CommitResult, FoldError>>;
 
     /// Loads the facts for deciding a proposal from one snapshot, without a lock. They tell which texts the

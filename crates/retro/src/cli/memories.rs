@@ -4,6 +4,7 @@ use clap::Subcommand;
 use retro_core::id::{MemoryRef, Step, Workflow};
 use retro_core::memory::MemoryStatus;
 
+use super::audit::AuditArgs;
 use super::variant::parse_variant;
 
 #[derive(Debug, Subcommand)]
@@ -19,11 +20,14 @@ pub(crate) enum Memories {
         /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
         #[arg(long, value_parser = parse_variant::<MemoryStatus>)]
         status: Option<MemoryStatus>,
+        /// Print only memories that are held until a person releases or retires them.
+        #[arg(long)]
+        held: bool,
         /// Maximum number of memories to print.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one memory in full.
+    /// Show one memory in full: its text, its evidence and, if it is held, why.
     Show {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
@@ -38,14 +42,26 @@ pub(crate) enum Memories {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Delete a memory; a tombstone blocks similar memories for a time.
-    Delete {
+    /// Release a memory or a rule that is held, so that agents are shown it as its weight allows.
+    Release {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
-        /// Reason for the deletion, stored in the change log; also shown if a similar memory is blocked.
+        #[command(flatten)]
+        act: AuditArgs,
+        /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
+        /// arguments].
         #[arg(long)]
-        reason: String,
-        /// Id of this request; repeating a request has no effect [default: derived from id and reason].
+        request: Option<String>,
+    },
+    /// Retire a memory: it is deleted, and a tombstone blocks similar memories for a time.
+    #[command(visible_alias = "delete")]
+    Retire {
+        /// Id of the memory, or at least its first 8 digits.
+        id: MemoryRef,
+        #[command(flatten)]
+        act: AuditArgs,
+        /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
+        /// arguments].
         #[arg(long)]
         request: Option<String>,
     },

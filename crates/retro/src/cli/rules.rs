@@ -14,15 +14,18 @@ pub(crate) enum Rules {
         /// Filter by repository, as [host/]owner/name; the default host is github.com.
         #[arg(long, value_parser = parse_repository)]
         repo: Option<Repository>,
-        /// Filter by status: tentative, active, archived, deleted, superseded or graduated. A quarantined rule
-        /// keeps its status; `show` says whether a rule is quarantined.
+        /// Filter by status: tentative, active, archived, deleted, superseded or graduated. A held rule keeps its
+        /// status.
         #[arg(long, value_parser = parse_variant::<MemoryStatus>)]
         status: Option<MemoryStatus>,
+        /// Print only rules that are held until a person promotes, releases or retires them.
+        #[arg(long)]
+        held: bool,
         /// Maximum number of rules to print.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show one rule in full: its text, who asked for it and, if it is quarantined, why.
+    /// Show one rule in full: its text, who asked for it and, if it is held, why.
     Show {
         /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
@@ -32,7 +35,7 @@ pub(crate) enum Rules {
         /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Activate a tentative, quarantined or archived rule.
+    /// Activate a tentative, held or archived rule. One that leads to a danger is held again until it is released.
     Promote {
         /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,

@@ -1,4 +1,4 @@
-//! Runs `retro memories`, which lists, shows, explains, compares and deletes memories.
+//! Runs `retro memories`, which lists, shows, explains, compares, releases and retires memories.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use retro_config::Config;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef};
 use retro_operator::{
-    MemoryEffectView, MemoryWithEffect, find_history_with_effect, find_memory_effect, lists,
-    memory_with_effect, terminal_columns,
+    MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands, MemoryEffectView,
+    MemoryWithEffect, find_history_with_effect, find_memory_effect, lists, memory_with_effect,
+    terminal_columns,
 };
 use retro_store::{CommitResult, MemoryFilter, Store, UnresolvedRef, resolve_memory_ref};
-use retro_writer::Writer;
 use tokio::sync::Notify;
 
 use super::command_context::{CommandContext, print_found};
-use crate::cli::Memories;
-use crate::clock::SystemClock;
+use crate::cli::{AuditArgs, Memories};
 use crate::exit::Exit;
+use crate::operator_commands::OperatorCommands;
 use crate::output;
 use crate::policies::PolicySource;
 
@@ -27,11 +27,12 @@ pub(crate) async fn run_command(
     command: &Memories,
 ) -> anyhow::Result<Exit> {
     match command {
-        Memories::List { workflow, step, status, limit } => {
+        Memories::List { workflow, step, status, held, limit } => {
             let filter = MemoryFilter {
                 workflow: workflow.clone(),
                 step: step.clone(),
                 status: *status,
+                held: *held,
                 limit: *limit,
                 ..Default::default()
             };
@@ -60,12 +61,39 @@ pub(crate) async fn run_command(
             }
             Err(exit) => Ok(exit),
         },
-        Memories::Delete { id, reason, request } => match resolve_memory(context, &*store, *id).await? {
-            Ok(id) => delete_memory(context, config, store, id, reason, request.as_deref()).await,
+        Memories::Release { id, act, request } => match resolve_memory(context, &*store, *id).await? {
+            Ok(id) => {
+                let command = build_command("release", id, act, request.as_deref())?;
+                let outcome = build_commands(config, store)?
+                    .release_memory(context.tenant, id.into(), &command)
+                    .await?;
+                print_outcome(context, id, &command, outcome, &RELEASED)
+            }
+            Err(exit) => Ok(exit),
+        },
+        Memories::Retire { id, act, request } => match resolve_memory(context, &*store, *id).await? {
+            Ok(id) => {
+                retire_memory(context, config, store, id, act, request.as_deref(), &DELETED_MEMORY).await
+            }
             Err(exit) => Ok(exit),
         },
     }
 }
+
+/// Words in which a command reports its result.
+pub(super) struct ResultWords {
+    /// What the command is about: memory or rule.
+    pub(super) noun: &'static str,
+    /// What happened to it, such as `deleted`.
+    pub(super) done: &'static str,
+    /// What follows from it; empty if nothing does.
+    pub(super) note: &'static str,
+}
+
+const RELEASED: ResultWords = ResultWords { noun: "memory", done: "released", note: "" };
+/// The result is called a deletion, since scripts that call the command by its older name read it.
+const DELETED_MEMORY: ResultWords =
+    ResultWords { noun: "memory", done: "deleted", note: "; a tombstone blocks similar memories" };
 
 /// Returns the id of the memory that `name` refers to, or the exit of the command if it matches no memory or
 /// several.
@@ -105,32 +133,63 @@ pub(super) async fn print_changes(
     print_found(context, why, "memory", &id, |why| why.render_text(terminal_columns()))
 }
 
-/// Deletes a memory through the writer, like every change to a memory. A running relay sends the message.
-async fn delete_memory(
+/// Retires a memory or a rule through the writer, like every change to a memory. A running relay sends the
+/// message.
+pub(super) async fn retire_memory(
     context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
     id: MemoryId,
-    reason: &str,
+    act: &AuditArgs,
     request: Option<&str>,
+    words: &ResultWords,
 ) -> anyhow::Result<Exit> {
+    let command = build_command("retire", id, act, request)?;
+    let outcome = build_commands(config, store)?.retire_memory(context.tenant, id.into(), &command).await?;
+    print_outcome(context, id, &command, outcome, words)
+}
+
+fn build_commands(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<OperatorCommands> {
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
-    let outbox = Arc::new(Notify::new());
-    let writer = Writer::new(store, policies, Arc::new(SystemClock), outbox);
-    // Derived from the arguments, so repeating the command changes nothing.
-    let derived = || format!("delete-{}", &sha256_hex(format!("{id} {reason}").as_bytes())[..16]);
-    let request = request.map_or_else(derived, str::to_owned);
-    let result = match writer.delete_memory(context.tenant, id, &request, reason).await? {
-        Ok(CommitResult::Done) => "deleted",
-        Ok(CommitResult::AlreadyDone) => "was already deleted by this request",
-        Ok(CommitResult::NotFound) => {
-            return print_found(context, None::<()>, "memory", &id, |()| String::new());
+    // No lessons are compared, so no source of vectors is needed.
+    Ok(OperatorCommands::new(store, policies, None, Arc::new(Notify::new())))
+}
+
+fn build_command(
+    what: &str,
+    id: MemoryId,
+    act: &AuditArgs,
+    request: Option<&str>,
+) -> anyhow::Result<MemoryCommand> {
+    let AuditArgs { by, reason } = act;
+    Ok(MemoryCommand::new(request_id(what, id, act, request), by, reason)?)
+}
+
+/// Returns the id of a request: as given, or derived from the arguments, so that repeating the command changes
+/// nothing.
+pub(super) fn request_id(what: &str, id: MemoryId, act: &AuditArgs, request: Option<&str>) -> String {
+    let AuditArgs { by, reason } = act;
+    let derived = || format!("{what}-{}", &sha256_hex(format!("{id} {by} {reason}").as_bytes())[..16]);
+    request.map_or_else(derived, str::to_owned)
+}
+
+fn print_outcome(
+    context: &CommandContext<'_>,
+    id: MemoryId,
+    command: &MemoryCommand,
+    outcome: MemoryCommandOutcome,
+    words: &ResultWords,
+) -> anyhow::Result<Exit> {
+    let ResultWords { noun, done, note } = words;
+    let result = match outcome {
+        Ok((_, CommitResult::Done)) => (*done).to_owned(),
+        Ok((_, CommitResult::AlreadyDone)) => format!("was already {done} by this request"),
+        Ok((_, CommitResult::NotFound)) | Err(MemoryCommandError::Unresolved(_)) => {
+            return print_found(context, None::<()>, noun, &id, |()| String::new());
         }
-        Err(problem) => anyhow::bail!("the memory cannot be deleted: {problem}"),
+        Err(MemoryCommandError::Refused(problem)) => anyhow::bail!("the {noun} cannot be {done}: {problem}"),
     };
-    let answer = serde_json::json!({"memory": id, "request": request, "result": result});
-    output::print_data(context.output, &answer, || {
-        format!("memory {id} {result}; a tombstone blocks similar memories")
-    })?;
+    let answer = serde_json::json!({"memory": id, "request": command.request, "result": result});
+    output::print_data(context.output, &answer, || format!("{noun} {id} {result}{note}"))?;
     Ok(Exit::Done)
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use retro_config::Config;
-use retro_core::canonical::sha256_hex;
 use retro_core::id::MemoryId;
 use retro_operator::{lists, reviews, terminal_columns};
 use retro_store::{CommitResult, MemoryFilter, Store};
@@ -11,12 +10,17 @@ use retro_writer::Writer;
 use tokio::sync::Notify;
 
 use super::command_context::{CommandContext, print_found};
-use super::memories::{find_with_effect, print_changes, resolve_memory};
+use super::memories::{
+    ResultWords, find_with_effect, print_changes, request_id, resolve_memory, retire_memory,
+};
 use crate::cli::{AuditArgs, Rules};
 use crate::clock::SystemClock;
 use crate::exit::Exit;
 use crate::policies::PolicySource;
 use crate::{embedder, output};
+
+const RETIRED_RULE: ResultWords =
+    ResultWords { noun: "rule", done: "retired", note: "; a tombstone blocks similar rules" };
 
 pub(crate) async fn run_command(
     context: &CommandContext<'_>,
@@ -46,7 +50,7 @@ pub(crate) async fn run_command(
             promote_rule(context, config, store, id, act, request.as_deref()).await
         }
         (Rules::Retire { act, request, .. }, Some(id)) => {
-            retire_rule(context, config, store, id, act, request.as_deref()).await
+            retire_memory(context, config, store, id, act, request.as_deref(), &RETIRED_RULE).await
         }
         _ => print_list(context, &*store, command).await,
     }
@@ -70,12 +74,13 @@ async fn print_list(
             output::print_data(context.output, &rows, || reviews::render_reports(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }
-        Rules::List { repo, status, limit } => {
+        Rules::List { repo, status, held, limit } => {
             let workflow = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
             let filter = MemoryFilter {
                 workflow,
                 status: *status,
                 rules_only: true,
+                held: *held,
                 limit: *limit,
                 ..Default::default()
             };
@@ -117,37 +122,4 @@ async fn promote_rule(
     let answer = serde_json::json!({"memory": id, "request": request, "result": result});
     output::print_data(context.output, &answer, || format!("rule {id} {result}"))?;
     Ok(Exit::Done)
-}
-
-async fn retire_rule(
-    context: &CommandContext<'_>,
-    config: &Config,
-    store: Arc<dyn Store>,
-    id: MemoryId,
-    act: &AuditArgs,
-    request: Option<&str>,
-) -> anyhow::Result<Exit> {
-    let request = request_id("retire", id, act, request);
-    let reason = format!("retired by {}: {}", act.by, act.reason);
-    let result =
-        match build_writer(config, store)?.delete_memory(context.tenant, id, &request, &reason).await? {
-            Ok(CommitResult::Done) => "retired",
-            Ok(CommitResult::AlreadyDone) => "was already retired by this request",
-            Ok(CommitResult::NotFound) => {
-                return print_found(context, None::<()>, "rule", &id, |()| String::new());
-            }
-            Err(problem) => anyhow::bail!("the rule cannot be retired: {problem}"),
-        };
-    let answer = serde_json::json!({"memory": id, "request": request, "result": result});
-    output::print_data(context.output, &answer, || {
-        format!("rule {id} {result}; a tombstone blocks similar rules")
-    })?;
-    Ok(Exit::Done)
-}
-
-fn request_id(what: &str, id: MemoryId, act: &AuditArgs, request: Option<&str>) -> String {
-    let AuditArgs { by, reason } = act;
-    // Derived from the arguments, so repeating the command changes nothing.
-    let derived = || format!("{what}-{}", &sha256_hex(format!("{id} {by} {reason}").as_bytes())[..16]);
-    request.map_or_else(derived, str::to_owned)
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use retro_bus::{Bus, ConsumerLag, DurableConsumer};
 use retro_core::dead_letter::DeadLetterCode;
+use retro_core::memory::MemoryStatus;
 use retro_core::time::Clock;
 use retro_store::{DatabaseMetrics, MetricsStore};
 use retro_telemetry::metrics::{self, Counter};
@@ -109,6 +110,7 @@ fn show_database_gauges(levels: &DatabaseMetrics, now: Timestamp) {
     metrics::RETROSPECTIVES_OPEN.set([], levels.retrospectives_open as f64);
     metrics::RETROSPECTIVES_AGE.set([], age(levels.retrospectives_age_ms));
     metrics::TENTATIVE_AGE.set([], levels.oldest_tentative.map_or(0.0, |since| seconds_between(since, now)));
+    metrics::MEMORIES_HELD.set_all(count_held(&levels.memories_held));
     metrics::INVESTIGATIONS_CLAIMABLE.set([], levels.claimable as f64);
 }
 
@@ -121,6 +123,12 @@ fn count_by_code(counts: &BTreeMap<String, u64>) -> BTreeMap<[&'static str; 1], 
         *open.entry([known.unwrap_or(UNKNOWN_CODE)]).or_default() += *count as f64;
     }
     open
+}
+
+/// Returns the number of held memories for every status that a held memory can have, including zeros.
+fn count_held(counts: &BTreeMap<MemoryStatus, u64>) -> BTreeMap<[&'static str; 1], f64> {
+    let living = MemoryStatus::ALL.iter().filter(|status| status.is_living());
+    living.map(|status| ([status.as_str()], counts.get(status).copied().unwrap_or(0) as f64)).collect()
 }
 
 fn hide_database_gauges(problem: &str) {
@@ -138,6 +146,7 @@ fn hide_database_gauges(problem: &str) {
         level.clear([]);
     }
     metrics::DEAD_LETTERS_OPEN.set_all([]);
+    metrics::MEMORIES_HELD.set_all([]);
     metrics::METRIC_READS.add(1, ["database", "failed"]);
 }
 
@@ -170,6 +179,12 @@ mod tests {
         let open = count_by_code(&stored.into());
         assert_eq!(open.len(), DeadLetterCode::ALL.len() + 1);
         assert_eq!((open[&["not_json"]], open[&["oversized"]], open[&[UNKNOWN_CODE]]), (2.0, 0.0, 4.0));
+    }
+
+    #[test]
+    fn held_memories_are_shown_for_every_living_status() {
+        let held = count_held(&BTreeMap::from([(MemoryStatus::Active, 2)]));
+        assert_eq!(held, BTreeMap::from([(["tentative"], 0.0), (["active"], 2.0), (["archived"], 0.0)]));
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod outcomes;
 mod poison;
 mod policy;
 mod printable_output;
+mod quarantine;
 mod real_runs;
 mod reconciliation;
 mod refusals;

@@ -18,11 +18,12 @@ use scraped::ScrapedMetrics;
 const WORKFLOW: &str = "zebra";
 
 /// Gauges that the process measures every second, with their values after all work is done.
-const EXPECTED_GAUGES: [(&str, &[&str], f64); 6] = [
+const EXPECTED_GAUGES: [(&str, &[&str], f64); 7] = [
     ("retro_dead_letters_open", &["not_cloud_event"], 1.0),
     ("retro_retrospectives_open", &[], 0.0),
     ("retro_outbox_unsent_messages", &[], 0.0),
     ("retro_outbox_unsent_age_seconds", &[], 0.0),
+    ("retro_memories_held", &["active"], 0.0),
     ("retro_consumer_lag_messages", &["counter"], 0.0),
     ("retro_consumer_lag_age_seconds", &["writer"], 0.0),
 ];

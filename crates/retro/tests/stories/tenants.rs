@@ -121,7 +121,7 @@ async fn another_tenants_object_answers_exactly_like_a_missing_one() {
 }
 
 #[tokio::test]
-async fn a_tenant_can_neither_delete_nor_suppress_another_tenants_memory() {
+async fn a_tenant_can_neither_delete_nor_release_nor_suppress_another_tenants_memory() {
     let mut world = World::start().await;
     world
         .emit_and_wait(FIRST_TENANT, "mine.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 0..10))
@@ -134,6 +134,13 @@ async fn a_tenant_can_neither_delete_nor_suppress_another_tenants_memory() {
     assert_eq!(
         world.run_json(&["--tenant", FIRST_TENANT, "memories", "show", memory]).await["status"],
         "active"
+    );
+    let release = |tenant| ["--tenant", tenant, "memories", "release", memory, "--reason", "not needed"];
+    assert_eq!(world.run_retro(&release(SECOND_TENANT)).await.code, Some(3));
+    let refused = world.run_retro(&release(FIRST_TENANT)).await;
+    assert!(
+        refused.code == Some(1) && refused.err.contains("it is not held"),
+        "its owner is told: {refused:?}"
     );
     assert_eq!(world.run_retro(&of(FIRST_TENANT)).await.code, Some(0), "its owner can");
 

@@ -15,14 +15,16 @@ use retro_consumer::{
     HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, MessageHandler, OVERDUE_S, Sweep, process_item,
 };
 use retro_core::id::{MemoryId, RetrospectiveId, Tenant, WorkflowKey};
-use retro_core::learn::{ClosedRetrospective, ClosingFacts, close_retrospective, delete_by_operator};
-use retro_core::memory::{FoldError, Memory};
-use retro_core::message::Notice;
+use retro_core::learn::{
+    ClosedRetrospective, ClosingFacts, close_retrospective, delete_by_operator, release_by_operator,
+};
+use retro_core::memory::{Change, FoldError, Memory};
+use retro_core::message::{Message, Notice};
 use retro_core::policy::Policies;
 use retro_core::similarity::ResolvedVectors;
 use retro_core::time::Clock;
 use retro_events::{Delivery, subject};
-use retro_store::{CommitResult, Decision, Deletion, EmbeddingSource, StoreError, WriterStore};
+use retro_store::{CommitResult, Decision, Deletion, EmbeddingSource, Release, StoreError, WriterStore};
 use retro_telemetry::trace::{Kind, Span, SpanParent};
 use tokio::sync::Notify;
 use tracing::{debug, error, info};
@@ -111,6 +113,31 @@ impl Writer {
         Ok(done)
     }
 
+    /// Releases a memory or a rule from quarantine at an operator's request. From then on agents are shown it as
+    /// its status and weight allow. `request` identifies the request; repeating it has no further effect. The
+    /// inner error says why the memory cannot be released, such as that it is not held. Returns
+    /// [`CommitResult::NotFound`] if the tenant has no such memory.
+    pub async fn release_memory(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        request: &str,
+        by: &str,
+        reason: &str,
+    ) -> Result<Result<CommitResult, FoldError>, StoreError> {
+        let now = self.clock.now();
+        let decide = |key: &WorkflowKey, memory: &Memory| {
+            let (change, memory) = release_by_operator(key, memory, request, by, reason, now)?;
+            Ok(Release { message: announce_change(key, &change), change, memory })
+        };
+        let done = self.store.release_memory(tenant, id, &decide).await?;
+        if matches!(done, Ok(CommitResult::Done)) {
+            retro_telemetry::metrics::MEMORY_CHANGES.add(1, ["released"]);
+        }
+        self.outbox.notify_one();
+        Ok(done)
+    }
+
     fn build_deletion(
         &self,
         key: &WorkflowKey,
@@ -121,10 +148,7 @@ impl Writer {
     ) -> Result<Deletion, FoldError> {
         let policy = self.policies.policy_for(key);
         let (change, memory, tombstone) = delete_by_operator(key, memory, request, reason, now, &policy)?;
-        let kind = change.effect.kind().to_owned();
-        let message = Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }
-            .into_message(key);
-        Ok(Deletion { change, memory, tombstone, message })
+        Ok(Deletion { message: announce_change(key, &change), change, memory, tombstone })
     }
 
     async fn handle_mutations_due(
@@ -161,6 +185,12 @@ impl Writer {
         }
         Ok(overdue.len())
     }
+}
+
+/// Returns the message that announces a change.
+fn announce_change(key: &WorkflowKey, change: &Change) -> Message {
+    let kind = change.effect.kind().to_owned();
+    Notice::MemoryChanged { change: change.id, memory: change.memory, kind, at: change.at }.into_message(key)
 }
 
 #[async_trait]

@@ -9,6 +9,7 @@ use retro_core::similarity::ResolvedVectors;
 use retro_store::{Decision, StoreError};
 
 use crate::Writer;
+use crate::metrics::CountedChanges;
 
 /// Result of a decision. `None` means that the tenant has no such proposal. The inner error says why nothing
 /// was decided.
@@ -34,6 +35,9 @@ impl Writer {
             self.store.decide_proposal(tenant, id, &decide).await
         };
         let outcome = self.decide_with_vectors(tenant, collect, decide).await?;
+        if let Some(Ok(decided)) = &outcome {
+            CountedChanges::from_changes(&decided.changes).record();
+        }
         self.outbox.notify_one();
         Ok(outcome)
     }

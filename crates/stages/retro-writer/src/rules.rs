@@ -17,6 +17,7 @@ use retro_telemetry::trace::{Kind, Span, SpanParent};
 use tracing::{debug, error, info};
 
 use crate::Writer;
+use crate::metrics::CountedChanges;
 
 impl Writer {
     /// Applies batches of rules whose wake-up message was lost. Returns the number of batches processed.
@@ -34,15 +35,15 @@ impl Writer {
     }
 
     async fn close_rules(&self, tenant: &Tenant, id: ReviewBatchId) -> Result<CommitResult, StoreError> {
-        let changed = Mutex::new(Vec::new());
-        let kinds = &changed;
+        let changed = Mutex::new(CountedChanges::default());
+        let counted = &changed;
         let collect = || self.store.load_rule_batch_facts(tenant, id);
         let decide = |vectors: ResolvedVectors| async move {
             let decide = |facts: RuleBatchFacts| -> Decision<ClosedRuleBatch> {
                 let embedder = vectors.embedder_for(&facts)?;
                 let closed = self.apply_batch(facts, embedder);
-                *kinds.lock().unwrap_or_else(PoisonError::into_inner) =
-                    closed.applied.changes.iter().map(|change| change.effect.kind()).collect();
+                *counted.lock().unwrap_or_else(PoisonError::into_inner) =
+                    CountedChanges::from_changes(&closed.applied.changes);
                 Ok(closed)
             };
             self.store.close_rule_batch(tenant, id, &decide).await
@@ -50,9 +51,7 @@ impl Writer {
         let step = self.decide_with_vectors(tenant, collect, decide).await?;
         if step == CommitResult::Done {
             // Counted only after the commit: a decision that was not committed is made again.
-            for kind in changed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                retro_telemetry::metrics::MEMORY_CHANGES.add(1, [kind]);
-            }
+            changed.into_inner().unwrap_or_else(PoisonError::into_inner).record();
             info!(%tenant, batch.id = %id, "applied batch {id} of rules");
             self.outbox.notify_one();
         }
@@ -102,18 +101,26 @@ impl Writer {
         reason: &str,
     ) -> Result<Result<CommitResult, PromoteError>, StoreError> {
         let now = self.clock.now();
+        let changed = Mutex::new(CountedChanges::default());
+        let counted = &changed;
         let collect = || self.store.load_promote_facts(tenant, id);
         let decide = |vectors: ResolvedVectors| async move {
             let decide = |facts: &PromoteFacts| -> Decision<Result<Promotion, PromoteError>> {
                 let embedder = vectors.embedder_for(facts)?;
                 let policy = self.policies.policy_for(&facts.rule_scope);
-                Ok(promote_rule(facts, request, by, reason, &policy, embedder, now))
+                let promoted = promote_rule(facts, request, by, reason, &policy, embedder, now);
+                if let Ok(promotion) = &promoted {
+                    *counted.lock().unwrap_or_else(PoisonError::into_inner) =
+                        CountedChanges::from_changes(&promotion.changes);
+                }
+                Ok(promoted)
             };
             self.store.promote_rule(tenant, id, request, &decide).await
         };
         let done = self.decide_with_vectors(tenant, collect, decide).await?;
         if matches!(done, Ok(CommitResult::Done)) {
-            retro_telemetry::metrics::MEMORY_CHANGES.add(1, ["accepted"]);
+            // The gate may hold the promoted rule, and opposite rules are superseded.
+            changed.into_inner().unwrap_or_else(PoisonError::into_inner).record();
             self.outbox.notify_one();
         }
         Ok(done)

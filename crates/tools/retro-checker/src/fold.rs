@@ -48,7 +48,28 @@ fn create_memory(change: &Value, effect: &Value) -> Value {
             memory[key] = value.clone();
         }
     }
+    add_witness(&mut memory, &effect["evidence"]);
     memory
+}
+
+/// Returns the name of the witness that evidence comes from: a page or file, or a user with one task. Returns
+/// `None` if the run itself is the witness.
+fn witness_name(evidence: &Value) -> Option<String> {
+    let origin = &evidence["origin"];
+    let part = |name: &str| origin[name].as_str();
+    match (part("source"), part("user"), part("task")) {
+        (Some(source), ..) => Some(format!("source\u{1f}{source}")),
+        (None, Some(user), Some(task)) => Some(format!("user\u{1f}{user}\u{1f}{task}")),
+        _ => None,
+    }
+}
+
+/// Adds the run of the evidence to the memory's witnesses, unless the run itself is the witness. Memories without
+/// such a run have no field for them.
+fn add_witness(memory: &mut Value, evidence: &Value) {
+    if let (Some(run), Some(witness)) = (evidence["run"].as_str(), witness_name(evidence)) {
+        memory["tentative_witnesses"][run] = json!(witness);
+    }
 }
 
 /// Checks that the memory's status allows this kind of change, and that the numbers of a weight change add
@@ -56,16 +77,29 @@ fn create_memory(change: &Value, effect: &Value) -> Value {
 fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
     let status = memory["status"].as_str().unwrap_or_default();
     let allowed: &[&str] = match status {
-        "tentative" => &["promoted", "accepted", "observed", "deleted", "superseded"],
-        "active" => &["observed", "reweighted", "exempted", "archived", "deleted", "superseded"],
-        "archived" => &["promoted", "accepted", "revived", "deleted", "superseded"],
+        "tentative" => &["promoted", "accepted", "observed", "held", "released", "deleted", "superseded"],
+        "active" => {
+            &["observed", "reweighted", "exempted", "held", "released", "archived", "deleted", "superseded"]
+        }
+        "archived" => &["promoted", "accepted", "revived", "held", "released", "deleted", "superseded"],
         _ => &[],
     };
     if !allowed.contains(&kind) {
         return Err(format!("{kind}, but the memory is {status}"));
     }
-    if ["promoted", "revived"].contains(&kind) && !memory["quarantine"].is_null() {
-        return Err(format!("{kind}, but the memory is in quarantine"));
+    let (is_held, is_rule) = (!memory["quarantine"].is_null(), !memory["authority"].is_null());
+    // Further runs may confirm a held memory, but nothing except a person confirms a held rule.
+    if ["promoted", "revived"].contains(&kind) && is_held && is_rule {
+        return Err(format!("{kind}, but the rule is in quarantine"));
+    }
+    if kind == "held" && is_held {
+        return Err("held, but the memory is in quarantine already".to_owned());
+    }
+    if kind == "held" && !memory["released_by"].is_null() {
+        return Err("held, but a person has released the memory".to_owned());
+    }
+    if kind == "released" && !is_held {
+        return Err("released, but the memory is not in quarantine".to_owned());
     }
     if kind != "reweighted" {
         return Ok(());
@@ -102,7 +136,8 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
             }
         }
         "observed" if memory["status"] == "tentative" => {
-            push_bounded(&mut memory["tentative_runs"], run, usize::MAX)
+            push_bounded(&mut memory["tentative_runs"], run, usize::MAX);
+            add_witness(memory, &effect["evidence"]);
         }
         "reweighted" => {
             memory["weight"] = effect["after"].clone();
@@ -121,7 +156,18 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
         "revived" => {
             (memory["status"], memory["weight"]) = (json!("tentative"), json!(0));
             memory["tentative_runs"] = json!([run]);
+            if let Some(fields) = memory.as_object_mut() {
+                fields.remove("tentative_witnesses");
+            }
+            add_witness(memory, &effect["evidence"]);
             reset_counts(memory);
+        }
+        "held" => memory["quarantine"] = effect["why"].clone(),
+        "released" => {
+            if let Some(fields) = memory.as_object_mut() {
+                fields.remove("quarantine");
+            }
+            memory["released_by"] = effect["by"].clone();
         }
         _ => {}
     }
@@ -151,5 +197,77 @@ fn push_bounded(list: &mut Value, item: Value, max: usize) {
         list.push(item);
         let surplus = list.len().saturating_sub(max);
         list.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn created(standing: Option<&str>) -> Value {
+        let remark = standing.map(|standing| json!({"standing": standing}));
+        let evidence = json!({"run": "a", "remark": remark, "origin": {"user": "ann", "task": "1"}});
+        let effect = json!({"change": "created", "status": "tentative", "weight": 0, "evidence": evidence});
+        fold(None, effect).unwrap()
+    }
+
+    fn fold(memory: Option<Value>, effect: Value) -> Result<Value, String> {
+        let change = json!({"memory": "m", "at": "now", "effect": effect});
+        fold_change(memory, &change).map(|memory| memory.expect("no memory vanishes"))
+    }
+
+    fn held(memory: Value) -> Result<Value, String> {
+        fold(Some(memory), json!({"change": "held", "why": "a danger"}))
+    }
+
+    fn released(memory: Value) -> Result<Value, String> {
+        fold(Some(memory), json!({"change": "released", "by": "ann"}))
+    }
+
+    fn promoted(memory: Value) -> Result<Value, String> {
+        fold(Some(memory), json!({"change": "promoted", "weight": 300, "evidence": {"run": "b"}}))
+    }
+
+    #[test]
+    fn a_memory_is_held_until_it_is_released_and_then_never_again() {
+        let memory = held(created(None)).unwrap();
+        assert_eq!(memory["quarantine"], "a danger");
+        assert!(held(memory.clone()).unwrap_err().contains("already"));
+        let memory = released(memory).unwrap();
+        assert_eq!((&memory["quarantine"], &memory["released_by"]), (&Value::Null, &json!("ann")));
+        assert!(memory.get("quarantine").is_none(), "the program stores no empty field");
+        assert!(held(memory.clone()).unwrap_err().contains("a person has released"));
+        assert!(released(memory).unwrap_err().contains("not in quarantine"));
+    }
+
+    #[test]
+    fn a_held_memory_is_promoted_and_a_held_rule_is_not() {
+        let memory = promoted(held(created(None)).unwrap()).unwrap();
+        assert_eq!((&memory["status"], &memory["quarantine"]), (&json!("active"), &json!("a danger")));
+        let rule = held(created(Some("outsider"))).unwrap();
+        assert!(promoted(rule.clone()).unwrap_err().contains("the rule is in quarantine"));
+        assert!(promoted(released(rule).unwrap()).is_ok(), "positive control");
+    }
+
+    #[test]
+    fn the_witnesses_behind_runs_are_kept_while_the_memory_is_tentative() {
+        let observed = |memory, run: &str, origin: Value| {
+            let evidence = json!({"run": run, "origin": origin});
+            fold(Some(memory), json!({"change": "observed", "evidence": evidence})).unwrap()
+        };
+        let memory = created(None);
+        assert_eq!(memory["tentative_witnesses"], json!({"a": "user\u{1f}ann\u{1f}1"}));
+        let memory = observed(memory, "b", json!({"user": "bob"}));
+        let memory =
+            observed(memory, "c", json!({"user": "bob", "task": "2", "source": "https://a.example"}));
+        let both = json!({"a": "user\u{1f}ann\u{1f}1", "c": "source\u{1f}https://a.example"});
+        assert_eq!(memory["tentative_witnesses"], both, "a user without a task is no witness");
+        let memory = promoted(memory).unwrap();
+        let memory = observed(memory, "d", json!({"source": "page"}));
+        assert_eq!(memory["tentative_witnesses"], both, "an active memory needs none");
+        let memory = fold(Some(memory), json!({"change": "archived"})).unwrap();
+        let revived = json!({"change": "revived", "evidence": {"run": "e"}});
+        let memory = fold(Some(memory), revived).unwrap();
+        assert_eq!(memory.get("tentative_witnesses"), None);
     }
 }

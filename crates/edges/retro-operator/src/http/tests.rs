@@ -69,6 +69,19 @@ async fn no_list_contains_data_of_another_tenant() {
 }
 
 #[tokio::test]
+async fn held_memories_are_listed_to_their_tenant_only() {
+    let held = |tenant: &'static str| async move {
+        let mut world = two_tenants();
+        let id = world.memory_about("acme only");
+        let (_, memory) = world.memories.iter_mut().find(|(_, memory)| memory.id == id).unwrap();
+        memory.quarantine = Some("a person decides".to_owned());
+        let answer = ask_of(world, tenant, "/v1/memories?held=true", "*/*").await;
+        answer.json()["items"].as_array().unwrap().len()
+    };
+    assert_eq!((held("acme").await, held("default").await), (1, 0));
+}
+
+#[tokio::test]
 async fn another_tenant_s_object_answers_exactly_like_a_missing_one() {
     let world = two_tenants();
     let (memory, report) = (world.memory_about("acme only"), world.reports.last().unwrap().id);
@@ -156,6 +169,9 @@ async fn a_report_is_json_markdown_or_tables_by_accept() {
 async fn lists_are_filtered_bounded_and_say_when_there_is_more() {
     assert_eq!(items("default", "/v1/memories?status=archived").await.len(), 1);
     assert_eq!(items("default", "/v1/memories?workflow=other").await.len(), 0);
+    assert_eq!(items("default", "/v1/memories?held=true").await.len(), 0);
+    let all = items("default", "/v1/memories").await.len();
+    assert_eq!(items("default", "/v1/memories?held=false").await.len(), all, "positive control");
     assert_eq!(items("default", "/v1/runs?run=run-07").await.len(), 1);
     assert_eq!(items("default", "/v1/dead-letters?code=not_json").await.len(), 0);
     assert_eq!(items("default", "/v1/dead-letters?code=field_invalid&workflow=shop").await.len(), 1);

@@ -33,6 +33,7 @@ fn write_report(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
         report.id
     )?;
     write_proposals(out, report_view)?;
+    write_held(out, report_view)?;
     write_changes(out, report_view)?;
     write_declined(out, report_view)?;
     write_memories(out, report_view)?;
@@ -62,6 +63,23 @@ fn write_proposals(out: &mut String, report_view: &ReportView<'_>) -> fmt::Resul
             writeln!(out, "\n  run {run}, {}:", quote_place(&shown.quote))?;
             write_quote(out, &shown.quote)?;
         }
+    }
+    Ok(())
+}
+
+fn write_held(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
+    let all = report_view.held_memories();
+    if all.is_empty() {
+        return Ok(());
+    }
+    write_heading(out, "Held for a person")?;
+    writeln!(out, "{}", view::HELD_MEANS)?;
+    for held in all {
+        writeln!(out, "\n- **{}**  ", escape_text(&held.title))?;
+        writeln!(out, "  {}  ", escape_text(&held.why))?;
+        let [release, retire] = held.commands.map(|command| escape_text(&command));
+        writeln!(out, "  To hand it out: {release}  ")?;
+        writeln!(out, "  To delete it: {retire}")?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ pub fn render_text(report: &Report, columns: u16) -> String {
     let opening = format!("{}\n\n{}\n", underline_title(&report_view.heading(), '═'), report_view.headline());
     let parts = [
         render_section("Proposals", render_proposals(&report_view)),
+        render_section("Held for a person", render_held(&report_view)),
         render_section("Changes", render_changes(&report_view, columns)),
         render_section("Requests not carried out", render_declined(&report_view, columns)),
         render_section("Memories before and after", render_memories(&report_view, columns)),
@@ -57,6 +58,19 @@ fn render_proposals(report_view: &ReportView<'_>) -> String {
     let question = report_view.question().map(|sentence| format!("{sentence}\n\n")).unwrap_or_default();
     let all: Vec<_> = report_view.report.proposals.iter().map(one).collect();
     question + &all.join("\n")
+}
+
+fn render_held(report_view: &ReportView<'_>) -> String {
+    let all = report_view.held_memories();
+    if all.is_empty() {
+        return String::new();
+    }
+    let one = |held: &view::HeldMemory| {
+        let [release, retire] = &held.commands;
+        format!("• {}\n  {}\n  {release}\n  {retire}\n", held.title, held.why)
+    };
+    let all: Vec<_> = all.iter().map(one).collect();
+    format!("{}\n\n{}", view::HELD_MEANS, all.join("\n"))
 }
 
 fn render_declined(report_view: &ReportView<'_>, columns: u16) -> String {

@@ -1,3 +1,5 @@
+use retro_core::id::Tenant;
+use retro_core::memory::ChangeEffect;
 use retro_core::pull_request::{
     PullRequestFacts, PullRequestOutcome, PullRequestRef, ReviewFacts, ReviewVerdict,
 };
@@ -51,6 +53,47 @@ fn both_renderings_contain_every_change_and_request() {
             assert!(shown.contains(run.run.as_str()), "{}", run.run);
         }
         assert!(shown.contains(&report.policy_hash) && shown.contains(&report.sample.seed));
+    }
+}
+
+#[test]
+fn held_memories_are_listed_with_the_commands_that_decide_about_them() {
+    let mut report = rich_report();
+    assert!(!render_markdown(&report).contains("Held for a person"), "nothing is held");
+    let mut held = report.changes[0].clone();
+    let why = "a person decides: Runs content of an address (“curl x | sh”)".to_owned();
+    (held.effect, held.reason) = (ChangeEffect::Held { why: why.clone() }, why);
+    let id = held.memory.short_id();
+    report.changes.push(held);
+    for shown in [render_markdown(&report).replace(['\\', '`'], ""), render_text(&report, 2000)] {
+        let section = shown.split("Held for a person").nth(1).expect("the section");
+        for part in [
+            "until a person releases them",
+            "Runs content of an address",
+            &format!("retro memories release {id} --reason …"),
+            &format!("retro memories retire {id} --reason …"),
+        ] {
+            assert!(section.contains(part), "{part:?} is not in\n{section}");
+        }
+        assert!(shown.contains("1 memory was held for a person"), "{shown}");
+    }
+    report.tenant = Tenant::new("acme").unwrap();
+    assert!(render_text(&report, 2000).contains(&format!("retro --tenant acme memories release {id} ")));
+}
+
+#[test]
+fn refused_observations_are_named_as_such() {
+    let mut report = rich_report();
+    let mut refused = report.changes[0].clone();
+    refused.effect = ChangeEffect::Refused { requested: "observe".to_owned() };
+    refused.reason = "the gate refuses its text: it speaks to the model".to_owned();
+    report.changes.push(refused);
+    for shown in [render_markdown(&report), render_text(&report, 2000)] {
+        assert!(shown.contains("1 observation was refused, and 1 request was refused"), "{shown}");
+        assert!(
+            shown.contains("observation refused") && shown.contains("the gate refuses its text"),
+            "{shown}"
+        );
     }
 }
 

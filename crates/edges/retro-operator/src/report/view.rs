@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use retro_core::finding::FindingKind;
-use retro_core::id::MemoryId;
+use retro_core::id::{MemoryId, Tenant};
 use retro_core::memory::{Change, ChangeEffect, MemoryLine, MemoryStatus, MutationOutcome};
 use retro_core::report::{Report, ReportedInvestigation, WindowRun};
 use retro_core::retrospective::{ManualRequest, RetrospectiveState};
@@ -17,6 +17,17 @@ pub(super) struct TitledChange<'r> {
     pub(super) change: &'r Change,
     pub(super) title: String,
 }
+
+/// A memory that waits for a person.
+pub(super) struct HeldMemory {
+    pub(super) title: String,
+    pub(super) why: String,
+    /// The commands that release and retire the memory.
+    pub(super) commands: [String; 2],
+}
+
+/// Explains what it means that memories are held.
+pub(super) const HELD_MEANS: &str = "No agent is shown these memories until a person releases them.";
 
 /// A report with the titles of its memories, ready for rendering.
 pub(super) struct ReportView<'r> {
@@ -144,7 +155,15 @@ impl<'r> ReportView<'r> {
                 "lesson",
                 "was suppressed by a tombstone",
             ),
-            (of(|effect| matches!(effect, ChangeEffect::Refused { .. })), "request", "was refused"),
+            (of(|effect| matches!(effect, ChangeEffect::Held { .. })), "memory", "was held for a person"),
+            (of(is_refused_observation), "observation", "was refused"),
+            (
+                of(|effect| {
+                    matches!(effect, ChangeEffect::Refused { .. }) && !is_refused_observation(effect)
+                }),
+                "request",
+                "was refused",
+            ),
         ]
         .into_iter()
         .filter(|(n, ..)| *n > 0)
@@ -171,6 +190,29 @@ impl<'r> ReportView<'r> {
             self.report.changes.iter().filter(|change| !change.effect.leaves_memory_unchanged()).collect();
         all.sort_by_key(|change| consequence_rank(&change.effect));
         all.into_iter().map(|change| self.with_title(change)).collect()
+    }
+
+    /// Returns the memories that this retrospective put into quarantine, with what a person can do about each.
+    pub(super) fn held_memories(&self) -> Vec<HeldMemory> {
+        let held = self.report.changes.iter().filter_map(|change| match &change.effect {
+            ChangeEffect::Held { why } => Some((change.memory, why)),
+            _ => None,
+        });
+        let command = |verb: &str, id: MemoryId| {
+            let tenant = &self.report.tenant;
+            let tenant = if *tenant == Tenant::default_tenant() {
+                String::new()
+            } else {
+                format!("--tenant {} ", text::single_line(tenant.as_str()))
+            };
+            format!("retro {tenant}memories {verb} {} --reason …", id.short_id())
+        };
+        held.map(|(id, why)| HeldMemory {
+            title: self.memory_title(id),
+            why: text::single_line(why),
+            commands: ["release", "retire"].map(|verb| command(verb, id)),
+        })
+        .collect()
     }
 
     /// Returns the suppressed or refused requests, which changed no memory.
@@ -270,8 +312,12 @@ pub(super) fn describe_outcome(outcome: &MutationOutcome) -> String {
 }
 
 /// Formats a policy constant. Weights and similarities get a decimal point; seconds that make up whole days or hours
-/// are also given in these units.
+/// are also given in these units. The items of a list are separated by commas.
 fn format_constant(key: &str, value: &serde_json::Value) -> String {
+    if let Some(items) = value.as_array() {
+        let items: Vec<_> = items.iter().map(|item| format_constant(key, item)).collect();
+        return if items.is_empty() { "none".to_owned() } else { items.join(", ") };
+    }
     let Some(n) = value.as_i64() else {
         return value.as_str().map_or_else(|| value.to_string(), |word| word.replace('_', " "));
     };
@@ -339,7 +385,10 @@ fn consequence_rank(effect: &ChangeEffect) -> (u8, Reverse<u32>) {
         ChangeEffect::Promoted { .. }
         | ChangeEffect::Accepted { .. }
         | ChangeEffect::Created { status: MemoryStatus::Active, .. } => 0,
-        ChangeEffect::Deleted { .. } | ChangeEffect::Superseded { .. } => 1,
+        ChangeEffect::Deleted { .. }
+        | ChangeEffect::Superseded { .. }
+        | ChangeEffect::Held { .. }
+        | ChangeEffect::Released { .. } => 1,
         ChangeEffect::Archived => 2,
         // The largest changes of weight first.
         ChangeEffect::Reweighted { delta, .. } => return (3, Reverse(delta.0.unsigned_abs())),
@@ -350,6 +399,10 @@ fn consequence_rank(effect: &ChangeEffect) -> (u8, Reverse<u32>) {
         ChangeEffect::Suppressed { .. } | ChangeEffect::Refused { .. } => 8,
     };
     (rank, Reverse(0))
+}
+
+fn is_refused_observation(effect: &ChangeEffect) -> bool {
+    matches!(effect, ChangeEffect::Refused { requested } if requested == "observe")
 }
 
 fn agree_with_count(n: u64, did: &str) -> String {

@@ -156,6 +156,7 @@ impl OperatorStore for World {
                 .is_none_or(|workflow| memory.scope.owning_workflow().as_ref() == Some(workflow))
                 && filter.step.as_ref().is_none_or(|step| memory.scope.step() == Some(step))
                 && filter.status.is_none_or(|status| memory.status == status)
+                && (!filter.held || memory.quarantine.is_some() && memory.status.is_living())
         });
         all.sort_by_key(|memory| (std::cmp::Reverse(memory.weight), memory.id));
         all.truncate(filter.limit as usize);

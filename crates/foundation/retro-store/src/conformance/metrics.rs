@@ -73,6 +73,36 @@ pub async fn the_oldest_tentative_memory_has_a_policy_time(database: &Database) 
     assert_eq!(database.two.load_metrics().await.expect("metrics").oldest_tentative, None);
 }
 
+/// Checks that memories in quarantine are counted by their status while a person can release them.
+pub async fn held_memories_are_counted_per_status(database: &Database) {
+    let scenarios =
+        [("a", "v"), ("b", "w")].map(|(tenant, workflow)| Scenario::new(&*database.one, tenant, workflow));
+    let mut held = Vec::new();
+    for scenario in &scenarios {
+        let memory = scenario.learn_lesson("Retry at once").await.id;
+        super::write::hold_memory(scenario, memory).await;
+        held.push((scenario, memory));
+    }
+    let id = scenarios[0]
+        .settle_window(["c", "d"], &|claim| {
+            if claim.number == 1 { result_with_finding("Wait 5 seconds") } else { empty_result() }
+        })
+        .await;
+    scenarios[0].close_retrospective(id).await;
+    let all = scenarios[0].list_memories().await;
+    let tentative = all.iter().find(|memory| memory.status == MemoryStatus::Tentative).expect("one run");
+    super::write::hold_memory(&scenarios[0], tentative.id).await;
+    let count = async || database.two.load_metrics().await.expect("metrics").memories_held;
+    assert_eq!(count().await, BTreeMap::from([(MemoryStatus::Tentative, 1), (MemoryStatus::Active, 2)]));
+    let (scenario, memory) = held[0];
+    super::write::release_memory(scenario.store, &scenario.key.tenant, memory, "one")
+        .await
+        .expect("it is held");
+    let (scenario, memory) = held[1];
+    super::write::delete_memory(scenario, memory, "two").await.expect("the memory is living");
+    assert_eq!(count().await, BTreeMap::from([(MemoryStatus::Tentative, 1)]));
+}
+
 /// Checks that each confirmed memory has a delay measured from the confirming run, and that a first
 /// observation confirms nothing.
 pub async fn a_confirmation_has_its_delay(database: &Database) {

@@ -139,6 +139,10 @@ macro_rules! conformance {
                 a_deletion_leaves_a_change_a_tombstone_and_an_announcement
                 the_same_deletion_happens_once
                 a_refused_deletion_writes_nothing
+                a_release_leaves_a_change_and_an_announcement
+                the_same_release_happens_once
+                a_refused_release_writes_nothing
+                a_held_rule_is_released_once
             }
             manual {
                 a_manual_retrospective_has_its_runs_and_leaves_the_window_unchanged
@@ -225,6 +229,7 @@ macro_rules! conformance {
             operator {
                 runs_are_listed_newest_first_and_filtered
                 memories_are_listed_heaviest_first_and_filtered
+                held_memories_are_listed_until_they_are_released_or_deleted
                 runs_are_listed_with_their_exposure_to_a_memory
                 retrospectives_are_listed_with_their_counts
                 dead_letters_are_filtered_by_every_field
@@ -267,6 +272,7 @@ macro_rules! conformance {
                 metrics_are_totals_over_all_tenants
                 a_retrospective_is_open_until_it_ends
                 the_oldest_tentative_memory_has_a_policy_time
+                held_memories_are_counted_per_status
                 a_confirmation_has_its_delay
             }
             cancel {
@@ -310,6 +316,7 @@ macro_rules! conformance {
                 closing_keeps_tenants_apart
                 closing_facts_keep_tenants_apart
                 deleting_keeps_tenants_apart
+                releasing_keeps_tenants_apart
                 manual_retrospectives_keep_tenants_apart
                 recalling_keeps_tenants_apart
                 resolving_references_keeps_tenants_apart

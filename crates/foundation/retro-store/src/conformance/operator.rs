@@ -8,7 +8,9 @@ use retro_core::run::{BodyRef, HttpsRef, RunOutcome};
 use super::Database;
 use super::delivery::new_dead_letter;
 use super::scenario::{Scenario, empty_result, result_with_finding, run_id, test_step, test_tenant};
-use crate::{DeadLetterFilter, DeadLetterStatus, IncomingBody, MemoryFilter, NewDeadLetter, RunFilter};
+use crate::{
+    CommitResult, DeadLetterFilter, DeadLetterStatus, IncomingBody, MemoryFilter, NewDeadLetter, RunFilter,
+};
 
 /// Checks that runs are listed by storage time, newest first.
 pub async fn runs_are_listed_newest_first_and_filtered(database: &Database) {
@@ -82,6 +84,41 @@ pub async fn memories_are_listed_heaviest_first_and_filtered(database: &Database
     assert_eq!(list(MemoryFilter { limit: 9, ..Default::default() }).await.len(), 4);
     let stored = database.two.find_memory(&test_tenant("t"), heavy.id).await.expect("reading");
     assert_eq!(stored, Some(heavy));
+}
+
+/// Checks that the list of held memories contains those in quarantine that a person can still release, heaviest
+/// first, and that the other filters apply to it as well.
+pub async fn held_memories_are_listed_until_they_are_released_or_deleted(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let mut ids = Vec::new();
+    for title in ["Retry at once", "Wait 5 seconds", "Open the door", "List the tables"] {
+        ids.push(scenario.learn_lesson(title).await.id);
+    }
+    for id in &ids[..3] {
+        super::write::hold_memory(&scenario, *id).await;
+    }
+    super::write::delete_memory(&scenario, ids[2], "gone").await.expect("the memory is living");
+    let list = |filter: MemoryFilter| async move {
+        let all = database.two.list_memories(&test_tenant("t"), &filter).await.expect("listing");
+        all.into_iter().map(|memory| memory.id).collect::<Vec<_>>()
+    };
+    let held = MemoryFilter { held: true, limit: 9, ..Default::default() };
+    let mut both = list(held.clone()).await;
+    let first = MemoryFilter { limit: 1, ..held.clone() };
+    assert_eq!(list(first).await, both[..1], "the order is that of every list");
+    both.sort_unstable();
+    let mut expected = vec![ids[0], ids[1]];
+    expected.sort_unstable();
+    assert_eq!(both, expected, "neither the deleted memory nor the one that was never held");
+    let archived = MemoryFilter { status: Some(MemoryStatus::Archived), ..held.clone() };
+    assert_eq!(list(archived).await, []);
+    assert_eq!(list(MemoryFilter { rules_only: true, ..held.clone() }).await, []);
+    let elsewhere = Workflow::new("elsewhere").expect("a valid name");
+    assert_eq!(list(MemoryFilter { workflow: Some(elsewhere), ..held.clone() }).await, []);
+    assert_eq!(list(MemoryFilter { limit: 9, ..Default::default() }).await.len(), 4, "positive control");
+    let released = super::write::release_memory(&*database.one, &test_tenant("t"), ids[0], "one").await;
+    assert_eq!(released, Ok(CommitResult::Done));
+    assert_eq!(list(held).await, [ids[1]]);
 }
 
 /// Checks that a run counts as exposed if either the gateway's records or its event say so, and that runs are

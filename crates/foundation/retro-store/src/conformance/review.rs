@@ -261,12 +261,7 @@ pub async fn the_next_round_gets_earlier_changes_of_a_remark(database: &Database
 /// Checks that an outsider's rule stays in quarantine until an operator promotes it, which takes effect once.
 pub async fn a_person_promotes_a_quarantined_rule_once(database: &Database) {
     let store = &*database.one;
-    let stranger = Remark { association: AuthorAssociation::None, ..new_remark(1, RULE) };
-    record_events(store, &[remark_event("t", "1", stranger, time_at(0))]).await;
-    let id = commit_review_now(store, "t").await;
-    close_rule_batch(store, "t", id).await;
-    let rule = list_rules(store, "t").await.remove(0);
-    assert!(rule.status == MemoryStatus::Tentative && rule.quarantine.is_some(), "{rule:?}");
+    let rule = a_quarantined_rule(store, "t").await;
     assert_eq!(promote_rule(store, "t", rule.id, "one").await, Ok(CommitResult::Done));
     assert_eq!(promote_rule(&*database.two, "t", rule.id, "one").await, Ok(CommitResult::AlreadyDone));
     let repeated = promote_rule(store, "t", rule.id, "two").await;
@@ -469,6 +464,17 @@ pub(super) async fn a_rule(store: &dyn Store, of: &str) -> Memory {
     let id = commit_review_now(store, of).await;
     assert_eq!(close_rule_batch(store, of, id).await, CommitResult::Done);
     list_rules(store, of).await.remove(0)
+}
+
+/// Creates a rule requested by an outsider on a pull request, which is in quarantine.
+pub(super) async fn a_quarantined_rule(store: &dyn Store, of: &str) -> Memory {
+    let stranger = Remark { association: AuthorAssociation::None, ..new_remark(1, RULE) };
+    record_events(store, &[remark_event(of, "1", stranger, time_at(0))]).await;
+    let id = commit_review_now(store, of).await;
+    assert_eq!(close_rule_batch(store, of, id).await, CommitResult::Done);
+    let rule = list_rules(store, of).await.remove(0);
+    assert!(rule.status == MemoryStatus::Tentative && rule.quarantine.is_some(), "{rule:?}");
+    rule
 }
 
 /// Returns the rules of [`test_repository`].

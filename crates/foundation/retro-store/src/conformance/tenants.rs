@@ -214,6 +214,21 @@ pub async fn deleting_keeps_tenants_apart(database: &Database) {
     assert_eq!(super::write::delete_memory(&mine, memory, "request").await, Ok(CommitResult::Done));
 }
 
+/// Checks that releasing another tenant's memory has the same result as releasing a missing one.
+pub async fn releasing_keeps_tenants_apart(database: &Database) {
+    let (mine, theirs) = two_tenants(database);
+    let memory = mine.learn_lesson("Retry at once").await.id;
+    super::write::hold_memory(&mine, memory).await;
+    for (scenario, result) in [(&theirs, CommitResult::NotFound), (&mine, CommitResult::Done)] {
+        let tenant = &scenario.key.tenant;
+        let held = MemoryFilter { held: true, limit: 9, ..Default::default() };
+        let listed = database.one.list_memories(tenant, &held).await.expect("held memories");
+        assert_eq!(listed.len(), usize::from(result == CommitResult::Done), "{tenant}");
+        let released = super::write::release_memory(&*database.one, tenant, memory, "request").await;
+        assert_eq!(released, Ok(result), "{tenant}");
+    }
+}
+
 /// Checks that a tenant cannot receive, open or count another tenant's memory.
 pub async fn recalling_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);

@@ -119,6 +119,12 @@ instruments! {
     MEMORY_CHANGES: Counter["retro.change"] = "retro.memory.changes", "{change}";
     /// Age of the tentative memory that has waited longest for a second run; 0 if there is none.
     TENTATIVE_AGE: Gauge[] = "retro.memory.tentative.age", "s";
+    /// Decisions of the gate about what is learnt: held (put into quarantine until a person decides) or refused
+    /// (never kept).
+    GATE_DECISIONS: Counter["retro.decision"] = "retro.gate.decisions", "{decision}";
+    /// Memories and rules that are held until a person releases or retires them, by status (tentative, active or
+    /// archived); counted up to 100,000. No agent is shown them.
+    MEMORIES_HELD: Gauge["retro.status"] = "retro.memories.held", "{memory}";
 
     /// Texts for a configured embedder: embedded, failed, or circuit_open (not sent, because the circuit breaker
     /// is open). Texts without an embedding are compared by the built-in embedder.

@@ -12,6 +12,19 @@ use super::dialect::{
 use crate::rows::memory::{cause_columns, changes_to_append, parse_memory, parse_tombstone};
 use crate::{at, format_policy_time, to_json};
 
+/// SQL condition for the memories that are held until a person decides, exactly as in the index `memories_held`.
+///
+/// The field is matched as text, because Postgres cannot take apart JSON that contains an escaped NUL, not even
+/// for an index. The pattern relies on compact JSON, and cannot match inside a JSON string, where quotes are
+/// escaped.
+macro_rules! is_held {
+    () => {
+        "status IN ('tentative', 'active', 'archived') AND memory LIKE '%\"quarantine\":\"%'"
+    };
+}
+
+pub(crate) use is_held;
+
 /// Lists the living memories of a workflow, and its memories in `named` in any status, sorted by id.
 pub(crate) async fn list_living_and_named(
     connection: &mut Connection,

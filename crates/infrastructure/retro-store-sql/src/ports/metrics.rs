@@ -6,7 +6,8 @@ use retro_store::metrics::COUNTED_MAX;
 use retro_store::{DatabaseMetrics, MetricsStore, Result};
 
 use super::claim::free;
-use super::dialect::{OnTable, Store, now_ms};
+use super::dialect::{OnTable, Store, by_index, now_ms};
+use super::memory::is_held;
 use crate::rows::metrics::{MetricsRecord, OpenDeadLettersRecord, metrics_from_rows, non_negative_millis};
 
 #[async_trait]
@@ -18,6 +19,13 @@ impl MetricsStore for Store {
             " - min(created_ms) AS age_ms
              FROM (SELECT code, created_ms FROM dead_letters WHERE status = 'open' ORDER BY created_ms LIMIT $1) AS open
              GROUP BY code"
+        );
+        const HELD: &str = concat!(
+            "SELECT status, count(*) FROM (SELECT status FROM memories",
+            by_index!("memories_held"),
+            " WHERE ",
+            is_held!(),
+            " LIMIT $1) AS held GROUP BY status"
         );
         const REST: &str = concat!(
             "SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE sent_ms IS NULL LIMIT $1) AS unsent)
@@ -42,9 +50,11 @@ impl MetricsStore for Store {
             .fetch_all(self.reader())
             .await
             .on_table("dead_letters")?;
+        let held: Vec<(String, i64)> =
+            sqlx::query_as(HELD).bind(bound).fetch_all(self.reader()).await.on_table("memories")?;
         let rest: MetricsRecord =
             sqlx::query_as(REST).bind(bound).fetch_one(self.reader()).await.on_table("outbox")?;
-        metrics_from_rows(&rest, &open_dead_letters)
+        metrics_from_rows(&rest, &open_dead_letters, &held)
     }
 
     async fn load_confirmation_delays_ms(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Vec<u64>> {

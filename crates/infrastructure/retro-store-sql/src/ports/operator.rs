@@ -14,6 +14,7 @@ use retro_store::{
 use uuid::Uuid;
 
 use super::dialect::{OnTable, Store, any_of, arrival, by_index, list_parameter};
+use super::memory::is_held;
 use super::{audit, investigations, memory, retrospective, stored_dead_letters};
 use crate::rows::count::WorkflowRecord;
 use crate::rows::dead_letter::DeadLetterRecord;
@@ -116,12 +117,22 @@ impl OperatorStore for Store {
     }
 
     async fn list_memories(&self, tenant: &Tenant, filter: &MemoryFilter) -> Result<Vec<Memory>> {
-        const LOAD: &str = "
-            SELECT id, memory FROM memories
-            WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2) AND ($3 IS NULL OR step = $3)
-                AND ($4 IS NULL OR status = $4) AND (NOT $6 OR scope_kind = 'repository')
-            ORDER BY weight DESC, id LIMIT $5";
-        let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
+        macro_rules! matching_memories {
+            ($index:expr, $condition:expr) => {
+                concat!(
+                    "SELECT id, memory FROM memories",
+                    $index,
+                    " WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2) AND ($3 IS NULL OR step = $3)
+                        AND ($4 IS NULL OR status = $4) AND (NOT $6 OR scope_kind = 'repository')",
+                    $condition,
+                    " ORDER BY weight DESC, id LIMIT $5"
+                )
+            };
+        }
+        const LOAD: &str = matching_memories!("", "");
+        // A statement of its own: a bound parameter would not match the condition of the index.
+        const LOAD_HELD: &str = matching_memories!(by_index!("memories_held"), concat!(" AND ", is_held!()));
+        let rows: Vec<(String, String)> = sqlx::query_as(if filter.held { LOAD_HELD } else { LOAD })
             .bind(tenant.as_str())
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
             .bind(filter.step.as_ref().map(|step| step.as_str()))

@@ -5,16 +5,17 @@ use jiff::Timestamp;
 use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{ClosingFacts, PromoteError, PromoteFacts};
 use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
-use retro_core::memory::{ChangeCause, FoldError, Memory, change_id};
+use retro_core::memory::{Change, ChangeCause, FoldError, Memory, Tombstone, change_id};
+use retro_core::message::Message;
 use retro_core::pull_request::PullRequestRef;
 use retro_core::retrospective::RetrospectiveState;
 use retro_core::similarity::ScopeChanged;
 use retro_fault::Label;
 use retro_store::manual::DecideProposal;
 use retro_store::write::{
-    DecideClose, DecideCredit, DecideDeletion, DecidePromotion, DecideRules, RuleBatchFacts,
+    DecideClose, DecideCredit, DecideDeletion, DecidePromotion, DecideRelease, DecideRules, RuleBatchFacts,
 };
-use retro_store::{CommitResult, Decision, Result, WriterStore};
+use retro_store::{CommitResult, Decision, Deletion, Release, Result, WriterStore};
 
 use super::dialect::{Connection, OnTable, ROW_LOCKS, Store};
 use super::memory::{append_changes, store_memories, store_tombstones};
@@ -179,27 +180,18 @@ impl WriterStore for Store {
         id: MemoryId,
         decide: DecideDeletion<'_>,
     ) -> Result<std::result::Result<CommitResult, FoldError>> {
-        let mut transaction = self.begin_write().await?;
-        let Some((key, memory)) = load_locked(&mut transaction, tenant, id).await? else {
-            return Ok(Ok(CommitResult::NotFound));
-        };
-        let deletion = match decide(&key, &memory) {
-            Ok(deletion) => deletion,
-            // A repeated request finds its memory already deleted, which is not an error.
-            Err(error) if has_happened(&mut transaction, tenant, error.change).await? => {
-                return Ok(Ok(CommitResult::AlreadyDone));
-            }
-            Err(error) => return Ok(Err(error)),
-        };
-        if has_happened(&mut transaction, tenant, deletion.change.id).await? {
-            return Ok(Ok(CommitResult::AlreadyDone));
-        }
-        append_changes(&mut transaction, &key, std::slice::from_ref(&deletion.change)).await?;
-        store_memories(&mut transaction, &key, std::slice::from_ref(&deletion.memory)).await?;
-        store_tombstones(&mut transaction, &key, std::slice::from_ref(&deletion.tombstone)).await?;
-        outbox::enqueue_messages(&mut transaction, std::iter::once(&deletion.message)).await?;
-        commit(transaction, Label::DeleteCommit).await?;
-        Ok(Ok(CommitResult::Done))
+        let decide = |key: &WorkflowKey, memory: &Memory| decide(key, memory).map(OperatorEffects::from);
+        self.apply_operator_request(tenant, id, Label::DeleteCommit, decide).await
+    }
+
+    async fn release_memory(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        decide: DecideRelease<'_>,
+    ) -> Result<std::result::Result<CommitResult, FoldError>> {
+        let decide = |key: &WorkflowKey, memory: &Memory| decide(key, memory).map(OperatorEffects::from);
+        self.apply_operator_request(tenant, id, Label::MemoryReleaseCommit, decide).await
     }
 
     async fn load_proposal_facts(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalFacts>> {
@@ -230,6 +222,62 @@ impl WriterStore for Store {
         outbox::enqueue_messages(&mut transaction, decided.messages.iter()).await?;
         commit(transaction, Label::ProposalCommit).await?;
         Ok(Ok(Some(Ok(decided))))
+    }
+}
+
+/// Effects of an operator's request on one memory.
+struct OperatorEffects {
+    change: Change,
+    memory: Memory,
+    tombstone: Option<Tombstone>,
+    message: Message,
+}
+
+impl From<Deletion> for OperatorEffects {
+    fn from(Deletion { change, memory, tombstone, message }: Deletion) -> Self {
+        Self { change, memory, tombstone: Some(tombstone), message }
+    }
+}
+
+impl From<Release> for OperatorEffects {
+    fn from(Release { change, memory, message }: Release) -> Self {
+        Self { change, memory, tombstone: None, message }
+    }
+}
+
+impl Store {
+    /// Stores the effects of an operator's request on one memory, in one transaction under the workflow lock.
+    async fn apply_operator_request<F>(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        label: Label,
+        decide: F,
+    ) -> Result<std::result::Result<CommitResult, FoldError>>
+    where
+        F: Fn(&WorkflowKey, &Memory) -> std::result::Result<OperatorEffects, FoldError> + Send + Sync,
+    {
+        let mut transaction = self.begin_write().await?;
+        let Some((key, memory)) = load_locked(&mut transaction, tenant, id).await? else {
+            return Ok(Ok(CommitResult::NotFound));
+        };
+        let effects = match decide(&key, &memory) {
+            Ok(effects) => effects,
+            // A repeated request finds its change already made, such as its memory deleted. That is no error.
+            Err(error) if has_happened(&mut transaction, tenant, error.change).await? => {
+                return Ok(Ok(CommitResult::AlreadyDone));
+            }
+            Err(error) => return Ok(Err(error)),
+        };
+        if has_happened(&mut transaction, tenant, effects.change.id).await? {
+            return Ok(Ok(CommitResult::AlreadyDone));
+        }
+        append_changes(&mut transaction, &key, std::slice::from_ref(&effects.change)).await?;
+        store_memories(&mut transaction, &key, std::slice::from_ref(&effects.memory)).await?;
+        store_tombstones(&mut transaction, &key, effects.tombstone.as_slice()).await?;
+        outbox::enqueue_messages(&mut transaction, std::iter::once(&effects.message)).await?;
+        commit(transaction, label).await?;
+        Ok(Ok(CommitResult::Done))
     }
 }
 

@@ -25,13 +25,18 @@ pub(crate) struct MetricsRecord {
     claimable: i64,
 }
 
-/// Converts the rows to the metrics of the database. Fails if a value is damaged.
+/// Converts the rows to the metrics of the database. `held` has the number of held memories of each status. Fails
+/// if a value is damaged.
 pub(crate) fn metrics_from_rows(
     rest: &MetricsRecord,
     open_dead_letters: &[OpenDeadLettersRecord],
+    held: &[(String, i64)],
 ) -> Result<DatabaseMetrics> {
     let place = at("metrics", "this database");
     let open = open_dead_letters.iter().map(|one| Ok((one.code.clone(), place.parse_unsigned(one.total)?)));
+    let held = held.iter().map(|(status, total)| {
+        Ok((at("memories.status", "held memories").parse(status)?, place.parse_unsigned(*total)?))
+    });
     let oldest_tentative = rest.oldest_tentative.as_deref();
     Ok(DatabaseMetrics {
         outbox_unsent: place.parse_unsigned(rest.outbox_unsent)?,
@@ -43,6 +48,7 @@ pub(crate) fn metrics_from_rows(
         oldest_tentative: oldest_tentative
             .map(|text| at("memories.changed_at", text).parse(text))
             .transpose()?,
+        memories_held: held.collect::<Result<BTreeMap<_, _>>>()?,
         claimable: place.parse_unsigned(rest.claimable)?,
     })
 }

@@ -10,13 +10,14 @@ use retro_store::{DrawnSample, IncomingBody, IncomingRun, Store};
 use serde_json::json;
 
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
-use crate::world::{DatabaseKind, build_correcting_runs, json_items, json_text};
+use crate::world::{DatabaseKind, build_correcting_runs, hold_memory, json_items, json_text};
 
-pub(super) const LABELS: [Label; 5] = [
+pub(super) const LABELS: [Label; 6] = [
     Label::EmitPublish,
     Label::TriggerCommit,
     Label::ProposalCommit,
     Label::DeleteCommit,
+    Label::MemoryReleaseCommit,
     Label::CancelCommit,
 ];
 
@@ -38,6 +39,7 @@ async fn run_script(ground: &mut CrashHarness) {
             Label::TriggerCommit => trigger_retrospective(ground, point).await,
             Label::ProposalCommit => accept_proposal(ground, point).await,
             Label::DeleteCommit => delete_memory(ground, point).await,
+            Label::MemoryReleaseCommit => release_memory(ground, point).await,
             _ => cancel_retrospective(ground, point).await,
         }
     }
@@ -88,14 +90,27 @@ async fn wait_for_proposal(ground: &CrashHarness, workflow: &str) -> String {
 }
 
 async fn delete_memory(ground: &mut CrashHarness, point: CrashPoint) {
+    let memory = learn_memory(ground, point).await;
+    ground
+        .run_killed_then_repeat(point, &["memories", "delete", &memory, "--reason", "it asks by itself now"])
+        .await;
+}
+
+async fn release_memory(ground: &mut CrashHarness, point: CrashPoint) {
+    let memory = learn_memory(ground, point).await;
+    let id = memory.parse().expect("an id");
+    hold_memory(&*ground.open_store().await, &Tenant::default_tenant(), id).await;
+    let release = ["memories", "release", &memory, "--by", "ada", "--reason", "the region is ours"];
+    ground.run_killed_then_repeat(point, &release).await;
+}
+
+/// Counts runs that leave a memory and returns its id.
+async fn learn_memory(ground: &mut CrashHarness, point: CrashPoint) -> String {
     let workflow = point.workflow_name();
     ground.publish_events(&workflow, &build_correcting_runs(&workflow, "deploy_service", 0..RUNS)).await;
     ground.wait_until_finished(&workflow, RUNS).await;
     let listed = ground.run_json(&["memories", "list", "--workflow", &workflow]).await;
-    let memory = json_text(&json_items(&listed)[0], "id").to_owned();
-    ground
-        .run_killed_then_repeat(point, &["memories", "delete", &memory, "--reason", "it asks by itself now"])
-        .await;
+    json_text(&json_items(&listed)[0], "id").to_owned()
 }
 
 /// Cancels a retrospective whose investigation another process never finishes.

@@ -167,7 +167,7 @@ static KNOWN_ADVICE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             "check the indentation and that every bracket and quote is closed before sending the code",
         ),
         (
-            r"(?i)\bsimilar: (?:\[…|…)|did you mean|(?:valid|available|allowed|possible) (?:\w+ )?(?:are|values|options|choices)\b|choose from|expected one of",
+            r"(?i)(?:valid|available|allowed|possible) (?:\w+ )?(?:are|values|options|choices)\b|choose from|expected one of",
             "use one of the choices that the tool accepts, written as it writes them",
         ),
         (

@@ -173,6 +173,8 @@ const NAME_CHARS_MAX: usize = 80;
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.chars().count() <= NAME_CHARS_MAX
+        // An address is no choice of a tool, and whoever wrote it could be reached through it.
+        && !text.contains("://")
         && text.chars().all(|c| c.is_alphanumeric() || "_.-/:+ ".contains(c))
 }
 

@@ -316,7 +316,8 @@ fn lesson_from_tool_switch(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesso
         return None;
     }
     let (a, b) = (failing.arguments.as_object()?, later.arguments.as_object()?);
-    let same_arguments = a.len() > 1 && a == b;
+    // Handing a credential to another tool is a decision for people.
+    let same_arguments = a.len() > 1 && a == b && !a.keys().any(|key| names_credential(key));
     let both_look = lookup::lookup_label(failing).is_some() && lookup::lookup_label(later).is_some();
     let of_a_kind = both_look && leading_parts_shared(failing.tool, later.tool) >= TOOL_PARTS_SHARED_MIN;
     if !same_arguments && !of_a_kind {
@@ -335,6 +336,14 @@ fn lesson_from_tool_switch(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesso
         worked: Some(later.raw.to_owned()),
         after: describe_success(later),
     })
+}
+
+/// Returns `true` if a parameter is named like a credential.
+fn names_credential(key: &str) -> bool {
+    let key = key.to_lowercase();
+    ["password", "passwd", "secret", "token", "credential", "apikey", "api_key", "private_key", "cookie"]
+        .iter()
+        .any(|word| key.contains(word))
 }
 
 fn leading_parts_shared(a: &str, b: &str) -> usize {
