@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival};
-use retro_core::finding::{EvidenceOrigin, CheckedAnswer, Finding, FindingKind, Quote};
+use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, Quote};
 use retro_core::id::{EventKey, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::decide_next_stage;
 use retro_core::learn::{close_retrospective, settle_investigations};

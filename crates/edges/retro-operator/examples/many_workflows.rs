@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 
 use jiff::Timestamp;
 use retro_core::count::{self, Arrival, CountingFacts};
-use retro_core::finding::{EvidenceOrigin, CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
+use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{
     EventKey, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
 };

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival, CountingFacts};
 use retro_core::finding::{
-    EvidenceOrigin, CheckedAnswer, Finding, FindingKind, LessonCue, MemoryVerdict, Quote, VerdictRecord,
+    CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, MemoryVerdict, Quote, VerdictRecord,
 };
 use retro_core::id::{EventKey, MemoryId, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::{NextStage, decide_next_stage};

@@ -10,7 +10,7 @@ use axum::http::Request;
 use jiff::{SignedDuration, Timestamp};
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival};
-use retro_core::finding::{EvidenceOrigin, CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
+use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{EventKey, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::{NextStage, decide_next_stage};
 use retro_core::learn::{close_retrospective, settle_investigations};

@@ -55,7 +55,8 @@ impl GateDecision {
 /// Decides if an agent may be shown a lesson of this scope. `held` contains the dangers that the policy holds.
 pub fn judge_lesson(scope: &MemoryScope, lesson: &Lesson, held: &[Danger]) -> GateDecision {
     if has_derived_advice(lesson) {
-        let why = "a person decides: an earlier version made its advice of a sentence that a tool had written";
+        let why =
+            "a person decides: an earlier version made its advice of a sentence that a tool had written";
         return GateDecision::Held { why: why.to_owned() };
     }
     let judged = JUDGEMENTS.judge(scope, lesson);
@@ -165,7 +166,8 @@ impl LessonJudgement {
     fn compute(scope: &MemoryScope, lesson: &Lesson) -> Self {
         let (title, content) = (shown_title(scope, lesson), shown_content(lesson));
         let Lesson { subject, cue, .. } = lesson;
-        let parts = [Some(&lesson.title), Some(subject), cue.tool.as_ref(), cue.error.as_ref(), cue.prefer.as_ref()];
+        let parts =
+            [Some(&lesson.title), Some(subject), cue.tool.as_ref(), cue.error.as_ref(), cue.prefer.as_ref()];
         // The content of a lesson about calls tells what happened, failures included. Any other content is the
         // lesson in more words.
         let words = is_remark(lesson).then_some(&lesson.content);
@@ -233,7 +235,8 @@ fn hash_lesson(scope: &MemoryScope, lesson: &Lesson) -> [u8; 32] {
         _ => None,
     };
     let cue = &lesson.cue;
-    for text in [Some(scope.kind()), path, Some(&lesson.subject), Some(&lesson.title), Some(&lesson.content)] {
+    for text in [Some(scope.kind()), path, Some(&lesson.subject), Some(&lesson.title), Some(&lesson.content)]
+    {
         add(text);
     }
     for part in [&cue.tool, &cue.error, &cue.avoid, &cue.prefer, &cue.worked] {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use retro_consumer::{Consumer, HandlerOutcome, STORE_RETRY_DELAY};
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival};
-use retro_core::finding::{EvidenceOrigin, CheckedAnswer, Finding, FindingKind, LessonCue, Quote};
+use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{EventKey, ProposalId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::decide_next_stage;
 use retro_core::learn::build_batch;

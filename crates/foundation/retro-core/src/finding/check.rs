@@ -1,9 +1,9 @@
 //! Checks an investigator's answer mechanically, and drops the parts that the run does not support.
 
 use super::{
-    CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, EvidenceOrigin, FINDINGS_MAX, Fault, Finding,
-    InvestigationBrief, LessonCue, MemoryVerdict, ORIGIN_CHARS_MAX, QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer,
-    SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, TransientError, VerdictRecord,
+    CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, EvidenceOrigin, FINDINGS_MAX, Fault,
+    Finding, InvestigationBrief, LessonCue, MemoryVerdict, ORIGIN_CHARS_MAX, QUOTE_CHARS_MAX, Quote,
+    REASON_CHARS_MAX, RawAnswer, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, TransientError, VerdictRecord,
 };
 use crate::trajectory::QuotePlace;
 

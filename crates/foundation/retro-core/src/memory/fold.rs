@@ -61,17 +61,10 @@ pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
     match status {
         MemoryStatus::Tentative => {
             &["promoted", "accepted", "observed", "held", "released", "deleted", "superseded"]
-        },
-        MemoryStatus::Active => &[
-            "observed",
-            "reweighted",
-            "exempted",
-            "held",
-            "released",
-            "archived",
-            "deleted",
-            "superseded",
-        ],
+        }
+        MemoryStatus::Active => {
+            &["observed", "reweighted", "exempted", "held", "released", "archived", "deleted", "superseded"]
+        }
         MemoryStatus::Archived => {
             &["promoted", "accepted", "revived", "held", "released", "deleted", "superseded"]
         }
@@ -250,20 +243,18 @@ mod tests {
     #[test]
     fn every_kind_of_change_is_legal_in_some_status() {
         let legal: Vec<_> = MemoryStatus::ALL.iter().flat_map(|status| legal_changes(*status)).collect();
-        for kind in
-            [
-                "promoted",
-                "accepted",
-                "observed",
-                "reweighted",
-                "exempted",
-                "archived",
-                "revived",
-                "held",
-                "released",
-                "deleted",
-            ]
-        {
+        for kind in [
+            "promoted",
+            "accepted",
+            "observed",
+            "reweighted",
+            "exempted",
+            "archived",
+            "revived",
+            "held",
+            "released",
+            "deleted",
+        ] {
             assert!(legal.contains(&&kind), "{kind}");
         }
         for &status in MemoryStatus::ALL.iter().filter(|status| !status.is_living()) {

@@ -55,7 +55,12 @@ pub struct RecalledMemory {
 pub(super) fn render_block(lines: &[RecalledMemory]) -> String {
     let mut text = format!("{FENCE_BEGIN}\n");
     for line in lines {
-        text.push_str(&format!("- [{}] ({}) {}\n", line.id.short_id(), line.weight, plain_line(&line.title, TITLE_CHARS_MAX)));
+        text.push_str(&format!(
+            "- [{}] ({}) {}\n",
+            line.id.short_id(),
+            line.weight,
+            plain_line(&line.title, TITLE_CHARS_MAX)
+        ));
     }
     text.push_str(FENCE_END);
     text

@@ -2,8 +2,7 @@
 //! displace the memories of the agent's step.
 
 use super::{
-    Recall, RecallCandidate, fill_budget, is_eligible, recalled_memory, weight_order,
-    withhold_objectionable,
+    Recall, RecallCandidate, fill_budget, is_eligible, recalled_memory, weight_order, withhold_objectionable,
 };
 use crate::memory::MemoryScope;
 use crate::policy::Policy;

@@ -13,7 +13,8 @@ use strum::IntoStaticStr;
 
 use super::{ReadingKind, RemarkReading, RemarkSupport, RuleText, Screening};
 use crate::finding::{
-    CONTENT_CHARS_MAX, EvidenceOrigin, LessonCue, MemoryVerdict, QUOTE_CHARS_MAX, Quote, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX,
+    CONTENT_CHARS_MAX, EvidenceOrigin, LessonCue, MemoryVerdict, QUOTE_CHARS_MAX, Quote, SUBJECT_CHARS_MAX,
+    TITLE_CHARS_MAX,
 };
 use crate::id::{
     MemoryId, MutationId, RemarkKey, ReviewBatchId, ReviewKey, ReviewedPullRequest, RunId, Tenant, Workflow,

@@ -36,7 +36,7 @@ fn swap_finding(avoid: &str, prefer: &str) -> Finding {
             error: part("not found"),
             avoid: part(avoid),
             prefer: part(prefer),
-        worked: None,
+            worked: None,
         },
         ..remark("The same words for both")
     }

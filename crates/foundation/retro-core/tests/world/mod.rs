@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use retro_core::finding::{
-    EvidenceOrigin, CheckedAnswer, Contradiction, Finding, FindingKind, LessonCue, MemoryVerdict, Quote, TransientError,
-    VerdictRecord,
+    CheckedAnswer, Contradiction, EvidenceOrigin, Finding, FindingKind, LessonCue, MemoryVerdict, Quote,
+    TransientError, VerdictRecord,
 };
 use retro_core::id::{
     ChangeId, Epoch, MemoryId, Repository, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey,
     derive_uuid,
 };
 use retro_core::learn::{
-    Mutation, MutationKind, WriterFacts, apply_mutations, delete_by_operator, release_by_operator, settle_investigations,
+    Mutation, MutationKind, WriterFacts, apply_mutations, delete_by_operator, release_by_operator,
+    settle_investigations,
 };
 use retro_core::memory::{
     AppliedBatch, Change, ChangeCause, ChangeEffect, Evidence, Lesson, Memory, MemoryScope, MemoryStatus,
@@ -233,7 +234,13 @@ impl World {
             lesson,
             status: MemoryStatus::Active,
             weight: Weight::from_thousandths(weight),
-            evidence: Evidence { run: run("given"), epoch: None, quote: quote(), remark: None, origin: EvidenceOrigin::default() },
+            evidence: Evidence {
+                run: run("given"),
+                epoch: None,
+                quote: quote(),
+                remark: None,
+                origin: EvidenceOrigin::default(),
+            },
             quarantine: None,
         };
         self.record_change(id, effect);

@@ -265,7 +265,8 @@ mod tests {
             let expected = format!("Before calling `t`, expect that it may answer “{error}”.");
             assert_eq!(title_for(error), Some(expected));
         }
-        let known = "When `t` answers “Column … in … is ambiguous”, qualify the column with its table or alias.";
+        let known =
+            "When `t` answers “Column … in … is ambiguous”, qualify the column with its table or alias.";
         assert_eq!(title_for("Column … in … is ambiguous").as_deref(), Some(known));
         for error in [
             "something odd happened",

@@ -95,7 +95,8 @@ mod tests {
     use retro_core::id::Step;
 
     fn is_accepted(text: &str) -> bool {
-        findings_from_feedback(&[SelfFeedback { step: Step::main(), text: text.to_owned() }], &[]).count() == 1
+        findings_from_feedback(&[SelfFeedback { step: Step::main(), text: text.to_owned() }], &[]).count()
+            == 1
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Builds findings: a one-sentence title with its cue, content that describes the case in a few sentences,
 //! and a quote as evidence.
 
-use retro_core::finding::{EvidenceOrigin, CONTENT_CHARS_MAX, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX};
+use retro_core::finding::{
+    CONTENT_CHARS_MAX, EvidenceOrigin, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX,
+};
 use retro_core::id::Step;
 use retro_core::trajectory::QuotePlace;
 use retro_gate::{Speaker, call_as_data, quote_as_data};

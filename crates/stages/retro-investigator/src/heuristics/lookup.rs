@@ -54,7 +54,8 @@ pub(super) fn lookup_label(call: &Call<'_>) -> Option<String> {
 }
 
 /// Programs that print the content of a file or an address.
-const READERS: &[&str] = &["cat", "curl", "wget", "head", "tail", "less", "more", "bat", "Get-Content", "type"];
+const READERS: &[&str] =
+    &["cat", "curl", "wget", "head", "tail", "less", "more", "bat", "Get-Content", "type"];
 
 /// Returns `true` if the call reads the content of a page or file, by the name of its tool or program.
 pub(super) fn reads_content(call: &Call<'_>) -> bool {

@@ -77,10 +77,9 @@ impl Layer {
             }
             Self::Edge => matches!(other, Self::Text | Self::Core | Self::Port | Self::Http),
             Self::Testkit => matches!(other, Self::Core | Self::Port | Self::Adapter),
-            Self::Evaluation => !matches!(
-                other,
-                Self::Http | Self::Testkit | Self::Evaluation | Self::Root | Self::Tasks
-            ),
+            Self::Evaluation => {
+                !matches!(other, Self::Http | Self::Testkit | Self::Evaluation | Self::Root | Self::Tasks)
+            }
             Self::Root => !matches!(other, Self::Testkit | Self::Evaluation | Self::Root | Self::Tasks),
             Self::Tasks => !matches!(other, Self::Testkit | Self::Root | Self::Tasks),
         }

@@ -161,8 +161,7 @@ fn another_tool_with_the_same_arguments_takes_over() {
 fn a_loop_gives_one_lesson_and_thinking_aloud_does_not_break_it() {
     let failing = ("book", r#"{"a":1}"#, "Error: weird state 17");
     let thinking = ("think", r#"{"thought":"hm"}"#, "");
-    let expected =
-        "When `book` answers “weird state …”, stop repeating the call and change it.";
+    let expected = "When `book` answers “weird state …”, stop repeating the call and change it.";
     assert_eq!(titles(&[failing, thinking, failing, thinking, failing]), [expected]);
     assert_eq!(
         titles(&[failing, failing]),
