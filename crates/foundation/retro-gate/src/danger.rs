@@ -5,6 +5,7 @@
 //! options and values, `phrases` reads sentences, and `remote`, `secrets`, `deletion` and `powers` read
 //! commands. `polarity` decides if the text asks for what it mentions, so "never commit the key" is no danger.
 
+mod addresses;
 mod deletion;
 mod patterns;
 mod phrases;
@@ -13,6 +14,7 @@ mod powers;
 mod reading;
 mod remote;
 mod secrets;
+mod special;
 mod switches;
 mod words;
 
@@ -136,6 +138,7 @@ pub fn find_dangers(text: &str) -> Vec<DangerSign> {
     switches::find_switches(&reading, &mut found);
     phrases::find_phrases(&reading, &mut found);
     remote::find_remote(&reading, &mut found);
+    addresses::find_addresses(&reading, &mut found);
     secrets::find_secrets(&reading, &mut found);
     deletion::find_deletions(&reading, &mut found);
     powers::find_powers(&reading, &mut found);

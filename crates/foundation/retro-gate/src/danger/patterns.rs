@@ -105,6 +105,32 @@ const MODULE_HOSTS: &[&str] = &[
     "mvdan.cc/",
 ];
 
+/// Places of packages that a name without an address would lead to.
+const OFFICIAL_HOSTS: &[&str] = &[
+    "registry.npmjs.org",
+    "registry.yarnpkg.com",
+    "pypi.org",
+    "files.pythonhosted.org",
+    "crates.io",
+    "index.crates.io",
+    "static.crates.io",
+    "rubygems.org",
+    "repo.maven.apache.org",
+    "repo1.maven.org",
+    "proxy.golang.org",
+    "plugins.gradle.org",
+    "api.nuget.org",
+    "index.docker.io",
+    "repo.packagist.org",
+];
+
+/// Returns `true` for an address of a registry that is used anyway. Only a connection that is encrypted leads
+/// there.
+pub(super) fn is_official(address: &str) -> bool {
+    let host = address.split_once("https://").map_or("", |(_, rest)| rest).split('/').next().unwrap_or("");
+    OFFICIAL_HOSTS.contains(&host)
+}
+
 /// Returns `true` for addresses that are names, or places to read, and for templates of secrets: modules of Go
 /// are named by their address, and "install it as described at https://…" runs nothing.
 fn is_exempt(reading: &Reading<'_>, danger: Danger, first: usize, last: usize) -> bool {
@@ -121,7 +147,10 @@ fn is_exempt(reading: &Reading<'_>, danger: Danger, first: usize, last: usize) -
     let template = words().any(|word| !word.is_address() && word.text.contains(".env") && ending(word));
     match danger {
         Danger::PackageAddress => {
+            let mut addresses = words().filter(|word| word.is_address()).peekable();
+            let official = addresses.peek().is_some() && addresses.all(|word| is_official(word.text));
             module
+                || official
                 || read
                 || before == "remote"
                 || is_one_of(reading.text(first), "please then also and git to always first next just")

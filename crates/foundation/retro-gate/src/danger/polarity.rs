@@ -50,7 +50,8 @@ impl Reading<'_> {
     /// Returns `true` if the text asks for what stands from the word `first` to the word `last`.
     pub(super) fn asks_for(&self, first: usize, last: usize, form: Form) -> bool {
         let searched = form != Form::Command && self.words.get(first).is_some_and(|word| word.in_message);
-        if searched || self.negations_before(first, form) % 2 == 1 || self.is_refused_after(last) {
+        let hinted = form != Form::Command && self.words.get(first).is_some_and(|word| word.in_hint);
+        if searched || hinted || self.negations_before(first, form) % 2 == 1 || self.is_refused_after(last) {
             return false;
         }
         // "CI fails if you skip the tests."
@@ -98,7 +99,8 @@ impl Reading<'_> {
                 ),
                 "bad" => is_one_of(self.text(word + 1), "idea practice habit"),
                 "leave" | "leaving" | "left" => {
-                    form == Form::Machine && self.stands_within(at, 6, "out off away")
+                    form == Form::Machine
+                        && (self.text(word + 1) == "out" || self.stands_within(at, 6, "out off away"))
                 }
                 "opposed" => self.text(word + 1) == "to",
                 _ => is_one_of(text, NEGATIONS) && !self.is_voided(word),
@@ -162,6 +164,10 @@ impl Reading<'_> {
         let mut refused = false;
         for next in self.rest_of_clause(last, 5) {
             let text = self.text(next);
+            if text == "to" && self.text(next + 1) == "be" {
+                continue;
+            }
+            refused |= text == "left" && self.text(next + 1) == "out";
             if is_one_of(
                 text,
                 "and or to with when if because so that which who whose where as before after until",
@@ -173,7 +179,7 @@ impl Reading<'_> {
             let denied = matches!(text, "not" | "never")
                 && is_one_of(
                     self.text(next + 1),
-                    "allowed permitted supported accepted recommended an used acceptable ok okay exist work help apply",
+                    "allowed permitted supported accepted recommended an used acceptable ok okay exist work help apply needed required necessary",
                 );
             refused |= modal || denied || is_one_of(text, REFUSALS);
         }

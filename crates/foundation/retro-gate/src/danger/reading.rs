@@ -41,6 +41,8 @@ pub(super) struct Word<'t> {
     pub(super) gap: u16,
     /// The word is part of a quoted answer of a tool.
     pub(super) in_answer: bool,
+    /// The word is part of such an answer, and the text goes on with advice of its own.
+    pub(super) in_hint: bool,
     /// The word is part of a message or of a pattern to search for, which nothing acts upon.
     pub(super) in_message: bool,
     pub(super) parts: Parts,
@@ -77,8 +79,10 @@ impl<'t> Reading<'t> {
     pub(super) fn new(plain: &'t str) -> Self {
         let json = plain.trim_start().starts_with(['{', '[']);
         let mut reading = Self { plain, words: Vec::new() };
-        let (mut at, mut between, mut quoted, mut long) = (0, 0, false, false);
+        let (mut at, mut between, mut long) = (0, 0, false);
         let (mut in_answer, mut in_message) = (false, false);
+        // Where the quotation that is open ends, and the first word of the answer that it is.
+        let (mut quoted_until, mut answer_begin) = (None, 0);
         while let Some(c) = plain[at..].chars().next() {
             let length = word_length(&plain[at..]);
             if length > 0 {
@@ -89,6 +93,7 @@ impl<'t> Reading<'t> {
                     end: at + length,
                     gap: between,
                     in_answer,
+                    in_hint: false,
                     in_message,
                     parts: Parts::split(text),
                 });
@@ -99,17 +104,25 @@ impl<'t> Reading<'t> {
                 (at, between) = (at + 2, between | STOP);
                 continue;
             }
-            if c == '"' {
-                if !quoted {
-                    let length = plain[at + 1..].find('"').unwrap_or(0);
-                    long = plain[at + 1..at + 1 + length].split_whitespace().count() >= SPEECH_WORDS_MIN;
+            if c == '"' && quoted_until.is_some_and(|end| at < end) {
+                between |= QUOTE;
+            } else if c == '"' {
+                if quoted_until.is_none() {
                     in_answer = reading.words.iter().rev().take(3).any(|word| word.is(ANSWERS));
                     in_message = between & COMMA == 0
                         && reading.words.iter().rev().take(2).any(|word| word.is(QUOTES));
+                    answer_begin = reading.words.len();
+                    let rest = &plain[at + 1..];
+                    let end = if in_answer { answer_length(rest) } else { None }.or_else(|| rest.find('"'));
+                    let quoted = &rest[..end.unwrap_or(0)];
+                    long = quoted.split_whitespace().take(SPEECH_WORDS_MIN).count() >= SPEECH_WORDS_MIN;
+                    quoted_until = Some(end.map_or(plain.len(), |end| at + 1 + end));
                 } else {
-                    (in_answer, in_message) = (false, false);
+                    if in_answer && gives_advice(&plain[at + 1..]) {
+                        reading.words[answer_begin..].iter_mut().for_each(|word| word.in_hint = true);
+                    }
+                    (in_answer, in_message, quoted_until) = (false, false, None);
                 }
-                quoted = !quoted;
                 between |= if long { QUOTE | SPEECH } else { QUOTE };
             }
             between |= match c {
@@ -153,6 +166,49 @@ impl<'t> Reading<'t> {
     pub(super) fn rest_of_clause(&self, at: usize, most: usize) -> impl Iterator<Item = usize> + '_ {
         (at + 1..self.words.len()).take(most).take_while(|next| !self.begins_clause(*next))
     }
+}
+
+/// Maximum length of an answer with quotations in it, in bytes.
+const ANSWER_BYTES_MAX: usize = 4096;
+
+/// Returns the length of the answer that a quotation mark begins. An inner quotation follows a space, so that
+/// `integrity check failed for "lodash"` is one answer.
+fn answer_length(text: &str) -> Option<usize> {
+    let (mut depth, mut before) = (0_usize, ' ');
+    for (at, c) in text.char_indices().take_while(|(at, _)| *at < ANSWER_BYTES_MAX) {
+        if c == '"' {
+            let opens = matches!(before, ' ' | '(' | '[' | '{' | '=' | ',')
+                && text[at + 1..].starts_with(|next: char| !next.is_whitespace());
+            match depth {
+                0 if !opens => return Some(at),
+                _ if opens => depth += 1,
+                _ => depth -= 1,
+            }
+        }
+        before = c;
+    }
+    None
+}
+
+/// Number of words after an answer that say if the text has advice of its own.
+const ADVICE_WORDS: usize = 6;
+
+/// Returns `true` if the text after an answer tells what to do in words of its own. What a tool hints at is
+/// then no advice: in "… (add --no-verify to bypass)", run `npm run lint`" only the last command is.
+fn gives_advice(after: &str) -> bool {
+    let is_inner = |c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '-' | '_'));
+    let clause = after.split(['.', ';', '\n', '"']).next().unwrap_or(after);
+    let words: Vec<&str> = clause.split(is_inner).filter(|word| !word.is_empty()).take(ADVICE_WORDS).collect();
+    let refers = words.iter().enumerate().any(|(nth, word)| match *word {
+        "it" => {
+            !words.get(nth + 1).is_some_and(|next| is_one_of(next, "with without in into from again on as at"))
+        }
+        word => is_one_of(
+            word,
+            "so that this comply follow obey says said suggests suggested suggestion asks tells hint accordingly works worked helps helped fixes fixed advice instructions",
+        ),
+    });
+    words.len() > 1 && !refers
 }
 
 /// Joins the strings of JSON arrays to command lines: in `["curl","-k"]`, what stands between two strings

@@ -138,7 +138,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             PackageAddress,
             Machine,
-            r"\b(?:git|hg|svn|bzr)(?:\+|::)(?:https?|ssh|git|file)://|\b(?:vcs|zig\s+fetch\b[^\n;|]{0,40}|nix\s+flake\s+\w+\s+\S*|source['\x22]?\s*[:=]\s*['\x22]?git::)\s+['\x22]?URL",
+            r"\b(?:git|hg|svn|bzr)(?:\+|::)(?:https?|ssh|git|file)://[^\s'\x22]|\b(?:vcs|zig\s+fetch\b[^\n;|]{0,40}|nix\s+flake\s+\w+\s+\S*|source['\x22]?\s*[:=]\s*['\x22]?git::)\s+['\x22]?URL",
         ),
         (
             PackageAddress,

@@ -2,16 +2,27 @@
 
 use std::sync::LazyLock;
 
-use super::Danger::{ChecksOff, PackageAddress, RemoteContent, VerificationOff};
+use super::Danger::{ChecksOff, VerificationOff};
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{self, Command, Machine, Phrase};
 use super::reading::{Reading, gap};
 use super::words::part::{ANY, CHECK, DIGEST, HOST, LAX, OFF, PROOF, REQUIRED, THING, TRUST, VERIFY};
-use super::words::{Parts, is_one_of, meaning};
+use super::special::judge_special;
+use super::words::{Parts, is_one_of};
 use super::{Danger, Found};
 
-const OFF_VALUES: &str = "false 0 no off none never disable disabled disabling ignore skip insecure permissive optional allow any naive verify_none cert_none n";
+const OFF_VALUES: &str = "false 0 no off none never disable disabled disabling ignore skip insecure permissive optional allow any naive verify_none cert_none n null lax lenient unsafe bypass bypassed skipped suppress unchecked relaxed nobody";
+/// Values of a check that say that nobody has to pass it.
+const AUTOMATIC_VALUES: &str = "auto automatic automatically self bot robot implicit instant agent";
+/// Values that switch a check off which is named by one everyday word: `scan: disabled`.
+const CERTAIN_OFF_VALUES: &str = "off disabled disable skip skipped bypass bypassed suppress";
 const ON_VALUES: &str = "true 1 yes on always enable enabled y t";
+
+/// Who or what a person proves in a step-up.
+pub(super) const PERSONS: &str = "identity kyc aml otp captcha mfa 2fa totp human caller customer age";
+
+/// Whom a signature or a package comes from, and keys, which are trusted without a proof.
+const SIGNERS: &str = "publisher publishers signer signers issuer issuers origin origins source sources author key keys package packages artifact artifacts image images";
 
 /// Endings of words that are files and not names of settings.
 const FILE_ENDINGS: &str = "py rs js ts tsx jsx go java kt rb php md sh txt log html css c h cpp cs sql lock";
@@ -119,11 +130,12 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
 });
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Value {
+pub(super) enum Value {
     None,
     On,
     Off,
     Zero,
+    Automatic,
     Other,
 }
 
@@ -131,7 +143,7 @@ enum Value {
 pub(super) fn find_switches(reading: &Reading<'_>, found: &mut Vec<Found>) {
     for at in 0..reading.words.len() {
         let (value, last) = read_value(reading, at);
-        let Some(danger) = judge_setting(reading, at, value) else { continue };
+        let Some(danger) = judge_setting(reading, at, value, last) else { continue };
         if reading.asks_for(at, last, Form::Machine) {
             found.push(Found { danger, first: at, last });
         }
@@ -159,7 +171,7 @@ fn read_value(reading: &Reading<'_>, at: usize) -> (Value, usize) {
         let judged = judge_value(value.text);
         if value.gap & gap::ENDS == 0
             && judged != Value::Other
-            && !value.is("disabled skipped optional ignored any")
+            && !value.is("disabled skipped optional ignored any bypassed suppress null agent self")
         {
             return (judged, at + skipped);
         }
@@ -173,15 +185,16 @@ fn judge_value(text: &str) -> Value {
         "0" | "0.0" => Value::Zero,
         text if is_one_of(text, OFF_VALUES) => Value::Off,
         text if is_one_of(text, ON_VALUES) => Value::On,
+        text if is_one_of(text, AUTOMATIC_VALUES) => Value::Automatic,
         _ => Value::Other,
     }
 }
 
 /// Returns the danger of a name with its value, if it is one.
-fn judge_setting(reading: &Reading<'_>, at: usize, value: Value) -> Option<Danger> {
+fn judge_setting(reading: &Reading<'_>, at: usize, value: Value, last: usize) -> Option<Danger> {
     let word = &reading.words[at];
     let parts = &word.parts;
-    if let Some(danger) = judge_special(reading, at, value) {
+    if let Some(danger) = judge_special(reading, at, value, last) {
         return Some(danger);
     }
     if word.text.contains('/')
@@ -213,11 +226,15 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value) -> Option<Dange
     let named = word.is_option() || parameter || parts.list.len() > 1 && is_written_as_code(reading, at);
     let dangerous = match value {
         Value::None => negative && named,
-        Value::On | Value::Other => negative && (named || parts.list.len() == 1 && lax && value == Value::On),
+        Value::On | Value::Automatic | Value::Other => negative && (named || parts.list.len() == 1 && lax && value == Value::On),
         Value::Off | Value::Zero => !negative,
     };
     if !dangerous {
         return None;
+    }
+    // `verify_identity` and `otp_verification` are steps that a person takes.
+    if !lax && parts.list.iter().any(|(word, _)| is_one_of(word, PERSONS)) {
+        return Some(ChecksOff);
     }
     if lax || verifies && !checks {
         let thing = parts.has(THING) && !parts.has(CHECK) && !lax;
@@ -240,10 +257,11 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value) -> Option<Dange
             },
         );
     }
-    judge_check(parts, negative, value, word.is_option()).then_some(ChecksOff)
+    let certain = last > at && reading.words[last].is(CERTAIN_OFF_VALUES);
+    judge_check(parts, negative, value, word.is_option() || certain).then_some(ChecksOff)
 }
 
-fn judge_check(parts: &Parts, negative: bool, value: Value, option: bool) -> bool {
+fn judge_check(parts: &Parts, negative: bool, value: Value, certain: bool) -> bool {
     let list = &parts.list;
     let check = list.iter().position(|(_, meaning)| meaning & CHECK != 0).unwrap_or(0);
     if negative {
@@ -256,9 +274,9 @@ fn judge_check(parts: &Parts, negative: bool, value: Value, option: bool) -> boo
     let single = list.len() == 1
         && is_one_of(
             &list[0].0,
-            "check test ci review scan validate cov permissions policies testing checking gate 2fa",
+            "check test ci review scan validate cov permissions policies testing checking gate 2fa otp confirm confirmation human canary smoke freeze captcha",
         )
-        && !option;
+        && !certain;
     let thing = parts.has(THING) && !parts.has(REQUIRED);
     let zero = value == Value::Zero
         && list.len() > 1
@@ -268,7 +286,7 @@ fn judge_check(parts: &Parts, negative: bool, value: Value, option: bool) -> boo
     let lists = list.first().is_some_and(|(word, _)| {
         is_one_of(word, "include show list has is count display return only dry exclude")
     });
-    let policy = !option && list.iter().any(|(word, _)| matches!(word.as_str(), "policy" | "policies"))
+    let policy = !certain && list.iter().any(|(word, _)| matches!(word.as_str(), "policy" | "policies"))
         || list.last().is_some_and(|(word, _)| word == "policy");
     !(single || thing || zero || lists || policy)
 }
@@ -276,82 +294,20 @@ fn judge_check(parts: &Parts, negative: bool, value: Value, option: bool) -> boo
 /// Returns `true` for `--trust-all-certs`, `trustServerCertificate`, `accept-invalid-certs`, `--trusted-host`.
 fn lets_anything_through(parts: &Parts) -> bool {
     let trusts = parts.has(TRUST);
-    let anything = parts.has(ANY) && parts.has(PROOF | VERIFY | HOST | CHECK);
+    let anything = parts.has(ANY)
+        && (parts.has(PROOF | VERIFY | HOST | CHECK | DIGEST)
+            || parts.list.iter().any(|(word, _)| is_one_of(word, SIGNERS)));
+    // `KESTREL_TRUST_ALL`
+    let all = parts.contains(&["trust", "all"])
+        || parts.contains(&["trust", "any"])
+        || parts.contains(&["trust", "everything"])
+        || parts.contains(&["trust", "on", "first", "use"]);
     let hosts = parts.list.iter().any(|(word, _)| matches!(word.as_str(), "trust" | "trusted"))
         && parts
             .list
             .iter()
             .any(|(word, _)| matches!(word.as_str(), "host" | "hosts" | "server" | "hostname"));
-    trusts && (anything || hosts)
-}
-
-/// Judges names that mean something only together.
-fn judge_special(reading: &Reading<'_>, at: usize, value: Value) -> Option<Danger> {
-    let word = &reading.words[at];
-    let parts = &word.parts;
-    let off_value = matches!(value, Value::Off | Value::Zero);
-    let next = reading.text(at + 1);
-    if parts.contains(&["trust", "remote", "code"]) {
-        return (!off_value).then_some(RemoteContent);
-    }
-    if parts.contains(&["continue", "on", "error"])
-        || parts.contains(&["allow", "failure"])
-        || parts.contains(&["allow", "failures"])
-    {
-        return (value == Value::On).then_some(ChecksOff);
-    }
-    if parts.is(&["exit", "zero"]) || parts.is(&["yolo"]) && word.is_option() {
-        return Some(ChecksOff);
-    }
-    if parts.is(&["dangerous"]) && word.is_option() {
-        return Some(VerificationOff);
-    }
-    if parts.is(&["trust", "model"]) {
-        return (value == Value::On).then_some(VerificationOff);
-    }
-    if parts.contains(&["fail", "under"]) || parts.is(&["exit", "code"]) && value == Value::Zero {
-        return off_value.then_some(ChecksOff);
-    }
-    if parts.contains(&["docker", "content", "trust"]) {
-        return off_value.then_some(VerificationOff);
-    }
-    if parts.is(&["trusted"]) && value == Value::On && word.gap & gap::BRACKET != 0 {
-        return Some(VerificationOff);
-    }
-    if next.starts_with("/dev/null") {
-        return match () {
-            () if parts.has(CHECK) => Some(ChecksOff),
-            () if parts.contains(&["known", "hosts"]) || word.text.contains("knownhosts") => {
-                Some(VerificationOff)
-            }
-            () => None,
-        };
-    }
-    // `SKIP=eslint git commit`.
-    let committed = || {
-        (at.saturating_sub(20)..at + 20)
-            .any(|near| is_one_of(reading.text(near), "commit push pre-commit hook hooks merge"))
-    };
-    if parts.is(&["skip"]) && reading.words.get(at + 1).is_some_and(|next| next.gap == gap::ASSIGN) {
-        return (value == Value::Other && committed() || meaning(next) & CHECK != 0).then_some(ChecksOff);
-    }
-    // `--skip tests`, `--disable=tls-verify`.
-    let switches_off =
-        word.is_option() && parts.list.len() == 1 && is_one_of(&parts.list[0].0, "skip disable bypass");
-    if switches_off
-        && reading.words.get(at + 1).is_some_and(|next| next.gap & (gap::STOP | gap::COMMA | gap::SHELL) == 0)
-    {
-        let object = &reading.words[at + 1].parts;
-        let whole = !object.list.is_empty()
-            && object.list.iter().all(|(_, meaning)| *meaning & (CHECK | PROOF | VERIFY) != 0);
-        if whole {
-            return Some(if object.has(PROOF | VERIFY) { VerificationOff } else { ChecksOff });
-        }
-    }
-    // `trusted_index = http://…` is an address of packages.
-    (parts.contains(&["insecure", "registry"])
-        && reading.words.get(at + 1).is_some_and(super::reading::Word::is_address))
-    .then_some(PackageAddress)
+    trusts && (anything || hosts || all)
 }
 
 /// Returns `true` if a word of several parts is a name: it has a separator, is quoted as code, or has a value.

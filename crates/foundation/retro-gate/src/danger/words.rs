@@ -41,7 +41,7 @@ use part::{ANY, CHECK, DIGEST, HOST, LAX, OFF, PROOF, REQUIRED, THING, TRUST, VE
 const PARTS: &[(u16, &str)] = &[
     (
         OFF,
-        "no non not skip skips skipped skipping disable disables disabled disabling ignore ignored ignores ignoring bypass bypassed bypassing without off noop none never omit suppress deactivate exclude dont remove unset drop unprotect",
+        "no non not skip skips skipped skipping disable disables disabled disabling ignore ignored ignores ignoring bypass bypassed bypassing without off noop none never omit suppress deactivate exclude dont remove unset drop unprotect mute muted silence silenced suspend suspended waive waived override overrides overridden",
     ),
     (
         VERIFY,
@@ -49,11 +49,11 @@ const PARTS: &[(u16, &str)] = &[
     ),
     (
         PROOF,
-        "ssl tls https cert certs certificate certificates signature signatures sig sigs sign signing signed gpg pgp checksum checksums integrity hostkey hostkeys fingerprint fingerprints sumdb sumcheck provenance attestation attestations x509 sigstore cosign notarization revocation revoke hsts ocsp encrypt encryption dnssec secure",
+        "ssl tls https cert certs certificate certificates signature signatures sig sigs sign signing signed gpg pgp checksum checksums integrity hostkey hostkeys fingerprint fingerprints sumdb sumcheck provenance attestation attestations x509 sigstore cosign notarization revocation revoke hsts ocsp encrypt encryption dnssec secure attest attested notary pinning tlog tlogs mtls",
     ),
     (
         CHECK,
-        "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policy policies",
+        "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policy policies approver approvers otp captcha kyc aml confirm confirmation confirmations human humans moderation oversight canary soak smoke reauth freeze quorum",
     ),
     (LAX, "insecure insecurely unverified unsigned untrusted unauthenticated selfsigned"),
     (TRUST, "trust trusted trusts accept accepts allow allows permit tolerate"),
@@ -63,7 +63,7 @@ const PARTS: &[(u16, &str)] = &[
     ),
     (
         THING,
-        "path paths file files dir dirs directory folder name names port version versions id ids size format url uri key keys user users email phone otp timeout interval env environment data db database index number count limit token tokens algorithm subject issuer date days type log logs result results report reports branch location pattern patterns match ca store",
+        "path paths file files dir dirs directory folder name names port version versions id ids size format url uri key keys user users email phone timeout readable interval env environment data db database index number count limit token tokens algorithm subject issuer date days type log logs result results report reports branch location pattern patterns match ca store",
     ),
     (REQUIRED, "require required requires enforce enforced min minimum threshold fail under strict mode"),
     (DIGEST, "hash hashes digest digests sum sums md5 sha256"),
@@ -71,7 +71,7 @@ const PARTS: &[(u16, &str)] = &[
     // Words without a meaning of their own that are glued to the others.
     (
         0,
-        "http git python node npm java maven content level strict request requests client default enable enabled set use using run config option core the dangerously danger for on error errors warning warnings failure failures context with to reject known pass go gradle docker repo pg my mysql sql smtp ldap mongo redis build release commit push merge branch signoff signin signup signout signon offset nonce onset before after unit integration security pre post type types static code callback flag force admin",
+        "http git python node npm java maven content level strict request requests client default enable enabled set use using run config option core the dangerously danger for on error errors warning warnings failure failures context with to reject known pass go gradle docker repo pg my mysql sql smtp ldap mongo redis build release commit push merge branch auto approve signoff signin signup signout signon offset nonce onset before after unit integration security pre post type types static code callback flag force admin",
     ),
 ];
 
