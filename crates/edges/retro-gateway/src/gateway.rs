@@ -49,7 +49,7 @@ impl Gateway {
         tokens::count_tokens("");
         // Otherwise the first request would spend its time on compiling the patterns of the gate.
         let _ = retro_gate::judge_texts(&retro_gate::GateTexts {
-            shown: vec!["Never unwrap in library code"],
+            sentences: vec!["Never unwrap in library code"],
             actions: vec!["call `curl` with `--fail`"],
             ..Default::default()
         });

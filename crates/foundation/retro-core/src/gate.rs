@@ -172,9 +172,11 @@ impl LessonJudgement {
         // lesson in more words.
         let words = is_remark(lesson).then_some(&lesson.content);
         let actions = [Some(&title), words, cue.prefer.as_ref(), cue.worked.as_ref()];
+        let shown = vec![title.as_str(), content.as_str()];
+        let parts = parts.into_iter().flatten().map(String::as_str);
         let texts = judge_texts(&GateTexts {
-            shown: vec![&title, &content],
-            parts: parts.into_iter().flatten().map(String::as_str).collect(),
+            sentences: if is_remark(lesson) { shown.clone() } else { Vec::new() },
+            parts: shown.into_iter().chain(parts).collect(),
             actions: actions.into_iter().flatten().map(String::as_str).collect(),
         });
         let unshown = title.is_empty().then(|| "nothing of its text may be shown".to_owned());

@@ -286,7 +286,7 @@ static COMMAND_VERB: LazyLock<Regex> = LazyLock::new(|| {
 // like a command: "check constraint violated", "read timed out".
 pattern!(
     REPORTS,
-    r"^[a-z]+ (?:of|by)\b|\b(?:fail(?:s|ed|ure)?|errors?|denied|refused|reject(?:s|ed)|timed|timeout|time-?out|invalid|missing|cannot|can't|could not|couldn't|unable|exceed(?:s|ed)|violat(?:es|ed|ion)|conflicts?|unknown|exists?|expired|unexpected|unsupported|not (?:found|allowed|available|permitted|supported|set|valid|known|a|an|in)|is|are|was|were|has|have|does|did|no such|mismatch|overflow|abort(?:ed)?|interrupted|closed|reset by|out of|too (?:long|many|large|big|small|few)|returned|exited|required)\b"
+    r"^[a-z_]+ (?:of|by|must|should|may|can|will|would|needs?|shall)\b|\b(?:fail(?:s|ed|ure)?|errors?|denied|refused|reject(?:s|ed)|timed|timeout|time-?out|invalid|missing|cannot|can't|could not|couldn't|unable|exceed(?:s|ed)|violat(?:es|ed|ion)|conflicts?|unknown|exists?|expired|unexpected|unsupported|not (?:found|allowed|available|permitted|supported|set|valid|known|a|an|in)|is|are|was|were|has|have|does|did|no such|mismatch|overflow|abort(?:ed)?|interrupted|closed|reset by|out of|too (?:long|many|large|big|small|few)|returned|exited|required)\b"
 );
 // A tool that says what is not possible asks for nothing: "you may not specify more than one option".
 pattern!(PROHIBITS, r"\byou (?:may|can|could|are|do|have) ?(?:not|n't)\b");
@@ -316,6 +316,7 @@ mod tests {
             "tar: unrecognized option '--lzma'",
             "build failed with exit code …",
             "amount must be positive",
+            "400 Bad Request: limit must not exceed …",
             "tar: You may not specify more than one -Acdtrux option",
             "npm ERR! code ERESOLVE",
             "E: Unable to locate package …",

@@ -169,7 +169,8 @@ impl WorkflowSimulation<'_> {
                 id: string_or_empty(&row["id"]),
                 claim: says,
                 truth: evaluate_truth(self.workflow(), says, runs_over),
-                active: row["status"] == "active",
+                // A held memory is shown to nobody.
+                active: row["status"] == "active" && row["quarantine"].is_null(),
                 tentative: row["status"] == "tentative",
                 weight: row["weight"]
                     .as_u64()
