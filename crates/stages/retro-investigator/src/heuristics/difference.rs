@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use retro_gate::is_plain_name;
 use serde_json::{Map, Value};
 
 use super::arguments::same_command;
 use super::call::Call;
-use super::manner::{Manner, format_value, id_kind, is_name, json_type_name, value_pattern};
+use super::manner::{Manner, format_value, id_kind, json_type_name, value_pattern};
 
 mod commands;
 
@@ -166,7 +167,7 @@ fn collect_changes<'a>(
 /// Returns the manners of the first and the second call if the calls differ in exactly one manner. With two
 /// changes, it is unknown which one mattered.
 fn find_manners(changed: &[ChangedParameter<'_>], error: RefusalContext<'_>) -> Option<(Manner, Manner)> {
-    if changed.iter().any(|one| !is_name(&one.path)) {
+    if changed.iter().any(|one| !is_plain_name(&one.path)) {
         return None;
     }
     match changed {

@@ -10,10 +10,10 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use retro_gate::is_plain_name;
 
 use super::call::Call;
 use super::lookup;
-use super::manner::is_name;
 use super::outcome::{CallFailure, CallOutcome};
 use super::prerequisite;
 
@@ -93,7 +93,7 @@ fn parameter_added_by<'n>(call: &Call<'_>, next: &'n Call<'_>) -> Option<&'n str
     let mut differ = second.iter().filter(|(key, value)| arguments.get(*key) != Some(value));
     let (Some((parameter, _)), None) = (differ.next(), differ.next()) else { return None };
     let keeps_all = arguments.keys().all(|key| second.contains_key(key));
-    (keeps_all && is_name(parameter)).then_some(parameter)
+    (keeps_all && is_plain_name(parameter)).then_some(parameter)
 }
 
 /// Returns the label of the call between two identical calls, if the second one succeeded with a different

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use retro_core::finding::TransientError;
 use retro_core::trajectory::{Trajectory, Turn, TurnSource};
+use retro_gate::is_plain_name;
 
 use super::call::{Call, StepCalls};
-use super::manner::is_name;
 
 /// Maximum length, in bytes, of a message that is assumed to have no effect.
 const MESSAGE_BYTES_MAX: usize = 600;
@@ -47,7 +47,7 @@ pub(super) fn find_transients(trajectory: &Trajectory, steps: &[StepCalls<'_>]) 
 /// because they work on state that the log does not show.
 fn same_call_succeeds(failing: &Call<'_>, next: &Call<'_>) -> bool {
     !failing.error().is_empty()
-        && is_name(failing.tool)
+        && is_plain_name(failing.tool)
         && next.tool == failing.tool
         && next.raw == failing.raw
         && failing.raw.contains(char::is_alphanumeric)

@@ -230,6 +230,9 @@ fn is_shareable_value(name: &str, value: &str) -> bool {
     !SECRET.is_match(name)
         && !value.is_empty()
         && value.len() <= OPTION_VALUE_CHARS_MAX
+        // What lies at an address or at an absolute path is not part of the lesson, and may be anybody's.
+        && !value.contains("://")
+        && !value.starts_with('/')
         && value.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/:+=,".contains(c))
 }
 
