@@ -208,24 +208,24 @@ mod tests {
         let remark = standing.map(|standing| json!({"standing": standing}));
         let evidence = json!({"run": "a", "remark": remark, "origin": {"user": "ann", "task": "1"}});
         let effect = json!({"change": "created", "status": "tentative", "weight": 0, "evidence": evidence});
-        fold(None, effect).unwrap()
+        fold(None, &effect).unwrap()
     }
 
-    fn fold(memory: Option<Value>, effect: Value) -> Result<Value, String> {
+    fn fold(memory: Option<Value>, effect: &Value) -> Result<Value, String> {
         let change = json!({"memory": "m", "at": "now", "effect": effect});
         fold_change(memory, &change).map(|memory| memory.expect("no memory vanishes"))
     }
 
     fn held(memory: Value) -> Result<Value, String> {
-        fold(Some(memory), json!({"change": "held", "why": "a danger"}))
+        fold(Some(memory), &json!({"change": "held", "why": "a danger"}))
     }
 
     fn released(memory: Value) -> Result<Value, String> {
-        fold(Some(memory), json!({"change": "released", "by": "ann"}))
+        fold(Some(memory), &json!({"change": "released", "by": "ann"}))
     }
 
     fn promoted(memory: Value) -> Result<Value, String> {
-        fold(Some(memory), json!({"change": "promoted", "weight": 300, "evidence": {"run": "b"}}))
+        fold(Some(memory), &json!({"change": "promoted", "weight": 300, "evidence": {"run": "b"}}))
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
     fn the_witnesses_behind_runs_are_kept_while_the_memory_is_tentative() {
         let observed = |memory, run: &str, origin: Value| {
             let evidence = json!({"run": run, "origin": origin});
-            fold(Some(memory), json!({"change": "observed", "evidence": evidence})).unwrap()
+            fold(Some(memory), &json!({"change": "observed", "evidence": evidence})).unwrap()
         };
         let memory = created(None);
         assert_eq!(memory["tentative_witnesses"], json!({"a": "user\u{1f}ann\u{1f}1"}));
@@ -265,9 +265,9 @@ mod tests {
         let memory = promoted(memory).unwrap();
         let memory = observed(memory, "d", json!({"source": "page"}));
         assert_eq!(memory["tentative_witnesses"], both, "an active memory needs none");
-        let memory = fold(Some(memory), json!({"change": "archived"})).unwrap();
+        let memory = fold(Some(memory), &json!({"change": "archived"})).unwrap();
         let revived = json!({"change": "revived", "evidence": {"run": "e"}});
-        let memory = fold(Some(memory), revived).unwrap();
+        let memory = fold(Some(memory), &revived).unwrap();
         assert_eq!(memory.get("tentative_witnesses"), None);
     }
 }

@@ -23,6 +23,10 @@ pub struct Mutation {
 /// Kind of a mutation, with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a batch holds a few dozen of them; a box would only hide the finding"
+)]
 #[derive(IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum MutationKind {
