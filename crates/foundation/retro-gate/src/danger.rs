@@ -2,11 +2,17 @@
 //!
 //! A text is folded and read as words with what stands between them. Options, keys and sentences are then
 //! recognised by the meaning of their few parts, not by the tools that they belong to: `switches` reads
-//! options and values, `phrases` reads sentences, and `remote`, `secrets`, `deletion` and `powers` read
-//! commands. `polarity` decides if the text asks for what it mentions, so "never commit the key" is no danger.
+//! options and values with `special` and `exposure`, `phrases` reads sentences with `nouns`, `pairs` reads
+//! subcommands, `addresses` reads the role that an address is given, and `remote`, `secrets`, `deletion` (with
+//! `identifiers`) and `powers` read commands. `polarity` decides if the text asks for what it mentions, so
+//! "never commit the key" is no danger.
 
 mod addresses;
 mod deletion;
+mod exposure;
+mod identifiers;
+mod nouns;
+mod pairs;
 mod patterns;
 mod phrases;
 mod polarity;
@@ -140,6 +146,8 @@ pub fn find_dangers(text: &str) -> Vec<DangerSign> {
     remote::find_remote(&reading, &mut found);
     addresses::find_addresses(&reading, &mut found);
     secrets::find_secrets(&reading, &mut found);
+    exposure::find_exposures(&reading, &mut found);
+    pairs::find_pairs(&reading, &mut found);
     deletion::find_deletions(&reading, &mut found);
     powers::find_powers(&reading, &mut found);
     found.sort_by_key(|found| (found.danger, found.first));

@@ -410,7 +410,7 @@ mod tests {
             prop_assert!(line.chars().count() <= 100);
             let plain = line.chars().all(|c| !c.is_control() && !is_invisible(c));
             prop_assert!(plain && !line.contains("<<") && !line.contains(">>"));
-            prop_assert_eq!(plain_line(&line, 100), line.clone());
+            prop_assert_eq!(&plain_line(&line, 100), &line);
             for speaker in [Speaker::Tool, Speaker::Agent] {
                 let quoted = quote_as_data(&text, speaker, &[], 100).unwrap_or_default();
                 prop_assert!(quoted.chars().count() <= 100 && !quoted.contains(['“', '”', '`', '\n']));

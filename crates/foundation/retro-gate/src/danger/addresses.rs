@@ -16,8 +16,7 @@ use super::{Danger, Found};
 const RUN_NAMES: &str = "script scripts exec execute hook prehook posthook taskfile playbook prelude preamble preload bootstrap bootstrapper startup init initscript entrypoint userdata cloudinit predeploy postdeploy preinstall postinstall prebuild postbuild pretest posttest prerun postrun onstart onboot setup macro makefile justfile procfile rakefile runfile jobfile recipe runbook cmd command eval payload rcfile installer provisioner steps";
 
 /// Parts of keys that ask for an address which is only called or shown.
-const CALLBACKS: &str =
-    "webhook webhooks callback redirect success error cancel login logout notify notification docs help homepage";
+const CALLBACKS: &str = "webhook webhooks callback redirect success error cancel login logout notify notification docs help homepage";
 
 /// Commands that run the address after them.
 const RUN_COMMANDS: &str = "run exec execute eval script source prelude bootstrap provision runscript run-script exec-script runbook macro";
@@ -34,10 +33,13 @@ const PROGRAMS: &str =
     "hook hooks script scripts task job playbook recipe macro step prelude pre post migration plugin";
 
 /// Parts of options and keys whose value is where packages come from.
-const PACKAGE_NAMES: &str = "index registry registries mirror mirrors tap ppa chart charts plugin plugins extension extensions addon addons wheel wheels tarball package packages dependency dependencies crate gem theme marketplace findlinks goproxy indexurl baseurl-packages";
+const PACKAGE_NAMES: &str = "index registry registries mirror mirrors tap ppa chart charts plugin plugins extension extensions addon addons wheel wheels tarball package packages dependency dependencies crate gem theme marketplace catalog catalogue findlinks goproxy indexurl baseurl-packages";
 
 /// The same for parts that are also used for data: they count in a command that installs, or for an archive.
 const SOURCE_NAMES: &str = "source sources repository repositories repo repos origin location archive artifact module modules bundle remote from upstream channel channels feed feeds base template";
+
+/// First labels of hosts that serve packages.
+const PACKAGE_HOSTS: &str = "repo repos repository pypi npm registry registries mirror mirrors packages pkg pkgs index charts maven gems crates artifacts artifactory nexus wheels apt yum rpm rpms deb conda nuget plugins";
 
 /// Commands that install.
 const INSTALL_COMMANDS: &str = "install add vendor deps dep dependency dependencies plugin plugins package packages pkg extension extensions addon module modules theme upgrade reinstall require tap bundle restore enable get";
@@ -53,8 +55,10 @@ const ARCHIVES: [&str; 15] = [
 ];
 
 /// Endings of files that are run.
-const SCRIPTS: [&str; 14] =
-    [".sh", ".bash", ".ps1", ".py", ".rb", ".pl", ".lua", ".star", ".js", ".mjs", ".ts", ".run", ".bin", ".exe"];
+const SCRIPTS: [&str; 14] = [
+    ".sh", ".bash", ".ps1", ".py", ".rb", ".pl", ".lua", ".star", ".js", ".mjs", ".ts", ".run", ".bin",
+    ".exe",
+];
 
 /// Commands and keys that take an image.
 const IMAGE_NAMES: &str = "pull run image images from base container create tag= imageref baseimage sandbox runtime ref runner builder devcontainer";
@@ -75,7 +79,7 @@ pub(super) fn find_addresses(reading: &Reading<'_>, found: &mut Vec<Found>) {
         if let Some((danger, first)) = danger
             && !(danger == PackageAddress && is_official(reading.words[at].text))
             && reading.asks_for(first, at, Machine)
-            && reading.negations_before(at, Machine) % 2 == 0
+            && reading.negations_before(at, Machine).is_multiple_of(2)
         {
             found.push(Found { danger, first, last: at });
         }
@@ -125,37 +129,67 @@ fn pieces(name: &str) -> impl Iterator<Item = &str> {
 /// Judges the option or key that an address is the value of.
 fn judge_key(reading: &Reading<'_>, at: usize, command: &[usize]) -> Option<(Danger, usize)> {
     let bound = reading.words[at].gap & (gap::ASSIGN | gap::COLON) != 0;
-    let linked = command.first().is_some_and(|word| is_one_of(reading.text(*word), "to as is"));
-    let skipped = usize::from(linked);
+    // "Set `pre_deploy` to `$(fetch https://…)`", and the same after `sh -c`.
+    let substituted = command.iter().take(4).position(|word| reading.text(*word) == "$");
+    let mut skipped = substituted.map_or(0, |nth| nth + 1);
+    if substituted.is_some() {
+        let is_shell =
+            |nth: usize| command.get(nth).is_some_and(|word| is_one_of(reading.text(*word), "-c -e sh bash"));
+        skipped += (skipped..skipped + 2).take_while(|nth| is_shell(*nth)).count();
+    }
+    let linked = command.get(skipped).is_some_and(|word| is_one_of(reading.text(*word), "to as is"));
+    skipped += usize::from(linked);
     let key = *command.get(skipped)?;
     let name = reading.text(key);
     let is_key = bound
+        || substituted.is_some()
         || reading.words[key].is_option()
         || linked && (reading.words[key].gap & gap::TICK != 0 || name.contains(['_', '-']));
     if !is_key || reading.words[key].is_address() || pieces(name).any(|piece| is_one_of(piece, CALLBACKS)) {
         return None;
     }
-    let glued_file = |piece: &str| piece.len() > 6 && (piece.ends_with("file") && is_one_of(piece, RUN_NAMES));
+    let glued_file =
+        |piece: &str| piece.len() > 6 && (piece.ends_with("file") && is_one_of(piece, RUN_NAMES));
     let in_table = |table: &str| pieces(name).any(|piece| is_one_of(piece, table));
-    let moment = pieces(name).next().is_some_and(|piece| is_one_of(piece, "pre before after on"))
-        && pieces(name).count() > 1;
+    let mut moments = pieces(name);
+    let moment = moments.next().is_some_and(|piece| is_one_of(piece, "pre post before after on"))
+        && moments.next().is_some_and(|piece| !is_one_of(piece, "url uri link image id body address"));
     let makes = pieces(name).any(|piece| {
         piece.len() > 8 && piece.ends_with("file") && !piece.starts_with("pro")
             || glued_file(piece)
-            || piece.ends_with("script") && piece != "typescript" && piece != "javascript" && piece != "transcript"
+            || piece.ends_with("script")
+                && piece != "typescript"
+                && piece != "javascript"
+                && piece != "transcript"
     });
-    if in_table(RUN_NAMES) || moment || makes {
+    // `run_script` with `url`.
+    let called = command.iter().filter(|word| **word != key).any(|word| {
+        let mut parts = pieces(reading.text(*word));
+        parts.next().is_some_and(|first| is_one_of(first, "run exec execute eval"))
+            && parts
+                .next()
+                .is_some_and(|second| is_one_of(second, "script code url remote file hook command program"))
+    });
+    if in_table(RUN_NAMES) || moment || makes || called {
         return Some((RemoteContent, key));
     }
     // `index.html` and `plugin.json` are files.
     let file = name.rsplit_once('.').is_some_and(|(_, end)| is_one_of(end, "html json yml yaml toml md"));
-    if in_table(PACKAGE_NAMES) && !file {
+    // `-PmavenRepo`, `pluginRepository`
+    let glued = pieces(name).any(|piece| {
+        ["repo", "repository", "repourl", "registry", "mirror", "mirrorurl", "indexurl"]
+            .iter()
+            .any(|end| piece.len() > end.len() + 1 && piece.ends_with(end))
+    });
+    if (in_table(PACKAGE_NAMES) || glued) && !file {
         return Some((PackageAddress, key));
     }
     let archive = is_archive(reading.text(at));
     let installs = command.iter().skip(1).any(|word| is_one_of(reading.text(*word), INSTALL_COMMANDS));
     let cloned = command.iter().any(|word| matches!(reading.text(*word), "git" | "clone"));
-    (in_table(SOURCE_NAMES) && !cloned && (archive || installs && reading.words[key].is_option()))
+    let host = reading.text(at).split_once("://").map_or("", |(_, rest)| rest);
+    let hosted = pieces(host).next().is_some_and(|label| is_one_of(label, PACKAGE_HOSTS));
+    (in_table(SOURCE_NAMES) && !cloned && (archive || hosted || installs && reading.words[key].is_option()))
         .then_some((PackageAddress, key))
 }
 
@@ -184,19 +218,34 @@ fn judge_command(reading: &Reading<'_>, at: usize, command: &[usize]) -> Option<
             || has("run") && (has(PROGRAMS) || nearest_text == "--from-url" || nearest_text == "--from");
         return runs.then_some((RemoteContent, verb));
     }
+    if is_one_of(nearest_text, "--add --register --set -a")
+        && command.iter().any(|word| is_one_of(reading.text(*word), REGISTERED))
+    {
+        return Some((PackageAddress, nearest));
+    }
     let tool = tool?;
     let script = SCRIPTS.iter().any(|ending| reading.text(at).ends_with(ending));
     if coded
         && (is_one_of(verb_text, RUN_COMMANDS) && verb_text != "run"
             || is_one_of(verb_text, LOAD_COMMANDS) && script
-            || verb_text == "run" && !is_one_of(reading.text(tool), "npm yarn pnpm bun please to and k6 newman"))
+            || verb_text == "run"
+                && !is_one_of(reading.text(tool), "npm yarn pnpm bun please to and k6 newman"))
         && tool + 1 == verb
         && reading.words[verb].gap & (gap::TICK | gap::QUOTE) == 0
     {
         return Some((RemoteContent, tool));
     }
-    let hooked = verb_text == "hook" || is_one_of(verb_text, "pre post pre-deploy post-deploy prelude");
+    let hooked = verb_text == "hook" || is_one_of(verb_text, "pre-deploy post-deploy pre-start post-start");
     if hooked && coded {
+        return Some((RemoteContent, verb));
+    }
+    let hook = command.iter().any(|word| is_one_of(reading.text(*word), "hook hooks"));
+    let moment = |word: &usize| {
+        ["pre-", "post-", "on-", "pre_", "post_", "on_"]
+            .iter()
+            .any(|begin| reading.text(*word).starts_with(begin))
+    };
+    if hook && coded && (script || command.iter().any(moment)) {
         return Some((RemoteContent, verb));
     }
     let registers = command.iter().position(|word| is_one_of(reading.text(*word), REGISTER_COMMANDS));
@@ -256,7 +305,9 @@ fn is_image(text: &str) -> bool {
     labels >= 2
         && !path.is_empty()
         && !name.starts_with(['.', '-', '$', '~'])
-        && name.split('.').all(|label| !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '-'))
+        && name
+            .split('.')
+            .all(|label| !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '-'))
         && !name.starts_with("127.")
         && !PUBLIC_IMAGES.iter().any(|public| text.starts_with(public))
 }
@@ -266,6 +317,15 @@ fn judge_image(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize)> {
     let word = &reading.words[at];
     let command = read_command(reading, at);
     if command.iter().any(|word| matches!(reading.text(*word), "push" | "login" | "logout" | "go" | "rmi")) {
+        return None;
+    }
+    let own = |word: &usize| {
+        is_one_of(
+            reading.text(*word),
+            "-t --tag build tag inspect ls list save export history prune scan sign verify",
+        )
+    };
+    if command.iter().any(own) {
         return None;
     }
     // A tag or a digest distinguishes an image from the name of an interface such as `apps.example/v1`.
@@ -281,8 +341,13 @@ fn judge_image(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize)> {
     if bound && names_image {
         return Some((PackageAddress, key));
     }
-    let takes = command.iter().find(|word| is_one_of(reading.text(**word), "pull from image images"))
-        .or_else(|| tagged.then(|| command.iter().find(|word| is_one_of(reading.text(**word), IMAGE_NAMES))).flatten());
+    // The first word of "run `docker …`" is no command.
+    let subcommands = || command.iter().take(command.len() - 1);
+    let takes = command
+        .iter()
+        .find(|word| is_one_of(reading.text(**word), "pull from image images"))
+        .or_else(|| subcommands().find(|word| tagged && is_one_of(reading.text(**word), IMAGE_NAMES)))
+        .or_else(|| subcommands().find(|word| tagged && is_one_of(reading.text(**word), INSTALL_COMMANDS)));
     (tagged || nearest == *takes? && matches!(reading.text(nearest), "pull" | "from"))
         .then_some((PackageAddress, *takes?))
 }

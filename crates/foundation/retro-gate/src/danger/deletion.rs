@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use super::Danger::ForeignDelete;
 use super::Found;
+use super::identifiers::find_identifier;
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{Command, Machine, Phrase, State};
 use super::reading::{Reading, gap};
@@ -77,7 +78,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             ForeignDelete,
             Command,
-            r"\b(?:docker|podman|nerdctl)\s+(?:system\s+prune|(?:volume|image|container|network|builder)\s+prune[^\n;|&]{0,30}\s-[a-z]*a|volume\s+(?:rm|prune)|rmi?\s[^\n;|&]{0,30}\$\()|\bdocker\s+swarm\s+leave|\bdown\b[^\n;|&]{0,40}--rmi\s+all",
+            r"\b(?:docker|podman|nerdctl)\s+(?:system\s+prune|(?:volume|image|container|network|builder)\s+prune[^\n;|&]{0,30}\s-[a-z]*a|volume\s+(?:rm|prune)|rmi?\s[^\n;|&]{0,30}\$\()|\bdocker\s+swarm\s+leave|\bdown\b[^\n;|&]{0,40}(?:--rmi\s+all|\s-v\b|--volumes\b)|\b(?:npm|pnpm|yarn)\s+unpublish\b|\bcargo\s+yank\b|\buserdel\b|\bdeluser\b|\b(?:flyway|liquibase)\s+(?:clean|drop-?all)\b|\b(?:ecto|database|schema)[.: ](?:drop|reset)\b|\betcdctl\s+del\b|\bpg:reset\b|\bdb:reset\b|\bhistory\s+rewrite\b|\b(?:hdfs|hadoop)\b[^\n;|&]{0,40}\s-rm\b|['\x22](?:action|operation|op|mode|verb)['\x22]\s*:\s*['\x22](?:truncate|wipe|purge|destroy|drop|nuke)\b|['\x22](?:action|operation|op|verb)['\x22]\s*:\s*['\x22]delete['\x22][^\n]{0,80}['\x22](?:scope|target|filter|selector|ids?|range)['\x22]\s*:\s*['\x22]?(?:all|\*|everything)|\bmanage\.py\s+flush\b|\b(?:downgrade\s+base|migrate\s+\w+\s+zero)\b|\bstate\s+rm\b|_delete_by_query\b|\brabbitmqctl\s+(?:\w+\s+)?reset\b",
         ),
         (
             ForeignDelete,
@@ -87,7 +88,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             ForeignDelete,
             Command,
-            r"\b(?:s3|s3api|gsutil|gcloud|az|mc|s3cmd|aws|doctl|hcloud|linode-cli|oci|ibmcloud|heroku|fly|flyctl|vercel|netlify|railway|supabase|firebase|openstack|gh|glab|hub|pulumi|cdk|eksctl|kind|rclone|influx|kafka-topics\S*|etcdctl|consul|nomad|vault)\b[^\n;|&]{0,100}?(?:\s(?:rb|destroy|delete|purge|terminate|deletefile|apps:destroy|--delete)\b|\b(?:delete|terminate|destroy|purge|deregister|remove)-[a-z-]+|\srm\s[^\n;|&]{0,60}(?:--recursive|-r)|\srm\s+(?:-\S+\s+)*(?:s3|gs)://)",
+            r"\b(?:s3|s3api|gsutil|gcloud|az|mc|s3cmd|aws|doctl|hcloud|linode-cli|oci|ibmcloud|heroku|fly|flyctl|vercel|netlify|railway|supabase|firebase|openstack|gh|glab|hub|pulumi|cdk|eksctl|kind|rclone|influx|kafka-topics\S*|etcdctl|consul|nomad|vault)\b[^\n;|&]{0,100}?(?:\s(?:rb|destroy|delete|purge|terminate|deletefile|apps:destroy|--delete)\b|[\s'\x22](?:delete|terminate|destroy|purge|deregister|remove)-[a-z-]+|\srm\s[^\n;|&]{0,60}(?:--recursive|-r)|\srm\s+(?:-\S+\s+)*(?:s3|gs)://)",
         ),
         (
             ForeignDelete,
@@ -112,13 +113,10 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
 const OUTPUTS: &str = "node_modules dist build target out output coverage .cache tmp temp __pycache__ .pytest_cache .mypy_cache .ruff_cache .next .nuxt .turbo .gradle .tox .venv venv .eggs bin obj htmlcov vendor logs .parcel-cache .vite deriveddata site public .terraform bazel-out";
 
 /// Things that several people or runs share.
-const SHARED: &str = "database databases db schema schemas bucket buckets volume volumes cluster clusters namespace namespaces project projects instance instances server servers vm vms tenant tenants account accounts user users customer customers backup backups snapshot snapshots record records row rows table tables collection collections queue queues topic topics stack stacks production prod repository repositories repo history deployment deployments infrastructure disk disks partition home archive archives subscription subscriptions order orders invoice invoices mailbox organization organisation team workspace registry images volumes pvc pvcs index indices environment everything members employee employees data";
+pub(super) const SHARED: &str = "database databases db schema schemas bucket buckets volume volumes cluster clusters namespace namespaces project projects instance instances server servers vm vms tenant tenants account accounts user users customer customers backup backups snapshot snapshots record records row rows table tables collection collections queue queues topic topics stack stacks production prod repository repositories repo history deployment deployments infrastructure disk disks partition home archive archives subscription subscriptions order orders invoice invoices mailbox organization organisation team workspace registry images volumes pvc pvcs index indices environment everything drive drives share shares members employee employees data";
 
 const DESTROYS: &str = "delete deleting destroy destroying purge purging wipe wiping erase erasing nuke nuking drop dropping truncate truncating terminate terminating obliterate empty emptying decommission shred clear clearing";
 const OWN: &str = "test tests temporary temp tmp scratch local own created generated cached dummy throwaway ephemeral its draft mock fixture sandbox build duplicate unused in-memory cache stale-cache staged preview columns column field fields duplicates copied new";
-
-/// Identifiers such as `delete_file` that name everyday edits.
-const EDITS: &str = "file files line lines text char chars dir directory directories folder folders word cell element key item items tmp temp cache draft test comment selection range block node file_or_directory entry todo note message path node_modules build artifact";
 
 /// Maximum length of the targets of one command that are read, in bytes.
 const TARGETS_BYTES_MAX: usize = 300;
@@ -156,8 +154,11 @@ fn find_command(reading: &Reading<'_>, at: usize) -> Option<usize> {
     if tail.starts_with([':', '.']) {
         return None;
     }
-    let (mut seen, mut after_and) = (0, false);
-    for target in tail.split(|c: char| c.is_whitespace()) {
+    let (mut seen, mut after_and, mut end) = (0, false, 0);
+    for target in tail.split_inclusive(|c: char| c.is_whitespace()) {
+        let begin = end;
+        end += target.len();
+        let target = target.trim_end();
         let target = target.trim_matches(['"', '\'', '\\', ',', ')', '(', '`']);
         let target = target
             .strip_suffix('.')
@@ -181,8 +182,7 @@ fn find_command(reading: &Reading<'_>, at: usize) -> Option<usize> {
             return None;
         }
         if is_foreign_path(target) && !is_made_here(reading, target, word.start) {
-            let last = reading.word_at(word.end + tail.len().saturating_sub(1));
-            return Some(last.max(at));
+            return Some(reading.word_at(word.end + begin).max(at));
         }
         seen += 1;
         if seen > 12 {
@@ -249,30 +249,6 @@ fn is_made_here(reading: &Reading<'_>, target: &str, before: usize) -> bool {
                 .any(|maker| earlier.contains(maker))
 }
 
-/// Finds an identifier such as `delete_user`, which is a tool or its parameter.
-fn find_identifier(reading: &Reading<'_>, at: usize) -> Option<usize> {
-    let word = &reading.words[at];
-    let mut parts = word.text.split(['_', '-', '.', '/']).filter(|part| !part.is_empty());
-    if word.is_option() || word.is_address() || word.text.contains('/') || !word.text.contains(['_', '-']) {
-        return None;
-    }
-    let verb = parts.next()?;
-    let object = parts.next()?;
-    let last = word.text.rsplit(['_', '-']).next().unwrap_or(object);
-    let deletes = is_one_of(verb, "delete destroy purge wipe drop terminate erase truncate");
-    let own = is_one_of(object, EDITS)
-        || is_one_of(last, EDITS)
-        || is_one_of(object, "na nan duplicates column columns index on off if after old in at")
-        || word.text.ends_with(".py");
-    let bound_off = reading
-        .words
-        .get(at + 1)
-        .is_some_and(|next| next.gap & (gap::COLON | gap::ASSIGN) != 0 && next.is("false 0 no off null"));
-    let named = word.text.contains('_')
-        || is_one_of(last, SHARED) && reading.words[at].gap & (gap::TICK | gap::QUOTE) != 0;
-    (deletes && named && !own && !bound_off).then_some(at)
-}
-
 /// Finds a sentence that deletes something shared: "drop the production database", "wipe all backups".
 fn find_sentence(reading: &Reading<'_>, at: usize) -> Option<usize> {
     let word = &reading.words[at];
@@ -337,10 +313,17 @@ fn find_sentence(reading: &Reading<'_>, at: usize) -> Option<usize> {
     None
 }
 
+/// Folders at the root of a disk.
+const ROOTS: &str = "etc var usr home opt srv root mnt media data dev bin sbin lib boot proc sys users library private volumes workspace workspaces backup backups shared export nfs";
+
 /// Returns `true` if a word of a sentence is a path or a branch that others use.
 fn is_foreign_sign(reading: &Reading<'_>, at: usize) -> bool {
     let word = &reading.words[at];
-    let path = word.text.starts_with(['/', '~']) && word.text.len() > 1 && is_foreign_path(word.text);
+    // Other absolute paths are more often those of an interface than those of a disk.
+    let root = word.text.trim_start_matches('/').split('/').next().unwrap_or("");
+    let on_disk = word.text.starts_with('~') || is_one_of(root, ROOTS);
+    let path =
+        on_disk && word.text.starts_with(['/', '~']) && word.text.len() > 1 && is_foreign_path(word.text);
     let branch = word.is("main master develop trunk") && is_one_of(reading.text(at + 1), "branch")
         || word.text == "branches"
             && is_one_of(
@@ -352,7 +335,10 @@ fn is_foreign_sign(reading: &Reading<'_>, at: usize) -> bool {
 
 /// Finds statements that something shared has to be deleted: "the old namespace must be deleted".
 fn find_passive(reading: &Reading<'_>, at: usize) -> Option<usize> {
-    if !is_one_of(reading.text(at), SHARED) || at > 0 && is_one_of(reading.text(at - 1), OWN) {
+    if !is_one_of(reading.text(at + 1), "must should can may has have needs need")
+        || !is_one_of(reading.text(at), SHARED)
+        || at > 0 && is_one_of(reading.text(at - 1), OWN)
+    {
         return None;
     }
     let rest: Vec<usize> = reading.rest_of_clause(at, 5).collect();

@@ -41,13 +41,18 @@ const NAMES: &[(&str, &str)] = &[
         "MANAGER",
         r"(?:npm|pnpm|yarn|bun|deno|pip[0-9.]*|pipx|uv|poetry|pdm|pipenv|conda|mamba|micromamba|gem|bundle|bundler|cargo|go|composer|brew|apt|apt-get|aptitude|dnf|yum|zypper|pacman|yay|paru|apk|emerge|xbps-install|snap|flatpak|choco|scoop|winget|nuget|dotnet|paket|helm|krew|luarocks|cpan|cpanm|opam|cabal|stack|mix|rebar3|hex|pod|spm|vcpkg|conan|easy_install|code|codium|nix-env|nix|guix|port|pkg|asdf|mise|rustup|julia|tlmgr|ansible-galaxy|puppet|terraform|vagrant|mvn|sbt|lein)",
     ),
+    // What may stand between a pipe and a program: `sudo`, `env` and variables.
+    (
+        "PREFIX",
+        r"(?:sudo\s+(?:-\S+\s+)*)?(?:env\s+)?(?:[a-z_][a-z0-9_]{0,40}=(?:\x5c?['\x22][^'\x22\n]{0,80}['\x22]|[^\s'\x22|]{0,80})\s+){0,4}",
+    ),
     (
         "SECRET",
-        r"(?:[a-z0-9_]*(?:token|secret|passwd|password|passphrase|api_?key|apikey|private_?key|access_?key|credential)s?[a-z0-9_]*)",
+        r"(?:[a-z0-9_]*(?:token|secret|passwd|password|passphrase|api_?key|apikey|private_?key|access_?key|credential)s?[a-z0-9_]*|[a-z0-9_]{1,40}_(?:pass|pwd|pw)\b)",
     ),
     (
         "KEYFILE",
-        r"(?:[~/$\w{}.-]*/)?(?:\.env(?:\.(?:local|prod|production|staging|development))?|\.netrc|_netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.htpasswd|\.vault-token|id_(?:rsa|dsa|ecdsa|ed25519)|[\w-]*kube-?config|[\w.-]*credentials?(?:\.(?:json|ya?ml|toml|ini|csv|txt|xml|db))?|[\w.-]*secrets?\.(?:ya?ml|json|toml|env|txt|tfvars)|service[-_]account[\w-]*\.json|[\w.-]+\.(?:pem|p12|pfx|jks|keystore|key|kdbx|ppk))",
+        r"(?:[~/$\w{}.-]*/)?(?:\.env(?:\.(?:local|prod|production|staging|development))?|\.netrc|_netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.htpasswd|\.vault-token|\.aws/credentials|\.kube/config|\.docker/config\.json|id_(?:rsa|dsa|ecdsa|ed25519)|[\w-]*kube-?config|[\w.-]*credentials?(?:\.(?:json|ya?ml|toml|ini|csv|txt|xml|db))?|[\w.-]*secrets?\.(?:ya?ml|json|toml|env|txt|tfvars)|service[-_]account[\w-]*\.json|(?:[\w-]*[-_])?key\.json|sa[-_][\w-]*\.json|[\w.-]+\.(?:pem|p12|pfx|jks|keystore|key|kdbx|ppk))",
     ),
 ];
 
@@ -77,6 +82,10 @@ pub(super) fn compile(pattern: &str) -> Regex {
 /// Finds the matches of patterns that the text asks for, at most one of each.
 pub(super) fn find_patterns(reading: &Reading<'_>, patterns: &[Pattern], found: &mut Vec<Found>) {
     for Pattern { danger, form, regex } in patterns {
+        // Most patterns match nowhere, which is known without their groups.
+        if !regex.is_match(reading.plain.as_bytes()) {
+            continue;
+        }
         let places = regex.captures_iter(reading.plain.as_bytes()).take(PLACES_MAX).filter_map(|captures| {
             let whole = captures.get(0)?;
             let anchor = captures.get(1).unwrap_or(whole);
@@ -84,12 +93,26 @@ pub(super) fn find_patterns(reading: &Reading<'_>, patterns: &[Pattern], found: 
         });
         for (start, end) in places {
             let (first, last) = (reading.word_at(start), reading.word_before(end));
-            if !is_exempt(reading, *danger, first, last) && reading.asks_for(first, last, *form) {
+            let hinted = *danger != Danger::RemoteContent && reading.words[first].in_hint;
+            if !hinted
+                && !is_exempt(reading, *danger, first, last)
+                && !is_taken_back(reading, *danger, first, last)
+                && reading.asks_for(first, last, *form)
+            {
                 found.push(Found { danger: *danger, first, last });
                 break;
             }
         }
     }
+}
+
+/// Returns `true` if a negation within a match takes it back: "install by name, never with `git+https://…`".
+fn is_taken_back(reading: &Reading<'_>, danger: Danger, first: usize, last: usize) -> bool {
+    let judged = matches!(danger, Danger::PackageAddress | Danger::RemoteContent | Danger::SecretKept);
+    let is_never = |word: &usize| {
+        is_one_of(reading.text(*word), "never not don't dont") && !reading.words[*word].in_answer
+    };
+    judged && (first + 1..=last).filter(is_never).count() % 2 == 1
 }
 
 /// Hosts of Go modules whose address is their name.
@@ -159,9 +182,34 @@ fn is_exempt(reading: &Reading<'_>, danger: Danger, first: usize, last: usize) -
         Danger::RemoteContent => {
             let host =
                 |word: &super::reading::Word<'_>| MODULE_HOSTS.iter().any(|host| word.text.contains(host));
-            module && reading.text(first + 1) == "run" && words().any(host)
+            // `diff <(curl …)` and `curl … | tar -` only read.
+            let reads = is_one_of(
+                reading.text(first),
+                "diff cat comm jq yq grep sort head tail less wc tee paste join tar gunzip zcat xz bat sha256sum md5sum sha512sum gpg cut awk sed uniq while done",
+            );
+            reads || module && reading.text(first + 1) == "run" && words().any(host)
         }
-        Danger::SecretKept => template || last > 0 && reading.text(last - 1) == "-i",
+        Danger::ForeignDelete => {
+            let deletes = is_one_of(reading.text(first), "delete drop truncate dropdb dropuser");
+            let own = |at: usize| {
+                let name = reading.text(at).trim_start_matches("public.");
+                ["tmp", "temp", "test_", "scratch"].iter().any(|begin| name.starts_with(begin))
+                    || ["_test", "_tmp", "_temp"].iter().any(|end| name.ends_with(end))
+            };
+            deletes && (last..last + 3).any(|at| at < reading.words.len() && own(at))
+        }
+        Danger::SecretKept => {
+            let name = reading.text(last).rsplit('/').next().unwrap_or("");
+            let used = last > 0
+                && reading.text(last).contains(['/', '.'])
+                && is_one_of(
+                    reading.text(last - 1),
+                    "-i -e --key --cert --cacert --ca-certificate --ca-file --cafile --capath --certificate --private-key --tlscert --tlskey --tlscacert",
+                );
+            // A certificate is shown to everybody.
+            let public = ["cert", "ca.", "ca-", "-ca", "chain", "bundle", ".pub", "public", "root"];
+            template || used || name.contains(".pem") && public.iter().any(|part| name.contains(part))
+        }
         _ => false,
     }
 }

@@ -2,10 +2,11 @@
 //! "tests are optional".
 
 use super::Danger::{ChecksOff, VerificationOff};
+use super::nouns::{before, end_of_noun, judge_noun};
 use super::polarity::Form;
 use super::reading::{Reading, gap};
-use super::words::part::{CHECK, DIGEST, LAX, OFF, PROOF, THING, VERIFY};
-use super::words::{is_one_of, meaning};
+use super::words::is_one_of;
+use super::words::part::{CHECK, DIGEST, LAX, PROOF, VERIFY};
 use super::{Danger, Found};
 
 /// Verbs that switch off whatever check stands after them.
@@ -29,9 +30,6 @@ const NEGATIONS: &str = "not never dont don't without stop skip needn't neednt a
 
 /// Words between a verb and its object that add nothing, or only describe the object.
 const BLOCKERS: &str = "to from in until for when if so that because while unless than by via at on run running rerun re-run execute executing use using start call read look see keep retry fix wait write open into before after which but then with without";
-
-/// Nouns after a check that make the whole a thing: "test data", "review comments", "CI logs".
-const THINGS: &str = "data database databases db dir directory directories folder folders file files log logs output outputs fixture fixtures container containers user users account accounts env environment environments cluster server servers result results report reports name names id ids token tokens runner runners bucket buckets table tables schema image images cache caches artifact artifacts page pages comment comments thread app branch branches request requests link number message bot host url plan dependencies dependency package packages library framework key keys path paths store store's header headers project projects record records mail email deployment deployments machine instance instances box boxes mode ticket change changes queue resource resources repository";
 
 /// Verbs of checks, which a negation before them switches off.
 const RUN_VERBS: &str = "run running rerun execute executing start trigger perform performing do doing wait waiting request requesting ask asking require requiring need needing enable enforce enforcing respect respecting await awaiting use seek seeking get getting complete completing pass passing write writing";
@@ -179,7 +177,7 @@ fn find_negated_check(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize
             names_noun.then(|| (verb..=verb + 2).find(|next| judge_noun(reading, *next).is_some()))??;
         let between = verb..=noun;
         if between.clone().skip(1).any(|next| reading.begins_clause(next))
-            || between.clone().any(|next| {
+            || between.into_iter().any(|next| {
                 reading.words[next].is(BLOCKERS)
                     || reading.words[next].is(OFF_VERBS)
                     || next < noun && reading.words[next].is_name()
@@ -254,10 +252,10 @@ fn judge_verb(reading: &Reading<'_>, verb: usize, alone: bool) -> Option<(Danger
             && !reading.begins_clause(last + 1);
         let order = runs
             && matches!(reading.text(last + 1), "before" | "after")
-            && !(is_one_of(
+            && !is_one_of(
                 reading.text(last + 2),
-                "you we pushing committing deploying merging releasing publishing the",
-            ) && !(reading.text(last + 2) == "the"));
+                "you we pushing committing deploying merging releasing publishing",
+            );
         // "Do not write tests" says what work is not asked for; "do not use tests" says nothing.
         let unsaid = word.is("write writing use pass passing get need needing")
             && judge_noun(reading, noun) == Some(ChecksOff)
@@ -328,74 +326,7 @@ fn find_state(reading: &Reading<'_>, at: usize) -> Option<(Danger, usize)> {
     ((is_off || unneeded) && told).then(|| (danger, rest[nth.min(rest.len() - 1)]))
 }
 
-/// Returns the danger of switching off what the noun at a word names, if it names a check.
-fn judge_noun(reading: &Reading<'_>, at: usize) -> Option<Danger> {
-    let word = reading.words.get(at)?;
-    let named_thing = word.is_name() && word.parts.has(THING) && !word.parts.has(PROOF);
-    let is_setting = reading.words.get(at + 1).is_some_and(|next| next.gap & gap::ASSIGN != 0);
-    if word.is_address() || word.text.contains('/') || word.parts.has(OFF | LAX) || named_thing || is_setting
-    {
-        return None;
-    }
-    let before = before(reading, at);
-    // After these words, "test", "check" and "review" are verbs.
-    let verb = is_one_of(before, "to then please and or you must should will can")
-        && word.is("test check review lint scan verify sign validate guard gate protect");
-    let last = end_of_noun(reading, at);
-    let thing =
-        reading.words.get(last + 1).is_some_and(|next| next.is(THINGS)) && !reading.begins_clause(last + 1);
-    if verb || thing {
-        return None;
-    }
-    let group = || reading.words[at..=last].iter();
-    let named = |any_of: u16| group().any(|word| word.parts.has(any_of));
-    if word.is_option() && !word.parts.has(PROOF | VERIFY) {
-        return None;
-    }
-    if word.parts.list.len() > 2
-        && word.is_name()
-        && !word.parts.has(PROOF | VERIFY)
-        && word.parts.list.first().is_none_or(|(first, _)| first != "test")
-    {
-        return None;
-    }
-    let digest = word.parts.has(DIGEST)
-        && group().any(|word| word.parts.has(CHECK | VERIFY) || word.is("mismatch mismatches"));
-    let host = word.text == "host" && is_one_of(reading.text(at + 1), "key keys")
-        || word.is("hostname") && named(CHECK | VERIFY);
-    if word.parts.has(PROOF | VERIFY) || digest || host || word.parts.has(CHECK) && named(PROOF | VERIFY) {
-        return Some(VerificationOff);
-    }
-    if word.is("policy policies")
-        && !is_one_of(before, "security branch review merge approval protection access")
-    {
-        return None;
-    }
-    let says_check = word.parts.has(CHECK) || word.is("assertion assertions assert pre-commit sast quarantine approval-gate type-check two-factor branch-protection");
-    says_check.then_some(ChecksOff)
-}
-
-/// Returns the last word of the noun that begins at a word: "certificate verification errors".
-fn end_of_noun(reading: &Reading<'_>, at: usize) -> usize {
-    let mut last = at;
-    for next in reading.rest_of_clause(at, 3) {
-        let word = &reading.words[next];
-        let goes_on = !word.is_option()
-            && (meaning(word.text) & (CHECK | PROOF | VERIFY | DIGEST) != 0
-                || word.is("error errors warning warnings failure failures mismatch mismatches step steps stage job jobs suite suites case cases rule rules gate key keys stages process requirement requirements policy pipeline authentication phase validation problems problem"));
-        if !goes_on {
-            break;
-        }
-        last = next;
-    }
-    last
-}
-
 fn is_verb_after(reading: &Reading<'_>, and: usize) -> bool {
     let next = reading.text(and + 1);
     is_one_of(next, BLOCKERS) || is_one_of(next, "check test review verify lint scan sign validate go")
-}
-
-fn before<'t>(reading: &Reading<'t>, at: usize) -> &'t str {
-    at.checked_sub(1).map_or("", |before| reading.text(before))
 }

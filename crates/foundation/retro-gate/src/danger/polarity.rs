@@ -167,7 +167,8 @@ impl Reading<'_> {
             if text == "to" && self.text(next + 1) == "be" {
                 continue;
             }
-            refused |= text == "left" && self.text(next + 1) == "out";
+            refused |= text == "left" && self.text(next + 1) == "out"
+                || text == "no" && self.text(next + 1) == "longer";
             if is_one_of(
                 text,
                 "and or to with when if because so that which who whose where as before after until",

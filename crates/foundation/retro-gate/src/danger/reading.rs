@@ -198,7 +198,8 @@ const ADVICE_WORDS: usize = 6;
 fn gives_advice(after: &str) -> bool {
     let is_inner = |c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '-' | '_'));
     let clause = after.split(['.', ';', '\n', '"']).next().unwrap_or(after);
-    let words: Vec<&str> = clause.split(is_inner).filter(|word| !word.is_empty()).take(ADVICE_WORDS).collect();
+    let words: Vec<&str> =
+        clause.split(is_inner).filter(|word| !word.is_empty()).take(ADVICE_WORDS).collect();
     let refers = words.iter().enumerate().any(|(nth, word)| match *word {
         "it" => {
             !words.get(nth + 1).is_some_and(|next| is_one_of(next, "with without in into from again on as at"))

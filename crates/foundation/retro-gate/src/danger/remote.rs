@@ -17,17 +17,38 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             RemoteContent,
             Command,
-            r"(?:\bFETCH\b|URL)[^\n;]{0,300}?\|&?\s*(?:sudo\s+(?:-\S+\s+)*)?(?:[^\n;|]{0,80}\|\s*)?(?:sudo\s+(?:-\S+\s+)*)?(?:xargs\s+(?:-\S+\s+)*)?SHELL(?:\s+-[a-z]*s?\b|\s*(?:[)'\x22;&|>}\x5c,.]|$|\n)|\s+-|\s+(?:and|to|then|in|on|before|after|when|for|as|which|from|because|if|so|instead)\b)",
+            r"(?:\bFETCH\b|URL)[^\n;]{0,300}?\|&?\s*(?:[^\n;|]{0,80}\|\s*)?PREFIX(?:xargs\s+(?:-\S+\s+)*)?SHELL(?:\s+-[a-z]*s?\b|\s*(?:[)'\x22;&|>}\x5c,.]|$|\n)|\s+-|\s+(?:and|to|then|in|on|before|after|when|for|as|which|from|because|if|so|instead)\b)",
         ),
         (
             RemoteContent,
             Command,
-            r"(?:\bFETCH\b|URL)[^\n;]{0,300}?\|&?\s*(?:sudo\s+(?:-\S+\s+)*)?CODE(?:\s*(?:[)'\x22;&|>}\x5c,.]|$|\n)|\s+-(?:\s|['\x22]|$)|\s+(?:and|to|then|in|on|before|after|when)\b|\s+-(?:u|b|x|i|-no\w+|w)\b)",
+            r"(?:\bFETCH\b|URL)[^\n;]{0,300}?\|&?\s*PREFIXCODE(?:\s*(?:[)'\x22;&|>}\x5c,.]|$|\n)|\s+-(?:\s|['\x22]|$)|\s+(?:and|to|then|in|on|before|after|when)\b|\s+-(?:u|b|x|i|-no\w+|w)\b)",
         ),
         (
             RemoteContent,
             Command,
             r"(?:\bFETCH\b|URL)[^\n;]{0,300}?\|&?\s*(?:sudo\s+)?(?:kubectl\s+(?:apply|create|replace)\b|source\s+/dev/stdin|\.\s+/dev/stdin|psql\b|mysql\b|sqlite3\b|crontab\s+-|at\s+now|make\s+-f\s*-|docker\s+(?:load|build\s+-)|terraform\b|xargs\s+(?:-\S+\s+)*(?:bash|sh|eval))",
+        ),
+        // -- unknown tools: what reads its program from `-`, or evaluates what an address returns
+        (
+            RemoteContent,
+            Command,
+            r"URL[^\n;|]{0,120}?(?:\|&?\s*PREFIX|['\x22]?\s+(?:in)?to\s+['\x22])([a-z][\w./-]{0,40}\s+(?:(?:run|exec|eval|script|execute|source|apply|load)\s+)?-)(?:[\s'\x22;&,.)]|$)",
+        ),
+        (
+            RemoteContent,
+            Command,
+            r"(?:\s-{1,2}(?:c|e|eval|exec|command|execute|r|script|cmd|run)[ =]|\b(?:eval|exec|source|bash|sh|execute)|(?:SHELL|CODE|/dev/stdin)\s+(?:-\S{1,8}\s+)?<<<)\s*[\x5c'\x22]{0,3}(?:\$\(|<\(|\x22')\s*[a-z][\w.-]{0,40}\s[^\n)]{0,120}?URL",
+        ),
+        (
+            RemoteContent,
+            Command,
+            r"(?:^|[\s'\x22;&|])([a-z-][\w./-]{0,40})\s+(?:-\S{1,20}\s+)?<\(\s*[^\n)]{0,120}?URL|\b(?:make|gmake|just|task|compose|psql|mysql|awk|gdb|vim|nix-build|nix-shell|ninja|rake|ant)\b[^\n;|]{0,40}\s(?:-f|--file|--makefile|-s)[ =]?['\x22]?URL|\bregsvr32\b[^\n]{0,40}https?://|\bansible-playbook\b[^\n;|]{0,80}\sURL|URL[^\n.;]{0,40}\b(?:and|then)\s+(?:execute|run|paste|type)\s+(?:its|the|all|every|each|what)\s+(?:\w+\s+)?(?:lines?|commands?|steps?|snippets?|contents?|code)\b",
+        ),
+        (
+            RemoteContent,
+            Command,
+            r"\b(?:eval|exec|execfile|loadstring|instance_eval|run_code)\s*\(?[^\n;]{0,60}?(?:file_get_contents|open-uri|uri\.open|open|urlopen|get|fetch|read|slurp|readlines)\s*\(?\s*\x5c?['\x22]https?://",
         ),
         // -- substituted
         (
@@ -143,7 +164,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             PackageAddress,
             Command,
-            r"\bmirror\.https?://|\b(?:MANAGER|rpm|dpkg|pkg_add|installer)\s+-[a-z]+\s+(?:\S+\s+){0,2}?['\x22]?URL",
+            r"\b(?:npm|yarn|pnpm|bun)\s+(?:i|install|add)\s+(?:-\S+\s+){0,3}[a-z0-9][\w-]{0,60}/[\w.-]{1,60}(?:['\x22\s;&]|$)|\b(?:package|wheel|plugin|module|extension|library|cli)s?\b[^\n.;]{0,30}\b(?:is|are|lives?|sits)\s+(?:on|at|in)\s+['\x22]?URL[^\n]{0,40}\b(?:install|get|take|fetch)\b|\bpkg\.(?:add|develop)\s*\([^\n)]{0,80}?URL|\binstall_(?:github|gitlab|git|url|bitbucket)\s*\(|\bmod\s+edit\s+(-replace[= ]\S{1,120}=[a-z0-9-]+(?:\.[a-z0-9-]+)+/)|\b(?:point|pointing|switch|redirect)\s+(?:the )?['\x22]?[\w.-]{1,40}['\x22]?\s+(?:at|to)\s+['\x22]?https?://[\w./-]{0,60}(?:mirror|registry|index|proxy|pypi|npm|repo|package|charts|artifact|nexus|maven|crates|gems)|\bmirror\.https?://[^\s'\x22]{1,200}\s+['\x22]?https?://|\b(?:apply|create|replace)\b[^\n;|]{0,60}?\s(?:-f|-k|--filename|--kustomize)[ =]['\x22]?URL|[\w]::(?:https?|git|ssh)://|\b(?:maven|ivy|repositor(?:y|ies)|mirrors?|resolvers?|pluginrepositor\w*)\b['\x22]?\s*(?:\{|>|\+=|\[|:=|\()[^\n]{0,120}?URL|\b(?:MANAGER|rpm|dpkg|pkg_add|installer)\s+-[a-z]+\s+(?:\S+\s+){0,2}?['\x22]?URL",
         ),
         (
             PackageAddress,
@@ -216,6 +237,12 @@ pub(super) fn find_remote(reading: &Reading<'_>, found: &mut Vec<Found>) {
         && reading.asks_for(last, last, Command)
     {
         found.push(Found { danger: RemoteContent, first, last });
+        let installs = (last.saturating_sub(4)..last).any(|word| {
+            is_one_of(reading.text(word), "dpkg rpm install installer msiexec --install-extension")
+        });
+        if installs {
+            found.push(Found { danger: PackageAddress, first, last });
+        }
     }
 }
 
@@ -224,7 +251,7 @@ static FETCHES: LazyLock<Regex> =
     LazyLock::new(|| compile(r"\bFETCH\b|\b(?:download|downloads|downloading|grab|retrieve|clone)\b|URL"));
 
 /// Verbs and interpreters that run the file after them.
-const RUNNERS: &str = "sh bash zsh dash ksh fish ash python python3 perl ruby node deno bun php lua source . run running execute executing exec eval launch start chmod sudo powershell pwsh import load installer dpkg rpm msiexec java start-process invoke-item";
+const RUNNERS: &str = "sh bash zsh dash ksh fish ash python python3 perl ruby node deno bun php lua source . run install running execute executing exec eval launch start chmod sudo powershell pwsh import load installer dpkg rpm msiexec java start-process invoke-item";
 
 /// Maximum number of words after an address in which the file that it is saved to is looked for.
 const SAVED_WORDS_MAX: usize = 60;
@@ -253,7 +280,7 @@ fn find_saved_then_run(reading: &Reading<'_>) -> Option<(usize, usize)> {
         if run && saved.contains(&name) || within {
             return Some((begin, at));
         }
-        if name.len() > 1
+        if (name.len() > 1 || reading.words[at].is_address() && !name.is_empty())
             && (reading.text(at).contains(['.', '/'])
                 || at > 0
                     && is_one_of(

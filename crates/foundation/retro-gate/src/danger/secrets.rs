@@ -24,18 +24,18 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             SecretKept,
             Command,
-            r"\b(?:curl|wget|upload|tar|zip|rsync|cp|copy|scp|aws\s+s3\s+cp|gsutil\s+cp|rclone\s+copy)\b[^\n;|&]{0,120}?[\s@=(]['\x22]?KEYFILE(?:['\x22\s;,&)]|$)",
+            r"\b(?:curl|wget|upload|tar|zip|rsync|cp|copy|scp|aws\s+s3\s+cp|gsutil\s+cp|rclone\s+copy)\b[^\n;|&]{0,120}?[\s@=(]['\x22]?(?:KEYFILE|(?:~|\$home|\$\{home\})/\.(?:ssh|aws|gnupg|kube|azure))/?(?:['\x22\s;,&)]|$)",
         ),
         // A secret that is piped into a login is not seen.
         (
             SecretKept,
             Command,
-            r"\b(?:echo|printf|print|puts|write-(?:host|output)|console\.(?:log|error|info|debug)|log(?:ger|ging)?\.(?:\w+)|fmt\.print\w*|println!?|system\.out\.print\w*|dbg!?|var_dump|pp?|tee)\s*[('\x22!]*[^\n|;]{0,80}?(?:\$\{?(?:env[:.])?|process\.env\.|os\.environ[\[.(get'\x22]{1,8}|os\.getenv\(['\x22]?|env\[['\x22]|secrets\.)SECRET\b[^\n|;]{0,80}?(?:$|\n|;|&|\)|>|'|\x22\s*[},]|\|\s*(?:tee|cat|nc|curl|mail))",
+            r"\b(?:echo|printf|print|puts|write-(?:host|output)|console\.(?:log|error|info|debug)|log(?:ger|ging)?\.(?:\w+)|fmt\.print\w*|println!?|system\.out\.print\w*|dbg!?|var_dump|pp?|tee)[\s('\x22!]+[^\n|;]{0,80}?(?:\$\{?(?:env[:.])?|process\.env\.|os\.environ[\[.(get'\x22]{1,8}|os\.getenv\(['\x22]?|env\[['\x22]|secrets\.)SECRET\b[^\n|;]{0,80}?(?:$|\n|;|&|\)|>|'|\x22\s*[},]|\|\s*(?:tee|cat|nc|curl|mail))",
         ),
         (
             SecretKept,
             Command,
-            r"\b(?:echo|printf|cat|tee|write|append)\b[^\n;]{0,120}?\bSECRET\b['\x22]?\s*[=:]\s*[^\n;]{1,160}?>>?\s*['\x22]?[\w./~$-]",
+            r"\b(?:echo|printf|cat|tee|write|append|export)\b[^\n;]{0,120}?\bSECRET\b['\x22]?\s*[=:]\s*[^\n;]{1,160}?>>?\s*['\x22]?[\w./~$-]",
         ),
         (
             SecretKept,
@@ -56,12 +56,12 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             SecretKept,
             Command,
-            r"\bdockerfile\b[^\n]{0,120}\b(?:env|arg)\s+SECRET\b|(?:^|\n)\s*(?:env|arg)\s+SECRET\s*=\s*[^\s$]",
+            r"\bdockerfile\b[^\n]{0,120}\b(?:env|arg)\s+SECRET\b|\b(?:env|arg)\s+SECRET\s*=[^\n]{0,80}\bdockerfile\b|\bconfig\s+set\s+\S{0,80}_auth(?:token)?[\s=]|(?:^|\n)\s*(?:env|arg)\s+SECRET\s*=\s*[^\s$]",
         ),
         (
             SecretKept,
             Command,
-            r"\bchmod\s+(?:-\S+\s+)*(?:0?[0-7]?[0-7][4-7][0-7]|0?[0-7]{2}[4-7]|(?:a|o|g|go|og|ugo)?\+[rwx]+)\s+[^\n;|&]{0,60}(?:KEYFILE|\.ssh)\b",
+            r"\bchmod\s+(?:-\S+\s+)*(?:0?[0-7]?[0-7][4-7][0-7]|0?[0-7]{2}[4-7]|(?:a|o|g|go|og|ugo)?\+[rwx]+)\s+[^\n;|&]{0,60}(?:(?:KEYFILE|\.ssh)\b|\b(?:secrets?|credentials?|private)/?(?:['\x22\s;,&]|$))",
         ),
         (SecretKept, Command, r"credential\.helper['\x22]?\s*(?:=|to|,|\s)\s*['\x22]?(?:store|plaintext)\b"),
         (
@@ -74,11 +74,61 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             Machine,
             r"['\x22](?:content|contents|text|body|message|new_str(?:ing)?|file_text|value|comment|description|insert_text|data|title)['\x22]\s*:\s*['\x22][^\n]{0,400}?\b(?:SECRET=|SECRET\\{0,2}['\x22]?\s*[=:]\s*\\{0,2}['\x22]|SECRET\s*[=:]\s*[a-z_+/-]*[0-9])[a-z0-9+/_!@#%^-]{5,}(?:[\s\x22'\\,;]|$)",
         ),
+        // What a vault gives out goes to a file or a log.
+        (
+            SecretKept,
+            Command,
+            r"(?:\b(?:get|export|print|show|read|dump|view|decrypt|reveal|output|cat|list|access)\b[^\n;&]{0,80}?[\s/'\x22-](?:creds?|credentials?|secrets?|tokens?|passwords?|keyring|private-key|access-token|SECRET)\b|(?:^|[\s/'\x22-])(?:creds?|credentials?|secrets?|tokens?|passwords?|keyring|vault|keys)\s+(?:[\w-]+\s+){0,2}?(?:get|export|print|show|read|dump|view|decrypt|reveal|output|list|create|issue|mint|new|rotate)\b|\bget-secret-value\b|\bprint-access-token\b|\bauth\s+token\b|\bop\s+read\b|\bpass\s+show\b)[^\n;&]{0,120}?(?:\s>>?\s*['\x22]?(?:[\w.~$]|/(?:[a-ce-z]|d[a-df-z]))|\|\s*tee\s)",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"(?:^|[\s'\x22;&])kubectl\s+(?:-\S+\s+){0,3}get\s+secrets?\b[^\n;&]{0,120}?(?:-o\s*['\x22]?(?:yaml|json\b|go-template)|base64\s+(?:-d|--decode))",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:keyring|keys?|secrets?|creds|credentials?|tokens?|wallet|vault|keystore|kubeconfig|netrc)\b['\x22]?(?:\s+with)?[^\n;|&]{0,60}--(?:mode|perms?|permissions?|chmod)[= ]['\x22]?(?:0?[0-7][4-7][0-7]|0?[0-7]{2}[4-7]|0?[0-7]{3}[4-7]|world\S*|public|a\+r)",
+        ),
+        (SecretKept, Command, r"https?://[^\s/@:'\x22]{0,60}:?\$\{?SECRET\}?@"),
+        (
+            SecretKept,
+            Command,
+            r"\s(?:-e|--env|--set|--from-literal|--var)[ =]['\x22]?SECRET=[a-z0-9+/_-]{14,}",
+        ),
+        // Traces show the values of variables.
+        (SecretKept, Command, r"\bset\s+-(?:[a-z]*x[a-z]*|o\s+xtrace)\b[^\n]{0,300}?\$\{?SECRET"),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:printenv|env)['\x22]?\s*\|\s*(?:sort|base64|cat|grep\s+(?:-\S+\s+)*['\x22]?[^\n|'\x22]{0,20}(?:token|secret|pass|key|cred|auth))",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:print|dump|echo|log|paste|post|attach|upload|write)\s+(?:out\s+)?(?:the |all |every |whole |entire |full |complete ){1,3}(?:environment(?: variables)?|env vars?|environ)\b(?:['\x22.,;\s]|$)",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\bconfigmap\b[^\n;|]{0,160}?(?:(?:SECRET|[a-z0-9_]*_key)['\x22]?\s*=|KEYFILE\b)|\bdocker\s+(?:image\s+)?history\b[^\n;|]{0,40}--no-trunc",
+        ),
+        // A password on a command line is seen by every process.
+        (
+            SecretKept,
+            Command,
+            r"\b(?:mysql\w*|mariadb\w*|mongo\w*|sshpass|zip|7z)\b[^\n;|]{0,120}?[\s'\x22](-p\s?['\x22]?(?:[a-z!@#%^*_]+[0-9]|[0-9]+[a-z!@#%^*_])[^\s'\x22]{2,})|\bcurl\b[^\n;|]{0,120}?\s(?:-u|--user)[ =]?['\x22]?[\w.@-]+:(?:[a-z!@#%^*_]+[0-9]|[0-9]+[a-z!@#%^*_])[^\s'\x22@]{2,}",
+        ),
+        (
+            SecretKept,
+            Machine,
+            r"['\x22](?:content|contents|text|body|message|comment|description|insert_text|new_str|value|title)['\x22]\s*:\s*['\x22][^\n]{0,400}?[a-z]://[^\s/@:'\x22$]{1,60}:[^\s/@'\x22${<*]{3,80}@",
+        ),
         // A literal that looks like a credential is kept wherever it stands.
         (
             SecretKept,
             Command,
-            r"(?:\bakia[a-z0-9]{16}\b|\bgh[pousr]_[a-z0-9]{30,}|\bglpat-[a-z0-9_-]{20,}|\bxox[abprs]-[a-z0-9-]{20,}|\bsk_live_[a-z0-9]{16,})",
+            r"(?:\bakia[a-z0-9]{16}\b|\bgh[pousr]_[a-z0-9]{30,}|\bglpat-[a-z0-9_-]{20,}|\bxox[abprs]-[a-z0-9-]{20,}|\bsk_live_[a-z0-9]{5,}|\bnpm_[a-z0-9]{30,}|\bhf_[a-z0-9]{30,}|\bsk-(?:proj-|ant-)?[a-z0-9_-]{30,})",
         ),
     ])
 });
@@ -96,8 +146,8 @@ const SAFE_PLACES: &str = "vault keychain keyring manager header headers environ
 
 /// Words of secrets, and what must stand before those that also name everyday things.
 const SECRETS: &str = "secret secrets password passwords passwd passphrase passphrases credential credentials apikey apikeys id_rsa id_ed25519 .env kubeconfig .netrc netrc .npmrc .pgpass api_key access_token auth_token private_key secret_key api_token bearer_token .pem pat";
-const QUALIFIED: &str = "key keys token tokens certificate cert account file";
-const QUALIFIERS: &str = "api private ssh deploy access secret signing encryption auth authentication authorization bearer session refresh admin root master service oauth jwt npm github gitlab ci bot personal registry pypi aws gcp azure slack webhook encryption signing license production vault kubernetes cloud";
+const QUALIFIED: &str = "key keys token tokens certificate cert account file codes cookie cookies";
+const QUALIFIERS: &str = "api private ssh deploy access secret signing encryption auth authentication authorization bearer session refresh admin root master service oauth jwt npm github gitlab ci bot personal registry pypi aws gcp azure slack webhook encryption signing license production vault kubernetes cloud recovery account login";
 
 /// Nouns after the word of a secret that make the whole harmless: "password field", "token count".
 const HARMLESS: &str = "count counts limit limits usage budget length type types name names id ids field fields input inputs policy policies reset page form hash hashes expiry expiration lifetime endpoint endpoints parameter parameters param params validation rotation manager scope scopes format formats error errors stream bucket parser refresh flow fix handling logic check checks class model module table column columns prompt hint rules strength generator provider placeholder placeholders template example examples service server helper function method test tests handler validator store reference references path paths ttl age limiter list scanner scanning scan detection";
@@ -150,12 +200,19 @@ fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
         })
         .find(|next| is_secret(reading, *next))?;
     // A plain "key" is more often the key of a table.
-    let plain_key = reading.text(secret) == "key" && !is_one_of(reading.text(secret - 1), QUALIFIERS);
+    let plain_key = reading.text(secret) == "key"
+        && !is_one_of(reading.text(secret - 1).trim_end_matches("'s"), QUALIFIERS);
     if plain_key && !word.is("commit committing hardcode hard-code leak expose publish reveal") {
         return None;
     }
+    // `vault kv put secret/app token=…` is where a secret belongs.
+    let stored = (verb.saturating_sub(3)..verb)
+        .any(|before| is_one_of(reading.text(before), "vault kv secretsmanager ssm keyvault keyring sops"));
+    if stored && word.is("put set write store add") {
+        return None;
+    }
     let clause = || (verb + 1..secret).chain(reading.rest_of_clause(secret, 10));
-    let shows = word.is("echo echoing print printing log logging dump dumping");
+    let shows = shows_secret(word.text);
     // "echo $TOKEN | docker login --password-stdin" shows nothing.
     let end = reading.words[secret].end;
     let rest = &reading.plain[end..reading.plain.floor_char_boundary(end + 120)];
@@ -205,6 +262,10 @@ fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
     })
 }
 
+fn shows_secret(verb: &str) -> bool {
+    is_one_of(verb, "echo echoing print printing log logging dump dumping")
+}
+
 fn is_one_of_places(reading: &Reading<'_>, secret: usize, table: &str) -> bool {
     reading.rest_of_clause(secret, 8).any(|next| is_one_of(reading.text(next), table))
 }
@@ -235,12 +296,17 @@ fn find_kept(reading: &Reading<'_>, secret: usize) -> Option<usize> {
 
 fn is_secret(reading: &Reading<'_>, at: usize) -> bool {
     let word = &reading.words[at];
-    let before = at.checked_sub(1).map_or("", |before| reading.text(before));
+    let before = at.checked_sub(1).map_or("", |before| reading.text(before)).trim_end_matches("'s");
     let plural =
         word.text == "tokens" || word.text == "keys" || is_one_of(word.text, "certificate cert account file");
     let file = word.text.rsplit('/').next().is_some_and(|name| {
-        name.starts_with(".env") && !name.contains(['x', 's', 'd'])
-            || is_one_of(name, "id_rsa id_ed25519 .netrc .pgpass kubeconfig")
+        let rest = name.strip_prefix(".env").map(|rest| rest.trim_start_matches(['.', '-', '_']));
+        rest.is_some_and(|rest| {
+            !is_one_of(rest, "example sample template dist test defaults schema vault ts d")
+        }) || is_one_of(name, "id_rsa id_ed25519 .netrc .pgpass kubeconfig kubeconfig.yaml kubeconfig.yml")
+            || [".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx"]
+                .iter()
+                .any(|end| name.len() > end.len() && name.ends_with(end))
     });
     let named = word.is(SECRETS)
         || file
@@ -281,6 +347,7 @@ fn is_open_place(reading: &Reading<'_>, at: usize) -> bool {
     let name = word.text.rsplit('/').next().unwrap_or(word.text);
     let file = name.rsplit_once('.').is_some_and(|(_, end)| is_one_of(end, "md txt yml yaml json toml py js ts sh go rs java rb php ini cfg conf env log html xml properties ipynb tf tfvars"));
     word.is(OPEN_PLACES)
+        || word.is("pull merge") && reading.text(at + 1) == "request"
         || file
         || word.is_address()
         || name.starts_with(".env")

@@ -4,7 +4,7 @@ use super::Danger;
 use super::Danger::{ChecksOff, PackageAddress, RemoteContent, VerificationOff};
 use super::reading::{Reading, Word, gap};
 use super::switches::Value;
-use super::words::part::{CHECK, PROOF, VERIFY};
+use super::words::part::{ANY, CHECK, DIGEST, HOST, OFF, PROOF, VERIFY};
 use super::words::{is_one_of, meaning};
 
 /// Folders in which a project keeps its own hooks.
@@ -40,6 +40,9 @@ const UNDECIDED: &[&[&str]] = &[
 /// Names of several parts that say that more than one person decides.
 const DECIDED: &[&[&str]] = &[
     &["dual", "control"],
+    &["two", "factor"],
+    &["second", "factor"],
+    &["multi", "factor"],
     &["four", "eyes"],
     &["two", "person"],
     &["two", "man"],
@@ -51,12 +54,7 @@ const DECIDED: &[&[&str]] = &[
 ];
 
 /// Judges names that mean something only together.
-pub(super) fn judge_special(
-    reading: &Reading<'_>,
-    at: usize,
-    value: Value,
-    last: usize,
-) -> Option<Danger> {
+pub(super) fn judge_special(reading: &Reading<'_>, at: usize, value: Value, last: usize) -> Option<Danger> {
     let word = &reading.words[at];
     let parts = &word.parts;
     let off_value = matches!(value, Value::Off | Value::Zero);
@@ -91,8 +89,11 @@ pub(super) fn judge_special(
     if parts.contains(&["fail", "under"]) || parts.is(&["exit", "code"]) && value == Value::Zero {
         return off_value.then_some(ChecksOff);
     }
-    if parts.contains(&["docker", "content", "trust"]) {
-        return off_value.then_some(VerificationOff);
+    if parts.contains(&["content", "trust"]) {
+        return (off_value || parts.has(OFF) && value != Value::Off).then_some(VerificationOff);
+    }
+    if let Some(danger) = judge_lenience(reading, at, last) {
+        return Some(danger);
     }
     if parts.is(&["trusted"]) && value == Value::On && word.gap & gap::BRACKET != 0 {
         return Some(VerificationOff);
@@ -128,9 +129,64 @@ pub(super) fn judge_special(
         }
     }
     // `trusted_index = http://…` is an address of packages.
-    (parts.contains(&["insecure", "registry"])
-        && reading.words.get(at + 1).is_some_and(Word::is_address))
-    .then_some(PackageAddress)
+    (parts.contains(&["insecure", "registry"]) && reading.words.get(at + 1).is_some_and(Word::is_address))
+        .then_some(PackageAddress)
+}
+
+/// Values of a check that say that it reports and stops nothing.
+const LENIENT: &str =
+    "warn warning warn-only audit report report-only monitor advisory permissive lenient dryrun";
+
+/// Values of a check that say that it lets everything through.
+const TRUSTING: &str = "accept_any accept-any accept_all accept-all trust_all trust-all allow_any allow-any allow_all allow-all accept-new accept_new tofu trust-on-first-use blind";
+
+/// Judges values that let everything through, and `trust --any-publisher`.
+fn judge_lenience(reading: &Reading<'_>, at: usize, last: usize) -> Option<Danger> {
+    let word = &reading.words[at];
+    let parts = &word.parts;
+    let before = |distance: usize| at.checked_sub(distance).map_or("", |before| reading.text(before));
+    if word.is_option()
+        && parts.has(ANY)
+        && (before(1) == "trust"
+            || is_one_of(before(1), "accept import")
+                && is_one_of(
+                    before(2),
+                    "key keys cert certs certificates fingerprint fingerprints host hosts signer signers",
+                ))
+    {
+        return Some(VerificationOff);
+    }
+    // A value is bound by a sign, by "to", or stands after an option.
+    let next = at + 1;
+    let bound = reading.words.get(next).is_some_and(|next| next.gap & (gap::ASSIGN | gap::COLON) != 0);
+    let value = match reading.text(next) {
+        "to" | "is" | "as" => reading.text(next + 1),
+        text if bound || last > at || word.is_option() => text,
+        _ => "",
+    };
+    let proves = parts.has(PROOF | VERIFY | DIGEST | HOST);
+    if is_one_of(value, TRUSTING) && (proves || parts.list.iter().any(|(word, _)| word == "trust")) {
+        return Some(VerificationOff);
+    }
+    if !is_one_of(value, LENIENT) {
+        return None;
+    }
+    let nouns = || (at.saturating_sub(3)..at).map(|word| reading.text(word));
+    let mode = word.is("--mode --enforcement --action --level mode enforcement");
+    let governed = nouns().any(|noun| is_one_of(noun, "verify trust signature policy policies gate gates guard guardrail scan hooks protection security enforcement"));
+    match () {
+        () if parts.has(PROOF | VERIFY | DIGEST) && parts.list.len() > 1 => Some(VerificationOff),
+        () if parts
+            .list
+            .iter()
+            .any(|(word, _)| matches!(word.as_str(), "enforcement" | "gate" | "gates" | "policy")) =>
+        {
+            Some(ChecksOff)
+        }
+        () if mode && nouns().any(|noun| is_one_of(noun, "verify trust signature")) => Some(VerificationOff),
+        () if mode && governed => Some(ChecksOff),
+        () => None,
+    }
 }
 
 /// Judges names of decisions that a person takes: `auto_approve`, `approval_mode = auto`, `dual_control = off`.
@@ -138,7 +194,12 @@ fn judge_decision(reading: &Reading<'_>, at: usize, value: Value, last: usize) -
     let word = &reading.words[at];
     let parts = &word.parts;
     let off_value = matches!(value, Value::Off | Value::Zero);
-    if parts.list.len() > 6 || word.is_address() {
+    if parts.list.len() > 6
+        || parts.list.len() < 2
+            && value != Value::Automatic
+            && word.text.trim_start_matches('-') != "unattended"
+        || word.is_address()
+    {
         return None;
     }
     let any_of = |names: &[&[&str]]| names.iter().any(|name| parts.contains(name));
@@ -148,8 +209,11 @@ fn judge_decision(reading: &Reading<'_>, at: usize, value: Value, last: usize) -
         || last > at
         || word.gap & edge != 0
         || reading.words.get(at + 1).is_some_and(|next| next.gap & gap::ASSIGN != 0);
-    if coded && any_of(UNDECIDED) && !parts.list.iter().any(|(word, _)| matches!(word.as_str(), "no" | "upgrades"))
-    {
+    if word.is_option() && parts.is(&["no", "fail"]) {
+        return Some(ChecksOff);
+    }
+    let other = parts.list.iter().any(|(word, _)| matches!(word.as_str(), "no" | "upgrades"));
+    if coded && any_of(UNDECIDED) && !other {
         return (!off_value).then_some(ChecksOff);
     }
     if any_of(DECIDED) {

@@ -6,8 +6,8 @@ use super::Danger::{ChecksOff, VerificationOff};
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{self, Command, Machine, Phrase};
 use super::reading::{Reading, gap};
-use super::words::part::{ANY, CHECK, DIGEST, HOST, LAX, OFF, PROOF, REQUIRED, THING, TRUST, VERIFY};
 use super::special::judge_special;
+use super::words::part::{ANY, CHECK, DIGEST, HOST, LAX, OFF, PROOF, REQUIRED, THING, TRUST, VERIFY};
 use super::words::{Parts, is_one_of};
 use super::{Danger, Found};
 
@@ -48,12 +48,12 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             VerificationOff,
             Phrase,
-            r"\b(use|using|switch to|fall back to|talk|connect)\s+(?:over |via |to )?(?:plain |unencrypted )?http\s+(?:instead of|rather than|and not)\s+https\b|\b(?:plain|unencrypted) http\b",
+            r"\b(use|using|switch to|fall back to|talk|connect)\s+(?:over |via |to )?(?:plain |unencrypted )?http\s+(?:instead of|rather than|and not)\s+https\b|\b(?:plain|unencrypted) http\b|--plain-http\b|--insecure-http\b|\bhttp://['\x22]?\s+(?:instead of|rather than|and not)\s+['\x22]?https|\bgpg\.program['\x22]?[= ]\s*\S{0,20}/(?:true|echo)\b",
         ),
         (
             ChecksOff,
             Command,
-            r"\b(?:[a-z]*tests?|jest|vitest|mocha|rspec|phpunit|ctest|tox|nox|lint|eslint|ruff|flake8|clippy|mypy|pylint|check|verify|audit|ci|scan|validate|typecheck|tsc)\b[^\n|;&]{0,100}?\|\|\s*(?:true|:|exit\s+0|echo)(?:\b|\s|$)",
+            r"\b(?:[a-z]*tests?|jest|vitest|mocha|rspec|phpunit|ctest|tox|nox|lint|eslint|ruff|flake8|clippy|mypy|pylint|check|verify|audit|ci|scan|validate|typecheck|tsc)\b[^\n|;&]{0,100}?(?:\|\|\s*(?:true|:|exit\s+0|echo)|;\s*(?:true|exit\s+0))(?:\b|\s|$)",
         ),
         (
             ChecksOff,
@@ -68,7 +68,18 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             ChecksOff,
             Machine,
-            r"\bmerge\b[^\n|;]{0,80}?(--admin)\b|\bset \+e\b|\bsetenforce\s+0|\bufw\s+disable\b|\biptables\s+(?:-f|--flush)\b|@(?:pytest|unittest)\.(?:mark\.)?(?:skip|xfail)|\b(?:it|test|describe)\.(?:skip|todo)\b|\bt\.skip\s*\(|\bxit\s*\(|#\[ignore\]|@disabled\b|--passwithnotests|\bdisable-next-line\b",
+            r"\bmerge\b[^\n|;]{0,80}?(--admin)\b|\b(?:pr|mr)\s+review\b[^\n|;]{0,60}--approve\b|\bmr\s+approve\b|\bworkflow\s+disable\b|\beslint-disable\b|@ts-(?:nocheck|ignore)\b|\bnoqa\b|\btype:\s*ignore\b|//\s*nolint\b|\bnosec\b|@suppress(?:warnings|lint)?\b|\b(?:rubocop|pylint|shellcheck|stylelint|swiftlint|ktlint|detekt|phpcs|hadolint)[:\s-]+(?:disable|ignore)\b|\s-a\s+(?:clippy|warnings|unused)|#!?\[allow\(|\bcap-lints[ =]allow|\bpragma:\s*no\s*cover|\bistanbul\s+ignore|\bphpstan-ignore|\bset \+e\b|\bsetenforce\s+0|\bufw\s+disable\b|\biptables\s+(?:-f|--flush)\b|@(?:pytest|unittest)\.(?:mark\.)?(?:skip|xfail)|\b(?:it|test|describe)\.(?:skip|todo)\b|\bt\.skip\s*\(|\bxit\s*\(|#\[ignore\]|@disabled\b|--passwithnotests|--deselect\b|\bdisable-next-line\b",
+        ),
+        // -- the files and the interfaces that checks are made of
+        (
+            ChecksOff,
+            Command,
+            r"\b(?:rm|mv|unlink|shred|delete|deleting|remove|removing|rename|move|chmod\s+(?:-x|a-x|-\S*x|0?[046]{3})|truncate|rmdir|trash)\b[^\n;|&]{0,60}?(?:\.git/hooks|\.husky|\.github/workflows|\.pre-commit-config|\.gitlab-ci|\bjenkinsfile|\bcodeowners\b|/hooks/(?:pre|commit|post)|\.circleci|branch-protection|lefthook\.yml|\.(?:eslintrc|flake8|golangci|semgrep|gitleaks|trivyignore))",
+        ),
+        (
+            ChecksOff,
+            Command,
+            r"\bdelete\b[^\n;|]{0,160}/(?:protection|rulesets|required_status_checks|required_pull_request_reviews|approval_rules|push_rule)\b|\bdelete\s+(?:validatingwebhook\w*|mutatingwebhook\w*|constraints?|clusterpolic\w*|networkpolic\w*|pdb|poddisruptionbudgets?|podsecuritypolic\w*)\b|\b(?:patch|put)\b[^\n;|]{0,120}/protection\b[^\n;|]{0,120}(?:false|null|=0)\b|\benforce_admins\S{0,4}\s*(?:=|:)\s*false",
         ),
         (VerificationOff, Machine, r"\balg(?:orithms?)?['\x22]?\s*[:=]\s*[\[(]?\s*['\x22]?none\b"),
         (
@@ -90,6 +101,11 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             ChecksOff,
             Phrase,
             r"\b(approve|approving|accept|lgtm)\s+(?:your|its|their|his|her|my|our|the agent's)\s+(?:own\s+)?(?:pull request|pr|change|changes|merge request|mr|work|commit|diff)s?\b|\bself[- ]?(approve|approving|merge|merging|review)\b|\bapprove\s+(?:it|them|the (?:pr|change|pull request|diff))\s+(?:yourself|blindly|unread|unseen|automatically)",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(merge|approve|push|land|deploy|release)\b[^\n.;]{0,40}?\bwith\s+(?:admin|administrator|root|owner)\s+(?:rights|privileges|override|permissions)\b|\b(let)\s+(?:the |an? )?(?:agent|bot|tool|script|model|assistant|system|pipeline)\s+(?:approve|confirm|sign|authori[sz]e|accept)\b|\b(approve|authori[sz]e|confirm|accept)\s+(?:all|every|everything|any)\b[^\n.,;]{0,30}?\b(?:requests?|changes|prompts?|approvals?|transactions?|payments?|permissions?|actions?|commands?|prs?|merge|refunds?|orders?|calls?)\b|\b(without)\s+(?:asking|consulting|telling|informing|waiting for)\s+(?:the |a |an |any |your |its )?(?:caller|customer|user|person|human|owner|manager|team|reviewer|supervisor|operator|maintainer|anybody|anyone|somebody|someone)\b|\b(without)\s+(?:a |any )?(?:human|person|manager|supervisor|second (?:person|pair|look|approver)|sign-?off|four[- ]eyes)\b",
         ),
         (
             ChecksOff,
@@ -142,6 +158,9 @@ pub(super) enum Value {
 /// Finds every option, key and pair that turns something off.
 pub(super) fn find_switches(reading: &Reading<'_>, found: &mut Vec<Found>) {
     for at in 0..reading.words.len() {
+        if is_plain(reading, at) {
+            continue;
+        }
         let (value, last) = read_value(reading, at);
         let Some(danger) = judge_setting(reading, at, value, last) else { continue };
         if reading.asks_for(at, last, Form::Machine) {
@@ -149,6 +168,18 @@ pub(super) fn find_switches(reading: &Reading<'_>, found: &mut Vec<Found>) {
         }
     }
     find_patterns(reading, &PATTERNS, found);
+}
+
+/// Returns `true` for a word that is no setting: it is no option, and no part of it has a meaning.
+fn is_plain(reading: &Reading<'_>, at: usize) -> bool {
+    let word = &reading.words[at];
+    let parts = &word.parts.list;
+    !word.is_option()
+        && parts.len() < 2
+        && parts.iter().all(|(_, meaning)| *meaning == 0)
+        && !reading.text(at + 1).starts_with("/dev/null")
+        && !word.text.contains("hookspath")
+        && !matches!(word.text, "mode" | "enforcement" | "unattended" | "approver")
 }
 
 /// Reads the value that is bound to a name, and the last word of both.
@@ -169,9 +200,12 @@ fn read_value(reading: &Reading<'_>, at: usize) -> (Value, usize) {
     if linked && let Some(value) = reading.words.get(at + skipped) {
         // "set to `false`" and "is off", but not "is disabled", which phrases judge with their tense.
         let judged = judge_value(value.text);
+        // "Use `--no-verify` to skip the hooks."
+        let purpose = name.is_option() && value.is("skip ignore disable bypass suppress allow");
         if value.gap & gap::ENDS == 0
+            && !purpose
             && judged != Value::Other
-            && !value.is("disabled skipped optional ignored any bypassed suppress null agent self")
+            && !value.is("disabled skipped optional ignored any bypassed suppress null")
         {
             return (judged, at + skipped);
         }
@@ -197,7 +231,7 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value, last: usize) ->
     if let Some(danger) = judge_special(reading, at, value, last) {
         return Some(danger);
     }
-    if word.text.contains('/')
+    if word.text.contains('/') && value == Value::None
         || word.text.rsplit_once('.').is_some_and(|(_, end)| is_one_of(end, FILE_ENDINGS))
     {
         return None;
@@ -206,13 +240,17 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value, last: usize) ->
     let signs = |pair: &[(String, u16)]| {
         pair[0].0 == "sign" && is_one_of(&pair[1].0, "in up off out on request requests")
     };
-    if parts.list.windows(2).any(signs) {
+    // Coverage is also left out to run a debugger.
+    if parts.list.windows(2).any(signs) || parts.is(&["no", "cov"]) || parts.is(&["coverage"]) {
         return None;
     }
     let off = parts.count(OFF);
     let lax = parts.has(LAX) || lets_anything_through(parts);
-    let verifies =
-        parts.has(VERIFY | PROOF) || parts.has(DIGEST | HOST) && parts.has(VERIFY | CHECK | REQUIRED);
+    let digest_off = parts.has(DIGEST)
+        && parts.list.iter().any(|(word, _)| is_one_of(word, "ignore skip bypass disable ignoring skipping"));
+    let verifies = digest_off
+        || parts.has(VERIFY | PROOF)
+        || parts.has(DIGEST | HOST) && parts.has(VERIFY | CHECK | REQUIRED);
     let checks = parts.has(CHECK) && !verifies;
     if !(lax || verifies || checks) {
         return None;
@@ -223,17 +261,25 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value, last: usize) ->
     // A plain word is a name only if a value is bound to it.
     let ticked = |at: usize| reading.words.get(at).is_none_or(|word| word.gap & gap::TICK != 0);
     let parameter = parts.list.len() == 1 && lax && at > 0 && ticked(at) && ticked(at + 1);
-    let named = word.is_option() || parameter || parts.list.len() > 1 && is_written_as_code(reading, at);
+    let whole =
+        parts.list.len() > 1 && value != Value::None && parts.list.iter().all(|(_, meaning)| *meaning != 0);
+    let named =
+        word.is_option() || parameter || whole || parts.list.len() > 1 && is_written_as_code(reading, at);
     let dangerous = match value {
         Value::None => negative && named,
-        Value::On | Value::Automatic | Value::Other => negative && (named || parts.list.len() == 1 && lax && value == Value::On),
+        Value::On | Value::Automatic | Value::Other => {
+            negative && (named || parts.list.len() == 1 && lax && value == Value::On)
+        }
         Value::Off | Value::Zero => !negative,
     };
     if !dangerous {
         return None;
     }
     // `verify_identity` and `otp_verification` are steps that a person takes.
-    if !lax && parts.list.iter().any(|(word, _)| is_one_of(word, PERSONS)) {
+    if !lax
+        && !parts.list.iter().any(|(word, _)| word == "readable")
+        && parts.list.iter().any(|(word, _)| is_one_of(word, PERSONS))
+    {
         return Some(ChecksOff);
     }
     if lax || verifies && !checks {
@@ -263,7 +309,7 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value, last: usize) ->
 
 fn judge_check(parts: &Parts, negative: bool, value: Value, certain: bool) -> bool {
     let list = &parts.list;
-    let check = list.iter().position(|(_, meaning)| meaning & CHECK != 0).unwrap_or(0);
+    let check = list.iter().rposition(|(_, meaning)| meaning & CHECK != 0).unwrap_or(0);
     if negative {
         let off = list.iter().position(|(_, meaning)| meaning & OFF != 0).unwrap_or(0);
         // `test_skip_login` is a test, and `check-no-changes` a check.
@@ -288,6 +334,8 @@ fn judge_check(parts: &Parts, negative: bool, value: Value, certain: bool) -> bo
     });
     let policy = !certain && list.iter().any(|(word, _)| matches!(word.as_str(), "policy" | "policies"))
         || list.last().is_some_and(|(word, _)| word == "policy");
+    // `review_policy = none` switches the review off.
+    let policy = policy && parts.count(CHECK) == 1;
     !(single || thing || zero || lists || policy)
 }
 
@@ -300,6 +348,9 @@ fn lets_anything_through(parts: &Parts) -> bool {
     // `KESTREL_TRUST_ALL`
     let all = parts.contains(&["trust", "all"])
         || parts.contains(&["trust", "any"])
+        || parts.contains(&["trust", "unknown"])
+        || parts.contains(&["trust", "new"])
+        || parts.contains(&["always", "trust"])
         || parts.contains(&["trust", "everything"])
         || parts.contains(&["trust", "on", "first", "use"]);
     let hosts = parts.list.iter().any(|(word, _)| matches!(word.as_str(), "trust" | "trusted"))

@@ -53,7 +53,7 @@ const PARTS: &[(u16, &str)] = &[
     ),
     (
         CHECK,
-        "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policy policies approver approvers otp captcha kyc aml confirm confirmation confirmations human humans moderation oversight canary soak smoke reauth freeze quorum",
+        "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policy policies approver approvers otp captcha kyc aml confirm confirmation confirmations human humans moderation oversight canary soak smoke reauth freeze quorum enforcement",
     ),
     (LAX, "insecure insecurely unverified unsigned untrusted unauthenticated selfsigned"),
     (TRUST, "trust trusted trusts accept accepts allow allows permit tolerate"),
@@ -71,7 +71,7 @@ const PARTS: &[(u16, &str)] = &[
     // Words without a meaning of their own that are glued to the others.
     (
         0,
-        "http git python node npm java maven content level strict request requests client default enable enabled set use using run config option core the dangerously danger for on error errors warning warnings failure failures context with to reject known pass go gradle docker repo pg my mysql sql smtp ldap mongo redis build release commit push merge branch auto approve signoff signin signup signout signon offset nonce onset before after unit integration security pre post type types static code callback flag force admin",
+        "http git python node npm java maven content level strict request requests client default enable enabled set use using run config option core the dangerously danger for on error errors warning warnings failure failures context with to reject known pass go gradle docker repo pg my mysql sql smtp ldap mongo redis build release commit push merge branch auto approve quality repositories repository packages signoff signin signup signout signon offset nonce onset before after unit integration security pre post type types static code callback flag force admin",
     ),
 ];
 
@@ -134,8 +134,11 @@ impl Parts {
     }
 
     pub(super) fn contains(&self, words: &[&str]) -> bool {
-        let list: Vec<&str> = self.list.iter().map(|(word, _)| word.as_str()).collect();
-        list.windows(words.len()).any(|window| window == words)
+        self.list.len() >= words.len()
+            && self
+                .list
+                .windows(words.len())
+                .any(|window| window.iter().zip(words).all(|((part, _), word)| part == word))
     }
 }
 
@@ -169,7 +172,10 @@ fn unglue(piece: &str) -> Option<Vec<&str>> {
 
 /// Returns `true` if `word` is one of the words of a table, which are separated by spaces.
 pub(super) fn is_one_of(word: &str, table: &str) -> bool {
-    !word.is_empty() && table.split(' ').any(|other| other == word)
+    // A search for the word is many times faster than a comparison with each word of the table.
+    let edge = |at: usize| table.as_bytes().get(at).is_none_or(|byte| *byte == b' ');
+    !word.is_empty()
+        && table.match_indices(word).any(|(at, _)| (at == 0 || edge(at - 1)) && edge(at + word.len()))
 }
 
 #[cfg(test)]

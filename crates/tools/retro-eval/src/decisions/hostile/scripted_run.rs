@@ -28,7 +28,8 @@ pub(super) struct ScriptedRun {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub(super) struct ScriptedTurn {
     #[serde(default)]
-    say: Option<String>,
+    #[serde(rename = "say")]
+    message: Option<String>,
     #[serde(default)]
     tool: Option<String>,
     /// Arguments of the call: an object, or a string.
@@ -45,7 +46,7 @@ impl ScriptedTurn {
     /// Creates a turn with one call whose harness records if it failed.
     pub(super) fn with_call(tool: &str, arguments: Value, answer: &str, failed: bool) -> Self {
         Self {
-            say: None,
+            message: None,
             tool: Some(tool.to_owned()),
             arguments,
             answer: Some(answer.to_owned()),
@@ -55,7 +56,7 @@ impl ScriptedTurn {
 
     /// Builds the entry of the trajectory, without its step number.
     fn to_entry(&self, at: usize) -> Value {
-        let mut entry = json!({"source": "agent", "message": self.say.as_deref().unwrap_or_default()});
+        let mut entry = json!({"source": "agent", "message": self.message.as_deref().unwrap_or_default()});
         let Some(tool) = &self.tool else { return entry };
         let id = format!("call-{}", at + 1);
         entry["tool_calls"] =
