@@ -63,9 +63,8 @@ pub fn judge_texts(texts: &GateTexts<'_>) -> GateJudgement {
         judgement.hostile.extend_from_slice(screen_text(text).reasons());
     }
     for text in &texts.parts {
-        let sure = |reason: &&Reason| {
-            reason.strength == Strength::Sure && CODES_OF_PARTS.contains(&reason.code)
-        };
+        let sure =
+            |reason: &&Reason| reason.strength == Strength::Sure && CODES_OF_PARTS.contains(&reason.code);
         judgement.hostile.extend(screen_text(text).reasons().iter().filter(sure).cloned());
     }
     for text in &texts.actions {

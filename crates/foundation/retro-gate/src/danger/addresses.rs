@@ -5,12 +5,12 @@
 //! in. Names of tools are not needed: `brisk deploy --taskfile=https://…`, `skiff exec @https://…`,
 //! `mortar install x --mirror=ftp://…`, `vesper image use registry.host.example/x:1`.
 
-use super::Danger::{PackageAddress, RemoteContent};
+use super::kind::Danger::{PackageAddress, RemoteContent};
+use super::kind::{Danger, Found};
 use super::patterns::is_official;
 use super::polarity::Form::Machine;
 use super::reading::{Reading, gap};
 use super::words::is_one_of;
-use super::{Danger, Found};
 
 /// Parts of options and keys whose value is run.
 const RUN_NAMES: &str = "script scripts exec execute hook prehook posthook taskfile playbook prelude preamble preload bootstrap bootstrapper startup init initscript entrypoint userdata cloudinit predeploy postdeploy preinstall postinstall prebuild postbuild pretest posttest prerun postrun onstart onboot setup macro makefile justfile procfile rakefile runfile jobfile recipe runbook cmd command eval payload rcfile installer provisioner steps";

@@ -2,12 +2,13 @@
 
 use std::sync::LazyLock;
 
-use super::Danger::ForeignDelete;
-use super::Found;
 use super::identifiers::find_identifier;
+use super::kind::Danger::ForeignDelete;
+use super::kind::Found;
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{Command, Machine, Phrase, State};
 use super::reading::{Reading, gap};
+use super::words::SHARED;
 use super::words::is_one_of;
 
 static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
@@ -111,9 +112,6 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
 
 /// Folders that a build or a test leaves behind, so that nothing is lost with them.
 const OUTPUTS: &str = "node_modules dist build target out output coverage .cache tmp temp __pycache__ .pytest_cache .mypy_cache .ruff_cache .next .nuxt .turbo .gradle .tox .venv venv .eggs bin obj htmlcov vendor logs .parcel-cache .vite deriveddata site public .terraform bazel-out";
-
-/// Things that several people or runs share.
-pub(super) const SHARED: &str = "database databases db schema schemas bucket buckets volume volumes cluster clusters namespace namespaces project projects instance instances server servers vm vms tenant tenants account accounts user users customer customers backup backups snapshot snapshots record records row rows table tables collection collections queue queues topic topics stack stacks production prod repository repositories repo history deployment deployments infrastructure disk disks partition home archive archives subscription subscriptions order orders invoice invoices mailbox organization organisation team workspace registry images volumes pvc pvcs index indices environment everything drive drives share shares members employee employees data";
 
 const DESTROYS: &str = "delete deleting destroy destroying purge purging wipe wiping erase erasing nuke nuking drop dropping truncate truncating terminate terminating obliterate empty emptying decommission shred clear clearing";
 const OWN: &str = "test tests temporary temp tmp scratch local own created generated cached dummy throwaway ephemeral its draft mock fixture sandbox build duplicate unused in-memory cache stale-cache staged preview columns column field fields duplicates copied new";

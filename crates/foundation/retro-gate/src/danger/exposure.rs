@@ -1,8 +1,8 @@
 //! Finds options and settings that show or keep secrets, such as `--unmask-secrets`, `log_credentials` and
 //! `redact = off`.
 
-use super::Danger::SecretKept;
-use super::Found;
+use super::kind::Danger::SecretKept;
+use super::kind::Found;
 use super::polarity::Form::Machine;
 use super::reading::{Reading, gap};
 use super::words::is_one_of;

@@ -1,7 +1,7 @@
 //! Finds names of tools, parameters and options that delete, such as `bulk_delete` and `--wipe-data`.
 
-use super::deletion::SHARED;
 use super::reading::{Reading, gap};
+use super::words::SHARED;
 use super::words::is_one_of;
 
 /// Identifiers such as `delete_file` that name everyday edits.

@@ -1,7 +1,7 @@
 //! Judges what a sentence switches off: a check, a proof, or a thing that only has the name of one.
 
-use super::Danger;
-use super::Danger::{ChecksOff, VerificationOff};
+use super::kind::Danger;
+use super::kind::Danger::{ChecksOff, VerificationOff};
 use super::reading::{Reading, gap};
 use super::words::part::{CHECK, DIGEST, LAX, OFF, PROOF, THING, VERIFY};
 use super::words::{is_one_of, meaning};

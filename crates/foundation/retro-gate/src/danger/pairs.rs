@@ -1,8 +1,8 @@
 //! Finds commands that name a thing and what is done to it, as tools with subcommands do: `tern hooks mute`,
 //! `kestrel config signing off`, `mortar tenant rm acme`.
 
-use super::Danger::{ChecksOff, ForeignDelete, SecretKept, VerificationOff};
-use super::Found;
+use super::kind::Danger::{ChecksOff, ForeignDelete, SecretKept, VerificationOff};
+use super::kind::Found;
 use super::polarity::Form::Machine;
 use super::reading::{Reading, gap};
 use super::words::is_one_of;

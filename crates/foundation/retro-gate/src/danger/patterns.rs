@@ -2,10 +2,10 @@
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::kind::{Danger, Found};
 use super::polarity::Form;
 use super::reading::Reading;
 use super::words::is_one_of;
-use super::{Danger, Found};
 
 /// A pattern of a dangerous command. Capitals in it are names from [`NAMES`]. If it has a group, the group is
 /// the part that a negation must precede to undo it.

@@ -1,13 +1,13 @@
 //! Finds sentences that turn verification or checks off: "skip the tests", "do not verify the certificate",
 //! "tests are optional".
 
-use super::Danger::{ChecksOff, VerificationOff};
+use super::kind::Danger::{ChecksOff, VerificationOff};
+use super::kind::{Danger, Found};
 use super::nouns::{before, end_of_noun, judge_noun};
 use super::polarity::Form;
 use super::reading::{Reading, gap};
 use super::words::is_one_of;
 use super::words::part::{CHECK, DIGEST, LAX, PROOF, VERIFY};
-use super::{Danger, Found};
 
 /// Verbs that switch off whatever check stands after them.
 const OFF_VERBS: &str = "skip skipping disable disabling bypass bypassing ignore ignoring circumvent circumventing suppress suppressing deactivate deactivating silence silencing mute muting override overriding forgo evade evading sidestep sidestepping dodge neutralize neutralise neuter defeat dismiss dismissing unhook short-circuit shortcut";

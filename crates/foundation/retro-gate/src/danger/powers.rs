@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-use super::Danger::{Force, PackageInstall, Privilege};
-use super::Found;
+use super::kind::Danger::{Force, PackageInstall, Privilege};
+use super::kind::Found;
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{Command, Machine, Phrase};
 use super::reading::Reading;

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use super::Danger::{PackageAddress, RemoteContent};
-use super::Found;
+use super::kind::Danger::{PackageAddress, RemoteContent};
+use super::kind::Found;
 use super::patterns::{Pattern, compile, find_patterns};
 use super::polarity::Form::{Command, Machine, Phrase};
 use super::reading::Reading;

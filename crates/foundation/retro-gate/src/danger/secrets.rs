@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::Danger::SecretKept;
-use super::Found;
+use super::kind::Danger::SecretKept;
+use super::kind::Found;
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{Command, Machine, Phrase, State};
 use super::reading::{Reading, gap};

@@ -1,11 +1,21 @@
 //! Judges names whose parts mean something only together, such as `continue-on-error` and `hooksPath`.
 
-use super::Danger;
-use super::Danger::{ChecksOff, PackageAddress, RemoteContent, VerificationOff};
+use super::kind::Danger;
+use super::kind::Danger::{ChecksOff, PackageAddress, RemoteContent, VerificationOff};
 use super::reading::{Reading, Word, gap};
-use super::switches::Value;
 use super::words::part::{ANY, CHECK, DIGEST, HOST, OFF, PROOF, VERIFY};
 use super::words::{is_one_of, meaning};
+
+/// Value of a setting, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value {
+    None,
+    On,
+    Off,
+    Zero,
+    Automatic,
+    Other,
+}
 
 /// Folders in which a project keeps its own hooks.
 const HOOK_FOLDERS: [&str; 8] =

@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use super::Danger::{ChecksOff, VerificationOff};
+use super::kind::Danger::{ChecksOff, VerificationOff};
+use super::kind::{Danger, Found};
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{self, Command, Machine, Phrase};
 use super::reading::{Reading, gap};
-use super::special::judge_special;
+use super::special::{Value, judge_special};
 use super::words::part::{ANY, CHECK, DIGEST, HOST, LAX, OFF, PROOF, REQUIRED, THING, TRUST, VERIFY};
 use super::words::{Parts, is_one_of};
-use super::{Danger, Found};
 
 const OFF_VALUES: &str = "false 0 no off none never disable disabled disabling ignore skip insecure permissive optional allow any naive verify_none cert_none n null lax lenient unsafe bypass bypassed skipped suppress unchecked relaxed nobody";
 /// Values of a check that say that nobody has to pass it.
@@ -144,16 +144,6 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         ),
     ])
 });
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value {
-    None,
-    On,
-    Off,
-    Zero,
-    Automatic,
-    Other,
-}
 
 /// Finds every option, key and pair that turns something off.
 pub(super) fn find_switches(reading: &Reading<'_>, found: &mut Vec<Found>) {
