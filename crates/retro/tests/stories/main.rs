@@ -14,6 +14,7 @@ mod effect;
 mod embedder;
 mod faults;
 mod file_permissions;
+mod gate;
 mod hook;
 mod hostile_text;
 mod intake;
