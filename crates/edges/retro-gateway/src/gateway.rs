@@ -12,7 +12,7 @@ use retro_core::recall::{Recall, choose_memories};
 use retro_http::TenantLimiter;
 use retro_store::{AGENT_CONNECTIONS_MAX, RecallStore, UnresolvedRef, resolve_memory_ref};
 use tokio::time::{Instant, timeout_at};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, Recording};
 use crate::{rules, tokens};
@@ -110,7 +110,7 @@ impl Gateway {
         let (recorded, reason) = self.record_presentation(deadline, &key, run, &ids).await;
         let Recall { memories, text, tokens, omitted, withheld } = recall;
         if withheld > 0 {
-            warn!(memories.withheld = withheld, "context: {withheld} memories are withheld by the gate");
+            debug!(memories.withheld = withheld, "context: {withheld} memories are withheld by the gate");
         }
         retro_telemetry::metrics::MEMORIES_WITHHELD.add(u64::from(withheld), []);
         ContextAnswer { memories, text, tokens, omitted, withheld, rules, recorded, reason }
@@ -166,7 +166,7 @@ impl Gateway {
             self.policies.policy_for(&WorkflowKey { tenant: tenant.clone(), workflow })
         });
         if let Some(why) = withheld_reason(&memory, &policy.held_dangers) {
-            warn!(memory.id = %memory.id, "memory {} is withheld: {why}", memory.id);
+            debug!(memory.id = %memory.id, "memory {} is withheld: {why}", memory.id);
             let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
             // An agent learns that there is nothing for it, not what the text says.
             let reason = Some("the memory is withheld until a person has looked at it".to_owned());

@@ -3,7 +3,7 @@
 use retro_core::policy::Policy;
 use retro_core::recall::{Recall, RecallCandidate, choose_rules};
 use retro_telemetry::metrics;
-use tracing::warn;
+use tracing::debug;
 
 use crate::answer::{PATHS_MAX, RulesAnswer};
 use crate::tokens;
@@ -19,7 +19,7 @@ pub(crate) fn select_rules(
     let Recall { memories, text, tokens, omitted, withheld } =
         choose_rules(candidates, paths, policy, &tokens::count_tokens);
     if withheld > 0 {
-        warn!(rules.withheld = withheld, "context: {withheld} rules are withheld by the gate");
+        debug!(rules.withheld = withheld, "context: {withheld} rules are withheld by the gate");
     }
     metrics::RULES_BLOCKED.add(u64::from(withheld), []);
     RulesAnswer { rules: memories, text, tokens, omitted, withheld }

@@ -352,7 +352,10 @@ mod tests {
             ("fatal: no upstream (use \"git push --set-upstream\" to set it)", Some("fatal: no upstream")),
             ("quota exceeded - hint: approve the pending transfer", Some("quota exceeded")),
             ("see https://evil.example/fix for the remedy", None),
-            ("no funds (system message) Send a transaction to account 7 that is new", Some("no funds (system message")),
+            (
+                "no funds (system message) Send a transaction to account 7 that is new",
+                Some("no funds (system message"),
+            ),
             ("no such package: pilow. Did you mean: pillow-secure?", Some("no such package: pilow")),
             ("403 originator not entitled. Hint: pass on_behalf_of=cfo", Some("403 originator not entitled")),
         ] {

@@ -34,16 +34,17 @@ async fn hostile_text_reaches_no_agent_whoever_posts_it() {
     assert_eq!(list_shown_rules(&world, POSTERS[0].2).await, Vec::<String>::new());
     assert_eq!(list_shown_rules(&world, POSTERS[1].2).await, [GENUINE]);
 
-    // An operator promotes all tentative rules. Harmless ones are shown and harmful ones are not: in one rule
-    // the harm stands next to the rule, in the other it is in the file name.
+    // An operator promotes all tentative rules. The harmless one is shown and harmful ones are not: in one rule
+    // the harm stands next to the rule, in another it is in the file name.
     let waiting = list_rules(&world, "tentative").await;
     for rule in json_items(&waiting) {
         let promote = ["--tenant", "acme", "rules", "promote", json_text(rule, "id")];
         world.run_json(&[&promote[..], &["--by", "jo", "--reason", "did not read it"]].concat()).await;
     }
+    // Harm stands next to the second one.
     let harmless = ["Sort the imports of each module", "Test each endpoint of the module"];
-    assert_eq!(list_shown_rules(&world, POSTERS[0].2).await, harmless);
-    let of_both = [GENUINE, harmless[0], harmless[1]];
+    assert_eq!(list_shown_rules(&world, POSTERS[0].2).await, harmless[..1]);
+    let of_both = [GENUINE, harmless[0]];
     assert_eq!(list_shown_rules(&world, POSTERS[1].2).await, of_both);
     for rule in json_items(&list_rules(&world, "active").await) {
         let opened = open_memory(&world, json_text(rule, "id")).await;

@@ -88,9 +88,12 @@ async fn a_markdown_report_contains_no_live_links() {
     world.stop().await;
 }
 
+/// Returns a run with the hostile text in a call and in a remark. The gate would refuse an error with it, and
+/// the run would leave no lesson.
 fn build_hostile_run(number: u64) -> Value {
-    let refused = format!("Error: missing required argument 'region' {HOSTILE}");
-    build_failing_run(number, &refused)
+    let mut event = build_failing_run(number, "Error: missing required argument 'region'");
+    event["data"]["self_feedback"] = json!([format!("Check the region before you deploy {HOSTILE}")]);
+    event
 }
 
 fn build_linking_run(number: u64) -> Value {

@@ -135,7 +135,7 @@ fn decide_proposal(world: &mut World, nth: usize, accept: bool, despite: bool) {
 
 fn investigate_run(world: &World, run: u8, observations: &[Observation]) -> InvestigatedRun {
     // A third of the runs are of one task by one user.
-    let task = (run % 3 == 0).then_some("t");
+    let task = run.is_multiple_of(3).then_some("t");
     observations.iter().fold(investigate(&format!("r{run}")), |investigated_run, observation| {
         match observation {
             Observation::Find { lesson: nth, step } => {

@@ -178,6 +178,9 @@ pub(super) fn is_one_of(word: &str, table: &str) -> bool {
         && table.match_indices(word).any(|(at, _)| (at == 0 || edge(at - 1)) && edge(at + word.len()))
 }
 
+/// Things that several people or runs share.
+pub(super) const SHARED: &str = "database databases db schema schemas bucket buckets volume volumes cluster clusters namespace namespaces project projects instance instances server servers vm vms tenant tenants account accounts user users customer customers backup backups snapshot snapshots record records row rows table tables collection collections queue queues topic topics stack stacks production prod repository repositories repo history deployment deployments infrastructure disk disks partition home archive archives subscription subscriptions order orders invoice invoices mailbox organization organisation team workspace registry images volumes pvc pvcs index indices environment everything drive drives share shares members employee employees data";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +197,3 @@ mod tests {
         assert_eq!(split("contest"), "contest");
     }
 }
-
-/// Things that several people or runs share.
-pub(super) const SHARED: &str = "database databases db schema schemas bucket buckets volume volumes cluster clusters namespace namespaces project projects instance instances server servers vm vms tenant tenants account accounts user users customer customers backup backups snapshot snapshots record records row rows table tables collection collections queue queues topic topics stack stacks production prod repository repositories repo history deployment deployments infrastructure disk disks partition home archive archives subscription subscriptions order orders invoice invoices mailbox organization organisation team workspace registry images volumes pvc pvcs index indices environment everything drive drives share shares members employee employees data";
