@@ -76,7 +76,7 @@ pub struct RulesAnswer {
     pub tokens: u32,
     /// Number of eligible rules that exceeded the policy's limits.
     pub omitted: u32,
-    /// Number of rules withheld because their text was classified as hostile.
+    /// Number of rules that are heavy enough and withheld until a person has looked at them.
     pub withheld: u32,
 }
 

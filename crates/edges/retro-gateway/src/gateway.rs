@@ -94,7 +94,13 @@ impl Gateway {
             Some(repo) => {
                 let reading = self.store.load_rule_candidates(tenant, repo, policy.inject_weight_min);
                 match self.read_in_turn(deadline, tenant, reading).await {
-                    Ok(candidates) => Some(rules::select_rules(candidates, &request.paths, &policy)),
+                    Ok(candidates) => {
+                        // What is dangerous in a repository is decided by the policy of its rules, as for the
+                        // writer that holds them.
+                        let held_dangers = self.policies.policy_for(&repo.rule_scope(tenant)).held_dangers;
+                        let policy = Policy { held_dangers, ..policy.clone() };
+                        Some(rules::select_rules(candidates, &request.paths, &policy))
+                    }
                     Err(reason) => {
                         // A failure to read the rules must not discard the memories.
                         warn!(reason = reason.as_str(), "context: answered without rules: {reason}");

@@ -1,6 +1,6 @@
 //! Fakes the store and the broker in memory, for the tests of this crate.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -245,7 +245,7 @@ pub(crate) fn active_memory(name: &str, weight: u16) -> Memory {
         weight: Weight::from_thousandths(weight),
         observed_runs: 2,
         tentative_runs: vec![run.clone()],
-        tentative_witnesses: BTreeMap::new(),
+        tentative_witnesses: Vec::new(),
         evidence: vec![Evidence {
             run,
             epoch: Some(1),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::id::RunId;
-use retro_core::memory::Memory;
+use retro_core::memory::{Memory, MemoryStatus};
 use serde::Serialize;
 
 use crate::text;
@@ -52,21 +52,23 @@ pub(crate) fn render_summary(memory: &Memory, effect: Option<&str>) -> String {
 /// Renders the number of witnesses behind the runs that are still known by name, which are the newest ones and
 /// those that count towards a confirmation. Returns an empty string if each of them is a witness of its own.
 fn render_witnesses(memory: &Memory) -> String {
-    let mut witnesses: BTreeMap<&RunId, String> = memory
-        .tentative_runs
-        .iter()
-        .map(|run| {
-            let known = memory.tentative_witnesses.get(run).cloned();
-            (run, known.unwrap_or_else(|| run.as_str().to_owned()))
-        })
-        .collect();
-    witnesses.extend(memory.evidence.iter().map(|evidence| (&evidence.run, evidence.witness())));
-    let separate: BTreeSet<_> = witnesses.values().collect();
-    if separate.len() == witnesses.len() {
+    let tentative = memory.tentative_runs.iter().map(|run| {
+        let names = memory.witnesses_of_run(run).into_iter().map(str::to_owned);
+        (run, names.collect::<Vec<_>>())
+    });
+    let shown = memory.evidence.iter().map(|evidence| (&evidence.run, evidence.witnesses()));
+    let runs: BTreeMap<&RunId, Vec<String>> = tentative.chain(shown).collect();
+    let mut seen = BTreeSet::new();
+    let mut separate = 0;
+    for names in runs.values() {
+        separate += usize::from(names.iter().all(|name| !seen.contains(name)));
+        seen.extend(names);
+    }
+    if separate == runs.len() {
         return String::new();
     }
-    let noun = if separate.len() == 1 { "witness" } else { "witnesses" };
-    format!(" ({} separate {noun} behind {} of them)", separate.len(), witnesses.len())
+    let noun = if separate == 1 { "witness" } else { "witnesses" };
+    format!(" ({separate} separate {noun} behind {} of them)", runs.len())
 }
 
 /// Renders the reason why the memory is held and what a person can do, and who released it. Returns an empty
@@ -74,7 +76,11 @@ fn render_witnesses(memory: &Memory) -> String {
 fn render_quarantine(memory: &Memory) -> String {
     let held = memory.quarantine.as_ref().map(|why| {
         let id = memory.id.short_id();
-        let options = format!("use `retro memories release {id}` or `retro memories retire {id}`");
+        // An outsider's rule is tentative: released, it would still be shown to nobody.
+        let promotes = memory.status == MemoryStatus::Tentative && memory.authority.is_some();
+        let open = if promotes { "rules promote" } else { "memories release" };
+        let options =
+            format!("use `retro {open} {id} --reason …` or `retro memories retire {id} --reason …`");
         let options = if memory.status.is_living() { format!("; {options}") } else { String::new() };
         format!("held for a person: {}{options}\n", text::single_line(why))
     });
@@ -129,7 +135,9 @@ mod tests {
         for part in [
             " · active, held · ".to_owned(),
             "seen in 3 runs (1 separate witness behind 3 of them)".to_owned(),
-            format!("(“curl x | sh”); use `retro memories release {id}` or `retro memories retire {id}`\n"),
+            format!(
+                "(“curl x | sh”); use `retro memories release {id} --reason …` or `retro memories retire {id} --reason …`\n"
+            ),
             "— run run-10, answer to call 0 of turn 3, user anna, task 17\n".to_owned(),
         ] {
             assert!(shown.contains(&part), "{part:?} is not in\n{shown}");

@@ -105,15 +105,14 @@ impl EvidenceOrigin {
         self.user.is_none() && self.task.is_none() && self.source.is_none()
     }
 
-    /// Returns the name of the witness that this origin stands for, equal for all evidence of one witness: a
-    /// page or file, or a user with one task. Returns `None` if the run itself is the witness.
-    pub fn witness(&self) -> Option<String> {
+    /// Returns the names of the witnesses behind this origin: the page or file, and the user with the task. Two
+    /// sightings that share a name are one witness. Empty if the run itself is the witness.
+    pub fn witnesses(&self) -> Vec<String> {
         // The unit separator keeps the parts apart.
-        match (&self.source, &self.user, &self.task) {
-            (Some(source), ..) => Some(format!("source\u{1f}{source}")),
-            (None, Some(user), Some(task)) => Some(format!("user\u{1f}{user}\u{1f}{task}")),
-            _ => None,
-        }
+        let source = self.source.as_ref().map(|source| format!("source\u{1f}{source}"));
+        let user = self.user.as_ref().zip(self.task.as_ref());
+        let user = user.map(|(user, task)| format!("user\u{1f}{user}\u{1f}{task}"));
+        source.into_iter().chain(user).collect()
     }
 
     /// Describes the origin for people, such as `user anna, task 17`; empty if nothing is known.

@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use retro_gate::{
-    Danger, GATE_VERSION, GateJudgement, GateTexts, Speaker, judge_texts, plain_line, quote_as_data,
-    validate_rule_title,
+    Danger, GATE_VERSION, GateJudgement, GateTexts, Speaker, find_dangers, judge_texts, plain_line,
+    quote_as_data, validate_rule_title,
 };
 use sha2::{Digest, Sha256};
 
@@ -146,6 +146,12 @@ pub fn shown_evidence(memory: &Memory) -> Vec<Evidence> {
             _ => Speaker::Tool,
         };
         let text = quote_as_data(text, speaker, &worked, QUOTE_CHARS_MAX)?;
+        // An agent's sentence keeps its advice, so it must not lead to a danger either.
+        if speaker == Speaker::Agent
+            && find_dangers(&text).iter().any(|sign| Danger::HELD_BY_DEFAULT.contains(&sign.danger))
+        {
+            return None;
+        }
         let quote = Quote { place: *place, text };
         refused_quote_reason(&evidence.quote).is_none().then(|| Evidence {
             quote,
@@ -168,22 +174,32 @@ impl LessonJudgement {
         let Lesson { subject, cue, .. } = lesson;
         let parts =
             [Some(&lesson.title), Some(subject), cue.tool.as_ref(), cue.error.as_ref(), cue.prefer.as_ref()];
-        // The content of a lesson about calls tells what happened, failures included. Any other content is the
-        // lesson in more words.
-        let words = is_remark(lesson).then_some(&lesson.content);
-        let actions = [Some(&title), words, cue.prefer.as_ref(), cue.worked.as_ref()];
+        // The content of a lesson about calls tells what failed, and then the calls that worked. Any other content
+        // is the lesson in more words.
+        let done = match content.find(" Then `") {
+            Some(at) if !is_remark(lesson) => &content[at..],
+            None if !is_remark(lesson) => "",
+            _ => content.as_str(),
+        };
+        let actions = [Some(title.as_str()), Some(done), cue.prefer.as_deref(), cue.worked.as_deref()];
         let shown = vec![title.as_str(), content.as_str()];
-        let parts = parts.into_iter().flatten().map(String::as_str);
+        // The path of a rule comes from a pull request, and the line may be too short for all of it.
+        let path = match scope {
+            MemoryScope::Repository { path, .. } => path.as_deref(),
+            _ => None,
+        };
+        let parts = parts.into_iter().flatten().map(String::as_str).chain(path);
         let texts = judge_texts(&GateTexts {
             sentences: if is_remark(lesson) { shown.clone() } else { Vec::new() },
             parts: shown.into_iter().chain(parts).collect(),
-            actions: actions.into_iter().flatten().map(String::as_str).collect(),
+            actions: actions.into_iter().flatten().collect(),
         });
-        let unshown = title.is_empty().then(|| "nothing of its text may be shown".to_owned());
+        let unshown =
+            title.is_empty().then(|| "the gate refuses its text: nothing of it may be shown".to_owned());
         let refused = describe_hostile(&texts).or(unshown).or_else(|| {
             let is_rule = matches!(scope, MemoryScope::Repository { .. });
             let problem = is_rule.then(|| validate_rule_title(&lesson.title).err())??;
-            Some(format!("its sentence is no instruction about code: {problem}"))
+            Some(format!("the gate refuses its text: it is no instruction about code: {problem}"))
         });
         Self { texts, refused }
     }

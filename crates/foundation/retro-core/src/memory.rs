@@ -11,7 +11,7 @@ mod ledger;
 mod listing;
 mod proposal;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -174,9 +174,10 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Returns the name of the witness: that of the origin, or the run itself.
-    pub fn witness(&self) -> String {
-        self.origin.witness().unwrap_or_else(|| self.run.as_str().to_owned())
+    /// Returns the names of the witnesses: those of the origin, or the run itself.
+    pub fn witnesses(&self) -> Vec<String> {
+        let named = self.origin.witnesses();
+        if named.is_empty() { vec![self.run.as_str().to_owned()] } else { named }
     }
 }
 
@@ -257,9 +258,11 @@ pub struct Memory {
     pub tentative_runs: Vec<RunId>,
     /// Witnesses behind those of `tentative_runs` that are not witnesses themselves: several runs of one task
     /// by one user are one witness, and a page is one witness in whichever run it was read.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "schema", schema(value_type = Object))]
-    pub tentative_witnesses: BTreeMap<RunId, String>,
+    // Pairs, not a map: the database finds held memories by the text of a field, and a run may be called like
+    // that field. In a map its id would be a key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<Vec<String>>))]
+    pub tentative_witnesses: Vec<(RunId, String)>,
     /// Most recent evidence, at most [`EVIDENCE_KEPT_MAX`] entries.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub evidence: Vec<Evidence>,
@@ -292,10 +295,33 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns the distinct witnesses that have shown the lesson since the memory last became tentative.
-    pub(crate) fn tentative_witnesses(&self) -> BTreeSet<&str> {
+    /// Counts the independent witnesses that have shown the lesson since the memory last became tentative.
+    /// Runs that share a witness count once.
+    pub fn count_witnesses(&self) -> usize {
+        let mut seen = BTreeSet::new();
         let runs = self.tentative_runs.iter();
-        runs.map(|run| self.tentative_witnesses.get(run).map_or(run.as_str(), String::as_str)).collect()
+        runs.filter(|run| {
+            let names = self.witnesses_of_run(run);
+            let is_new = names.iter().all(|name| !seen.contains(name));
+            seen.extend(names);
+            is_new
+        })
+        .count()
+    }
+
+    /// Returns `true` if one of these witnesses has shown the lesson since the memory last became tentative.
+    pub(crate) fn knows_witness(&self, names: &[String]) -> bool {
+        let known = |run: &RunId| {
+            self.witnesses_of_run(run).into_iter().any(|name| names.iter().any(|one| one == name))
+        };
+        self.tentative_runs.iter().any(known)
+    }
+
+    /// Returns the witnesses behind a run that counts towards a confirmation, or the run itself.
+    pub fn witnesses_of_run<'m>(&'m self, run: &'m RunId) -> Vec<&'m str> {
+        let behind = self.tentative_witnesses.iter().filter(|(of, _)| of == run);
+        let names: Vec<_> = behind.map(|(_, witness)| witness.as_str()).collect();
+        if names.is_empty() { vec![run.as_str()] } else { names }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::danger::{DangerSign, find_dangers};
 use crate::reason::{Code, Reason, Strength};
-use crate::{fold_text, screen_text};
+use crate::{find_reasons, fold_text, screen_text};
 
 /// Version of the gate. It grows whenever a text may be judged in another way, so that judgements that were
 /// made before are made again.
@@ -51,6 +51,7 @@ const CODES_OF_PARTS: &[Code] = &[
     Code::CommandToRun,
     Code::ImitatesFrame,
     Code::PlantsMemory,
+    Code::TooLong,
 ];
 
 /// Judges the texts of one memory. Takes time linear in their length.
@@ -65,7 +66,8 @@ pub fn judge_texts(texts: &GateTexts<'_>) -> GateJudgement {
     for text in &texts.parts {
         let sure =
             |reason: &&Reason| reason.strength == Strength::Sure && CODES_OF_PARTS.contains(&reason.code);
-        judgement.hostile.extend(screen_text(text).reasons().iter().filter(sure).cloned());
+        // The screening shows only the first reasons, and an attacker could hide one behind harmless ones.
+        judgement.hostile.extend(find_reasons(text).into_iter().filter(|reason| sure(&reason)));
     }
     for text in &texts.actions {
         for sign in find_dangers(text) {

@@ -63,8 +63,13 @@ impl Screening {
 /// time linear in the text, which is folded once and matched by linear-time expressions. A text longer than
 /// [`TEXT_BYTES_MAX`] is hostile without being read.
 pub fn screen_text(text: &str) -> Screening {
+    decide_screening(find_reasons(text))
+}
+
+/// Finds everything that is suspicious in a text, in no particular order and without a limit.
+pub(crate) fn find_reasons(text: &str) -> Vec<Reason> {
     if text.len() > TEXT_BYTES_MAX {
-        return Screening::Hostile { reasons: vec![Reason::too_long(text)] };
+        return vec![Reason::too_long(text)];
     }
     let views = FoldedViews::new(text);
     let mut found = hidden::find_hidden_text(text);
@@ -77,7 +82,7 @@ pub fn screen_text(text: &str) -> Screening {
             found.push(concealed.to_reason(text));
         }
     }
-    decide_screening(found)
+    found
 }
 
 /// Decides if a text is hostile, given its reasons: one sure sign suffices, as do two hints of different

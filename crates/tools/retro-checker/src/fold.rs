@@ -54,21 +54,22 @@ fn create_memory(change: &Value, effect: &Value) -> Value {
 
 /// Returns the name of the witness that evidence comes from: a page or file, or a user with one task. Returns
 /// `None` if the run itself is the witness.
-fn witness_name(evidence: &Value) -> Option<String> {
+fn witness_names(evidence: &Value) -> Vec<String> {
     let origin = &evidence["origin"];
     let part = |name: &str| origin[name].as_str();
-    match (part("source"), part("user"), part("task")) {
-        (Some(source), ..) => Some(format!("source\u{1f}{source}")),
-        (None, Some(user), Some(task)) => Some(format!("user\u{1f}{user}\u{1f}{task}")),
-        _ => None,
-    }
+    let source = part("source").map(|source| format!("source\u{1f}{source}"));
+    let user = part("user").zip(part("task")).map(|(user, task)| format!("user\u{1f}{user}\u{1f}{task}"));
+    source.into_iter().chain(user).collect()
 }
 
 /// Adds the run of the evidence to the memory's witnesses, unless the run itself is the witness. Memories without
 /// such a run have no field for them.
 fn add_witness(memory: &mut Value, evidence: &Value) {
-    if let (Some(run), Some(witness)) = (evidence["run"].as_str(), witness_name(evidence)) {
-        memory["tentative_witnesses"][run] = json!(witness);
+    let names = witness_names(evidence);
+    if let (Some(run), false) = (evidence["run"].as_str(), names.is_empty()) {
+        let known = memory["tentative_witnesses"].as_array().cloned().unwrap_or_default();
+        let new = names.into_iter().map(|witness| json!([run, witness]));
+        memory["tentative_witnesses"] = known.into_iter().chain(new).collect();
     }
 }
 
@@ -256,11 +257,15 @@ mod tests {
             fold(Some(memory), &json!({"change": "observed", "evidence": evidence})).unwrap()
         };
         let memory = created(None);
-        assert_eq!(memory["tentative_witnesses"], json!({"a": "user\u{1f}ann\u{1f}1"}));
+        assert_eq!(memory["tentative_witnesses"], json!([["a", "user\u{1f}ann\u{1f}1"]]));
         let memory = observed(memory, "b", json!({"user": "bob"}));
         let memory =
             observed(memory, "c", json!({"user": "bob", "task": "2", "source": "https://a.example"}));
-        let both = json!({"a": "user\u{1f}ann\u{1f}1", "c": "source\u{1f}https://a.example"});
+        let both = json!([
+            ["a", "user\u{1f}ann\u{1f}1"],
+            ["c", "source\u{1f}https://a.example"],
+            ["c", "user\u{1f}bob\u{1f}2"]
+        ]);
         assert_eq!(memory["tentative_witnesses"], both, "a user without a task is no witness");
         let memory = promoted(memory).unwrap();
         let memory = observed(memory, "d", json!({"source": "page"}));

@@ -57,6 +57,14 @@ impl MemoryWriter<'_> {
             self.ledger.make_change(row, id, self.run_cause(run), effect, reason);
             return;
         }
+        if let (Some((id, _)), GateDecision::Held { why }) = (known, &decision)
+            && self.ledger.memories()[&id].quarantine.is_none()
+            && self.ledger.memories()[&id].released_by.is_none()
+        {
+            // The known lesson is harmless. Evidence that is not would be shown with it.
+            self.ledger.explain_outcome(row, format!("it is not added to memory {id}: {why}"));
+            return;
+        }
         match known {
             Some((id, MemoryStatus::Tentative)) => self.confirm_memory(row, id, evidence),
             Some((id, _)) => self.add_evidence(row, id, evidence),
@@ -165,10 +173,7 @@ impl MemoryWriter<'_> {
         let memory = &self.ledger.memories()[&id];
         let (known, is_known) = match self.policy.witness {
             WitnessRule::Run => (earlier.len(), false),
-            WitnessRule::Origin => {
-                let witnesses = memory.tentative_witnesses();
-                (witnesses.len(), witnesses.contains(evidence.witness().as_str()))
-            }
+            WitnessRule::Origin => (memory.count_witnesses(), memory.knows_witness(&evidence.witnesses())),
         };
         if is_known {
             self.add_known_witness(row, id, evidence);

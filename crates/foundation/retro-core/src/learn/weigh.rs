@@ -7,7 +7,6 @@
 use super::account::{MemoryAccount, RunVerdict, WeightDecision, decide_weight};
 use super::writer::MemoryWriter;
 use crate::finding::MemoryVerdict;
-use crate::gate::judge_lesson;
 use crate::id::{MemoryId, RunId, Step};
 use crate::memory::{ChangeEffect, MemoryStatus, WeightPart};
 use crate::weight::Weight;
@@ -114,6 +113,9 @@ impl MemoryWriter<'_> {
                 self.update_weight(row, id, &MemoryAccount::default());
             }
         }
+        // Held before superseding: a memory that is shown to nobody must not take the place of one that is.
+        let cause = self.retrospective_cause();
+        self.ledger.hold_endangering(row, &cause, &self.policy.held_dangers);
         // Superseding comes after all weights have moved, so it compares final weights.
         for id in heavier {
             self.supersede_warnings(row, id);
@@ -122,33 +124,17 @@ impl MemoryWriter<'_> {
         for id in active(self) {
             self.archive_if_faded(row, id);
         }
-        self.hold_endangering(row);
         self.ledger
             .explain_outcome(row, "every active memory of the workflow was looked at for limbo and archive");
-    }
-
-    /// Puts the living memories into quarantine to which the gate objects now. An earlier version of the gate
-    /// or another policy let them through.
-    fn hold_endangering(&mut self, row: usize) {
-        let open = self.ledger.memories().values().filter(|memory| {
-            memory.status.is_living() && memory.quarantine.is_none() && memory.released_by.is_none()
-        });
-        let objections: Vec<_> = open
-            .filter_map(|memory| {
-                let decision = judge_lesson(&memory.scope, &memory.lesson, &self.policy.held_dangers);
-                Some((memory.id, decision.objection()?.to_owned()))
-            })
-            .collect();
-        for (id, why) in objections {
-            let effect = ChangeEffect::Held { why: why.clone() };
-            self.ledger.make_change(row, id, self.retrospective_cause(), effect, why);
-        }
     }
 
     /// Supersedes memories of lower weight that only warn about an error for which the memory `by` has a
     /// remedy.
     fn supersede_warnings(&mut self, row: usize, by: MemoryId) {
         let stronger = &self.ledger.memories()[&by];
+        if stronger.quarantine.is_some() {
+            return;
+        }
         let outweighed = self.ledger.memories().values().filter(|memory| {
             matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Active)
                 && memory.weight < stronger.weight

@@ -109,7 +109,10 @@ fn find_misfit(memory: &Memory, change: &Change) -> Option<String> {
     } else if matches!(change.effect, ChangeEffect::Created { .. }) {
         Some("it exists already".to_owned())
     } else if !allowed.contains(&change.effect.kind()) {
-        Some(format!("it is {}; legal then: {}", memory.status, allowed.join(", ")))
+        Some(match allowed {
+            [] => format!("it is {}, which is final", memory.status),
+            allowed => format!("it is {}; legal then: {}", memory.status, allowed.join(", ")),
+        })
     } else if let (ChangeEffect::Promoted { .. } | ChangeEffect::Revived { .. }, Some(why), Some(_)) =
         (&change.effect, &memory.quarantine, memory.authority)
     {
@@ -147,7 +150,7 @@ fn create_memory(change: &Change) -> Result<Memory, String> {
         weight: *weight,
         observed_runs: 1,
         tentative_runs: vec![evidence.run.clone()],
-        tentative_witnesses: named_witness(evidence).into_iter().collect(),
+        tentative_witnesses: name_witnesses(evidence),
         evidence: vec![evidence.clone()],
         cue_not_met: 0,
         contradicted_by: Vec::new(),
@@ -184,7 +187,7 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             // confirmation.
             if memory.status == MemoryStatus::Tentative {
                 memory.tentative_runs.push(evidence.run.clone());
-                memory.tentative_witnesses.extend(named_witness(evidence));
+                memory.tentative_witnesses.extend(name_witnesses(evidence));
             }
             add_evidence(memory, evidence);
         }
@@ -198,7 +201,7 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             memory.cue_not_met = 0;
             memory.contradicted_by.clear();
             memory.tentative_runs = vec![evidence.run.clone()];
-            memory.tentative_witnesses = named_witness(evidence).into_iter().collect();
+            memory.tentative_witnesses = name_witnesses(evidence);
             add_evidence(memory, evidence);
         }
         ChangeEffect::Held { why } => memory.quarantine = Some(why.clone()),
@@ -215,9 +218,9 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
     }
 }
 
-/// Returns the run with its witness, or `None` if the run itself is the witness.
-fn named_witness(evidence: &Evidence) -> Option<(RunId, String)> {
-    Some((evidence.run.clone(), evidence.origin.witness()?))
+/// Returns the run with each of its witnesses; empty if the run itself is the witness.
+fn name_witnesses(evidence: &Evidence) -> Vec<(RunId, String)> {
+    evidence.origin.witnesses().into_iter().map(|witness| (evidence.run.clone(), witness)).collect()
 }
 
 fn add_evidence(memory: &mut Memory, evidence: &Evidence) {

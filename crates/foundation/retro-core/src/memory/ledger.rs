@@ -5,9 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use jiff::Timestamp;
+use retro_gate::Danger;
 use serde::{Deserialize, Serialize};
 
 use super::{Change, ChangeCause, ChangeEffect, Memory, Tombstone, change_id, fold_change};
+use crate::gate::judge_lesson;
 use crate::id::{ChangeId, Epoch, MemoryId, MutationId, RetrospectiveId, RunId, WorkflowKey};
 
 /// Result of applying a batch of mutations.
@@ -252,6 +254,23 @@ impl MemoryLedger {
             // Later mutations of the same batch must see the tombstone.
             self.live_tombstones.push(tombstone.clone());
             self.new_tombstones.push(tombstone);
+        }
+    }
+
+    /// Puts the living memories into quarantine to which the gate objects now. An earlier version of the gate, or
+    /// another policy, let them through. `held` contains the dangers that the policy holds.
+    pub(crate) fn hold_endangering(&mut self, row: usize, cause: &ChangeCause, held: &[Danger]) {
+        let open = self.memories.values().filter(|memory| {
+            memory.status.is_living() && memory.quarantine.is_none() && memory.released_by.is_none()
+        });
+        let objections: Vec<_> = open
+            .filter_map(|memory| {
+                let decision = judge_lesson(&memory.scope, &memory.lesson, held);
+                Some((memory.id, decision.objection()?.to_owned()))
+            })
+            .collect();
+        for (id, why) in objections {
+            self.make_change(row, id, cause.clone(), ChangeEffect::Held { why: why.clone() }, why);
         }
     }
 

@@ -364,3 +364,19 @@ fn a_workflow_named_like_a_rule_scope_shares_only_its_key() {
     assert_eq!(store.memories.len(), 2);
     assert_eq!(Repository::of_rule_scope(&workflow), Some(repo()));
 }
+
+#[test]
+fn a_dangerous_rule_of_an_insider_is_held_and_stays_until_a_person_decides() {
+    let title = "Turn the linter off in the tests";
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Insider, 1, 1, title)]);
+    assert_eq!(store.rules(), [format!("{title}: active (quarantine)")]);
+    store.record_review(&[rule_request(Contributor, 2, 2, title)]);
+    assert_eq!(store.rules(), [format!("{title}: active (quarantine)")], "the same request replaces nothing");
+    let why = store.memories.values().next().unwrap().quarantine.clone().unwrap();
+    assert!(why.contains("Switches hooks, reviews or tests off"), "{why}");
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Outsider, 1, 1, title)]);
+    let why = store.memories.values().next().unwrap().quarantine.clone().unwrap();
+    assert!(why.contains("standing") && why.contains("Switches"), "both reasons are told: {why}");
+}

@@ -2,7 +2,7 @@
 //! and a quote as evidence.
 
 use retro_core::finding::{
-    CONTENT_CHARS_MAX, EvidenceOrigin, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX,
+    CONTENT_CHARS_MAX, CUE_CHARS_MAX, EvidenceOrigin, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX,
 };
 use retro_core::id::Step;
 use retro_core::trajectory::QuotePlace;
@@ -46,7 +46,7 @@ impl Lesson {
             error: Some(failing.error().to_owned()),
             avoid: self.avoid.as_ref().map(Manner::to_string),
             prefer: self.prefer.as_ref().map(Manner::to_string),
-            worked: self.worked.as_deref().map(|raw| shorten_text(raw, SHOWN_CHARS_MAX)),
+            worked: self.worked.as_deref().map(|raw| shorten_text(raw, CUE_CHARS_MAX)),
         };
         let subject = lesson_subject(failing, self.prefer.as_ref().or(self.avoid.as_ref()));
         let reported =
@@ -105,11 +105,40 @@ fn describe_failure(failing: &Call<'_>, worked: &[&str]) -> String {
         Some(words) => format!("answered “{words}”"),
         None => "answered with an error that is not quoted here".to_owned(),
     };
-    format!(
-        "Seen: `{}` was called with “{}” and {answered}.",
-        failing.tool,
-        call_as_data(failing.raw, SHOWN_CHARS_MAX)
-    )
+    format!("Seen: `{}` was called with “{}” and {answered}.", failing.tool, show_arguments(failing))
+}
+
+/// Maximum length of a string argument that is shown, in characters, and of its words. A longer one is content,
+/// which says nothing about how to make the call and may be anybody's words.
+const VALUE_CHARS_MAX: usize = 60;
+const VALUE_WORDS_MAX: usize = 5;
+
+/// Returns the arguments of a call as data: a command as it was sent, and named parameters with their short
+/// values.
+fn show_arguments(call: &Call<'_>) -> String {
+    match call.arguments.as_object() {
+        None => call_as_data(call.raw, SHOWN_CHARS_MAX),
+        Some(map) => {
+            let short = map.iter().map(|(key, value)| (key.clone(), shorten_value(value))).collect();
+            call_as_data(&Value::Object(short).to_string(), SHOWN_CHARS_MAX)
+        }
+    }
+}
+
+fn shorten_value(value: &Value) -> Value {
+    match value {
+        Value::String(text)
+            if text.chars().count() > VALUE_CHARS_MAX
+                || text.split_whitespace().count() > VALUE_WORDS_MAX =>
+        {
+            Value::String("…".to_owned())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(shorten_value).collect()),
+        Value::Object(map) => {
+            Value::Object(map.iter().map(|(key, value)| (key.clone(), shorten_value(value))).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// Returns the page or file that the error was read from, or `None` if the tool itself reported it. The harness
@@ -118,21 +147,21 @@ fn find_source(failing: &Call<'_>) -> Option<String> {
     if failing.flagged || !lookup::reads_content(failing) {
         return None;
     }
-    let place = |text: &str| text.contains('/') || text.contains("://");
-    match failing.arguments.as_object() {
-        Some(map) => map.values().filter_map(Value::as_str).find(|text| place(text)).map(str::to_owned),
+    let is_place = |text: &&str| text.contains(['/', '.']) && !text.contains(char::is_whitespace);
+    let found = match failing.arguments.as_object() {
+        Some(map) => map.values().filter_map(Value::as_str).find(is_place),
         None => {
-            let command = failing.arguments.as_command()?;
-            command.words.iter().skip(1).find(|word| !word.starts_with('-')).cloned()
+            // Options come first and what is read comes last: `head -n 20 notes.md`.
+            let words = failing.arguments.as_command()?.words.iter().skip(1).map(String::as_str);
+            words.filter(|word| !word.starts_with('-')).rfind(is_place)
         }
-    }
+    }?;
+    // One page may be asked for in several ways.
+    let path = found.trim_matches(['"', '\'']).split(['?', '#']).next().unwrap_or(found);
+    Some(path.trim_start_matches("./").to_owned())
 }
 
 /// Formats "Then `tool` was called with arguments and did not fail."
 pub(super) fn describe_success(call: &Call<'_>) -> String {
-    format!(
-        "Then `{}` was called with “{}” and did not fail.",
-        call.tool,
-        call_as_data(call.raw, SHOWN_CHARS_MAX)
-    )
+    format!("Then `{}` was called with “{}” and did not fail.", call.tool, show_arguments(call))
 }

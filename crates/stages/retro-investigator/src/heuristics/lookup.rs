@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use retro_gate::is_plain_name;
 
 use super::arguments::Command;
 use super::call::Call;
@@ -45,10 +46,8 @@ pub(super) fn lookup_label(call: &Call<'_>) -> Option<String> {
         // A search tool takes its only string in a command parameter, so its name decides if the text does
         // not. For an SQL statement or a bare command, only the text decides.
         Some(command) if command.sql || !call.raw.trim_start().starts_with('{') => command_label(command),
-        Some(command) => {
-            command_label(command).or_else(|| is_lookup_name(call.tool).then(|| call.tool.to_owned()))
-        }
-        None => is_lookup_name(call.tool).then(|| call.tool.to_owned()),
+        Some(command) => command_label(command).or_else(|| lookup_tool(call)),
+        None => lookup_tool(call),
     };
     label.filter(|label| is_name(label))
 }
@@ -61,6 +60,11 @@ const READERS: &[&str] =
 pub(super) fn reads_content(call: &Call<'_>) -> bool {
     let program = call.arguments.as_command().and_then(|command| command.programs().next());
     is_lookup_name(call.tool) || program.is_some_and(|program| READERS.contains(&program))
+}
+
+/// Returns the tool of the call if its name says that it looks something up.
+fn lookup_tool(call: &Call<'_>) -> Option<String> {
+    (is_lookup_name(call.tool) && is_plain_name(call.tool)).then(|| call.tool.to_owned())
 }
 
 fn command_label(command: &Command) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use super::observe::RuleObservation;
 use super::writer::{RuleFacts, RuleWriter};
-use crate::memory::AppliedBatch;
+use crate::memory::{AppliedBatch, ChangeCause};
 use crate::review::{RuleMutation, RuleMutationKind};
 use crate::similarity::Embedder;
 
@@ -34,5 +34,26 @@ pub fn apply_rules(facts: RuleFacts, batch: &[RuleMutation], embedder: &dyn Embe
             RuleMutationKind::Expire => writer.archive_unused(row),
         }
     }
+    let held = writer.policy.held_dangers.clone();
+    if let Some((row, cause)) = batch.iter().enumerate().find_map(|(row, one)| Some((row, cause_of(one)?))) {
+        writer.ledger.hold_endangering(row, &cause, &held);
+    }
     writer.ledger.into_applied()
+}
+
+/// Returns the cause of the changes that a mutation asks for, or `None` if it depends on the rule.
+fn cause_of(mutation: &RuleMutation) -> Option<ChangeCause> {
+    match &mutation.request {
+        RuleMutationKind::Observe { edition, evidence, .. } => {
+            let remark = evidence.remark.as_ref()?.remark.clone();
+            Some(ChangeCause::Review { remark, edition: edition.clone() })
+        }
+        RuleMutationKind::Withdraw { remark, edition, .. } => {
+            Some(ChangeCause::Review { remark: remark.clone(), edition: edition.clone() })
+        }
+        RuleMutationKind::Credit { workflow, run, .. } => {
+            Some(ChangeCause::Run { workflow: workflow.clone(), run: run.clone() })
+        }
+        RuleMutationKind::Expire => None,
+    }
 }

@@ -12,6 +12,7 @@ use crate::remark::AuthorStanding;
 use crate::weight::Weight;
 
 /// A rule as one edition of a remark states it.
+#[derive(Clone)]
 pub(super) struct RuleObservation<'a> {
     /// Id that the memory gets if the rule is new.
     pub(super) candidate: MemoryId,
@@ -70,14 +71,7 @@ impl RuleWriter<'_> {
                 let why = "a program asks for it, and programs make no rules by themselves".to_owned();
                 self.refuse_observation(row, observation, &cause, why)
             }
-            (None, _) => {
-                let created = self.create_rule(row, standing, observation, &cause);
-                if let (Some(id), GateDecision::Held { why }) = (created, decision) {
-                    let effect = ChangeEffect::Held { why: why.clone() };
-                    self.ledger.make_change(row, id, cause.clone(), effect, why);
-                }
-                created
-            }
+            (None, _) => self.create_or_hold_rule(row, standing, observation, &cause, &decision),
         };
         if let Some(id) = kept {
             self.supersede_replaced(row, id, observation, &remark, &cause);
@@ -206,6 +200,34 @@ impl RuleWriter<'_> {
         Some(id)
     }
 
+    /// Creates a rule, and holds it if it leads to a danger. A rule that is held already waits for a person: the
+    /// same request does not replace it.
+    fn create_or_hold_rule(
+        &mut self,
+        row: usize,
+        standing: AuthorStanding,
+        observation: &RuleObservation<'_>,
+        cause: &ChangeCause,
+        decision: &GateDecision,
+    ) -> Option<MemoryId> {
+        let GateDecision::Held { why } = decision else {
+            return self.create_rule(row, standing, observation, cause);
+        };
+        if let Some(memory) = self.find_same_rule(observation, true) {
+            let why = format!("rule {} says so already and is held for a person", memory.id);
+            return self.refuse_observation(row, observation, cause, why);
+        }
+        // Whoever releases a stranger's rule must have been told of the danger, too.
+        let both = observation.quarantine.map(|stranger| format!("{stranger}; {why}"));
+        let observation = RuleObservation { quarantine: both.as_deref(), ..observation.clone() };
+        let created = self.create_rule(row, standing, &observation, cause);
+        if let Some(id) = created {
+            let effect = ChangeEffect::Held { why: why.clone() };
+            self.ledger.make_change(row, id, cause.clone(), effect, why.clone());
+        }
+        created
+    }
+
     fn create_rule(
         &mut self,
         row: usize,
@@ -264,7 +286,12 @@ impl RuleWriter<'_> {
         for old in self.rules_only_from(remark).into_iter().filter(|old| *old != id) {
             self.supersede_rule(row, old, id, cause, "the remark that it came from says something else now");
         }
-        let stranger = self.find_same_rule(observation, true).map(|memory| memory.id);
+        // A rule that the gate holds is itself in quarantine, so it is left out of the search.
+        let quarantined = self.ledger.memories().values().filter(|memory| memory.quarantine.is_some());
+        let stranger = self
+            .lesson_matcher()
+            .best_match(quarantined, &observation.scope, observation.lesson, Some(id))
+            .map(|memory| memory.id);
         if let Some(stranger) = stranger {
             self.supersede_rule(
                 row,

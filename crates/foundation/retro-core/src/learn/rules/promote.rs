@@ -127,6 +127,10 @@ pub fn promote_rule(
         let effect = ChangeEffect::Held { why: why.to_owned() };
         promotion.make_change(facts, &promoted, &cause, effect, why.to_owned(), at)?;
     }
+    // A rule that is shown to nobody must not take the place of one that is.
+    if promotion.memories.iter().any(|memory| memory.quarantine.is_some()) {
+        return Ok(promotion);
+    }
     let vectors = VectorCache::new(embedder);
     let alike = LessonMatcher { vectors: &vectors, policy };
     for old in find_opposing_rules(alike, facts.memories.iter(), memory.id, &memory.scope, &memory.lesson) {
