@@ -24,6 +24,12 @@ fn is_full(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|answer| primary_code(answer) == Some(FULL))
 }
 
+/// Returns `true` if another connection keeps the file locked.
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|answer| primary_code(answer) == Some(BUSY))
+}
+
+const BUSY: u32 = 5;
 const FULL: u32 = 13;
 
 /// Returns the primary result code, the low byte of SQLite's extended code.
@@ -36,7 +42,6 @@ fn primary_code(answer: &dyn DatabaseError) -> Option<u32> {
 /// data.
 fn is_transient(answer: &dyn DatabaseError) -> bool {
     const PERM: u32 = 3;
-    const BUSY: u32 = 5;
     const LOCKED: u32 = 6;
     const NOMEM: u32 = 7;
     const READONLY: u32 = 8;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backon::{ConstantBuilder, Retryable as _};
 use retro_fault::{Label, run_step};
 use retro_store::{AGENT_CONNECTIONS_MAX, Result, SchemaStore, StoreError};
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::errors::OnTable;
+use super::errors::{OnTable, is_busy};
 
 /// Maximum time that a statement waits for another writing process. Transactions take milliseconds, so this
 /// timeout is reached only if another process keeps the file locked.
@@ -19,6 +20,10 @@ pub const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Maximum time that a call waits for a pooled connection. Longer than a few queued writers take if each
 /// waits [`BUSY_WAIT`].
 const POOL_WAIT: Duration = Duration::from_secs(15);
+/// Delay between two attempts to switch a file to a write-ahead log while another process does the same.
+const SWITCH_DELAY: Duration = Duration::from_millis(20);
+/// Maximum number of further attempts to switch a file to a write-ahead log: [`BUSY_WAIT`] in all.
+const SWITCH_ATTEMPTS_MAX: usize = 250;
 /// Maximum number of reading connections. More would only compete for the same CPU cores.
 pub const READERS_MAX: u32 = 4;
 
@@ -153,8 +158,11 @@ fn connect_options(path: &Path) -> SqliteConnectOptions {
 /// in order. Fails if an applied migration was edited. Safe to call from several processes concurrently.
 pub async fn migrate(path: &Path) -> Result<Vec<String>> {
     let new_file = connect_options(path).create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
-    let mut connection =
-        run_step(Label::MigrateFile, new_file.connect()).await.on_table("creating the file")?;
+    // Of two processes that switch one file to a write-ahead log, SQLite refuses one at once, without the wait
+    // for a busy file, because each would wait for the other.
+    let attempts = ConstantBuilder::new().with_delay(SWITCH_DELAY).with_max_times(SWITCH_ATTEMPTS_MAX);
+    let connect = (|| run_step(Label::MigrateFile, new_file.connect())).retry(attempts).when(is_busy);
+    let mut connection = connect.await.on_table("creating the file")?;
     let applied = migrate_locked(&mut connection).await;
     connection.close().await.on_table("closing the file")?;
     applied
