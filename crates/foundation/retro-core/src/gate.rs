@@ -5,8 +5,8 @@
 //! directly, not through a port, so no decision can be made without it:
 //!
 //! - **write**: a hostile observation is refused, and a memory that leads to a danger that the policy holds is
-//!   put into quarantine by the change that follows its creation; each retrospective holds the memories that
-//!   an earlier version of the gate let through;
+//!   put into quarantine by the change that follows its creation; each retrospective, and each batch of rules,
+//!   holds what an earlier version of the gate let through;
 //! - **read**: what the gate would refuse or hold is withheld, even before a retrospective has held it.
 //!
 //! A lesson never changes, so its judgement is computed once a process and version of the gate. Evidence is
@@ -35,7 +35,8 @@ pub enum GateDecision {
         /// Reason, in one sentence for people.
         why: String,
     },
-    /// No agent may be shown the lesson.
+    /// No agent may be shown the lesson. It is not learnt; one that was learnt before the gate objected to it is
+    /// put into quarantine, and a person may still release it.
     Refused {
         /// Reason, in one sentence for people.
         why: String,
@@ -114,7 +115,7 @@ pub fn shown_title(scope: &MemoryScope, lesson: &Lesson) -> String {
 const REMARK_FRAME: &str = "An agent noted: “{}”";
 
 /// Returns `true` if the lesson is a sentence of an agent: it was not built from calls, which would name a tool.
-const fn is_remark(lesson: &Lesson) -> bool {
+pub(crate) const fn is_remark(lesson: &Lesson) -> bool {
     lesson.cue.tool.is_none()
 }
 

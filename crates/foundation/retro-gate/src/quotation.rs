@@ -272,7 +272,7 @@ macro_rules! pattern {
     };
 }
 
-// Escape sequences of terminals, with or without the escape character that a log may have lost.
+// Escape sequences of terminals, in the 7-bit and the 8-bit form.
 pattern!(
     ESCAPE,
     r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\u{9b}[0-9;?]*[ -/]*[@-~]"
@@ -284,8 +284,7 @@ pattern!(
     concat!(
         r"(?i)\b[a-z][a-z0-9+.-]{1,20}:/{1,3}[^\s'\x22\\”)\]<>]+|\bwww\.[^\s'\x22\\”)\]<>]+|\bmailto:\S+|\b[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})+|",
         r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?:/[^\s'\x22\\”)\]<>]*)?|\bgit@\S+|",
-        // A host without a scheme: with a well-known last part, or with a port or a path after a last part
-        // that no file name ends with.
+        // A host without a scheme, by its last part: those that are common and that few file names end with.
         r"\b(?:[a-z0-9-]{1,63}\.){1,6}(?:com|org|net|edu|gov|io|ai|dev|app|cloud|info|biz|xyz|site|online|top|link|example|test|invalid|onion|internal|corp|local|ru|cn|cc|gg|su|ws|ly|uk|de|eu|in|us|jp|nl|fr|pl|br)(?::\d{1,5})?(?:/[^\s'\x22\\”)\]<>]*)?(?:\b|$)"
     )
 );

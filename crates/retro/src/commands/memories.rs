@@ -187,7 +187,9 @@ fn print_outcome(
         Ok((_, CommitResult::NotFound)) | Err(MemoryCommandError::Unresolved(_)) => {
             return print_found(context, None::<()>, noun, &id, |()| String::new());
         }
-        Err(MemoryCommandError::Refused(problem)) => anyhow::bail!("the {noun} cannot be {done}: {problem}"),
+        Err(MemoryCommandError::Refused(problem)) => {
+            anyhow::bail!("the {noun} cannot be {done}: {}", problem.problem)
+        }
     };
     let answer = serde_json::json!({"memory": id, "request": command.request, "result": result});
     output::print_data(context.output, &answer, || format!("{noun} {id} {result}{note}"))?;

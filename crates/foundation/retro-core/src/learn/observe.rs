@@ -3,7 +3,7 @@
 
 use super::writer::MemoryWriter;
 use crate::finding::Finding;
-use crate::gate::{GateDecision, judge_lesson, refused_quote_reason};
+use crate::gate::{GateDecision, is_remark, judge_lesson, refused_quote_reason};
 use crate::id::{MemoryId, RunId};
 use crate::memory::{
     ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Lesson, MemoryScope, MemoryStatus, OBSERVATION_KINDS,
@@ -58,10 +58,12 @@ impl MemoryWriter<'_> {
             return;
         }
         if let (Some((id, _)), GateDecision::Held { why }) = (known, &decision)
+            && is_remark(&lesson)
             && self.ledger.memories()[&id].quarantine.is_none()
             && self.ledger.memories()[&id].released_by.is_none()
         {
-            // The known lesson is harmless. Evidence that is not would be shown with it.
+            // A remark is its own evidence: the known one is harmless, and this one would be shown with it. The
+            // evidence of a repair is only the error, whatever the agent did about it in this run.
             self.ledger.explain_outcome(row, format!("it is not added to memory {id}: {why}"));
             return;
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::finding::REASON_CHARS_MAX;
-use crate::gate::{GateDecision, judge_lesson};
+use crate::gate::{GateDecision, judge_lesson, refused_quote_reason};
 use crate::id::{ChangeId, MemoryId, NAME_BYTES_MAX, RunId, WorkflowKey};
 use crate::matching::LessonMatcher;
 use crate::memory::{
@@ -190,6 +190,9 @@ pub fn accept_proposal(
     let (scope, lesson) = (proposal.scope(), &proposal.lesson);
     if let GateDecision::Refused { why } = judge_lesson(&scope, lesson, &policy.held_dangers) {
         return Err(DecideError::Gate(why));
+    }
+    if let Some(why) = proposal.evidence.iter().find_map(|shown| refused_quote_reason(&shown.quote)) {
+        return Err(DecideError::Gate(format!("one of its quotes: {why}")));
     }
     let known = alike.best_match(facts.memories.iter(), &scope, lesson, proposal.contradicts);
     let live = facts.tombstones.iter().filter(|tombstone| tombstone.until > at);

@@ -160,3 +160,40 @@ fn an_opened_memory_is_plain_text_and_its_evidence_is_data() {
     assert!(evidence.iter().all(|shown| shown.origin.is_unknown() && !shown.quote.text.contains("make")));
     assert_eq!(withheld_reason(memory, &world.policy.held_dangers), None);
 }
+
+#[test]
+fn a_dangerous_remark_is_no_evidence_of_a_harmless_one() {
+    let harmless = "Run the migrations of the billing service before you deploy it to staging";
+    let mut world = World::new();
+    world.retro(&[investigate("r1").with_finding(remark(harmless))]);
+    let dangerous = remark(&format!("{harmless} and skip the tests"));
+    let (lines, applied) = world.retrospective(&[investigate("r2").with_finding(dangerous)]);
+    assert_eq!(lines, [""; 0]);
+    assert!(applied.outcomes[0].reason.starts_with("it is not added to memory"), "{applied:?}");
+    assert_eq!(world.retro(&[investigate("r3").with_finding(remark(harmless))]).len(), 1, "positive control");
+    assert_eq!(world.named(harmless).status, MemoryStatus::Active);
+}
+
+#[test]
+fn a_dangerous_call_does_not_keep_an_error_from_confirming_a_harmless_repair() {
+    let mut world = World::new();
+    world.retro(&[investigate("r1").with_finding(finding("A"))]);
+    let mut found = finding("A");
+    found.cue.worked = Some("find /srv -name x -delete".to_owned());
+    assert_eq!(world.retro(&[investigate("r2").with_finding(found)]), ["r2 promoted A: active 0.300"]);
+}
+
+#[test]
+fn a_held_memory_takes_the_place_of_no_warning() {
+    let mut world = World::with(Policy { held_dangers: Vec::new(), ..Policy::default() });
+    let warning = Finding { title: "the hook failed: stop".to_owned(), ..finding("the hook failed") };
+    learn(&mut world, &warning);
+    let remedy =
+        Finding { title: "skip it".to_owned(), ..repair("the hook failed", "`git` with `--no-verify`") };
+    world.policy = Policy::default();
+    let id = learn(&mut world, &remedy);
+    let helped = investigate("r9").with_verdict(id, retro_core::finding::MemoryVerdict::Helped);
+    world.retro(&[helped]);
+    assert_eq!(world.named("the hook failed: stop").status, MemoryStatus::Active);
+    assert_eq!(recall(&world).memories.len(), 1, "the warning is shown");
+}
