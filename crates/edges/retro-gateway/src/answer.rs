@@ -1,6 +1,6 @@
 //! Defines the requests and responses of the agents' API, independent of the transport.
 
-use retro_core::gate::{shown_content, shown_evidence, shown_title};
+use retro_core::gate::{shown_content, shown_evidence, shown_scope, shown_title};
 use retro_core::id::{MemoryId, Repository, RunId, Step, Workflow};
 use retro_core::memory::{Evidence, Memory, MemoryScope, MemoryStatus};
 use retro_core::recall::RecalledMemory;
@@ -156,9 +156,9 @@ impl From<Memory> for MemoryText {
         Self {
             id: memory.id,
             title: shown_title(&memory.scope, &memory.lesson),
-            content: shown_content(&memory.lesson),
+            content: shown_content(&memory.scope, &memory.lesson),
             evidence: shown_evidence(&memory),
-            scope: memory.scope,
+            scope: shown_scope(memory.scope),
             status: memory.status,
             weight: memory.weight,
             observed_runs: memory.observed_runs,

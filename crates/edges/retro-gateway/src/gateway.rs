@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use retro_core::gate::withheld_reason;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, Workflow, WorkflowKey};
-use retro_core::memory::Memory;
+use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::{Policies, Policy};
 use retro_core::recall::{Recall, choose_memories};
 use retro_http::TenantLimiter;
@@ -171,12 +171,13 @@ impl Gateway {
         let policy = owner.map_or_else(Policy::default, |workflow| {
             self.policies.policy_for(&WorkflowKey { tenant: tenant.clone(), workflow })
         });
-        if let Some(why) = withheld_reason(&memory, &policy.held_dangers) {
-            debug!(memory.id = %memory.id, "memory {} is withheld: {why}", memory.id);
+        // An agent learns that there is nothing for it, not what the text says.
+        let withheld = withheld_reason(&memory, &policy.held_dangers)
+            .inspect(|why| debug!(memory.id = %memory.id, "memory {} is withheld: {why}", memory.id))
+            .map(|_| "the memory is withheld until a person has looked at it");
+        if let Some(reason) = unshown_status_reason(memory.status).or(withheld) {
             let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
-            // An agent learns that there is nothing for it, not what the text says.
-            let reason = Some("the memory is withheld until a person has looked at it".to_owned());
-            return Ok(MemoryAnswer { memory: None, recorded, reason });
+            return Ok(MemoryAnswer { memory: None, recorded, reason: Some(reason.to_owned()) });
         }
         // A rule belongs to no workflow, so its read can be recorded only under the run's workflow.
         let workflow = workflow.or_else(|| memory.scope.workflow().cloned());
@@ -265,6 +266,19 @@ impl Gateway {
 }
 
 const NONE_ELIGIBLE: &str = "no memory of this step is active with enough weight yet";
+
+/// Returns the reason why no agent may open a memory with this status, or `None` if one may: a run may still open
+/// a memory that it was presented before it was archived or superseded.
+const fn unshown_status_reason(status: MemoryStatus) -> Option<&'static str> {
+    match status {
+        MemoryStatus::Active
+        | MemoryStatus::Archived
+        | MemoryStatus::Superseded
+        | MemoryStatus::Graduated => None,
+        MemoryStatus::Tentative => Some("the memory was observed in one run only and is not confirmed"),
+        MemoryStatus::Deleted => Some("the memory was deleted"),
+    }
+}
 
 #[cfg(test)]
 mod tests;

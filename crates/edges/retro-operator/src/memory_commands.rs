@@ -151,9 +151,12 @@ fn build_command(
 ) -> Result<MemoryCommand, ApiError> {
     let MemoryCommandRequest { reason, by, request } = request;
     let by = actor_name(by.as_deref());
+    // The same for every spelling of an id. The ids of the changes also depend on the memory, so two memories that
+    // begin alike stay apart.
+    let short_name = name.id_range().0.short_id();
     let request = match request {
         Some(given) => given,
-        None => request_id(headers, || json!([verb, name.to_string(), by, reason]))?,
+        None => request_id(headers, || json!([verb, short_name, by, reason]))?,
     };
     Ok(MemoryCommand::new(request, by, &reason)?)
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use retro_gate::{
     Danger, GATE_VERSION, GateJudgement, GateTexts, Speaker, find_dangers, judge_texts, plain_line,
-    quote_as_data, validate_rule_title,
+    quote_as_data, requote_answers, validate_rule_title,
 };
 use sha2::{Digest, Sha256};
 
@@ -94,21 +94,47 @@ pub fn refused_quote_reason(quote: &Quote) -> Option<String> {
 }
 
 /// Returns the line of a memory as agents are shown it: one line of plain text, with the path of a rule that
-/// is confined to one. A sentence of an agent is shown as its quotation. Empty if nothing of it may be shown.
+/// is confined to one. What a tool answered is quoted again, so a stricter gate also holds for lessons that were
+/// learnt before it. A sentence of an agent is shown as its quotation. Empty if nothing of it may be shown.
 pub fn shown_title(scope: &MemoryScope, lesson: &Lesson) -> String {
+    JUDGEMENTS.judge(scope, lesson).title.clone()
+}
+
+/// Returns the content of a memory as agents are shown it: as one line of plain text, with what a tool answered
+/// quoted again.
+pub fn shown_content(scope: &MemoryScope, lesson: &Lesson) -> String {
+    JUDGEMENTS.judge(scope, lesson).content.clone()
+}
+
+fn format_title(scope: &MemoryScope, lesson: &Lesson) -> String {
     match scope {
         MemoryScope::Repository { path: Some(path), .. } => {
             plain_line(&format!("{} (in {path})", lesson.title), TITLE_CHARS_MAX)
         }
         MemoryScope::Repository { path: None, .. } => plain_line(&lesson.title, TITLE_CHARS_MAX),
         _ if is_remark(lesson) => {
-            let worked: Vec<&str> = lesson.cue.worked.as_deref().into_iter().collect();
             let room = TITLE_CHARS_MAX - REMARK_FRAME.chars().count();
-            let quoted = quote_as_data(&lesson.title, Speaker::Agent, &worked, room);
+            let quoted = quote_as_data(&lesson.title, Speaker::Agent, &worked_calls(lesson), room);
             quoted.map_or_else(String::new, |words| REMARK_FRAME.replace("{}", &words))
         }
-        _ => plain_line(&lesson.title, TITLE_CHARS_MAX),
+        _ => {
+            let title = plain_line(&lesson.title, TITLE_CHARS_MAX);
+            requote_answers(&title, &worked_calls(lesson), TITLE_CHARS_MAX).unwrap_or_default()
+        }
     }
+}
+
+fn format_content(scope: &MemoryScope, lesson: &Lesson) -> String {
+    let content = plain_line(&lesson.content, CONTENT_CHARS_MAX);
+    if matches!(scope, MemoryScope::Repository { .. }) || is_remark(lesson) {
+        return content;
+    }
+    requote_answers(&content, &worked_calls(lesson), CONTENT_CHARS_MAX).unwrap_or_default()
+}
+
+/// Returns the calls that worked according to a lesson. Only their commands stay in a quotation.
+fn worked_calls(lesson: &Lesson) -> Vec<&str> {
+    lesson.cue.worked.as_deref().into_iter().collect()
 }
 
 /// Frame of an agent's sentence, which attributes it.
@@ -128,9 +154,12 @@ fn has_derived_advice(lesson: &Lesson) -> bool {
         && lesson.title.contains("`, check that ")
 }
 
-/// Returns the content of a memory as agents are shown it.
-pub fn shown_content(lesson: &Lesson) -> String {
-    plain_line(&lesson.content, CONTENT_CHARS_MAX)
+/// Returns the scope of a memory as agents are shown it. The path of a rule comes from a pull request.
+pub fn shown_scope(mut scope: MemoryScope) -> MemoryScope {
+    if let MemoryScope::Repository { path: Some(path), .. } = &mut scope {
+        *path = plain_line(path, TITLE_CHARS_MAX);
+    }
+    scope
 }
 
 /// Returns the evidence of a memory as agents are shown it: every quote as data, without those of which nothing
@@ -139,7 +168,7 @@ pub fn shown_evidence(memory: &Memory) -> Vec<Evidence> {
     if matches!(memory.scope, MemoryScope::Repository { .. }) {
         return Vec::new();
     }
-    let worked: Vec<&str> = memory.lesson.cue.worked.as_deref().into_iter().collect();
+    let worked = worked_calls(&memory.lesson);
     let shown = memory.evidence.iter().filter_map(|evidence| {
         let Quote { place, text } = &evidence.quote;
         let speaker = match place {
@@ -165,13 +194,16 @@ pub fn shown_evidence(memory: &Memory) -> Vec<Evidence> {
 
 /// Judgement of one lesson, before the policy is applied.
 struct LessonJudgement {
+    /// Title and content as agents are shown them.
+    title: String,
+    content: String,
     texts: GateJudgement,
     refused: Option<String>,
 }
 
 impl LessonJudgement {
     fn compute(scope: &MemoryScope, lesson: &Lesson) -> Self {
-        let (title, content) = (shown_title(scope, lesson), shown_content(lesson));
+        let (title, content) = (format_title(scope, lesson), format_content(scope, lesson));
         let Lesson { subject, cue, .. } = lesson;
         let parts =
             [Some(&lesson.title), Some(subject), cue.tool.as_ref(), cue.error.as_ref(), cue.prefer.as_ref()];
@@ -202,7 +234,7 @@ impl LessonJudgement {
             let problem = is_rule.then(|| validate_rule_title(&lesson.title).err())??;
             Some(format!("the gate refuses its text: it is no instruction about code: {problem}"))
         });
-        Self { texts, refused }
+        Self { title, content, texts, refused }
     }
 }
 
@@ -214,7 +246,7 @@ fn describe_hostile(judgement: &GateJudgement) -> Option<String> {
     (!all.is_empty()).then(|| format!("the gate refuses its text: {}", all.join("; ")))
 }
 
-/// Maximum number of judgements that are kept, at a few hundred bytes each. More lessons than one process
+/// Maximum number of judgements that are kept, at up to two kilobytes each. More lessons than one process
 /// hands out in a while.
 const JUDGEMENTS_MAX: usize = 16_384;
 

@@ -8,6 +8,7 @@ mod hidden;
 mod language;
 mod quotation;
 mod reason;
+mod requote;
 mod signals;
 mod vocabulary;
 
@@ -17,6 +18,7 @@ pub use gate::{GATE_VERSION, GateJudgement, GateTexts, judge_texts};
 pub use grammar::{NotARule, RULE_CHARS_MAX, validate_rule_title};
 pub use quotation::{Speaker, call_as_data, is_plain_name, plain_line, quote_as_data};
 pub use reason::{Code, Reason, Strength};
+pub use requote::requote_answers;
 
 use folded::FoldedViews;
 

@@ -1,5 +1,7 @@
 //! Applies late credit, which becomes due when the pull request of a run that applied memories ends.
 
+use std::sync::{Mutex, PoisonError};
+
 use retro_consumer::{HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, OVERDUE_S, process_item};
 use retro_core::id::WorkflowKey;
 use retro_core::outcome::{CreditFacts, credit_outcome};
@@ -9,6 +11,7 @@ use retro_telemetry::trace::{Kind, Span, SpanParent};
 use tracing::{debug, error, info};
 
 use crate::Writer;
+use crate::metrics::CountedChanges;
 
 /// Maximum number of memory uses credited per transaction, because a pull request may have any number of
 /// runs. Such a transaction takes a few dozen milliseconds under the workflow's lock. The remaining uses get
@@ -36,16 +39,17 @@ impl Writer {
         pull_request: &PullRequestRef,
     ) -> Result<CommitResult, HandlerError> {
         let now = self.clock.now();
+        let counted = Mutex::new(CountedChanges::default());
         let decide = |facts: &CreditFacts| {
             let credited = credit_outcome(facts, &self.policies.policy_for(key), now)?;
-            for change in &credited.changes {
-                retro_telemetry::metrics::MEMORY_CHANGES.add(1, [change.effect.kind()]);
-            }
+            *counted.lock().unwrap_or_else(PoisonError::into_inner) =
+                CountedChanges::from_changes(&credited.changes);
             Ok(credited)
         };
         let credited = self.store.credit_memories(key, pull_request, USES_PER_CREDIT, &decide).await?;
         let done = credited.map_err(|problem| HandlerError::Failed(problem.to_string()))?;
         if done == CommitResult::Done {
+            counted.into_inner().unwrap_or_else(PoisonError::into_inner).record();
             info!(tenant = %key.tenant, workflow = %key.workflow, "credited the memories applied for {pull_request}");
             self.outbox.notify_one();
         }

@@ -184,3 +184,28 @@ async fn a_rule_is_read_without_evidence_and_a_hostile_or_quarantined_one_is_wit
     }
     assert_eq!(shelf.records.lock().unwrap().len(), 0);
 }
+
+#[tokio::test]
+async fn an_unconfirmed_or_deleted_memory_cannot_be_opened() {
+    let known =
+        [MemoryStatus::Active, MemoryStatus::Archived, MemoryStatus::Tentative, MemoryStatus::Deleted]
+            .map(|status| Memory { status, ..active_memory(status.as_str(), 300) });
+    let ids = known.each_ref().map(|memory| MemoryRef::from(memory.id));
+    let (gateway, shelf) = gateway(FakeStore::with_memories(known.to_vec()));
+    let mut answers = Vec::new();
+    for id in ids {
+        let run = Some(RunId::new("run-7").unwrap());
+        let answer = gateway.read_memory(&home(), id, run, None).await.unwrap();
+        answers.push((answer.memory.is_some(), answer.reason.unwrap_or_default()));
+    }
+    assert_eq!(
+        answers,
+        [
+            (true, String::new()),
+            (true, String::new()),
+            (false, "the memory was observed in one run only and is not confirmed".to_owned()),
+            (false, "the memory was deleted".to_owned()),
+        ]
+    );
+    assert_eq!(shelf.records.lock().unwrap().len(), 2, "what is not shown does not count as read");
+}

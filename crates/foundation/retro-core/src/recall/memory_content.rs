@@ -32,7 +32,7 @@ pub fn strip_memory_content(text: &str, memories: &[&Memory]) -> Option<String> 
 /// Returns the content and evidence of a memory in every form in which a trace may contain them.
 fn memory_texts(memory: &Memory) -> Vec<String> {
     // Both as stored and as shown: programs before the gate showed memories as they are stored.
-    let mut content = vec![memory.lesson.content.clone(), shown_content(&memory.lesson)];
+    let mut content = vec![memory.lesson.content.clone(), shown_content(&memory.scope, &memory.lesson)];
     content.dedup();
     content.retain(|text| text.chars().count() >= CONTENT_CHARS_MIN);
     let evidence: Vec<String> = memory.evidence.iter().chain(&shown_evidence(memory)).map(to_json).collect();
@@ -42,10 +42,29 @@ fn memory_texts(memory: &Memory) -> Vec<String> {
     let mut all = plain.clone();
     let mut escaped = plain;
     for _ in 0..ESCAPES_MAX {
-        escaped.iter_mut().for_each(|text| *text = escape_for_string(text));
+        // Many writers of JSON also escape every character outside ASCII, at any of the levels. From then on
+        // there is nothing left to escape so.
+        escaped = escaped.iter().flat_map(|text| [escape_for_string(text), escape_to_ascii(text)]).collect();
+        escaped.sort_unstable();
+        escaped.dedup();
         all.extend(escaped.iter().cloned());
     }
     all
+}
+
+/// Escapes a text for a string of JSON, with every character outside ASCII as `\uXXXX`.
+fn escape_to_ascii(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in escape_for_string(text).chars() {
+        if c.is_ascii() {
+            escaped.push(c);
+        } else {
+            let units =
+                c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+            escaped.push_str(&units);
+        }
+    }
+    escaped
 }
 
 fn escape_for_string(text: &str) -> String {

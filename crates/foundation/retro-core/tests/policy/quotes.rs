@@ -238,6 +238,12 @@ fn the_content_of_opened_memories_is_removed_too() {
         assert!(!stripped.contains("no such file") && !stripped.contains("words"), "{stripped}");
         assert!(stripped.contains("recorded"), "the rest stays: {stripped}");
     }
+    // As some writers of JSON escape it: every character outside ASCII.
+    let ascii = document.replace('“', r"\u201c").replace('”', r"\u201d");
+    for answer in [ascii.clone(), serde_json::json!({ "output": ascii }).to_string()] {
+        let stripped = strip_memory_content(&answer, &[&memory]).unwrap();
+        assert!(!stripped.contains("was called with"), "{stripped}");
+    }
     let mut given = brief();
     given.trajectory.turns[0].calls[0].answer = Some(document);
     let trajectory = given.trajectory.without_memory_content(&[&memory]);
