@@ -63,6 +63,12 @@ pub(crate) fn find_unread_language(text: &str) -> Option<Reason> {
     None
 }
 
+/// Returns `true` if a sentence has at least `words_min` plain words and none of them counts as English.
+pub(crate) fn has_no_english(sentence: &str, words_min: usize) -> bool {
+    let (words, english) = count_words(sentence);
+    words >= words_min && english == 0
+}
+
 fn is_unread(line: &str) -> bool {
     line.split_inclusive(['.', '!', '?', '|', ';']).any(|sentence| {
         let (words, english) = count_words(sentence);

@@ -40,6 +40,13 @@ pub(super) fn split_clauses(line: &str) -> Vec<Clause> {
         start = border.end;
         cut = border.start;
     }
+    clauses.extend(QUOTED.captures_iter(line).filter_map(|found| {
+        let quoted = found.get(1)?;
+        let end =
+            HARD_BORDER.find(quoted.as_str()).map_or(quoted.end(), |border| quoted.start() + border.start());
+        Some(Clause { range: quoted.start()..end, cut: found.get(0)?.start(), soft: true })
+    }));
+    clauses.sort_by_key(|clause| (clause.cut, clause.range.start));
     clauses
 }
 
@@ -56,6 +63,10 @@ static SOFT_BORDER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\n|\s(?:[*=/+·•●▪◦‣~]+|[=-]+>)\s|[→⟶➜➔⇒⟹▶►—…\[{]\s*").expect("constant patterns compile")
 });
 
+// A sentence within quotation marks. A name is shorter.
+static QUOTED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#""([^"]{12,200})""#).expect("constant patterns compile"));
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +79,7 @@ mod tests {
         assert_eq!(clauses("a b; c d"), ["a b", "c d"]);
         assert_eq!(clauses("a\nb c → d"), ["a\nb c → d", "b c → d", "d"]);
         assert_eq!(clauses("a=b c/d"), ["a=b c/d"]);
+        assert_eq!(clauses("a \"b\" \"one two three\""), ["a \"b\" \"one two three\"", "one two three"]);
+        assert_eq!(clauses("\"one two three, four\"").first(), Some(&"\"one two three"));
     }
 }

@@ -9,11 +9,13 @@ use super::markup::is_among;
 use super::words::is_function_word;
 
 /// Returns `true` if a clause is a command that is not among the calls that worked. A clause that reports
-/// something of a command is none: "npm test exited with code 1".
-pub(super) fn is_command(raw: &str, worked: &[&str]) -> bool {
+/// something of a command is none: "npm test exited with code 1". Neither is a path in front of a reason: "./a.sh:
+/// permission denied".
+pub(super) fn is_command(raw: &str, after: &str, worked: &[&str]) -> bool {
     let raw = raw.trim_start_matches(|c: char| c.is_whitespace() || "$%#>'\"`".contains(c)).trim_end();
+    let is_subject = after.starts_with(':') && !raw.contains(' ');
     let is_shaped = PROGRAM.is_match(raw) || SCRIPT.is_match(raw) || has_option(raw);
-    is_shaped && !REPORTS_OF_COMMAND.is_match(raw) && !is_among(raw, worked)
+    is_shaped && !is_subject && !REPORTS_OF_COMMAND.is_match(raw) && !is_among(raw, worked)
 }
 
 /// Returns `true` if a clause consists of a word that could name a program, and of an option soon after it. This
@@ -121,9 +123,9 @@ mod tests {
             "./fix.sh",
             "setup.sh",
         ] {
-            assert!(is_command(command, &[]), "{command}");
+            assert!(is_command(command, "", &[]), "{command}");
         }
-        assert!(!is_command("git push", &["cd x && git push"]));
+        assert!(!is_command("git push", "", &["cd x && git push"]));
     }
 
     #[test]
@@ -139,8 +141,9 @@ mod tests {
             "git is not installed",
             "docker",
         ] {
-            assert!(!is_command(report, &[]), "{report}");
+            assert!(!is_command(report, "", &[]), "{report}");
         }
+        assert!(!is_command("./a.sh", ": permission denied", &[]));
     }
 
     #[test]

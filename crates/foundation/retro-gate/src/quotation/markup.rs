@@ -33,7 +33,8 @@ pub(super) fn leave_out_code(line: &str, worked: &[&str]) -> String {
     let line = OLD_QUOTE.replace_all(line, "'$1'");
     CODE.replace_all(&line, |found: &Captures<'_>| {
         let code = found[1].trim();
-        let stays = is_plain_name(code) || is_option(code) || is_among(code, worked);
+        let stays =
+            is_plain_name(code) || is_option(code) || EXPRESSION.is_match(code) || is_among(code, worked);
         if stays { code.to_owned() } else { LEFT_OUT.to_string() }
     })
     .into_owned()
@@ -81,6 +82,11 @@ pattern!(
 pattern!(COMMENT, r"(?s)<!-.*?(?:-+>|\z)");
 pattern!(LINK, r"!?\[([^\]\n]{0,200})\]\([^)\n]*\)?");
 pattern!(CODE, r"`{1,3}([^`]{1,400})`{1,3}");
+// A type, or a comparison of two names.
+pattern!(
+    EXPRESSION,
+    r"^(?:&?(?:mut )?[\w:]+(?:<&?[\w:]+(?:, ?&?[\w:]+)*>)?|[\w.]+ (?:==|!=|<=?|>=?) [\w.]+)$"
+);
 pattern!(OLD_QUOTE, r"`([^`'\s]{1,80})'");
 // A type with parameters, which stays; tags, also with spaces or as entities; and the roles of a chat.
 pattern!(

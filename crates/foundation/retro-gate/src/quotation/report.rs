@@ -20,7 +20,7 @@ pub(super) fn reports(plain: &str) -> bool {
 pub(super) fn reports_of_people(plain: &str) -> bool {
     // "I will" is no report, while "limit must" is one.
     let said = ["i ", "we ", "you "].iter().find_map(|who| plain.strip_prefix(who)).unwrap_or(plain);
-    REPORTS.is_match(first_words(said, REPORT_WORDS_OF_PEOPLE_MAX))
+    REPORTS.is_match(first_words(said, REPORT_WORDS_OF_PEOPLE_MAX)) || WOULD_BE.is_match(said)
 }
 
 /// Returns `true` if a clause that begins with a noun says something of it: it ends with a participle or goes on
@@ -46,9 +46,10 @@ pub(super) fn is_failed_system_call(plain: &str, after: &str) -> bool {
         && after.strip_prefix(": ").is_some_and(|reason| REASON.is_match(first_words(reason, 8)))
 }
 
-/// Returns `true` if a clause is a line of a program that raises an error.
-pub(super) fn is_raised_error(raw: &str) -> bool {
-    RAISED.is_match(raw)
+/// Returns `true` if a clause is a line of a program: it raises an error, returns a call, or asserts something of
+/// an identifier.
+pub(super) fn is_program_line(raw: &str) -> bool {
+    PROGRAM_LINE.is_match(raw)
 }
 
 /// Returns `true` if a tool refuses something.
@@ -67,10 +68,12 @@ macro_rules! pattern {
     };
 }
 
+// What a tool prevented: "your changes would be overwritten".
+pattern!(WOULD_BE, r"^your (?:[^ ]+ ){1,8}would be [a-z]+(?:ed|en|lost)\b");
 // Words with which an error reports what happened.
 pattern!(
     REPORTS,
-    r"^[a-z_]+ (?:of|must|should|may|can|will|would|needs?|shall)\b|^(?:order|group|sort|partition|read|sign)(?:ed)? by\b|\b(?:fail(?:s|ed|ure)?|errors?|denied|refused|reject(?:s|ed)|timed|timeout|time-?out|invalid|missing|cannot|can't|could not|couldn't|unable|exceed(?:s|ed)|violat(?:es|ed|ion)|conflicts?|unknown|exists?|expired|unexpected|unsupported|undefined|not (?:found|allowed|available|permitted|supported|set|valid|known|a|an|in)|is|are|was|were|has|have|does|did|no such|mismatch|overflow|abort(?:ed)?|interrupted|closed|reset by|out of|too (?:long|many|large|big|small|few|short)|returned|exited|required)\b"
+    r"^[a-z_]+ (?:of|must|should|may|can|will|would|needs?|shall)\b|^(?:order|group|sort|partition|read|sign)(?:ed)? by\b|\b(?:fail(?:s|ed|ure)?|errors?|denied|refused|reject(?:s|ed)|timed|timeout|time-?out|invalid|missing|cannot|can't|could not|couldn't|unable|exceed(?:s|ed)|violat(?:es|ed|ion)|conflicts?|unknown|exists?|expired|unexpected|unsupported|undefined|not (?:found|allowed|available|permitted|supported|set|valid|known|a|an|in)|is|are|was|were|has|have|does|did|no such|mismatch|overflow|abort(?:ed)?|interrupted|closed|reset by|out of|too (?:long|many|large|big|small|few|short)|returned|exited|required|outside)\b|^[a-z]+ to (?:an? )?(?:deleted|deprecated|private|protected|read-only|null|none)\b|\be(?:conn(?:refused|reset|aborted)|pipe|acces|noent|perm|exist|timedout|addrinuse|notfound|hostunreach|netunreach|busy|inval|mfile|nospc|rofs|isdir|notdir|notempty)\b"
 );
 pattern!(
     REPORTS_OF_NOUN,
@@ -102,8 +105,8 @@ pattern!(
     r"(?i)\b(?:no such|not found|refused|denied|timed out|timeout|failed|error|invalid|unable|cannot|unreachable|exists|not permitted|not a|is a directory|too many|in use|reset by|unavailable|broken pipe|no route)\b"
 );
 pattern!(
-    RAISED,
-    r"^\W*(?:\d+\W*)?(?:raise|throw new) [A-Z]\w*(?:Error|Exception|Warning|Failure)$|^\W*(?:\d+\W*)?return [a-z_]+\.[\w.]+$"
+    PROGRAM_LINE,
+    r"^\W*(?:\d+\W*)?(?:raise|throw new) [A-Z]\w*(?:Error|Exception|Warning|Failure)$|^\W*(?:\d+\W*)?(?:return [a-z_]+\.[\w.]+$|assert (?:[a-z]+_\w+|\w+ (?:==|!=|is|in) \S))"
 );
 pattern!(
     REFUSED,
@@ -160,6 +163,7 @@ mod tests {
 
     #[test]
     fn a_program_that_raises_an_error_orders_nothing() {
-        assert!(is_raised_error("raise ValueError") && !is_raised_error("raise Limits"));
+        assert!(is_program_line("raise ValueError") && !is_program_line("raise Limits"));
+        assert!(is_program_line("assert is_diff") && !is_program_line("assert the claim"));
     }
 }
