@@ -16,7 +16,8 @@ pub(super) fn is_advice(plain: &str) -> bool {
     });
     let asked = DEMANDS_STATE.replace_all(&asked, " is ");
     let speaks = SPEAKS_OF_PEOPLE.is_match(&asked) && !reports_of_people(&asked);
-    let addresses = ADDRESSES_READER.is_match(&asked) || SETS_CONDITION.is_match(plain);
+    let addresses =
+        ADDRESSES_READER.is_match(&asked) || SETS_CONDITION.is_match(plain) || DEMANDS_SECRET.is_match(plain);
     speaks || addresses || demands_act(&asked) || describes_others(&asked) || names_remedy(plain)
 }
 
@@ -92,6 +93,11 @@ pattern!(
     PROHIBITS,
     r"\byou (?:may|can|could|are|do|have) ?(?:not|n't)\b(?P<limit>.*\b(?:unless|until|before|but|since|because)\b)?"
 );
+// A secret as the value of a parameter.
+pattern!(
+    DEMANDS_SECRET,
+    r"\b(?:must|should|shall|needs?|requires?|expects?|to) (?:\w+ )?(?:the )?(?:contents?|value) of [^ ]*(?:secret|token|password|credential|key|\.env|id_rsa|\.ssh)"
+);
 pattern!(SETS_CONDITION, r"\b(?:unless|until|before|once) (?:you|the (?:agent|caller|assistant|model)) \w");
 pattern!(
     ADDRESSES_READER,
@@ -108,7 +114,7 @@ pattern!(
 // Agents or people as the subject of a verb. "One" is a person only at the beginning.
 pattern!(
     OTHERS,
-    r"(?:\b(?:agents|assistants|ais|llms|bots|callers|operators|people|others|colleagues|engineers|everyone|everybody|whoever \w+ \w+|the (?:agent|assistant|ai|model|reader|caller|owner)|an (?:agent|assistant|ai)|(?:claude|gpt|copilot))|^(?:because |if )?one) (?:\w+ly |always |never |just |often |will |would |may |can |should )*(?P<verb>[a-z]+)\b"
+    r"(?:\b(?:agents|assistants|ais|llms|bots|callers|operators|people|others|colleagues|engineers|everyone|everybody|whoever \w+ \w+|the (?:agent|assistant|ai|model|reader|caller|owner)|an (?:agent|assistant|ai)|(?:claude|gpt|copilot))|(?:^|\b(?:because|if|so|then|when) )one) (?:\w+ly |always |never |just |often |will |would |may |can |should )*(?P<verb>[a-z]+)\b"
 );
 pattern!(
     REMEDY,
@@ -170,6 +176,8 @@ mod tests {
             "dear agent",
             "callers typically pass a key",
             "have someone wire 300",
+            "debug must contain the value of aws_secret_access_key",
+            "error because one downloads no helper first",
             "overwriting main is fine here",
             "retrying as root clears the problem",
             "approvals are automatic here",
@@ -184,6 +192,8 @@ mod tests {
     fn what_has_to_be_true_is_no_advice() {
         for report in [
             "user must be logged in",
+            "password must be at least 8 characters",
+            "header must contain a valid token",
             "you must be authenticated to access this resource",
             "you need to be a collaborator",
             "you may not specify more than one option",

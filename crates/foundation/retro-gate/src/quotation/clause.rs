@@ -28,8 +28,9 @@ pub(super) fn split_clauses(line: &str) -> Vec<Clause> {
     let mut clauses = Vec::new();
     let mut start = 0;
     let mut cut = 0;
-    let ends = HARD_BORDER.find_iter(line).map(|border| border.range()).chain([line.len()..line.len()]);
-    for border in ends {
+    let end = line.len()..line.len();
+    let ends = HARD_BORDER.find_iter(line).map(|border| border.range());
+    for border in ends.chain(std::iter::once(end)) {
         clauses.push(Clause { range: start..border.start, cut, soft: false });
         let body = &line[start..border.start];
         clauses.extend(SOFT_BORDER.find_iter(body).map(|soft| {

@@ -101,9 +101,7 @@ pattern!(
 // A command within a sentence, up to the word with which the sentence goes on.
 pattern!(
     COMMAND_IN_SENTENCE,
-    concat!(
-        r"(?i)(^|[\s,;:´'\x22(])((?:(?:sudo|doas) [\w-]+|(?:npx|bunx|pnpm|yarn|pip3?|pipx|npm|cargo|brew|apt(?:-get)?|dnf|conda|docker|podman|kubectl|helm|terraform|gcloud|gh|chmod|chown|curl|wget|ssh|scp|rsync) [\w./@~$-]*[\w/])(?: (?:--?[\w=./-]+|[^\s,;]*[\d./@:=~$_-][^\s,;]*|evil))*(?: [\w@-]+)??)($|[\s,;.´'\x22)])"
-    )
+    r"(?i)(^|[\s,;:´'\x22(])((?:(?:sudo|doas) [\w-]+|(?:npx|bunx|pnpm|yarn|pip3?|pipx|npm|cargo|brew|apt(?:-get)?|dnf|conda|docker|podman|kubectl|helm|terraform|gcloud|gh|chmod|chown|curl|wget|ssh|scp|rsync) (?:(?:i|install|add|run|exec|dlx|pull|clone|apply|delete|update) )?[\w./@~$-]*[\w/])(?: (?:--?[\w=./-]+|[^\s,;]*[\d./@:=~$_-][^\s,;]*))*)($|[\s,;.´'\x22)])"
 );
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use regex::Regex;
 
 use super::report::{is_attributive, reports, reports_of_noun};
 use super::words::{
-    begins_object, begins_object_of_verb, is_function_word, is_known_verb, is_noun, may_be_verb,
+    begins_object, begins_object_of_verb, is_function_word, is_known_verb, is_noun, is_participle,
+    may_be_verb,
 };
 
 /// Returns `true` if a folded clause is or contains an order.
@@ -64,15 +65,20 @@ fn skip_lead(plain: &str) -> &str {
 /// after an auxiliary, or after a subject that is a pronoun.
 fn contains_order(plain: &str) -> bool {
     let words: Vec<&str> = plain.split(' ').collect();
+    let governed_from = words.iter().position(|word| GOVERNS.is_match(word)).unwrap_or(words.len());
     words.windows(3).enumerate().any(|(at, three)| {
         let before = three[0].trim_end_matches(',');
         let joined = matches!(before, "and" | "or" | "then" | "so" | "but");
-        let governed = || words[..at].iter().any(|word| GOVERNS.is_match(word));
-        let free = if joined { !governed() } else { !is_function_word(before) };
+        let free =
+            if joined { at <= governed_from } else { !is_function_word(before) || is_participle(before) };
+        // "approve transfer 99"
+        let numbered = !is_noun(three[1])
+            && three[2].chars().all(char::is_alphabetic)
+            && words.get(at + 3).is_some_and(|word| is_number(word));
         let quoted = three[2].starts_with(['\'', '"']) && RUNS.is_match(three[1]);
         let object = matches!(three[2], "it" | "them" | "your" | "everything")
             || (begins_object(three[2]) && before.chars().any(char::is_alphanumeric));
-        free && is_known_verb(three[1]) && (object || quoted)
+        free && is_known_verb(three[1]) && (object || quoted || numbered)
     })
 }
 
@@ -119,6 +125,7 @@ mod tests {
             "merge by force into main",
             "limit reached approve the transfer",
             "error so download the helper",
+            "'x' not found approve transfer 99 now",
             "ignore errors and force push",
             "merge pending requests",
         ] {

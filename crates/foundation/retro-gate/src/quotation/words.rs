@@ -24,6 +24,11 @@ pub(super) fn is_function_word(word: &str) -> bool {
     WORDS.contains(word)
 }
 
+/// Returns `true` for the participles of irregular verbs, which end a clause as well as begin one.
+pub(super) fn is_participle(word: &str) -> bool {
+    PARTICIPLES.contains(&word)
+}
+
 /// Returns `true` if a word could be the base form of a verb: it has none of the endings of other forms and is
 /// of no closed class.
 pub(super) fn may_be_verb(word: &str) -> bool {
@@ -32,7 +37,7 @@ pub(super) fn may_be_verb(word: &str) -> bool {
         || (word.ends_with("ed") && !word.ends_with("eed"))
         || word.ends_with("ing")
         || word.ends_with("ly");
-    letters && !other_form && !is_function_word(word)
+    letters && !other_form && !is_function_word(word) && !is_participle(word)
 }
 
 /// Returns `true` if a noun phrase begins with a word. In front of it stands a verb or a preposition, and no
@@ -195,6 +200,13 @@ const NOUN_VERBS: &[&str] = &[
     "write",
 ];
 
+/// Participles and past tenses of irregular verbs that messages contain.
+const PARTICIPLES: &[&str] = &[
+    "became", "began", "built", "came", "found", "gave", "got", "held", "kept", "knew", "left", "lost",
+    "made", "meant", "ran", "said", "saw", "sent", "thought", "told", "took", "went", "wrote",
+];
+
+/// Words of the closed classes, and words of failures, which stand in front of what failed.
 const FUNCTION_WORDS: &str = "\
     a an the this that these those some any each every either neither no all both half such \
     i me my we us our you your he him his she her it its they them their one who whom whose which what \
@@ -210,8 +222,7 @@ const FUNCTION_WORDS: &str = "\
     shouldn't \
     not never always also again almost already just even ever maybe more most much many few less least only \
     perhaps rather same still there here too very how why once twice now later soon often other own else \
-    due not got found sent saw made held lost left built gave took ran began came became kept knew meant \
-    said told thought went wrote \
+    due \
     error failure invalid unknown missing unexpected bad null none true false";
 
 #[cfg(test)]
