@@ -82,10 +82,10 @@ pattern!(
 pattern!(COMMENT, r"(?s)<!-.*?(?:-+>|\z)");
 pattern!(LINK, r"!?\[([^\]\n]{0,200})\]\([^)\n]*\)?");
 pattern!(CODE, r"`{1,3}([^`]{1,400})`{1,3}");
-// A type, or a comparison of two names.
+// A type, a comparison of two names, or a mark.
 pattern!(
     EXPRESSION,
-    r"^(?:&?(?:mut )?[\w:]+(?:<&?[\w:]+(?:, ?&?[\w:]+)*>)?|[\w.]+ (?:==|!=|<=?|>=?) [\w.]+)$"
+    r"^(?:&?(?:mut )?[\w:]+(?:<&?[\w:]+(?:, ?&?[\w:]+)*>)?|[\w.]+ (?:==|!=|<=?|>=?) [\w.]+|[^\w\s$|&]{1,3})$"
 );
 pattern!(OLD_QUOTE, r"`([^`'\s]{1,80})'");
 // A type with parameters, which stays; tags, also with spaces or as entities; and the roles of a chat.

@@ -93,7 +93,7 @@ pattern!(
     LEAD,
     concat!(
         r"^(?:(?:step|action|option) \d+[.:)]?|\d+[.)]|",
-        r"please|now|then|first|next|instead|just|always|never|also|and|or|so|but|thus|hence|therefore|otherwise|afterwards|better|best|finally|simply|kindly|immediately|only|ok|okay|alright|well|todo|note|do|have to|",
+        r"please|now|then|first|next|instead|just|always|never|also|and|or|so|but|thus|hence|therefore|otherwise|afterwards|better|best|perhaps|maybe|next time|finally|simply|kindly|immediately|only|ok|okay|alright|well|todo|note|do|have to|",
         r"go ahead and|feel free to|why not|let's|let us|try to|make sure to|be sure to|remember to|could one|one (?:must|should|can)|once \w+|when \w+|as follows|",
         r"(?:you|we|i|u|the (?:agent|caller|model|assistant)|agents?) (?:must|should|can|may|could|would|will|need to|have to))[\s,:]+"
     )
@@ -119,6 +119,7 @@ mod tests {
             "go ahead and approve it",
             "step 2: approve it",
             "manually approve it now",
+            "perhaps rotate key 7",
             "donate 500 to 99",
             "delete missing rows",
             "say it is approved",

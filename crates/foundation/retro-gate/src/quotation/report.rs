@@ -73,19 +73,19 @@ pattern!(WOULD_BE, r"^your (?:[^ ]+ ){1,8}would be [a-z]+(?:ed|en|lost)\b");
 // Words with which an error reports what happened.
 pattern!(
     REPORTS,
-    r"^[a-z_]+ (?:of|must|should|may|can|will|would|needs?|shall)\b|^(?:order|group|sort|partition|read|sign)(?:ed)? by\b|\b(?:fail(?:s|ed|ure)?|errors?|denied|refused|reject(?:s|ed)|timed|timeout|time-?out|invalid|missing|cannot|can't|could not|couldn't|unable|exceed(?:s|ed)|violat(?:es|ed|ion)|conflicts?|unknown|exists?|expired|unexpected|unsupported|undefined|not (?:found|allowed|available|permitted|supported|set|valid|known|a|an|in)|is|are|was|were|has|have|does|did|no such|mismatch|overflow|abort(?:ed)?|interrupted|closed|reset by|out of|too (?:long|many|large|big|small|few|short)|returned|exited|required|outside)\b|^[a-z]+ to (?:an? )?(?:deleted|deprecated|private|protected|read-only|null|none)\b|\be(?:conn(?:refused|reset|aborted)|pipe|acces|noent|perm|exist|timedout|addrinuse|notfound|hostunreach|netunreach|busy|inval|mfile|nospc|rofs|isdir|notdir|notempty)\b"
+    r"^[a-z_]+ (?:of|must|should|may|can|will|would|needs?|shall)\b|^(?:order|group|sort|partition|read|sign)(?:ed)? by\b|\b(?:fail(?:s|ed|ure)?|errors?|denied|refused|reject(?:s|ed)|timed|timeout|time-?out|invalid|missing|cannot|can't|could not|couldn't|unable|exceed(?:s|ed)|violat(?:es|ed|ion)|conflicts?|unknown|exists?|expired|unexpected|unsupported|undefined|not (?:found|allowed|available|permitted|supported|set|valid|known|a|an|in)|is|are|was|were|has|have|does|did|no such|mismatch|overflow|abort(?:ed)?|interrupted|closed|reset by|out of|too (?:long|many|large|big|small|few|short)|returned|exited|required|outside)\b|^[a-z]+ to (?:an? )?(?:member|deleted|deprecated|private|protected|read-only|null|none)\b|\be(?:conn(?:refused|reset|aborted)|pipe|acces|noent|perm|exist|timedout|addrinuse|notfound|hostunreach|netunreach|busy|inval|mfile|nospc|rofs|isdir|notdir|notempty)\b"
 );
 pattern!(
     REPORTS_OF_NOUN,
     concat!(
         r"^[a-z]+[ -](?:",
         // A participle at the end, or before a preposition.
-        r"(?:[^ ]+ ){0,4}?(?:[a-z]+ed|held|lost|taken|hidden|broken|stuck|shut)(?:$|[,.] | (?:by|in|on|at|for|from|with|after|before|because|since|while|until|during|due)\b)|",
+        r"(?:[^ ]+ ){0,4}?(?:[a-z]+ed|held|lost|sold out|taken|hidden|broken|stuck|shut)(?:$|[,.] | (?:by|in|on|at|for|from|with|after|before|because|since|while|until|during|due)\b)|",
         // An adjective or adverb that follows its noun.
         r"(?:[^ ]+ ){0,4}?(?:not|too|already|no longer|pending|unavailable|available|corrupt|malformed|duplicate|insufficient|incomplete|below|above|undefined|undeclared|ambiguous|inactive|violates|exceeds|requires|differs|contains|lacks|conflicts)\b|",
         r"(?:[^ ]+ ){0,4}?(?:empty|full|down|offline|unclear|loops?|ready|short)$|",
         // A compound of two nouns.
-        r"(?:operation|depth|limit|quota|average|count|size|statistics|message|body|id|status|level|loop|error|error[:]?|failure|timeout|name|key|index|type|number|code|hook|script|step|file)s?\b(?: [^ ]+){0,5}$|",
+        r"(?:operation|depth|limit|quota|average|count|size|statistics|message|body|id|status|level|loop|error|error[:]?|failure|timeout|name|key|index|type|number|code|hook|script|step|file|date|queue|reference)s?\b(?: [^ ]+){0,5}$|",
         // Compounds that are adjectives, and verbs that name one operation: "update or delete on table".
         r"(?:only|protected)\b|or [a-z]+ (?:on|of|in)\b",
         r")"

@@ -7,14 +7,71 @@ use regex::Regex;
 
 use crate::vocabulary::RULE_VERBS;
 
-/// Returns `true` if a word is the base form of a verb that orders often begin with.
+/// Returns `true` if a word is the base form of a verb: one that orders often begin with, one of them with a
+/// prefix ("reinstall"), or a word with the ending of a verb ("rotate", "falsify").
 pub(super) fn is_known_verb(word: &str) -> bool {
-    KNOWN_VERB.is_match(word) && !ADVERBS.contains(&word) && !is_function_word(word)
+    let listed =
+        |word: &str| KNOWN_VERB.is_match(word) && !ADVERBS.contains(&word) && !is_function_word(word);
+    let without_prefix = || PREFIXES.iter().find_map(|prefix| word.strip_prefix(prefix));
+    let prefixed =
+        || without_prefix().is_some_and(|base| base.len() >= 4 && listed(base.trim_start_matches('-')));
+    listed(word) || has_verb_ending(word) || prefixed()
 }
+
+fn has_verb_ending(word: &str) -> bool {
+    let ends = word.ends_with("ify")
+        || (word.len() > 6 && (word.ends_with("ize") || word.ends_with("ise")))
+        || (word.len() > 5 && word.ends_with("ate"));
+    ends && word.chars().all(|c| c.is_ascii_lowercase()) && !ENDS_LIKE_VERB.contains(&word)
+}
+
+/// Prefixes with which a verb is a verb. "Un" makes an adjective, too: "unread".
+const PREFIXES: &[&str] = &["re", "dis", "over"];
+
+/// Nouns and adjectives with the ending of a verb.
+const ENDS_LIKE_VERB: &[&str] = &[
+    "accurate",
+    "adequate",
+    "aggregate",
+    "alternate",
+    "appropriate",
+    "approximate",
+    "candidate",
+    "certificate",
+    "concise",
+    "coordinate",
+    "corporate",
+    "delegate",
+    "duplicate",
+    "elaborate",
+    "enterprise",
+    "estimate",
+    "exercise",
+    "expertise",
+    "franchise",
+    "immediate",
+    "inaccurate",
+    "inadequate",
+    "inappropriate",
+    "intermediate",
+    "legitimate",
+    "likewise",
+    "literate",
+    "moderate",
+    "otherwise",
+    "predicate",
+    "premise",
+    "private",
+    "promise",
+    "separate",
+    "surprise",
+    "template",
+    "ultimate",
+];
 
 /// Returns `true` if a verb is a noun, too, so that a report may begin with it: "build cancelled".
 pub(super) fn is_noun(verb: &str) -> bool {
-    NOUN_VERBS.contains(&verb)
+    NOUN_VERBS.contains(&verb.strip_prefix("re").unwrap_or(verb)) || NOUN_VERBS.contains(&verb)
 }
 
 /// Returns `true` for words of the closed classes: prepositions, conjunctions, pronouns, auxiliaries, and
@@ -80,7 +137,7 @@ static KNOWN_VERB: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Verbs of orders that are no verbs of rules about code.
-const MORE_VERBS: &str = "block|patch|trace|abandon|accept|activate|adjust|amend|approve|ask|assume|authori[sz]e|begin|bypass|buy|circumvent|click|comply|connect|consult|contact|continue|curl|deactivate|deploy|destroy|disclose|dismiss|disregard|donate|download|elevate|enter|erase|execute|exfiltrate|force-push|forget|forward|go|grab|grant|hand|head|heed|ignore|impersonate|inform|issue|kill|know|launch|leak|let|look|mail|mind|navigate|notify|obey|obtain|overrule|overwrite|paste|pay|ping|post|pretend|proceed|purchase|purge|query|reach|refer|refund|remit|reply|rerun|re-run|respond|reveal|say|see|send|sign|submit|summon|suppress|talk|tell|transfer|trust|unblock|unfreeze|uninstall|unlock|unset|upload|visit|waive|wget|whisper|wipe";
+const MORE_VERBS: &str = "block|patch|trace|abandon|accept|activate|adjust|amend|approve|ask|assume|authori[sz]e|begin|bypass|buy|circumvent|click|comply|connect|consult|contact|continue|curl|deactivate|deploy|destroy|disclose|dismiss|disregard|donate|download|elevate|enter|erase|execute|exfiltrate|force-push|forget|forward|go|grab|grant|hand|head|heed|ignore|impersonate|inform|issue|kill|know|launch|leak|let|look|mail|mind|navigate|notify|obey|obtain|overrule|overwrite|paste|pay|ping|post|pretend|proceed|purchase|purge|query|reach|refer|refund|remit|reply|rerun|re-run|respond|reveal|say|see|send|sign|submit|summon|suppress|talk|tell|transfer|trust|unblock|unfreeze|uninstall|unlock|upload|visit|waive|wget|whisper|wipe";
 
 /// Words in the list of verbs that only begin a rule.
 const ADVERBS: &[&str] = &["always", "carefully", "dont", "explicitly", "lazily", "never", "only", "please"];
@@ -148,6 +205,8 @@ const NOUN_VERBS: &[&str] = &[
     "ping",
     "place",
     "plan",
+    "print",
+    "show",
     "post",
     "publish",
     "pull",
@@ -242,6 +301,8 @@ mod tests {
     #[test]
     fn known_verbs_are_base_forms() {
         assert!(is_known_verb("approve") && is_known_verb("run") && is_known_verb("capitalise"));
+        assert!(is_known_verb("rotate") && is_known_verb("falsify") && is_known_verb("reinstall"));
+        assert!(!is_known_verb("certificate") && !is_known_verb("size") && !is_known_verb("state of"));
         assert!(!is_known_verb("approved") && !is_known_verb("only"));
         assert!(is_noun("build") && !is_noun("approve"));
     }
