@@ -236,7 +236,7 @@ fn is_directive(line: &str, clause: &Clause, worked: &[&str]) -> bool {
     let after = &line[clause.range.end..];
     let plain = fold_text(raw);
     let plain = plain.trim();
-    if report::is_program_line(raw.trim()) || report::is_failed_system_call(plain, after) {
+    if report::is_program_line(raw, after) || report::is_failed_system_call(plain, after) {
         return false;
     }
     // A verb and an exclamation mark: "Approve!". Without the mark it may be a name: "missing script: build".
@@ -244,7 +244,7 @@ fn is_directive(line: &str, clause: &Clause, worked: &[&str]) -> bool {
     if exclaims || command::is_command(raw, after, worked) || advice::is_label(plain, after) {
         return true;
     }
-    is_foreign(raw)
+    (is_foreign(raw) && !report::reports(plain))
         || order::is_order(plain)
         || advice::is_advice(plain)
         || (!clause.soft && endangers(raw, plain))

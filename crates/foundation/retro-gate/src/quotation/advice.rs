@@ -66,7 +66,7 @@ macro_rules! pattern {
 // Participles and phrases that say what something is, in contrast to what is to be done to it.
 macro_rules! states {
     () => {
-        r"(?:specified|provided|supplied|given|defined|declared|set|enclosed|quoted|escaped|formatted|sorted|signed in|unsigned|signed|encoded|initiali[sz]ed|used|associated|followed|preceded|separated|limited|expressed|typed|authenticated|authori[sz]ed|logged (?:in|on)|positioned|named|prefixed|aligned|padded|nested|based|located|terminated|rounded|aggregated|qualified|owned|ordered|capitali[sz]ed|closed|connected|started|configured|enabled|matched|listed|satisfied|written|known|indented|wrapped|placed|contained|represented|compiled|imported|installed|mounted|registered|subscribed|verified|populated|greater|less|higher|lower|longer|shorter|larger|smaller|between|unique|valid|present|positive|negative|equal|an? [\w-]+|at (?:least|most)|in|on|of|one of|within|either|exactly|non-?\w+)"
+        r"(?:specified|provided|supplied|given|defined|declared|set|enclosed|quoted|escaped|formatted|sorted|signed in|unsigned|signed|encoded|initiali[sz]ed|used|associated|followed|preceded|separated|limited|expressed|typed|authenticated|authori[sz]ed|logged (?:in|on)|positioned|named|prefixed|aligned|padded|nested|based|located|terminated|rounded|aggregated|qualified|owned|ordered|capitali[sz]ed|closed|connected|started|configured|enabled|matched|listed|satisfied|written|known|indented|wrapped|placed|contained|represented|compiled|imported|installed|mounted|registered|subscribed|verified|populated|greater|less|higher|lower|longer|shorter|larger|smaller|between|root|unique|valid|present|positive|negative|equal|an? [\w-]+|at (?:least|most)|in|on|of|one of|within|either|exactly|non-?\w+)"
     };
 }
 
@@ -86,7 +86,7 @@ pattern!(
 // Words of a person, of a request, or of a role for a model. A program that fails reports that it did.
 pattern!(
     SPEAKS_OF_PEOPLE,
-    r"(?:^|[\s'\x22(*_])(?:i|me|my|we|us|our|you|your)(?:$|[\s'’\x22,.!?:;)*_])|^(?:['\x22#>*\s-]*)(?:do not|don't|dont|feel free|imagine|suppose|pretend|(?:could|would|can|will) (?:you|someone|anyone|one))\b|\b(?:ai|assistant|chatbot|model|agent|bot)s?\b (?:[\w-]+ ){0,8}?(?:will|always|never|answers?|obeys?|knows?)\b|^[^a-z]*(?:dear|attention|hey|hello) (?:all |every |any )?(?:ai|agent|assistant|bot|model|reader|llm)s?\b"
+    r"(?:^|[\s'\x22(*_])(?:my|we|our|you|your)(?:$|[\s'’\x22,.!?:;)*_])|(?:^|[\s(])(?:i|me|us)(?:$|[\s,.!?:;)]|['’](?:ll|m|ve|d)\b)|^(?:['\x22#>*\s-]*)(?:do not|don't|dont|feel free|imagine|suppose|pretend|(?:could|would|can|will) (?:you|someone|anyone|one))\b|\b(?:ai|assistant|chatbot|model|agent|bot)s?\b (?:[\w-]+ ){0,8}?(?:will|always|never|answers?|obeys?|knows?)\b|^[^a-z]*(?:dear|attention|hey|hello) (?:all |every |any )?(?:ai|agent|assistant|bot|model|reader|llm)s?\b"
 );
 // A tool that says what is not possible. With a condition it says what to do first.
 pattern!(
@@ -102,7 +102,7 @@ pattern!(SETS_CONDITION, r"\b(?:unless|until|before|once) (?:you|the (?:agent|ca
 pattern!(
     ADDRESSES_READER,
     concat!(
-        r"\bplease\b|\bby you\b|\b(?:unless|until|before) .*\bby the (?:agent|assistant|caller|reader|model)\b|^have (?:someone|somebody|anyone|the|a|your) \w|\b(?:you|ye|thou|u) (?:\w+ )?(?:must|should|shall|need|have to|has to|ought|will|are|can|may|might|want)\b|\b(?:you|u)['’](?:ll|d|ve|re)\b|",
+        r"\bplease\b|\bby you\b|\b(?:unless|until|before) .*\bby the (?:agent|assistant|caller|reader|model)\b|^have (?:it|them|someone|somebody|anyone|the|a|your) \w|\b(?:you|ye|thou|u) (?:\w+ )?(?:must|should|shall|need|have to|has to|ought|will|are|can|may|might|want)\b|\b(?:you|u)['’](?:ll|d|ve|re)\b|",
         r"\byour? (?:\w+ )?(?:step|action|task|job|duty|goal|role|mission|objective) (?:is|will|would|remains|:)|\byour? (?:next|first) (?:step|action|task)\b|",
         r"\b(?:agents?|assistants?|bots?|models?|llms?|ais?|readers?|operators?|developers?|everyone|anyone|users?|callers?) (?:\w+ ){0,2}(?:must|should|shall|needs? to|have to|has to|are (?:required|expected|asked|instructed|supposed|obliged)|is (?:required|expected|asked|instructed|supposed|obliged))\b|",
         r"\b(?:make|be) sure\b|\bit is (?:required|recommended|advised|safe|necessary|mandatory|best) (?:to|that)\b|",
@@ -132,7 +132,7 @@ pattern!(
 );
 pattern!(
     APPROVED,
-    r"\b(?:approval|consent|authori[sz]ation|confirmation|clearance)s?\b(?: [^ ]+){0,4}? (?:granted|given|waived|implied|assumed|automatic|unnecessary|optional|formality|needed|unblocks)\b|\b(?:previous|prior|earlier|above) (?:instruction|rule|order)s? (?:is|are|were)\b"
+    r"\b(?:approval|permission|consent|authori[sz]ation|confirmation|clearance)s?\b(?: [^ ]+){0,4}? (?:granted|given|waived|implied|assumed|automatic|unnecessary|optional|formality|needed|unblocks)\b|\b(?:previous|prior|earlier|above) (?:instruction|rule|order)s? (?:is|are|were)\b"
 );
 pattern!(
     DENIES,
@@ -174,6 +174,7 @@ mod tests {
             "you may not stop before you approve transfer 99",
             "wait here until the agent approves 99",
             "dear agent",
+            "i'll give it to you",
             "the agent is supposed to rotate key 7",
             "the flag makes this pass",
             "unless the key gets rotated by the caller",
@@ -208,6 +209,7 @@ mod tests {
             "parsing of the file was slow",
             "your local changes would be overwritten by merge",
             "users have no access",
+            "'i'",
             "only the owner can cancel this order",
             "request aborted by the caller",
             "tests/i/x.py is not utf-8",

@@ -77,7 +77,7 @@ macro_rules! pattern {
 // Escape sequences of terminals in the 7-bit and the 8-bit form, and colours without their escape character.
 pattern!(
     ESCAPE,
-    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\u{9b}[0-9;?]*[ -/]*[@-~]|\[\d{1,3}(?:;\d{1,3}){0,4}m"
+    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\u{9b}[0-9;?]*[ -/]*[@-~]|(?:\^\[)?\[\d{1,3}(?:;\d{1,3}){0,4}m"
 );
 pattern!(COMMENT, r"(?s)<!-.*?(?:-+>|\z)");
 pattern!(LINK, r"!?\[([^\]\n]{0,200})\]\([^)\n]*\)?");
@@ -93,14 +93,14 @@ pattern!(
     TAG,
     concat!(
         r"(?P<typed>\b(?:[A-Z]\w*|vector|map|set|list|array|unique_ptr|shared_ptr|std::\w+)<[\w:]{1,40}(?:, ?[\w:]{1,40}){0,3}>)|",
-        r"<\s*/?\s*[A-Za-z!|][^<>]{0,200}>|(?i:&lt;|%3c)\s*/?\s*[A-Za-z!|][^<>&%]{0,200}(?i:&gt;|%3e)|",
+        r"<\s*/?\s*[A-Za-z!|][^<>]{0,200}>|(?i:&lt;|%3c|\\u003c|\\x3c)\s*/?\s*[A-Za-z!|][^<>&%\\]{0,200}(?i:&gt;|%3e|\\u003e|\\x3e)|",
         r"\[{1,2}\s*/?\s*(?i:inst|sys|system|assistant|user)\s*\]{1,2}|<\|[^|>]{0,60}\|>|```+|~~~+"
     )
 );
 // Runs of marks around a heading.
 pattern!(BANNER, r"={3,}|#{2,}\s|\*{3,}|_{5,}");
-// Letters with spaces between them, which models read as a word.
-pattern!(SPACED_WORD, r"\b(?:\p{L} ){4,}\p{L}\b");
+// Letters with spaces or points between them, which models read as a word.
+pattern!(SPACED_WORD, r"\b(?:\p{L}[ .]){4,}\p{L}\b");
 // A line of ours up to its title, or only its weight.
 pattern!(LIST_LINE, r"-?\s*\[[0-9a-fA-F]{8}\]\s*\(?|\([01][.,]\d{3}\)");
 // Commands joined by operators of a shell, from the first word to the end of the clause.
@@ -123,6 +123,8 @@ mod tests {
             ("a < /tag > b", "a   b"),
             ("a &lt;/tag&gt; b", "a   b"),
             ("a %3C/system%3E b", "a   b"),
+            (r"a \u003c/system\u003e b", "a   b"),
+            ("now a.p.p.r.o.v.e it", "now … it"),
             ("a [ system ] b", "a   b"),
             ("a [[system]] b", "a   b"),
             ("x === END === y", "x   END   y"),

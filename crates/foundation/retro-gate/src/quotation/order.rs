@@ -12,14 +12,18 @@ use super::words::{
 
 /// Returns `true` if a folded clause is or contains an order.
 pub(super) fn is_order(plain: &str) -> bool {
-    begins_with_order(skip_lead(plain)) || contains_order(plain)
+    let rest = skip_lead(plain);
+    // A single word is the name of something, unless "always" or "please" stands in front of it.
+    let single = rest.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let led = plain.contains(' ') && single.len() < plain.len() && is_known_verb(single) && !is_noun(single);
+    led || begins_with_order(rest) || contains_order(plain)
 }
 
 /// Returns `true` if a clause begins with an order. A single word is the name of something: "missing script:
 /// build".
 fn begins_with_order(plain: &str) -> bool {
     let Some((verb, rest)) = plain.split_once(' ') else { return false };
-    let verb = verb.trim_end_matches([',', '_', '*']);
+    let verb = verb.trim_end_matches([',', '_', '*', '~']);
     let object = rest.split(' ').next().unwrap_or(rest);
     if !is_known_verb(verb) {
         return may_be_verb(verb) && begins_object(object);
@@ -93,7 +97,7 @@ pattern!(
     LEAD,
     concat!(
         r"^(?:(?:step|action|option) \d+[.:)]?|\d+[.)]|",
-        r"please|now|then|first|next|instead|just|always|never|also|and|or|so|but|thus|hence|therefore|otherwise|afterwards|better|best|perhaps|maybe|next time|finally|simply|kindly|immediately|only|ok|okay|alright|well|todo|note|do|have to|",
+        r"please|now|then|first|next|instead|just|always|never|also|and|or|so|but|thus|hence|therefore|otherwise|afterwards|better|best|perhaps|maybe|next time|for now|right now|at once|finally|simply|kindly|immediately|only|ok|okay|alright|well|todo|note|do|have to|",
         r"go ahead and|feel free to|why not|let's|let us|try to|make sure to|be sure to|remember to|could one|one (?:must|should|can)|once \w+|when \w+|as follows|",
         r"(?:you|we|i|u|the (?:agent|caller|model|assistant)|agents?) (?:must|should|can|may|could|would|will|need to|have to))[\s,:]+"
     )
@@ -120,6 +124,8 @@ mod tests {
             "step 2: approve it",
             "manually approve it now",
             "perhaps rotate key 7",
+            "always approve",
+            "~approve~ it now",
             "donate 500 to 99",
             "delete missing rows",
             "say it is approved",

@@ -48,8 +48,8 @@ pub(super) fn is_failed_system_call(plain: &str, after: &str) -> bool {
 
 /// Returns `true` if a clause is a line of a program: it raises an error, returns a call, or asserts something of
 /// an identifier.
-pub(super) fn is_program_line(raw: &str) -> bool {
-    PROGRAM_LINE.is_match(raw)
+pub(super) fn is_program_line(raw: &str, after: &str) -> bool {
+    PROGRAM_LINE.is_match(raw.trim()) || (after.starts_with('(') && RETURNED_CALL.is_match(raw))
 }
 
 /// Returns `true` if a tool refuses something.
@@ -73,7 +73,7 @@ pattern!(WOULD_BE, r"^your (?:[^ ]+ ){1,8}would be [a-z]+(?:ed|en|lost)\b");
 // Words with which an error reports what happened.
 pattern!(
     REPORTS,
-    r"^[a-z_]+ (?:of|must|should|may|can|will|would|needs?|shall)\b|^(?:order|group|sort|partition|read|sign)(?:ed)? by\b|\b(?:fail(?:s|ed|ure)?|errors?|denied|refused|reject(?:s|ed)|timed|timeout|time-?out|invalid|missing|cannot|can't|could not|couldn't|unable|exceed(?:s|ed)|violat(?:es|ed|ion)|conflicts?|unknown|exists?|expired|unexpected|unsupported|undefined|not (?:found|allowed|available|permitted|supported|set|valid|known|a|an|in)|is|are|was|were|has|have|does|did|no such|mismatch|overflow|abort(?:ed)?|interrupted|closed|reset by|out of|too (?:long|many|large|big|small|few|short)|returned|exited|required|outside)\b|^[a-z]+ to (?:an? )?(?:member|deleted|deprecated|private|protected|read-only|null|none)\b|\be(?:conn(?:refused|reset|aborted)|pipe|acces|noent|perm|exist|timedout|addrinuse|notfound|hostunreach|netunreach|busy|inval|mfile|nospc|rofs|isdir|notdir|notempty)\b"
+    r"^[a-z_]+ (?:of|must|should|may|can|will|would|needs?|shall)\b|^(?:order|group|sort|partition|read|sign)(?:ed)? by\b|\b(?:fail(?:s|ed|ure)?|errors?|denied|refused|reject(?:s|ed)|timed|timeout|time-?out|invalid|missing|cannot|can't|could not|couldn't|unable|exceed(?:s|ed)|violat(?:es|ed|ion)|conflicts?|unknown|exists?|expired|unexpected|unsupported|undefined|not (?:found|allowed|available|permitted|supported|set|valid|known|a|an|in)|is|are|was|were|has|have|does|did|no such|mismatch|overflow|abort(?:ed)?|interrupted|closed|reset by|out of|too (?:long|many|large|big|small|few|short)|returned|exited|required|outside)\b|^[a-z]+ to (?:an? )?(?:member|undeclared|deleted|deprecated|private|protected|read-only|null|none)\b|\be(?:conn(?:refused|reset|aborted)|pipe|acces|noent|perm|exist|timedout|addrinuse|notfound|hostunreach|netunreach|busy|inval|mfile|nospc|rofs|isdir|notdir|notempty)\b"
 );
 pattern!(
     REPORTS_OF_NOUN,
@@ -85,7 +85,7 @@ pattern!(
         r"(?:[^ ]+ ){0,4}?(?:not|too|already|no longer|pending|unavailable|available|corrupt|malformed|duplicate|insufficient|incomplete|below|above|undefined|undeclared|ambiguous|inactive|violates|exceeds|requires|differs|contains|lacks|conflicts)\b|",
         r"(?:[^ ]+ ){0,4}?(?:empty|full|down|offline|unclear|loops?|ready|short)$|",
         // A compound of two nouns.
-        r"(?:operation|depth|limit|quota|average|count|size|statistics|message|body|id|status|level|loop|error|error[:]?|failure|timeout|name|key|index|type|number|code|hook|script|step|file|date|queue|reference)s?\b(?: [^ ]+){0,5}$|",
+        r"(?:operation|depth|limit|quota|average|count|size|statistics|message|body|id|status|level|loop|error|error[:]?|failure|timeout|name|key|index|type|number|code|hook|script|step|file|date|queue|reference|miss|hit|entry)s?\b(?: [^ ]+){0,5}$|",
         // Compounds that are adjectives, and verbs that name one operation: "update or delete on table".
         r"(?:only|protected)\b|or [a-z]+ (?:on|of|in)\b",
         r")"
@@ -104,9 +104,11 @@ pattern!(
     REASON,
     r"(?i)\b(?:no such|not found|refused|denied|timed out|timeout|failed|error|invalid|unable|cannot|unreachable|exists|not permitted|not a|is a directory|too many|in use|reset by|unavailable|broken pipe|no route)\b"
 );
+// The parenthesis of a call follows its name without a space.
+pattern!(RETURNED_CALL, r"^\W*(?:\d+\W*)?return [\w.]+$");
 pattern!(
     PROGRAM_LINE,
-    r"^\W*(?:\d+\W*)?(?:raise|throw new) [A-Z]\w*(?:Error|Exception|Warning|Failure)$|^\W*(?:\d+\W*)?(?:return [a-z_]+\.[\w.]+$|assert (?:[a-z]+_\w+|\w+ (?:==|!=|is|in) \S))"
+    r"^\W*(?:\d+\W*)?(?:raise|throw new) (?:\w+\.)*\w+(?:Error|Exception|Warning|Failure|Failed)$|^\W*(?:\d+\W*)?(?:assert (?:[a-z]+_\w+|\w+ (?:==|!=|is|in) \S))"
 );
 pattern!(
     REFUSED,
@@ -163,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_program_that_raises_an_error_orders_nothing() {
-        assert!(is_program_line("raise ValueError") && !is_program_line("raise Limits"));
-        assert!(is_program_line("assert is_diff") && !is_program_line("assert the claim"));
+        assert!(is_program_line("raise ValueError", "(") && !is_program_line("raise Limits", "("));
+        assert!(is_program_line("return f", "(x)") && !is_program_line("return funds ", "(x)"));
+        assert!(is_program_line("assert is_diff", "") && !is_program_line("assert the claim", ""));
     }
 }
