@@ -37,8 +37,8 @@ const ENGLISH: &[&str] = &[
 const FOREIGN: &[&str] = &[
     "de", "la", "le", "les", "des", "du", "un", "une", "et", "est", "que", "qui", "pour", "dans", "el",
     "los", "las", "una", "y", "por", "con", "para", "es", "und", "der", "das", "ist", "nicht", "mit", "ein",
-    "eine", "il", "che", "di", "uma", "os", "em", "não", "het", "een", "van", "och", "att", "som", "og",
-    "til", "nie", "jest", "ve", "bir",
+    "eine", "il", "lo", "che", "di", "uma", "os", "em", "não", "het", "een", "van", "och", "att", "som",
+    "og", "til", "nie", "jest", "ve", "bir",
 ];
 
 /// Software terms, which count as English because a list of nouns is not a sentence in another language.
@@ -61,6 +61,19 @@ pub(crate) fn find_unread_language(text: &str) -> Option<Reason> {
         }
     }
     None
+}
+
+/// Returns `true` if a sentence has at least `words_min` plain words and none of them counts as English. Software
+/// terms are international: next to a function word or accents of another language they do not count.
+pub(crate) fn has_no_english(sentence: &str, words_min: usize) -> bool {
+    let (words, english) = count_words(sentence);
+    let plain: Vec<String> = sentence.split_whitespace().map(str::to_lowercase).collect();
+    let has = |list: &[&str]| {
+        plain.iter().any(|word| list.contains(&word.trim_matches(|c: char| !c.is_alphabetic())))
+    };
+    let accents =
+        plain.iter().filter(|word| word.chars().any(|c| c.is_alphabetic() && !c.is_ascii())).count();
+    words >= words_min && (english == 0 || (!has(ENGLISH) && (has(FOREIGN) || accents >= 2)))
 }
 
 fn is_unread(line: &str) -> bool {
