@@ -8,6 +8,7 @@
 //! "never commit the key" is no danger.
 
 mod addresses;
+mod decisions;
 mod deletion;
 mod exposure;
 mod identifiers;
@@ -16,19 +17,24 @@ mod nouns;
 mod pairs;
 mod patterns;
 mod phrases;
+mod pipes;
 mod polarity;
 mod powers;
 mod reading;
+mod refusal;
 mod remote;
+mod requests;
 mod secrets;
 mod special;
 mod switches;
+mod weakening;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
 pub use kind::{Danger, DangerSign};
+pub(crate) use words::is_one_of;
 
 use std::ops::Range;
 
@@ -52,10 +58,14 @@ pub fn find_dangers(text: &str) -> Vec<DangerSign> {
     switches::find_switches(&reading, &mut found);
     phrases::find_phrases(&reading, &mut found);
     remote::find_remote(&reading, &mut found);
+    pipes::find_pipes(&reading, &mut found);
+    requests::find_requests(&reading, &mut found);
     addresses::find_addresses(&reading, &mut found);
     secrets::find_secrets(&reading, &mut found);
     exposure::find_exposures(&reading, &mut found);
     pairs::find_pairs(&reading, &mut found);
+    decisions::find_decisions(&reading, &mut found);
+    weakening::find_weakening(&reading, &mut found);
     deletion::find_deletions(&reading, &mut found);
     powers::find_powers(&reading, &mut found);
     found.sort_by_key(|found| (found.danger, found.first));

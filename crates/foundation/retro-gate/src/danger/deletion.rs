@@ -65,6 +65,17 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             Command,
             r"\bfilter-branch\b|\bfilter-repo\b|\bbfg\s+--|\breflog\s+expire\b|\bgit\s+-c\s+(?:/|~|\.\.)\S*\s+clean\b|\bgit\s+clean\b[^\n;|&]{0,40}\s(?:/[^t]|~|\.\.|\$home)",
         ),
+        // Work that is on no branch is lost: another commit is taken over it, or all ignored files and stashes go.
+        (
+            ForeignDelete,
+            Machine,
+            r"\breset['\x22]?\s+(?:with\s+['\x22]?)?(?:-\S+\s+){0,3}(--hard['\x22]?\s+['\x22]?(?:[\w.-]+/[\w./-]+|@\{|fetch_head\b))|\bstash\s+(clear)\b",
+        ),
+        (
+            ForeignDelete,
+            Machine,
+            r"\bgit\s+(?:-\S+\s+)*clean['\x22]?\s+(?:with\s+['\x22]?)?(-[a-mo-z]*x[a-mo-z]*(?:\s+-[a-mo-z]+)*|-[a-mo-z]+\s+-[a-mo-z]*x[a-mo-z]*)(?:['\x22;&|),]|\.?$|\s+(?:[;&|]|\.(?:\s|$)|and\b|then\b|first\b|before\b|to\b|when\b))",
+        ),
         (
             ForeignDelete,
             Phrase,

@@ -124,6 +124,37 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             Machine,
             r"['\x22](?:content|contents|text|body|message|comment|description|insert_text|new_str|value|title)['\x22]\s*:\s*['\x22][^\n]{0,400}?[a-z]://[^\s/@:'\x22$]{1,60}:[^\s/@'\x22${<*]{3,80}@",
         ),
+        (
+            SecretKept,
+            Command,
+            r"\s['\x22]?--(?:[a-z]+-)?(?:password|passwd|passphrase|secret|api-?key|auth-token|access-token|secret-key)['\x22]?[ =]['\x22]?(?:[a-z!@#%^*_]+[0-9]|[0-9]+[a-z!@#%^*_])[^\s'\x22$<{]{1,}|\s--token[ =]['\x22]?(?:[a-z_-]+[0-9]|[0-9]+[a-z])[a-z0-9_-]{8,}",
+        ),
+        (
+            SecretKept,
+            Machine,
+            r"['\x22](?:text|body|message|comment|description|title|content|note)['\x22]\s*:\s*['\x22][^\n]{0,400}?\bSECRET\b(?: \w+){0,3} is [a-z!@#%^*_]*[0-9][^\s'\x22]{3,}",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:output|print|show|reveal|param)\s+(?:-\S+\s+){0,3}['\x22]?[a-z0-9]+_(?:password|passwd|secret|token|api_key|private_key|access_key|secret_key)(?:['\x22;,]|\.?$|\s*\n)",
+        ),
+        // A trace or a log of requests holds the headers that prove who asks.
+        (
+            SecretKept,
+            Phrase,
+            r"\b(log|logging|print|printing|dump|dumping|record|trace|echo)\b[^\n.;]{0,40}?\b(?:authori[sz]ation|auth|cookie|bearer) headers?\b|\b(log|logging|print|printing|dump|dumping|record|trace|echo)\b[^\n.;]{0,40}?\bheaders?\b[^\n.;]{0,30}?\b(?:cookies?|authori[sz]ation|bearer|tokens?)\b|\b(?:authori[sz]ation|auth|cookie|bearer) headers? (?:is|are|gets?) (?:then |also )?(logged|printed|shown|dumped|visible)\b",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:curl|http|wget|xh)\b[^\n;|]{0,160}?\s(?:-[a-z]*v|--verbose|--trace\S*)\b[^\n;]{0,160}?\$\{?SECRET\b[^\n;]{0,160}?(?:\btee\b|>\s*['\x22]?[\w./~])",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"\b(?:sops|gpg|age|openssl|ansible-vault|[a-z-]*vault|[a-z-]*crypt)\b[^\n;|&]{0,80}?(?:\s(?:-d|--decrypt)\b|\bdecrypt\b)[^\n;|&]{0,120}?(?:>\s*['\x22]?[\w./~]|\s-(?:o|out|-output)[ =])|\b[a-z]+-vault\s+decrypt\s",
+        ),
         // A literal that looks like a credential is kept wherever it stands.
         (
             SecretKept,
@@ -201,6 +232,7 @@ fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
         .find(|next| is_secret(reading, *next))?;
     // A plain "key" is more often the key of a table.
     let plain_key = reading.text(secret) == "key"
+        && !is_service_key(reading, secret)
         && !is_one_of(reading.text(secret - 1).trim_end_matches("'s"), QUALIFIERS);
     if plain_key && !word.is("commit committing hardcode hard-code leak expose publish reveal") {
         return None;
@@ -235,6 +267,12 @@ fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
             && is_one_of(reading.text(next + 1), "store manager storage engine vault")
     });
     let open = clause().any(|next| next != secret && is_open_place(reading, next));
+    // What everybody reads is open, whatever else is named.
+    let shared = clause().any(|next| {
+        reading.words[next].is("dockerfile readme repo repository gist pastebin public")
+            && !is_one_of(reading.text(next + 1), "secret secrets variable variables")
+    });
+    let safe = safe && !shared;
     let is_kept = match word.text {
         "write" | "writing" | "store" | "storing" | "save" | "saving" | "record" | "persist"
         | "persisting" | "embed" | "embedding" | "upload" | "uploading" => !safe && !secret_store,
@@ -275,6 +313,14 @@ fn find_kept(reading: &Reading<'_>, secret: usize) -> Option<usize> {
     if !is_secret(reading, secret) {
         return None;
     }
+    // "The access key belongs in `values.yaml`."
+    if is_one_of(reading.text(secret + 1), "belongs belong goes go lives live sits stays")
+        && is_one_of(reading.text(secret + 2), "in into to on")
+    {
+        let mut places = reading.rest_of_clause(secret + 2, 4);
+        let place = places.find(|next| is_open_place(reading, *next) || reading.words[*next].is(SAFE_PLACES))?;
+        return (!reading.words[place].is(SAFE_PLACES)).then_some(place);
+    }
     let kept = "committed hardcoded hard-coded stored saved written printed logged echoed pasted posted embedded baked inlined published dumped kept shared mailed emailed exposed uploaded checked world-readable public readable plaintext";
     let rest: Vec<usize> = reading.rest_of_clause(secret, 8).collect();
     let state = rest.iter().position(|next| is_one_of(reading.text(*next), kept))?;
@@ -312,6 +358,7 @@ fn is_secret(reading: &Reading<'_>, at: usize) -> bool {
         || file
         || word.text == "token"
         || word.text == "key" && is_one_of(before, "the your this my our")
+        || word.text == "key" && is_service_key(reading, at)
         || word.is(QUALIFIED)
             && is_one_of(before, QUALIFIERS)
             && !(plural && is_one_of(before, "session refresh ci"))
@@ -322,6 +369,21 @@ fn is_secret(reading: &Reading<'_>, at: usize) -> bool {
     named
         && !is_one_of(next, HARMLESS)
         && !is_one_of(before, "max no secret-less number fake dummy placeholder")
+}
+
+/// Words before "key" of data, of settings and of keyboards.
+const OTHER_KEYS: &str = "primary foreign sort partition cache public map dictionary dict config json yaml toml translation index row lookup hot shift unique same missing new right correct wrong composite object first second last next idempotency routing message hash range enter escape return control alt answer i18n locale other another each every a an sorting grouping group join natural business surrogate s3 storage";
+
+/// Returns `true` for "the Stripe key in the pull request": a key that has the name of a service and is put
+/// where people talk.
+fn is_service_key(reading: &Reading<'_>, at: usize) -> bool {
+    let before = |distance: usize| at.checked_sub(distance).map_or("", |before| reading.text(before));
+    let named = is_one_of(before(2), "the your our my") && before(1).chars().all(|c| c.is_ascii_alphanumeric());
+    named
+        && !is_one_of(before(1), OTHER_KEYS)
+        && reading.rest_of_clause(at, 5).any(|next| {
+            is_one_of(reading.text(next), "pull pr comment comments issue ticket chat channel slack message readme gist repo repository wiki mail email")
+        })
 }
 
 fn is_secret_name(name: &str) -> bool {

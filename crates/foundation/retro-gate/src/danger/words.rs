@@ -171,7 +171,7 @@ fn unglue(piece: &str) -> Option<Vec<&str>> {
 }
 
 /// Returns `true` if `word` is one of the words of a table, which are separated by spaces.
-pub(super) fn is_one_of(word: &str, table: &str) -> bool {
+pub(crate) fn is_one_of(word: &str, table: &str) -> bool {
     // A search for the word is many times faster than a comparison with each word of the table.
     let edge = |at: usize| table.as_bytes().get(at).is_none_or(|byte| *byte == b' ');
     !word.is_empty()
