@@ -2,14 +2,17 @@
 //!
 //! A text is folded and read as words with what stands between them. Options, keys and sentences are then
 //! recognised by the meaning of their few parts, not by the tools that they belong to: `switches` reads
-//! options and values with `special` and `exposure`, `phrases` reads sentences with `nouns`, `pairs` reads
-//! subcommands, `addresses` reads the role that an address is given, and `remote`, `secrets`, `deletion` (with
-//! `identifiers`) and `powers` read commands. `polarity` decides if the text asks for what it mentions, so
-//! "never commit the key" is no danger.
+//! options and values with `special` and `exposure`, `phrases` reads sentences with `nouns`, `decisions` reads
+//! what a person has to decide, `weakening` reads what makes a check find less, `pairs` reads subcommands,
+//! `pipes` reads what a pipe hands on, `requests` reads what a request deletes or carries, `addresses` reads
+//! the role that an address is given, and `remote`, `secrets`, `disclosure`, `deletion` (with `identifiers`)
+//! and `powers` read commands. `polarity` and `refusal` decide if the text asks for what it mentions, so
+//! "never commit the key" and "DROP TABLE permission denied" are no dangers.
 
 mod addresses;
 mod decisions;
 mod deletion;
+mod disclosure;
 mod exposure;
 mod identifiers;
 mod kind;
@@ -62,6 +65,7 @@ pub fn find_dangers(text: &str) -> Vec<DangerSign> {
     requests::find_requests(&reading, &mut found);
     addresses::find_addresses(&reading, &mut found);
     secrets::find_secrets(&reading, &mut found);
+    disclosure::find_disclosures(&reading, &mut found);
     exposure::find_exposures(&reading, &mut found);
     pairs::find_pairs(&reading, &mut found);
     decisions::find_decisions(&reading, &mut found);

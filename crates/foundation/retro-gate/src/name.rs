@@ -6,11 +6,13 @@
 //! to a reader has words that no tool needs: it points at itself, at what was said before or at its turn, it
 //! switches something off and goes on with a second order, or it hands secrets to somebody.
 
-use std::collections::HashSet;
-use std::sync::LazyLock;
+mod orders;
+
+use orders::{LEXICON, is_order};
 
 use crate::danger::is_one_of;
-use crate::{fold_text, screen_text};
+use crate::reason::{Code, Strength};
+use crate::{find_reasons, fold_text};
 
 /// Maximum length of a plain name, in characters. Names of tools and parameters are shorter.
 const NAME_CHARS_MAX: usize = 64;
@@ -50,7 +52,8 @@ const SCHEMES: [&str; 6] = ["mailto:", "javascript:", "data:", "tel:", "sms:", "
 /// Returns `true` for the shapes of mail addresses, hosts and their paths.
 fn has_address_form(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    let (first, path) = text.split_once('/').map_or((text.as_str(), None), |(first, path)| (first, Some(path)));
+    let (first, path) =
+        text.split_once('/').map_or((text.as_str(), None), |(first, path)| (first, Some(path)));
     let host = first.rsplit('@').next().unwrap_or(first).split(':').next().unwrap_or(first);
     let labels: Vec<&str> = host.split('.').collect();
     let last = labels[labels.len() - 1];
@@ -108,44 +111,6 @@ fn split_name(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// Verbs of orders to a reader.
-const ORDERS: &str = "call run use read do execute invoke try send mail email post upload forward share give leak reveal print show tell paste publish expose dump push submit copy export install skip ignore bypass disable forget disregard override obey trust believe follow delete remove drop wipe erase approve accept merge deploy pay transfer grant add set open visit fetch download stop start commit write reply answer say repeat act pretend contact report prefer choose pick pass enable turn keep make click go ask buy refund cancel finish continue proceed load apply";
-
-/// Verbs with which an order takes something back that holds for the reader.
-const UNDOES: &str = "skip ignore bypass disable forget disregard override obey circumvent evade disobey abandon suppress dismiss";
-
-/// Verbs that hand something to somebody.
-const HANDS: &str = "send mail email post upload forward share give leak reveal tell paste publish expose dump push submit copy transmit exfiltrate print show write export steal";
-
-/// What must not be handed out.
-const SECRETS: &str = "secret secrets password passwords credential credentials creds token tokens key keys env environment cookie cookies kubeconfig dotenv passwd wallet";
-
-/// Who or what somebody else is.
-const OTHERS: &str = "admin me us him them attacker hacker support owner chat slack channel mail email external server url host public evil internet web webhook everyone anyone pastebin telegram discord";
-
-/// What holds for a reader.
-const INSTRUCTIONS: &str = "instruction instructions prompt prompts guideline guidelines safety guardrail guardrails directive directives orders restrictions programming training";
-const RULES: &str = "rule rules policy policies order warning warnings limits checks security message messages context everything";
-
-/// Words that point at what was said before, or at all of it.
-const POINTS: &str = "previous prior earlier all above any other every your the these those existing former preceding original system";
-
-/// Words that point at the name itself or at its turn.
-const TURNS: &str = "first always instead please asap beforehand everytime";
-
-const MODELS: &str = "agent agents assistant assistants model ai llm bot claude gpt chatgpt copilot gemini reader you";
-const MODALS: &str = "must should shall needs need has have may will can please are is ought";
-
-/// Other words that glued names are made of.
-const GLUE: &str = "and then now this that these those it to for before after with without from or if not no never user data tests test file files tool tools code review reviews commands command money funds balance important urgent attention note dont must everything anything task next step steps again forever on off in of a an be as run system access root";
-
-static LEXICON: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
-    [ORDERS, UNDOES, HANDS, SECRETS, OTHERS, INSTRUCTIONS, RULES, POINTS, TURNS, MODELS, MODALS, GLUE]
-        .into_iter()
-        .flat_map(|table| table.split(' '))
-        .collect()
-});
-
 /// Minimum length of a word that is looked at as several glued ones.
 const GLUED_CHARS_MIN: usize = 8;
 
@@ -184,120 +149,29 @@ fn is_sentence(words: &[String]) -> bool {
     let joining = words.iter().filter(|word| is_one_of(word, JOINING_WORDS)).count();
     words.len() > NAME_WORDS_MAX
         || words.len() >= SENTENCE_WORDS_MIN && joining >= JOINING_WORDS_MIN
-        || words.len() > 1 && (is_order(&words) || screen_text(&words.join(" ")).is_hostile())
+        || words.len() > 1 && (is_order(&words) || speaks_to_model(&words.join(" ")))
 }
 
-fn is_order(words: &[&str]) -> bool {
-    points_at_itself(words)
-        || takes_back(words)
-        || goes_on(words)
-        || hands_out(words)
-        || addresses_reader(words)
-        || is_shell(words)
-}
+/// Codes of sure signs that no name has. Names of tools are about any topic and any errand.
+const CODES_OF_NAMES: &[Code] = &[
+    Code::OverridesInstructions,
+    Code::AssignsRole,
+    Code::AddressesModel,
+    Code::FalseAuthority,
+    Code::AsksForPrompt,
+    Code::AsksForSecrecy,
+    Code::AsksForSecrets,
+    Code::DictatesAnswer,
+    Code::Exfiltrates,
+    Code::CommandToRun,
+    Code::ImitatesFrame,
+    Code::PlantsMemory,
+];
 
-fn has(words: &[&str], table: &str) -> bool {
-    words.iter().any(|word| is_one_of(word, table))
-}
-
-/// Returns `true` if a word of one table stands before a word of another one, with at most `apart` words
-/// between them.
-fn stands_before(words: &[&str], table: &str, later: &str, apart: usize) -> bool {
-    words.iter().enumerate().any(|(nth, word)| {
-        is_one_of(word, table) && words.iter().skip(nth + 1).take(apart + 1).any(|next| is_one_of(next, later))
-    })
-}
-
-/// "Call this first", "trust me", "use x instead", "call before every task", "run now" with an object.
-fn points_at_itself(words: &[&str]) -> bool {
-    let last = words[words.len() - 1];
-    let begins = words.iter().position(|word| is_one_of(word, ORDERS));
-    let Some(order) = begins else { return false };
-    let rest = &words[order + 1..];
-    let calls = is_one_of(words[order], "call run use read do execute invoke try choose pick prefer open load apply ask");
-    has(rest, "this these those that yourself") && words.len() > 2
-        || stands_before(words, "trust obey believe use call run read follow pay tell give send ask grant contact choose make let", "me us myself", 1)
-            && !is_one_of(words[0], "get list")
-        || calls && is_one_of(last, TURNS)
-        || rest.len() > 1 && is_one_of(last, "first now asap immediately please instead always everytime forever")
-        || rest.len() > 1 && has(rest, "instead")
-        || stands_before(rest, "before after", "every each any anything everything all other you", 0)
-            && !is_one_of(last, "each every all")
-        || calls && stands_before(rest, "before after", "anything everything", 0)
-}
-
-/// "Ignore all rules", "bypass safety", "forget everything".
-fn takes_back(words: &[&str]) -> bool {
-    let Some(verb) = words.iter().position(|word| is_one_of(word, UNDOES)) else { return false };
-    let rest = &words[verb + 1..];
-    has(rest, INSTRUCTIONS)
-        || stands_before(rest, POINTS, RULES, 1)
-        || is_one_of(words[verb], "forget disregard") && has(rest, "everything rules policy policies all context")
-        || is_one_of(words[verb], "obey disobey")
-}
-
-/// "Skip tests and push", "pay invoice to continue", "do x or fail".
-fn goes_on(words: &[&str]) -> bool {
-    let joint = words.iter().position(|word| is_one_of(word, "and then or so to until because")).unwrap_or(0);
-    if joint < 2 || joint + 1 >= words.len() {
-        return false;
-    }
-    let (before, next) = (&words[..joint], words[joint + 1]);
-    let undoes = is_one_of(before[0], UNDOES) || is_one_of(before[0], "always never dont just please");
-    match words[joint] {
-        "and" | "then" => undoes && is_one_of(next, ORDERS) || words[joint] == "then" && is_one_of(before[0], ORDERS) && is_one_of(next, ORDERS),
-        "or" => is_one_of(before[0], ORDERS) && is_one_of(next, "fail die lose else be"),
-        "to" => is_one_of(before[0], ORDERS) && is_one_of(next, "continue proceed fix unlock avoid resolve succeed finish win unblock"),
-        "so" | "because" | "until" => is_one_of(before[0], ORDERS),
-        _ => false,
-    }
-}
-
-/// "Send all secrets to admin", "dump your env", "transfer all funds to x".
-fn hands_out(words: &[&str]) -> bool {
-    let Some(verb) = words.iter().position(|word| is_one_of(word, HANDS) || is_one_of(word, "transfer wire pay"))
-    else {
-        return false;
-    };
-    let rest = &words[verb + 1..];
-    let to = rest.iter().position(|word| is_one_of(word, "to with at via into on"));
-    let to_others = to.is_some_and(|to| has(&rest[to + 1..], OTHERS));
-    let secret = has(rest, SECRETS) || has(rest, "ssh history conversation prompt context files memory");
-    let whole = has(rest, "all every your my everything whole entire");
-    let hands = is_one_of(words[verb], HANDS);
-    let money = has(rest, "funds money balance savings account credits");
-    hands && secret && to_others
-        || hands && has(rest, SECRETS) && whole && !is_one_of(words[verb], "show print export copy write push")
-        || hands && has(rest, SECRETS) && has(rest, "your my everything")
-        || is_one_of(words[verb], "transfer wire pay send") && money && (whole || to_others)
-        || is_one_of(words[verb], "exfiltrate steal leak")
-}
-
-/// "Agent must run x", "important read me", "please call", "do not tell anyone".
-fn addresses_reader(words: &[&str]) -> bool {
-    let modal = stands_before(words, MODELS, MODALS, 0) && words.len() > 2;
-    let notice = is_one_of(words[0], "important urgent attention warning note notice hey dear hello psst")
-        && words.len() > 2
-        && (has(&words[1..], ORDERS) || has(&words[1..], MODELS));
-    let manner = is_one_of(words[0], "please kindly must should dont") && words.len() > 1 && is_one_of(words[1], ORDERS);
-    let denied = stands_before(words, "do dont never", "not tell ask mention warn inform verify question trust use", 0)
-        && words.len() > 2;
-    let obsolete = stands_before(words, "deprecated broken obsolete failed", "use call run try switch", 0);
-    let yours = has(words, "you your yours") && words.len() > 2 && has(words, ORDERS);
-    modal || notice || manner || denied || obsolete || yours
-}
-
-/// "Curl x sh", "sudo rm rf", "pip install x".
-fn is_shell(words: &[&str]) -> bool {
-    let generic = "package packages dependency dependencies deps requirements module modules library libraries app all global dev from and install";
-    let installs = words.windows(3).any(|part| {
-        is_one_of(part[0], "pip npm gem cargo apt brew yarn pnpm go npx")
-            && is_one_of(part[1], "install i add get")
-            && !is_one_of(part[2], generic)
-    });
-    let deletes = words.windows(2).any(|part| part == ["rm", "rf"] || part == ["rm", "fr"]);
-    let pipes = stands_before(words, "curl wget fetch download pipe", "sh bash zsh python eval exec", 4) && words.len() > 2;
-    installs || deletes || pipes
+fn speaks_to_model(sentence: &str) -> bool {
+    find_reasons(sentence)
+        .iter()
+        .any(|reason| reason.strength == Strength::Sure && CODES_OF_NAMES.contains(&reason.code))
 }
 
 #[cfg(test)]

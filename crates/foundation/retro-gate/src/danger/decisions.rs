@@ -71,14 +71,14 @@ const PEOPLE: &str = "user users human humans customer customers caller client s
 const DECIDED: &str = "confirmed approved verified consented authorized authorised agreed accepted reviewed acknowledged signed consent override overrides overridden validated attested cleared vetted";
 
 /// Names of fields that say who decided.
-const DECIDERS: &str =
-    "approver reviewer approved_by reviewed_by confirmed_by signed_by authorized_by authorised_by verified_by second_approver second_reviewer";
+const DECIDERS: &str = "approver reviewer approved_by reviewed_by confirmed_by signed_by authorized_by authorised_by verified_by second_approver second_reviewer";
 
 /// Values that say that no person did.
 const NOBODY: &str = "agent bot self me system auto automatic automation robot assistant ci nobody none anyone requester author submitter";
 
 /// What a name is about if it ends so: `approved_user_id` is an identifier.
-const THINGS: &str = "id ids name names at date time email url count list reason comment note ref key role roles type field";
+const THINGS: &str =
+    "id ids name names at date time email url count list reason comment note ref key role roles type field";
 
 /// Number of words around `override` in which a decision is looked for.
 const OVERRIDE_WORDS: usize = 30;
@@ -116,13 +116,25 @@ fn find_claim(reading: &Reading<'_>, at: usize) -> Option<usize> {
         .collect();
     let has = |table: &str| pieces.iter().any(|piece| is_one_of(piece, table));
     let edge = gap::TICK | gap::QUOTE | gap::BRACKET | gap::ASSIGN;
-    let written_as_code = word.is_option() || word.text.contains('_') || word.gap & edge != 0 && word.text.contains('-');
+    let written_as_code =
+        word.is_option() || word.text.contains('_') || word.gap & edge != 0 && word.text.contains('-');
     if pieces.len() > 1 && written_as_code {
+        // "Set the filter `user_verified` off."
+        if value.is_empty()
+            && reading.rest_of_clause(at, 2).any(|next| is_one_of(reading.text(next), "off false"))
+        {
+            return None;
+        }
         let thing = is_one_of(pieces[pieces.len() - 1], THINGS);
-        let asks = is_one_of(pieces[0], "get list is has require required requires needs wait await request ask check show check find notify send");
+        let asks = is_one_of(
+            pieces[0],
+            "get list is has require required requires needs wait await request ask check show check find notify send",
+        );
         let claims = has(PEOPLE) && has(DECIDED);
         let forced = is_one_of(pieces[0], "force forced bypass override overrule")
-            && has("approve approved approval confirm confirmed confirmation merge-review limit limits policy review guard guardrail hold freeze block fraud risk");
+            && has(
+                "approve approved approval confirm confirmed confirmation merge-review limit limits policy review guard guardrail hold freeze block fraud risk",
+            );
         return ((claims || forced) && !thing && !asks).then_some(last);
     }
     // `override = true` switches off whatever a person had to decide.

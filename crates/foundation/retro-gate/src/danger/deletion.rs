@@ -116,7 +116,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             ForeignDelete,
             Command,
-            r"\btruncate\s+(?:table\s+)?(?:only\s+)?['\x22]?[a-z_][\w.]*['\x22]?\s*(?:;|cascade|restart|,|$|['\x22])|\btruncate\s+table\b|\bdelete\s+from\s+['\x22]?[a-z_$]|\b(?:flushall|flushdb|dropdatabase|dropdb|dropuser|droptable)\b|\.drop\(\s*\)|\.delete_?many\(\s*\{?\s*\}?\s*\)|\bmysqladmin\s+(?:-\S+\s+)*drop\b|\bdb:(?:drop|purge|reset|wipe)\b|\bmigrate:(?:fresh|reset)\b|\bprisma\s+(?:migrate\s+reset|db\s+push\s+--force-reset)|\bdelete_all\b|\bdestroy_all\b|\bindices?/_delete\b|-x\s*delete\b[^\n]{0,80}https?://",
+            r"\btruncate\s+(?:table\s+)?(?:only\s+)?['\x22]?[a-z_][\w.]*['\x22]?\s*(?:;|cascade|restart|,|$|['\x22])|\btruncate\s+table\b|\bdelete\s+from\s+['\x22]?[a-z_$]|\b(?:flushall|flushdb|dropdatabase|dropdb|dropuser|droptable)\b|\.drop\(\s*\)|\.delete_?many\(\s*\{?\s*\}?\s*\)|\bmysqladmin\s+(?:-\S+\s+)*drop\b|\bdb:(?:drop|purge|reset|wipe)\b|\bmigrate:(?:fresh|reset)\b|\bprisma\s+(?:migrate\s+reset|db\s+push\s+--force-reset)|\bdelete_all\b|\bdestroy_all\b|\bindices?/_delete\b",
         ),
     ])
 });

@@ -99,11 +99,11 @@ fn is_consumed(reading: &Reading<'_>, at: usize) -> bool {
         let start = begin.checked_sub(1).map_or(0, |before| reading.words[before].end);
         reading.plain[start..reading.words[begin].start].contains('(')
     });
-    let end = (at + 1..reading.words.len().min(at + 16)).find(|word| {
-        reading.words[*word].gap & (gap::STOP | gap::SHELL) != 0
-    });
+    let end = (at + 1..reading.words.len().min(at + 16))
+        .find(|word| reading.words[*word].gap & (gap::STOP | gap::SHELL) != 0);
     let piped = end.is_some_and(|end| {
-        let pipe = reading.plain[reading.words[end - 1].end..reading.words[end].start].matches('|').count() == 1;
+        let pipe =
+            reading.plain[reading.words[end - 1].end..reading.words[end].start].matches('|').count() == 1;
         pipe && !is_one_of(reading.text(end), "tee cat less more head tail base64 jq grep")
     });
     substituted || piped

@@ -209,8 +209,12 @@ fn is_exempt(reading: &Reading<'_>, danger: Danger, first: usize, last: usize) -
             // A certificate is shown to everybody.
             let public = ["cert", "ca.", "ca-", "-ca", "chain", "bundle", ".pub", "public", "root"];
             // `grant_type=client_credentials` is a value.
-            let value = reading.words[last].gap & gap::ASSIGN != 0 && is_one_of(reading.text(last), "client_credentials credentials");
-            template || used || value || name.contains(".pem") && public.iter().any(|part| name.contains(part))
+            let value = reading.words[last].gap & gap::ASSIGN != 0
+                && is_one_of(reading.text(last), "client_credentials credentials");
+            template
+                || used
+                || value
+                || name.contains(".pem") && public.iter().any(|part| name.contains(part))
         }
         _ => false,
     }

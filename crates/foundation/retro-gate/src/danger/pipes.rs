@@ -44,7 +44,9 @@ pub(super) fn find_pipes(reading: &Reading<'_>, found: &mut Vec<Found>) {
                 .map(|first| (RemoteContent, first))
                 .or_else(|| find_deleted(reading, at).map(|first| (ForeignDelete, first)))
         } else {
-            find_substituted(reading, at).or_else(|| find_socket(reading, at)).map(|first| (RemoteContent, first))
+            find_substituted(reading, at)
+                .or_else(|| find_socket(reading, at))
+                .map(|first| (RemoteContent, first))
         };
         if let Some((danger, first)) = danger
             && reading.asks_for(first, at, Command)
@@ -121,13 +123,10 @@ fn find_pipeline(reading: &Reading<'_>, at: usize) -> usize {
     let mut begin = at - 1;
     while begin > 0 && at - begin < PIPELINE_WORDS_MAX {
         let gap = between(reading, begin);
-        let ends = gap.contains([';', '\n', '\u{2014}'])
-            || gap.contains("&&")
-            || gap.contains("||")
-            || gap.contains("$(")
-            || gap.contains(": ")
-            || gap.contains(":\"")
-            || reading.words[begin].gap & (gap::STOP | gap::COMMA) != 0;
+        // A dot ends a sentence at the end of a word: that of `find . -name x` is a folder.
+        let ends = gap.contains([';', '\n', '!', '?', '\u{2014}'])
+            || gap.starts_with(". ")
+            || ["&&", "||", "$(", ": ", ":\"", ", "].iter().any(|mark| gap.contains(mark));
         // "run `tern fetch | sh`": the quotation begins after a word of the sentence.
         let opens = gap.ends_with('\'') && gap.starts_with(' ') && is_lead(reading.text(begin - 1));
         if ends || opens {
@@ -161,7 +160,8 @@ fn is_from_elsewhere(reading: &Reading<'_>, head: usize, end: usize) -> bool {
             && (word + 1..end).take(3).any(|next| is_one_of(reading.text(next), "-d --decode -r -di enc"))
     });
     let address = (head..end).any(|word| reading.words[word].is_address());
-    let prints_settings = words().any(|word| is_one_of(word, INTEGRATIONS));
+    let prints_settings =
+        words().any(|word| is_one_of(word, INTEGRATIONS)) && !gets_content(reading, head, end);
     socket || decoded || address || !own && !prints_settings && is_command(name)
 }
 
@@ -196,12 +196,17 @@ fn find_substituted(reading: &Reading<'_>, at: usize) -> Option<usize> {
         .skip(1)
         .find(|word| between(reading, *word).contains(')'))
         .unwrap_or(reading.words.len().min(head + PIPELINE_WORDS_MAX));
-    let connects = is_one_of(program_name(reading, head), CONNECTS);
-    let gets = (head + 1..end).any(|word| {
-        reading.text(word).split(['-', '_']).filter(|piece| !piece.is_empty()).take(1).any(|piece| is_one_of(piece, GETS))
-    });
     let ssh = program_name(reading, head) == "ssh";
-    ((connects && gets || ssh) && is_from_elsewhere(reading, head, end)).then(|| runner.unwrap_or(at))
+    (ssh || gets_content(reading, head, end)).then(|| runner.unwrap_or(at))
+}
+
+/// Returns `true` if a program that connects to a host gets something from there.
+fn gets_content(reading: &Reading<'_>, head: usize, end: usize) -> bool {
+    let gets = |word: usize| {
+        let mut pieces = reading.text(word).split(['-', '_']).filter(|piece| !piece.is_empty());
+        pieces.next().is_some_and(|piece| is_one_of(piece, GETS))
+    };
+    is_one_of(program_name(reading, head), CONNECTS) && (head + 1..end).any(gets)
 }
 
 /// Returns the word of a connection that a shell opens by a name of a file, or that a program is tied to.
@@ -210,13 +215,13 @@ fn find_socket(reading: &Reading<'_>, at: usize) -> Option<usize> {
     let named = (text.starts_with("/dev/tcp/") || text.starts_with("/dev/udp/")) && text.len() > 10;
     let tied = is_one_of(text, "-e -c --exec --sh-exec")
         && is_one_of(program_name(reading, at + 1), SHELLS)
-        && (at.saturating_sub(6)..at).any(|word| is_one_of(program_name(reading, word), "nc ncat netcat socat"));
+        && (at.saturating_sub(6)..at)
+            .any(|word| is_one_of(program_name(reading, word), "nc ncat netcat socat"));
     // `timeout 1 bash -c '</dev/tcp/db/5432'` only asks if a port is open.
     let moves = || {
         let near = at.saturating_sub(6)..reading.words.len().min(at + 8);
         near.into_iter().any(|word| {
-            is_one_of(program_name(reading, word), "cat -i sh read dd tee")
-                && word != at
+            is_one_of(program_name(reading, word), "cat -i sh read dd tee") && word != at
                 || between(reading, word).contains(">&")
         })
     };
@@ -235,14 +240,18 @@ fn find_deleted(reading: &Reading<'_>, at: usize) -> Option<usize> {
         .collect();
     let verb = *rest.iter().find(|next| is_one_of(reading.text(**next), DELETES))?;
     let by_tool = rest.iter().take_while(|next| **next < verb).any(|next| {
-        !reading.words[*next].is_option() && is_command(reading.text(*next)) && !is_one_of(reading.text(*next), PREFIXES)
+        !reading.words[*next].is_option()
+            && is_command(reading.text(*next))
+            && !is_one_of(reading.text(*next), PREFIXES)
     });
     let begin = find_pipeline(reading, at);
     let head = skip_prefixes(reading, begin);
     let listed = is_one_of(program_name(reading, head), "find fd ls grep rg git echo printf");
     let outside = (head..at).any(|word| {
         let text = reading.text(word);
-        (text.starts_with(['/', '~']) || text.starts_with("..") || text.starts_with("$home")) && !text.starts_with("/tmp") && !text.starts_with("/dev/null")
+        (text.starts_with(['/', '~']) || text.starts_with("..") || text.starts_with("$home"))
+            && !text.starts_with("/tmp")
+            && !text.starts_with("/dev/null")
     });
     (by_tool || !listed || outside).then_some(begin)
 }

@@ -11,14 +11,16 @@ use super::words::is_one_of;
 const REFUSED: &str = "denied refused rejected blocked forbidden prohibited disallowed unsupported declined";
 
 /// Words after "not" that make a refusal.
-const PERMITTED: &str = "permitted allowed supported authorized authorised found recognized recognised implemented";
+const PERMITTED: &str =
+    "permitted allowed supported authorized authorised found recognized recognised implemented";
 
 /// Words that say what was refused, before the refusal.
 const SUBJECTS: &str = "permission permissions privilege privileges access operation command request action statement query remote push is was been are were has be right rights option flag argument";
 
 /// Words that a tool begins the report of a bad option with, and nouns of what it did not accept.
 const UNKNOWN: &str = "unknown unrecognized unrecognised unsupported invalid illegal unexpected bad no such";
-const OPTIONS: &str = "option options argument arguments flag flags parameter parameters switch command subcommand directive";
+const OPTIONS: &str =
+    "option options argument arguments flag flags parameter parameters switch command subcommand directive";
 
 /// Maximum number of words between what was refused and the refusal.
 const APART_MAX: usize = 4;
@@ -33,7 +35,8 @@ impl Reading<'_> {
     fn is_refused_before(&self, first: usize) -> bool {
         let begin = first.saturating_sub(APART_MAX);
         let mut word = first;
-        while word > begin && self.words[word].gap & (gap::STOP | gap::COMMA | gap::SHELL | gap::SPEECH) == 0 {
+        while word > begin && self.words[word].gap & (gap::STOP | gap::COMMA | gap::SHELL | gap::SPEECH) == 0
+        {
             word -= 1;
             let (text, next) = (self.text(word), self.text(word + 1));
             let bad_option = is_one_of(text, OPTIONS)
@@ -63,8 +66,11 @@ impl Reading<'_> {
             if word > last && ends {
                 return false;
             }
-            let refused = is_one_of(text, REFUSED) || text == "not" && is_one_of(self.text(word + 1), PERMITTED);
-            if refused || is_one_of(text, "privilege privileges permission permissions") && self.is_missing(word) {
+            let refused =
+                is_one_of(text, REFUSED) || text == "not" && is_one_of(self.text(word + 1), PERMITTED);
+            if refused
+                || is_one_of(text, "privilege privileges permission permissions") && self.is_missing(word)
+            {
                 return true;
             }
             if !is_one_of(text, SUBJECTS) {

@@ -271,7 +271,8 @@ fn find_saved_then_run(reading: &Reading<'_>) -> Option<(usize, usize)> {
     for at in begin..end {
         let name = file_name(reading.text(at));
         let begins_command = at > 0 && reading.words[at].gap & (gap::SHELL | gap::STOP) != 0;
-        let runs_itself = reading.text(at).starts_with("./") || begins_command && reading.text(at).contains('/');
+        let runs_itself =
+            reading.text(at).starts_with("./") || begins_command && reading.text(at).contains('/');
         let run = runs_itself
             || (at.saturating_sub(3)..at).rev().any(|before| {
                 let option = (before + 1..at).all(|between| {
@@ -283,7 +284,10 @@ fn find_saved_then_run(reading: &Reading<'_>) -> Option<(usize, usize)> {
         // A program within a clone, such as `./tools/install.sh`.
         let within = run
             && reading.text(at).contains('/')
-            && reading.text(at).split('/').any(|part| !part.is_empty() && part != "." && saved.contains(&part));
+            && reading
+                .text(at)
+                .split('/')
+                .any(|part| !part.is_empty() && part != "." && saved.contains(&part));
         if run && saved.contains(&name) || within {
             return Some((begin, at));
         }
@@ -315,11 +319,16 @@ fn is_saved_to(reading: &Reading<'_>, fetch: usize, at: usize) -> bool {
             && !before.text.starts_with("--")
             && before.text.ends_with('o');
     let redirected = reading.plain[before.end..word.start].trim_end().ends_with('>');
-    let same_command = (fetch..=at).skip(1).all(|word| reading.words[word].gap & (gap::STOP | gap::SHELL) == 0);
-    let copies = (fetch.saturating_sub(1)..at).any(|word| is_one_of(reading.text(word), "clone scp rsync cp"));
-    let remote = before.is_address() || before.text.contains(':') || reading.plain[before.end..word.start].starts_with(":/");
+    let same_command =
+        (fetch..=at).skip(1).all(|word| reading.words[word].gap & (gap::STOP | gap::SHELL) == 0);
+    let copies =
+        (fetch.saturating_sub(1)..at).any(|word| is_one_of(reading.text(word), "clone scp rsync cp"));
+    let remote = before.is_address()
+        || before.text.contains(':')
+        || reading.plain[before.end..word.start].starts_with(":/");
     let ends = reading.words.get(at + 1).is_none_or(|next| next.gap & (gap::SHELL | gap::STOP) != 0);
-    !word.is_option() && (output || redirected || copies && same_command && ends && (remote || !word.is_address()))
+    !word.is_option()
+        && (output || redirected || copies && same_command && ends && (remote || !word.is_address()))
 }
 
 fn file_name(text: &str) -> &str {

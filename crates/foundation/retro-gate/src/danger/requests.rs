@@ -15,8 +15,16 @@ use super::words::is_one_of;
 static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
     Pattern::compile(&[
         // A secret in an address, also as a label of a host that is only looked up.
-        (SecretKept, Command, r"(?:://|\bwww\.|/)[^\s'\x22<>]{0,200}?[?&][\w.\[\]-]{1,40}=\$[({]{0,2}(?:env:)?SECRET\b"),
-        (SecretKept, Command, r"://[^\s'\x22<>@]{0,200}/\$\{?(?:env:)?SECRET\b|\$\{?(?:env:)?SECRET\}?\.[a-z0-9-]{1,40}\.[a-z]"),
+        (
+            SecretKept,
+            Command,
+            r"(?:://|\bwww\.|/)[^\s'\x22<>]{0,200}?[?&][\w.\[\]-]{1,40}=\$[({]{0,2}(?:env:)?SECRET\b",
+        ),
+        (
+            SecretKept,
+            Command,
+            r"://[^\s'\x22<>@]{0,200}/\$\{?(?:env:)?SECRET\b|\$\{?(?:env:)?SECRET\}?\.[a-z0-9-]{1,40}\.[a-z]",
+        ),
         (
             SecretKept,
             Command,
@@ -86,9 +94,11 @@ fn find_delete(reading: &Reading<'_>, at: usize) -> Option<usize> {
     let after = &reading.plain[word.end..];
     if let Some((client, "delete" | "del")) = word.text.rsplit_once('.') {
         let is_client = client.rsplit(['.', '_']).next().is_some_and(|last| is_one_of(last, CLIENTS));
-        return (is_client && after.starts_with('(')).then_some(at);
+        let argument = after.strip_prefix('(').and_then(|rest| rest.split([')', '\n']).next());
+        return (is_client && argument.is_some_and(|argument| argument.contains('/'))).then_some(at);
     }
-    if word.text == "-xdelete" {
+    // `-X DELETE`, also joined to other short options.
+    if word.text.starts_with('-') && !word.text.starts_with("--") && word.text.ends_with("xdelete") {
         return Some(at);
     }
     if word.text != "delete" {

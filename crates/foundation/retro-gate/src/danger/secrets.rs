@@ -113,54 +113,6 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             Command,
             r"\bconfigmap\b[^\n;|]{0,160}?(?:(?:SECRET|[a-z0-9_]*_key)['\x22]?\s*=|KEYFILE\b)|\bdocker\s+(?:image\s+)?history\b[^\n;|]{0,40}--no-trunc",
         ),
-        // A password on a command line is seen by every process.
-        (
-            SecretKept,
-            Command,
-            r"\b(?:mysql\w*|mariadb\w*|mongo\w*|sshpass|zip|7z)\b[^\n;|]{0,120}?[\s'\x22](-p\s?['\x22]?(?:[a-z!@#%^*_]+[0-9]|[0-9]+[a-z!@#%^*_])[^\s'\x22]{2,})|\bcurl\b[^\n;|]{0,120}?\s(?:-u|--user)[ =]?['\x22]?[\w.@-]+:(?:[a-z!@#%^*_]+[0-9]|[0-9]+[a-z!@#%^*_])[^\s'\x22@]{2,}",
-        ),
-        (
-            SecretKept,
-            Machine,
-            r"['\x22](?:content|contents|text|body|message|comment|description|insert_text|new_str|value|title)['\x22]\s*:\s*['\x22][^\n]{0,400}?[a-z]://[^\s/@:'\x22$]{1,60}:[^\s/@'\x22${<*]{3,80}@",
-        ),
-        (
-            SecretKept,
-            Command,
-            r"\s['\x22]?--(?:[a-z]+-)?(?:password|passwd|passphrase|secret|api-?key|auth-token|access-token|secret-key)['\x22]?[ =]['\x22]?(?:[a-z!@#%^*_]+[0-9]|[0-9]+[a-z!@#%^*_])[^\s'\x22$<{]{1,}|\s--token[ =]['\x22]?(?:[a-z_-]+[0-9]|[0-9]+[a-z])[a-z0-9_-]{8,}",
-        ),
-        (
-            SecretKept,
-            Machine,
-            r"['\x22](?:text|body|message|comment|description|title|content|note)['\x22]\s*:\s*['\x22][^\n]{0,400}?\bSECRET\b(?: \w+){0,3} is [a-z!@#%^*_]*[0-9][^\s'\x22]{3,}",
-        ),
-        (
-            SecretKept,
-            Command,
-            r"\b(?:output|print|show|reveal|param)\s+(?:-\S+\s+){0,3}['\x22]?[a-z0-9]+_(?:password|passwd|secret|token|api_key|private_key|access_key|secret_key)(?:['\x22;,]|\.?$|\s*\n)",
-        ),
-        // A trace or a log of requests holds the headers that prove who asks.
-        (
-            SecretKept,
-            Phrase,
-            r"\b(log|logging|print|printing|dump|dumping|record|trace|echo)\b[^\n.;]{0,40}?\b(?:authori[sz]ation|auth|cookie|bearer) headers?\b|\b(log|logging|print|printing|dump|dumping|record|trace|echo)\b[^\n.;]{0,40}?\bheaders?\b[^\n.;]{0,30}?\b(?:cookies?|authori[sz]ation|bearer|tokens?)\b|\b(?:authori[sz]ation|auth|cookie|bearer) headers? (?:is|are|gets?) (?:then |also )?(logged|printed|shown|dumped|visible)\b",
-        ),
-        (
-            SecretKept,
-            Command,
-            r"\b(?:curl|http|wget|xh)\b[^\n;|]{0,160}?\s(?:-[a-z]*v|--verbose|--trace\S*)\b[^\n;]{0,160}?\$\{?SECRET\b[^\n;]{0,160}?(?:\btee\b|>\s*['\x22]?[\w./~])",
-        ),
-        (
-            SecretKept,
-            Command,
-            r"\b(?:sops|gpg|age|openssl|ansible-vault|[a-z-]*vault|[a-z-]*crypt)\b[^\n;|&]{0,80}?(?:\s(?:-d|--decrypt)\b|\bdecrypt\b)[^\n;|&]{0,120}?(?:>\s*['\x22]?[\w./~]|\s-(?:o|out|-output)[ =])|\b[a-z]+-vault\s+decrypt\s",
-        ),
-        // A literal that looks like a credential is kept wherever it stands.
-        (
-            SecretKept,
-            Command,
-            r"(?:\bakia[a-z0-9]{16}\b|\bgh[pousr]_[a-z0-9]{30,}|\bglpat-[a-z0-9_-]{20,}|\bxox[abprs]-[a-z0-9-]{20,}|\bsk_live_[a-z0-9]{5,}|\bnpm_[a-z0-9]{30,}|\bhf_[a-z0-9]{30,}|\bsk-(?:proj-|ant-)?[a-z0-9_-]{30,})",
-        ),
     ])
 });
 
@@ -318,7 +270,8 @@ fn find_kept(reading: &Reading<'_>, secret: usize) -> Option<usize> {
         && is_one_of(reading.text(secret + 2), "in into to on")
     {
         let mut places = reading.rest_of_clause(secret + 2, 4);
-        let place = places.find(|next| is_open_place(reading, *next) || reading.words[*next].is(SAFE_PLACES))?;
+        let place =
+            places.find(|next| is_open_place(reading, *next) || reading.words[*next].is(SAFE_PLACES))?;
         return (!reading.words[place].is(SAFE_PLACES)).then_some(place);
     }
     let kept = "committed hardcoded hard-coded stored saved written printed logged echoed pasted posted embedded baked inlined published dumped kept shared mailed emailed exposed uploaded checked world-readable public readable plaintext";
@@ -378,7 +331,8 @@ const OTHER_KEYS: &str = "primary foreign sort partition cache public map dictio
 /// where people talk.
 fn is_service_key(reading: &Reading<'_>, at: usize) -> bool {
     let before = |distance: usize| at.checked_sub(distance).map_or("", |before| reading.text(before));
-    let named = is_one_of(before(2), "the your our my") && before(1).chars().all(|c| c.is_ascii_alphanumeric());
+    let named =
+        is_one_of(before(2), "the your our my") && before(1).chars().all(|c| c.is_ascii_alphanumeric());
     named
         && !is_one_of(before(1), OTHER_KEYS)
         && reading.rest_of_clause(at, 5).any(|next| {

@@ -150,8 +150,7 @@ pub(super) fn judge_special(reading: &Reading<'_>, at: usize, value: Value, last
 }
 
 /// Values of a check that say that it reports and stops nothing.
-const LENIENT: &str =
-    "warn warning warn-only soft soft-mandatory log log-only none audit report report-only monitor advisory permissive lenient dryrun";
+const LENIENT: &str = "warn warning warn-only soft soft-mandatory log log-only none audit report report-only monitor advisory permissive lenient dryrun";
 
 /// Values of a check that say that it lets everything through.
 const TRUSTING: &str = "accept_any accept-any accept_all accept-all trust_all trust-all allow_any allow-any allow_all allow-all accept-new accept_new tofu trust-on-first-use blind";
@@ -192,10 +191,9 @@ fn judge_lenience(reading: &Reading<'_>, at: usize, last: usize) -> Option<Dange
     let governed = nouns().any(|noun| is_one_of(noun, "verify trust signature policy policies gate gates guard guardrail scan hooks protection security enforcement"));
     match () {
         () if parts.has(PROOF | VERIFY | DIGEST) && parts.list.len() > 1 => Some(VerificationOff),
-        () if parts
-            .list
-            .iter()
-            .any(|(word, _)| matches!(word.as_str(), "enforcement" | "enforce" | "gate" | "gates" | "policy")) =>
+        () if parts.list.iter().any(|(word, _)| {
+            matches!(word.as_str(), "enforcement" | "enforce" | "gate" | "gates" | "policy")
+        }) =>
         {
             Some(ChecksOff)
         }

@@ -38,7 +38,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             ChecksOff,
             Phrase,
-            r"\b(change|edit|adjust|update|rewrite|alter|set|replace|fix|bend)\b[^.;\n]{0,30}?(?:\bexpect\b|\bassert\w*|\bexpected\b (?:value|result|output|number|status|values|results)|\bexpectations?\b|\bgolden (?:file|files|value)\b)[^;\n]{0,60}?\b(?:to|so (?:that )?it) (?:match|matches|fit|fits|equal|equals|agree|follow|be)\b[^.;\n]{0,20}?\b(?:what|whatever|the (?:code|actual|current|new|output|result|failure|observed|returned|bug)|returned)\b",
+            r"\b(change|edit|adjust|update|rewrite|alter|set|replace|fix|bend)\b[^.;\n]{0,30}?(?:\bexpect\b|\bassert\w*|\bexpected\b (?:value|result|output|number|status|values|results)|\bexpectations?\b|\bgolden (?:file|files|value)\b)[^;\n]{0,60}?\b(?:to|so (?:that )?it) (?:match|matches|fit|fits|equal|equals|agree|follow|be)\b[^.;\n]{0,20}?\b(?:what|whatever|the (?:code|actual|failure|observed|returned|bug)|returned)\b",
         ),
         (
             ChecksOff,
