@@ -73,6 +73,9 @@ const CLIENTS: &str = "requests axios http https client session httpx api fetch 
 /// Maximum number of words around a method in which its target is looked for.
 const TARGET_WORDS_MAX: usize = 12;
 
+/// Maximum length of an argument that is read, in bytes.
+const ARGUMENT_BYTES_MAX: usize = 200;
+
 /// Finds requests that delete, and requests that carry a secret.
 pub(super) fn find_requests(reading: &Reading<'_>, found: &mut Vec<Found>) {
     find_patterns(reading, &PATTERNS, found);
@@ -91,7 +94,7 @@ pub(super) fn find_requests(reading: &Reading<'_>, found: &mut Vec<Found>) {
 /// Returns the first word of a method DELETE: `-X DELETE`, `"method": "DELETE"`, `requests.delete(`.
 fn find_delete(reading: &Reading<'_>, at: usize) -> Option<usize> {
     let word = &reading.words[at];
-    let after = &reading.plain[word.end..];
+    let after = &reading.plain[word.end..reading.plain.floor_char_boundary(word.end + ARGUMENT_BYTES_MAX)];
     if let Some((client, "delete" | "del")) = word.text.rsplit_once('.') {
         let is_client = client.rsplit(['.', '_']).next().is_some_and(|last| is_one_of(last, CLIENTS));
         let argument = after.strip_prefix('(').and_then(|rest| rest.split([')', '\n']).next());

@@ -33,7 +33,7 @@ const TURNS: &str = "first always instead please asap beforehand everytime";
 
 const MODELS: &str =
     "agent agents assistant assistants model ai llm bot claude gpt chatgpt copilot gemini reader you";
-const MODALS: &str = "must should shall needs need has have may will can please are is ought";
+const MODALS: &str = "must should shall ought please";
 
 /// Other words that glued names are made of.
 const GLUE: &str = "and then now this that these those it to for before after with without from or if not no never user data tests test file files tool tools code review reviews commands command money funds balance important urgent attention note dont must everything anything task next step steps again forever on off in of a an be as run system access root";
@@ -177,9 +177,10 @@ fn hands_out(words: &[&str]) -> bool {
 /// "Agent must run x", "important read me", "please call", "do not tell anyone".
 fn addresses_reader(words: &[&str]) -> bool {
     let modal = stands_before(words, MODELS, MODALS, 0) && words.len() > 2;
-    let notice = is_one_of(words[0], "important urgent attention warning note notice hey dear hello psst")
-        && words.len() > 2
-        && (has(&words[1..], ORDERS) || has(&words[1..], MODELS));
+    let calls = is_one_of(words[0], "important urgent warning hey dear hello psst")
+        && has(&words[1..], ORDERS)
+        || is_one_of(words[0], "important attention note notice hey dear hello") && has(&words[1..], MODELS);
+    let notice = calls && words.len() > 2;
     let manner = is_one_of(words[0], "please kindly must should dont")
         && words.len() > 1
         && is_one_of(words[1], ORDERS);
