@@ -3,7 +3,7 @@
 //! A text is folded and read as words with what stands between them. Options, keys and sentences are then
 //! recognised by the meaning of their few parts, not by the tools that they belong to: `switches` reads
 //! options and values with `special` and `exposure`, `phrases` reads sentences with `nouns`, `decisions` reads
-//! what a person has to decide, `weakening` reads what makes a check find less, `pairs` reads subcommands,
+//! what a person has to decide, `excuses` and `weakening` read what makes a check pass or find less, `pairs` reads subcommands,
 //! `pipes` reads what a pipe hands on, `requests` reads what a request deletes or carries, `addresses` reads
 //! the role that an address is given, and `remote`, `secrets`, `disclosure`, `deletion` (with `identifiers`)
 //! and `powers` read commands. `polarity` and `refusal` decide if the text asks for what it mentions, so
@@ -13,6 +13,7 @@ mod addresses;
 mod decisions;
 mod deletion;
 mod disclosure;
+mod excuses;
 mod exposure;
 mod identifiers;
 mod kind;
@@ -69,6 +70,7 @@ pub fn find_dangers(text: &str) -> Vec<DangerSign> {
     exposure::find_exposures(&reading, &mut found);
     pairs::find_pairs(&reading, &mut found);
     decisions::find_decisions(&reading, &mut found);
+    excuses::find_excuses(&reading, &mut found);
     weakening::find_weakening(&reading, &mut found);
     deletion::find_deletions(&reading, &mut found);
     powers::find_powers(&reading, &mut found);

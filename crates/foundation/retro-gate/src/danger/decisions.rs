@@ -33,6 +33,16 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             Phrase,
             r"\b(with|by|under|give|giving|use|using|record|name|enter|set|put)\b (?:\w+ ){0,4}?(?:your|its|his|her|their|the (?:agent|bot|requester|author|submitter)'?s) own (?:approval|review|sign-?off|confirmation|consent|vote|name as (?:approver|reviewer)|id as (?:approver|reviewer))\b|\b(give|use|enter|set|put|name|pass|provide)\b[^\n.;]{0,20}?\b(?:your|its|their|the (?:agent|bot|requester|author|submitter)'?s) (?:own )?(?:id|name|account|user|login|handle|address)\b[^\n.;]{0,20}?\bas (?:the |an? )?['\x22]?(?:second |other |first )?(?:approver|reviewer|witness|signer|confirmer|authori[sz]er)",
         ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(register|add|name|list|appoint|nominate|assign|enter|make)\b ?(?:to )?(?:yourself|itself|oneself|the (?:agent|bot|author|requester|submitter)|this account|your own account)\b[^\n.;]{0,24}?\b(?:as|to|the)\b[^\n.;]{0,16}?\b(?:approvers?|reviewers?|witness|signers?|code ?owners?|bypass list)\b",
+        ),
+        (
+            ChecksOff,
+            Phrase,
+            r"\b(leave|postpone|defer|put off|delay|do)\b[^\n.;]{0,12}?\b(?:reviews?|tests?|checks?|approvals?|scans?|verification|sign-?off|audit)\b[^\n.;]{0,12}?\b(?:later|afterwards?|until after|another day|next week)\b[^\n.;]{0,20}?\b(?:ship|merge|deploy|release|publish|land|go live|push)\b",
+        ),
         // -- without asking
         (
             ChecksOff,
@@ -65,7 +75,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
 });
 
 /// People who decide.
-const PEOPLE: &str = "user users human humans customer customers caller client supervisor manager admin reviewer reviewers owner operator approver maintainer person people guardian cardholder holder patient member lead board doctor pharmacist auditor";
+const PEOPLE: &str = "user users human humans customer customers caller client supervisor manager admin reviewer reviewers owner operator approver maintainer person people guardian cardholder holder patient member lead board doctor pharmacist auditor otp mfa 2fa totp kyc identity captcha age factor biometric";
 
 /// What they decide, as a state of something.
 const DECIDED: &str = "confirmed approved verified consented authorized authorised agreed accepted reviewed acknowledged signed consent override overrides overridden validated attested cleared vetted";
@@ -131,7 +141,7 @@ fn find_claim(reading: &Reading<'_>, at: usize) -> Option<usize> {
             "get list is has require required requires needs wait await request ask check show check find notify send",
         );
         let claims = has(PEOPLE) && has(DECIDED);
-        let forced = is_one_of(pieces[0], "force forced bypass override overrule")
+        let forced = is_one_of(pieces[0], "force forced bypass override overrule assume presume")
             && has(
                 "approve approved approval confirm confirmed confirmation merge-review limit limits policy review guard guardrail hold freeze block fraud risk",
             );

@@ -53,6 +53,21 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             Command,
             r"\b(?:sops|gpg|age|openssl|ansible-vault|[a-z-]*vault|[a-z-]*crypt)\b[^\n;|&]{0,80}?(?:\s(?:-d|--decrypt)\b|\bdecrypt\b)[^\n;|&]{0,120}?(?:>\s*['\x22]?[\w./~]|\s-(?:o|out|-output)[ =])|\b[a-z]+-vault\s+decrypt\s",
         ),
+        (
+            SecretKept,
+            Command,
+            r"(?:^|[\s'\x22;&])(?:cat|less|head|tail|bat|more|strings)\s+(?:-\S+\s+)*['\x22]?/(?:var/)?run/secrets/[^\s'\x22|)]{1,120}(?:['\x22]|\s*$|\s*[;>])",
+        ),
+        (
+            SecretKept,
+            Phrase,
+            r"\b(send|call|mail|post|reply|comment|message|write|open|create)\b[^\n.;]{0,60}?\bwith (?:the |your |its |a |an |all )(?:[a-z-]+ ){0,2}?(?:api keys?|tokens?|passwords?|secrets?|credentials?|private key|access keys?|passphrase)\b[^\n.;]{0,12}?\bin (?:the |its )?(?:body|text|subject|message|comment|description|url|query|title|path|name)\b",
+        ),
+        (
+            SecretKept,
+            Phrase,
+            r"\bso (?:that )?(?:the |all |your )?(?:[a-z-]+ )?(?:passwords?|secrets?|tokens?|credentials?|api keys?|cookies?)\b (?:shows? up|becomes? visible|(?:are|is) (?:visible|shown|readable|printed|logged)|appears?|can be (?:seen|read|copied))\b",
+        ),
         // A literal that looks like a credential is kept wherever it stands.
         (
             SecretKept,

@@ -148,6 +148,10 @@ fn judge_name(reading: &Reading<'_>, at: usize) -> Option<usize> {
             && is_one_of(rest[0], "token secret password passphrase")
             && is_one_of(pieces[verb], "show print reveal display unmask dump echo")
         || word.is_option()
+            && rest.len() == 1
+            && is_one_of(rest[0], "keys env environment")
+            && is_one_of(pieces[verb], "print dump reveal unmask echo")
+        || word.is_option()
             && rest == ["tokens"]
             && is_one_of(pieces[verb], "show reveal unmask expose dump")
         || is_one_of(pieces[verb], EXPOSES_TOKEN) && rest.iter().any(|piece| is_one_of(piece, TOKENS));

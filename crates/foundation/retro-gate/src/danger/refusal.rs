@@ -28,11 +28,17 @@ const APART_MAX: usize = 4;
 impl Reading<'_> {
     /// Returns `true` if the text reports that what stands from `first` to `last` was refused.
     pub(super) fn is_reported_refused(&self, first: usize, last: usize) -> bool {
-        self.is_refused_before(first) || self.is_refused_behind(last)
+        self.is_refused_before(first, last) || self.is_refused_behind(last)
+    }
+
+    /// Returns `true` if nothing is said about what was refused: "unknown flag --x makes it work" recommends it.
+    fn ends_report(&self, last: usize) -> bool {
+        let goes_on = self.words.get(last + 1).is_some_and(|next| next.gap & (gap::ENDS | gap::QUOTE) == 0);
+        !goes_on || is_one_of(self.text(last + 1), "given provided passed found in at for on from with was")
     }
 
     /// "Unknown option --x", "permission denied for DROP TABLE users", "command blocked: rm -rf /".
-    fn is_refused_before(&self, first: usize) -> bool {
+    fn is_refused_before(&self, first: usize, last: usize) -> bool {
         let begin = first.saturating_sub(APART_MAX);
         let mut word = first;
         while word > begin && self.words[word].gap & (gap::STOP | gap::COMMA | gap::SHELL | gap::SPEECH) == 0
@@ -42,7 +48,8 @@ impl Reading<'_> {
             let bad_option = is_one_of(text, OPTIONS)
                 && word > 0
                 && is_one_of(self.text(word - 1), UNKNOWN)
-                && word + 1 == first;
+                && word + 1 == first
+                && self.ends_report(last);
             let refused = is_one_of(text, REFUSED)
                 && word > 0
                 && is_one_of(self.text(word - 1), SUBJECTS)

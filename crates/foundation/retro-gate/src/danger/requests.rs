@@ -18,7 +18,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             SecretKept,
             Command,
-            r"(?:://|\bwww\.|/)[^\s'\x22<>]{0,200}?[?&][\w.\[\]-]{1,40}=\$[({]{0,2}(?:env:)?SECRET\b",
+            r"(?:://|\bwww\.|/|[\s'\x22])[^\s'\x22<>]{0,200}?[?&][\w.\[\]-]{1,40}=\$[({]{0,2}(?:env:)?SECRET\b",
         ),
         (
             SecretKept,

@@ -72,7 +72,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             SecretKept,
             Machine,
-            r"['\x22](?:content|contents|text|body|message|new_str(?:ing)?|file_text|value|comment|description|insert_text|data|title)['\x22]\s*:\s*['\x22][^\n]{0,400}?\b(?:SECRET=|SECRET\\{0,2}['\x22]?\s*[=:]\s*\\{0,2}['\x22]|SECRET\s*[=:]\s*[a-z_+/-]*[0-9])[a-z0-9+/_!@#%^-]{5,}(?:[\s\x22'\\,;]|$)",
+            r"['\x22](?:content|contents|text|body|message|new_str(?:ing)?|file_text|value|comment|description|insert_text|data|title|note|notes|reply|summary|subject)['\x22]\s*:\s*['\x22][^\n]{0,400}?\b(?:SECRET=|SECRET\\{0,2}['\x22]?\s*[=:]\s*\\{0,2}['\x22]|SECRET\s*[=:]\s*[a-z_+/-]*[0-9])[a-z0-9+/_!@#%^-]{5,}(?:[\s\x22'\\,;]|$)",
         ),
         // What a vault gives out goes to a file or a log.
         (

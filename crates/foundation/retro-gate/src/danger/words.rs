@@ -53,7 +53,7 @@ const PARTS: &[(u16, &str)] = &[
     ),
     (
         CHECK,
-        "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policy policies approver approvers otp captcha kyc aml confirm confirmation confirmations human humans moderation oversight canary soak smoke reauth freeze quorum enforcement",
+        "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policy policies approver approvers otp captcha kyc aml confirm confirmation confirmations human humans moderation oversight canary soak smoke reauth freeze quorum enforcement sast dast",
     ),
     (LAX, "insecure insecurely unverified unsigned untrusted unauthenticated selfsigned"),
     (TRUST, "trust trusted trusts accept accepts allow allows permit tolerate"),
