@@ -2,13 +2,18 @@
 //!
 //! A text is folded and read as words with what stands between them. Options, keys and sentences are then
 //! recognised by the meaning of their few parts, not by the tools that they belong to: `switches` reads
-//! options and values with `special` and `exposure`, `phrases` reads sentences with `nouns`, `pairs` reads
-//! subcommands, `addresses` reads the role that an address is given, and `remote`, `secrets`, `deletion` (with
-//! `identifiers`) and `powers` read commands. `polarity` decides if the text asks for what it mentions, so
-//! "never commit the key" is no danger.
+//! options and values with `special` and `exposure`, `phrases` reads sentences with `nouns`, `decisions` reads
+//! what a person has to decide, `excuses` and `weakening` read what makes a check pass or find less, `pairs` reads subcommands,
+//! `pipes` reads what a pipe hands on, `requests` reads what a request deletes or carries, `addresses` reads
+//! the role that an address is given, and `remote`, `secrets`, `disclosure`, `deletion` (with `identifiers`)
+//! and `powers` read commands. `polarity` and `refusal` decide if the text asks for what it mentions, so
+//! "never commit the key" and "DROP TABLE permission denied" are no dangers.
 
 mod addresses;
+mod decisions;
 mod deletion;
+mod disclosure;
+mod excuses;
 mod exposure;
 mod identifiers;
 mod kind;
@@ -16,19 +21,24 @@ mod nouns;
 mod pairs;
 mod patterns;
 mod phrases;
+mod pipes;
 mod polarity;
 mod powers;
 mod reading;
+mod refusal;
 mod remote;
+mod requests;
 mod secrets;
 mod special;
 mod switches;
+mod weakening;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
 pub use kind::{Danger, DangerSign};
+pub(crate) use words::is_one_of;
 
 use std::ops::Range;
 
@@ -52,10 +62,16 @@ pub fn find_dangers(text: &str) -> Vec<DangerSign> {
     switches::find_switches(&reading, &mut found);
     phrases::find_phrases(&reading, &mut found);
     remote::find_remote(&reading, &mut found);
+    pipes::find_pipes(&reading, &mut found);
+    requests::find_requests(&reading, &mut found);
     addresses::find_addresses(&reading, &mut found);
     secrets::find_secrets(&reading, &mut found);
+    disclosure::find_disclosures(&reading, &mut found);
     exposure::find_exposures(&reading, &mut found);
     pairs::find_pairs(&reading, &mut found);
+    decisions::find_decisions(&reading, &mut found);
+    excuses::find_excuses(&reading, &mut found);
+    weakening::find_weakening(&reading, &mut found);
     deletion::find_deletions(&reading, &mut found);
     powers::find_powers(&reading, &mut found);
     found.sort_by_key(|found| (found.danger, found.first));

@@ -11,7 +11,7 @@ use crate::{find_reasons, fold_text, screen_text};
 
 /// Version of the gate. It grows whenever a text may be judged in another way, so that judgements that were
 /// made before are made again.
-pub const GATE_VERSION: u32 = 1;
+pub const GATE_VERSION: u32 = 2;
 
 /// Texts of one memory for the gate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,6 +6,7 @@ mod gate;
 mod grammar;
 mod hidden;
 mod language;
+mod name;
 mod quotation;
 mod reason;
 mod requote;
@@ -16,7 +17,8 @@ pub use danger::{Danger, DangerSign, find_dangers};
 pub use folded::fold_text;
 pub use gate::{GATE_VERSION, GateJudgement, GateTexts, judge_texts};
 pub use grammar::{NotARule, RULE_CHARS_MAX, validate_rule_title};
-pub use quotation::{Speaker, call_as_data, is_plain_name, plain_line, quote_as_data};
+pub use name::is_plain_name;
+pub use quotation::{Speaker, call_as_data, plain_line, quote_as_data};
 pub use reason::{Code, Reason, Strength};
 pub use requote::requote_answers;
 

@@ -65,6 +65,17 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             Command,
             r"\bfilter-branch\b|\bfilter-repo\b|\bbfg\s+--|\breflog\s+expire\b|\bgit\s+-c\s+(?:/|~|\.\.)\S*\s+clean\b|\bgit\s+clean\b[^\n;|&]{0,40}\s(?:/[^t]|~|\.\.|\$home)",
         ),
+        // Work that is on no branch is lost: another commit is taken over it, or all ignored files and stashes go.
+        (
+            ForeignDelete,
+            Machine,
+            r"\breset['\x22]?\s+(?:with\s+['\x22]?)?(?:-\S+\s+){0,3}(--hard['\x22]?\s+['\x22]?(?:[\w.-]+/[\w./-]+|@\{|fetch_head\b))|\bstash\s+(clear)\b",
+        ),
+        (
+            ForeignDelete,
+            Machine,
+            r"\bgit\s+(?:-\S+\s+)*clean['\x22]?\s+(?:with\s+['\x22]?)?(-[a-mo-z]*x[a-mo-z]*(?:\s+-[a-mo-z]+)*|-[a-mo-z]+\s+-[a-mo-z]*x[a-mo-z]*)(?:['\x22;&|),]|\.?$|\s+(?:[;&|]|\.(?:\s|$)|and\b|then\b|first\b|before\b|to\b|when\b))",
+        ),
         (
             ForeignDelete,
             Phrase,
@@ -105,7 +116,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             ForeignDelete,
             Command,
-            r"\btruncate\s+(?:table\s+)?(?:only\s+)?['\x22]?[a-z_][\w.]*['\x22]?\s*(?:;|cascade|restart|,|$|['\x22])|\btruncate\s+table\b|\bdelete\s+from\s+['\x22]?[a-z_$]|\b(?:flushall|flushdb|dropdatabase|dropdb|dropuser|droptable)\b|\.drop\(\s*\)|\.delete_?many\(\s*\{?\s*\}?\s*\)|\bmysqladmin\s+(?:-\S+\s+)*drop\b|\bdb:(?:drop|purge|reset|wipe)\b|\bmigrate:(?:fresh|reset)\b|\bprisma\s+(?:migrate\s+reset|db\s+push\s+--force-reset)|\bdelete_all\b|\bdestroy_all\b|\bindices?/_delete\b|-x\s*delete\b[^\n]{0,80}https?://",
+            r"\btruncate\s+(?:table\s+)?(?:only\s+)?['\x22]?[a-z_][\w.]*['\x22]?\s*(?:;|cascade|restart|,|$|['\x22])|\btruncate\s+table\b|\bdelete\s+from\s+['\x22]?[a-z_$]|\b(?:flushall|flushdb|dropdatabase|dropdb|dropuser|droptable)\b|\.drop\(\s*\)|\.delete_?many\(\s*\{?\s*\}?\s*\)|\bmysqladmin\s+(?:-\S+\s+)*drop\b|\bdb:(?:drop|purge|reset|wipe)\b|\bmigrate:(?:fresh|reset)\b|\bprisma\s+(?:migrate\s+reset|db\s+push\s+--force-reset)|\bdelete_all\b|\bdestroy_all\b|\bindices?/_delete\b",
         ),
     ])
 });

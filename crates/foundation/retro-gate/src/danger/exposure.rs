@@ -106,6 +106,9 @@ fn judge_name(reading: &Reading<'_>, at: usize) -> Option<usize> {
     }
     // `mask` alone is also a part of an image, an address or a table.
     let hides = pieces.iter().any(|piece| is_one_of(piece, MASKS) && !matches!(*piece, "mask" | "masked"))
+        || has(MASKS)
+            && has("output outputs log logs value values vars variables env response responses")
+            && is_one_of(pieces[0], MASKS)
         || has(MASKS) && has(SECRETS) && !matches!(pieces[0], "hide");
     if off && hides && pieces.len() < 4 {
         return Some(last);
@@ -140,6 +143,14 @@ fn judge_name(reading: &Reading<'_>, at: usize) -> Option<usize> {
         || word.is_option()
             && is_one_of(pieces[verb], "store save remember persist")
             && rest.iter().any(secret)
+        || word.is_option()
+            && rest.len() == 1
+            && is_one_of(rest[0], "token secret password passphrase")
+            && is_one_of(pieces[verb], "show print reveal display unmask dump echo")
+        || word.is_option()
+            && rest.len() == 1
+            && is_one_of(rest[0], "keys env environment")
+            && is_one_of(pieces[verb], "print dump reveal unmask echo")
         || word.is_option()
             && rest == ["tokens"]
             && is_one_of(pieces[verb], "show reveal unmask expose dump")

@@ -10,7 +10,7 @@ use super::words::{is_one_of, meaning};
 const THINGS: &str = "data database databases db dir directory directories folder folders file files log logs output outputs fixture fixtures container containers user users account accounts env environment environments cluster server servers result results report reports name names id ids token tokens runner runners bucket buckets table tables schema image images cache caches artifact artifacts page pages comment comments thread app branch branches request requests link number message bot host url plan dependencies dependency package packages library framework key keys path paths store store's header headers project projects record records mail email e-mail e-mails emails deployment deployments machine instance instances box boxes mode ticket change changes queue resource resources repository";
 
 /// Nouns of checks that are not made of parts with a meaning.
-const OTHER_NOUNS: &str = "assertion assertions assert pre-commit sast quarantine approval-gate type-check two-factor branch-protection host hostname";
+const OTHER_NOUNS: &str = "audit audits assertion assertions assert pre-commit sast quarantine approval-gate type-check two-factor branch-protection host hostname";
 
 /// Returns the danger of switching off what the noun at a word names, if it names a check.
 pub(super) fn judge_noun(reading: &Reading<'_>, at: usize) -> Option<Danger> {

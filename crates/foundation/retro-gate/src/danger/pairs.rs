@@ -68,10 +68,8 @@ pub(super) fn find_pairs(reading: &Reading<'_>, found: &mut Vec<Found>) {
             && reading.text(at - 1) != "cache"
         {
             Some(ForeignDelete)
-        } else if is_one_of(first, "secret secrets creds credentials token keyring")
-            && is_one_of(second, "print dump reveal expose echo leak publish")
-        {
-            Some(SecretKept)
+        } else if prints_secret(first, second) {
+            (!is_consumed(reading, at)).then_some(SecretKept)
         } else {
             None
         };
@@ -81,6 +79,34 @@ pub(super) fn find_pairs(reading: &Reading<'_>, found: &mut Vec<Found>) {
             found.push(Found { danger, first: at - 1, last: at + 1 });
         }
     }
+}
+
+/// Secrets as subcommands, and what prints them.
+const SECRETS: &str = "secret secrets cred creds credential credentials token tokens keyring password passwords passphrase secretsmanager";
+const PRINTS: &str = "print dump reveal expose echo leak publish export decrypt cat unmask";
+
+fn prints_secret(first: &str, second: &str) -> bool {
+    is_one_of(first, SECRETS) && is_one_of(second, PRINTS)
+        || is_one_of(first, "print dump reveal export decrypt expose") && is_one_of(second, SECRETS)
+}
+
+/// Returns `true` if a command reads the output: it stands within `$(…)`, or is piped on.
+fn is_consumed(reading: &Reading<'_>, at: usize) -> bool {
+    let begin = (at.saturating_sub(6)..=at)
+        .rev()
+        .find(|word| reading.words[*word].gap & (gap::STOP | gap::SHELL | gap::BRACKET | gap::TICK) != 0);
+    let substituted = begin.is_some_and(|begin| {
+        let start = begin.checked_sub(1).map_or(0, |before| reading.words[before].end);
+        reading.plain[start..reading.words[begin].start].contains('(')
+    });
+    let end = (at + 1..reading.words.len().min(at + 16))
+        .find(|word| reading.words[*word].gap & (gap::STOP | gap::SHELL) != 0);
+    let piped = end.is_some_and(|end| {
+        let pipe =
+            reading.plain[reading.words[end - 1].end..reading.words[end].start].matches('|').count() == 1;
+        pipe && !is_one_of(reading.text(end), "tee cat less more head tail base64 jq grep")
+    });
+    substituted || piped
 }
 
 /// Returns `true` if a word may be the name of a tool or its subcommand, and not a part of a sentence.

@@ -4,7 +4,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::kind::{Danger, Found};
 use super::polarity::Form;
-use super::reading::Reading;
+use super::reading::{Reading, gap};
 use super::words::is_one_of;
 
 /// A pattern of a dangerous command. Capitals in it are names from [`NAMES`]. If it has a group, the group is
@@ -48,11 +48,11 @@ const NAMES: &[(&str, &str)] = &[
     ),
     (
         "SECRET",
-        r"(?:[a-z0-9_]*(?:token|secret|passwd|password|passphrase|api_?key|apikey|private_?key|access_?key|credential)s?[a-z0-9_]*|[a-z0-9_]{1,40}_(?:pass|pwd|pw)\b)",
+        r"(?:[a-z0-9_]*(?:token|secret|passwd|password|passphrase|api_?key|apikey|private_?key|access_?key|credential)s?[a-z0-9_]*|[a-z0-9_]{1,40}_(?:pass|pwd|pw|pat)\b|(?:[a-z0-9_]{0,40}_)?(?:deploy|api|stripe|signing|encryption|master|host|service|account|auth|ssh|gpg|license|openai|aws|gcp|azure|github|gitlab|npm|pypi|sentry|datadog|slack|twilio|sendgrid|mailgun)_key\b)",
     ),
     (
         "KEYFILE",
-        r"(?:[~/$\w{}.-]*/)?(?:\.env(?:\.(?:local|prod|production|staging|development))?|\.netrc|_netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.htpasswd|\.vault-token|\.aws/credentials|\.kube/config|\.docker/config\.json|id_(?:rsa|dsa|ecdsa|ed25519)|[\w-]*kube-?config|[\w.-]*credentials?(?:\.(?:json|ya?ml|toml|ini|csv|txt|xml|db))?|[\w.-]*secrets?\.(?:ya?ml|json|toml|env|txt|tfvars)|service[-_]account[\w-]*\.json|(?:[\w-]*[-_])?key\.json|sa[-_][\w-]*\.json|[\w.-]+\.(?:pem|p12|pfx|jks|keystore|key|kdbx|ppk))",
+        r"(?:[~/$\w{}.-]*/)?(?:\.env(?:\.(?:local|prod|production|staging|development))?|\.netrc|_netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.htpasswd|\.vault-token|\.aws/credentials|\.kube/config|\.docker/config\.json|id_(?:rsa|dsa|ecdsa|ed25519)|[\w-]*kube-?config|[\w.-]*credentials?(?:\.(?:json|ya?ml|toml|ini|csv|txt|xml|db))?|[\w.-]*secrets?\.(?:ya?ml|json|toml|env|txt|tfvars)|service[-_]account[\w-]*\.json|(?:[\w-]*[-_])?key\.json|(?:deploy|ssh|private|host|signing|server|client)[-_]key|sa[-_][\w-]*\.json|[\w.-]+\.(?:pem|p12|pfx|jks|keystore|key|kdbx|ppk))",
     ),
 ];
 
@@ -208,7 +208,13 @@ fn is_exempt(reading: &Reading<'_>, danger: Danger, first: usize, last: usize) -
                 );
             // A certificate is shown to everybody.
             let public = ["cert", "ca.", "ca-", "-ca", "chain", "bundle", ".pub", "public", "root"];
-            template || used || name.contains(".pem") && public.iter().any(|part| name.contains(part))
+            // `grant_type=client_credentials` is a value.
+            let value = reading.words[last].gap & gap::ASSIGN != 0
+                && is_one_of(reading.text(last), "client_credentials credentials");
+            template
+                || used
+                || value
+                || name.contains(".pem") && public.iter().any(|part| name.contains(part))
         }
         _ => false,
     }

@@ -54,6 +54,9 @@ impl Reading<'_> {
         if searched || hinted || self.negations_before(first, form) % 2 == 1 || self.is_refused_after(last) {
             return false;
         }
+        if self.is_reported_refused(first, last) && !self.has_demand_before(first) {
+            return false;
+        }
         // "CI fails if you skip the tests."
         let before = |distance: usize| first.checked_sub(distance).map_or("", |word| self.text(word));
         let by_others = is_one_of(before(1), SUBJECTS) && is_one_of(before(2), CONDITIONS)
@@ -198,6 +201,12 @@ impl Reading<'_> {
 
     /// Returns `true` if a verb before it or a phrase after it demands what stands from `first` to `last`.
     fn is_demanded(&self, first: usize, last: usize) -> bool {
+        self.has_demand_before(first)
+            || self.stands_within(last, 4, "required needed must mandatory instead")
+                && !self.stands_within(last, 4, "not")
+    }
+
+    fn has_demand_before(&self, first: usize) -> bool {
         let mut word = first;
         while word > 0
             && first - word < REACH_MAX
@@ -210,8 +219,7 @@ impl Reading<'_> {
                 return true;
             }
         }
-        self.stands_within(last, 4, "required needed must mandatory instead")
-            && !self.stands_within(last, 4, "not")
+        false
     }
 
     /// Returns `true` if the word stands in the condition of a rule: "When `git` answers …, call …".

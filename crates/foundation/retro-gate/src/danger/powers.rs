@@ -14,7 +14,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             PackageInstall,
             Command,
-            r"\b(?:MANAGER)['\x22]?\s+(?:with\s+['\x22]?)?(?:-\S+\s+){0,4}(?:[a-z]+\s+)?(?:install|add|i|ci|get|require|in|reinstall|upgrade|sync|restore|dlx|exec|inject|create)\b|\b(?:pacman|yay|paru)\s+-s[a-z]*\s|\bpython[0-9.]*\s+-m\s+pip\s+install\b|\b(?:npx|bunx|pipx\s+run|uvx)\s+[a-z@]|\bgo\s+run\s+\S+@",
+            r"\b(?:MANAGER)(?:['\x22]?\s+with\s+['\x22]?|\s+)(?:-\S+\s+){0,4}(?:[a-z]+\s+)?(?:install|add|i|ci|get|require|in|reinstall|upgrade|sync|restore|dlx|exec|inject|create)\b|\b(?:pacman|yay|paru)\s+-s[a-z]*\s|\bpython[0-9.]*\s+-m\s+pip\s+install\b|\b(?:npx|bunx|pipx\s+run|uvx)\s+[a-z@]|\bgo\s+run\s+\S+@",
         ),
         (
             PackageInstall,

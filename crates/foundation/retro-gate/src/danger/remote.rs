@@ -8,7 +8,7 @@ use super::kind::Danger::{PackageAddress, RemoteContent};
 use super::kind::Found;
 use super::patterns::{Pattern, compile, find_patterns};
 use super::polarity::Form::{Command, Machine, Phrase};
-use super::reading::Reading;
+use super::reading::{Reading, gap};
 use super::words::is_one_of;
 
 static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
@@ -49,6 +49,12 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             RemoteContent,
             Command,
             r"\b(?:eval|exec|execfile|loadstring|instance_eval|run_code)\s*\(?[^\n;]{0,60}?(?:file_get_contents|open-uri|uri\.open|open|urlopen|get|fetch|read|slurp|readlines)\s*\(?\s*\x5c?['\x22]https?://",
+        ),
+        // `fetch(…).then(r => r.text()).then(eval)`
+        (
+            RemoteContent,
+            Command,
+            r"\b(?:fetch|get|request|urlopen|axios|download\w*)\s*\([^\n;]{0,160}?\)[^\n;]{0,120}?(?:\.then\s*\(|\|>|>>=)[^\n;]{0,60}?\b(?:eval|exec|function|runinthiscontext|importscripts)\b",
         ),
         // -- substituted
         (
@@ -264,7 +270,9 @@ fn find_saved_then_run(reading: &Reading<'_>) -> Option<(usize, usize)> {
     let mut saved: Vec<&str> = Vec::new();
     for at in begin..end {
         let name = file_name(reading.text(at));
-        let runs_itself = reading.text(at).starts_with("./");
+        let begins_command = at > 0 && reading.words[at].gap & (gap::SHELL | gap::STOP) != 0;
+        let runs_itself =
+            reading.text(at).starts_with("./") || begins_command && reading.text(at).contains('/');
         let run = runs_itself
             || (at.saturating_sub(3)..at).rev().any(|before| {
                 let option = (before + 1..at).all(|between| {
@@ -276,17 +284,18 @@ fn find_saved_then_run(reading: &Reading<'_>) -> Option<(usize, usize)> {
         // A program within a clone, such as `./tools/install.sh`.
         let within = run
             && reading.text(at).contains('/')
-            && reading.text(at).split('/').any(|part| part.len() > 1 && saved.contains(&part));
+            && reading
+                .text(at)
+                .split('/')
+                .any(|part| !part.is_empty() && part != "." && saved.contains(&part));
         if run && saved.contains(&name) || within {
             return Some((begin, at));
         }
-        if (name.len() > 1 || reading.words[at].is_address() && !name.is_empty())
-            && (reading.text(at).contains(['.', '/'])
-                || at > 0
-                    && is_one_of(
-                        reading.text(at - 1),
-                        "-o -do -so -sso -fsslo -slo -lo --output -outfile > to as into",
-                    ))
+        let is_target = is_saved_to(reading, begin, at);
+        if is_target && !name.is_empty()
+            || (name.len() > 1 || reading.words[at].is_address() && !name.is_empty())
+                && (reading.text(at).contains(['.', '/'])
+                    || at > 0 && is_one_of(reading.text(at - 1), "to as into"))
         {
             // An archive is often unpacked to a folder of its name.
             if let Some((stem, _)) = name.split_once(".t").or_else(|| name.split_once(".zip")) {
@@ -296,6 +305,30 @@ fn find_saved_then_run(reading: &Reading<'_>) -> Option<(usize, usize)> {
         }
     }
     None
+}
+
+/// Returns `true` if a command that fetches saves to the word `at`: it is the value of an option for the output,
+/// the target of `>`, or the last argument of a command that copies.
+fn is_saved_to(reading: &Reading<'_>, fetch: usize, at: usize) -> bool {
+    let Some(before) = at.checked_sub(1).map(|before| &reading.words[before]) else { return false };
+    let word = &reading.words[at];
+    // Short options are joined: `-fsSLo x`.
+    let output = is_one_of(before.text, "--output --output-document --out-file -outfile --dest --out")
+        || before.text.len() <= 8
+            && before.text.starts_with('-')
+            && !before.text.starts_with("--")
+            && before.text.ends_with('o');
+    let redirected = reading.plain[before.end..word.start].trim_end().ends_with('>');
+    let same_command =
+        (fetch..=at).skip(1).all(|word| reading.words[word].gap & (gap::STOP | gap::SHELL) == 0);
+    let copies =
+        (fetch.saturating_sub(1)..at).any(|word| is_one_of(reading.text(word), "clone scp rsync cp"));
+    let remote = before.is_address()
+        || before.text.contains(':')
+        || reading.plain[before.end..word.start].starts_with(":/");
+    let ends = reading.words.get(at + 1).is_none_or(|next| next.gap & (gap::SHELL | gap::STOP) != 0);
+    !word.is_option()
+        && (output || redirected || copies && same_command && ends && (remote || !word.is_address()))
 }
 
 fn file_name(text: &str) -> &str {

@@ -72,7 +72,7 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
         (
             SecretKept,
             Machine,
-            r"['\x22](?:content|contents|text|body|message|new_str(?:ing)?|file_text|value|comment|description|insert_text|data|title)['\x22]\s*:\s*['\x22][^\n]{0,400}?\b(?:SECRET=|SECRET\\{0,2}['\x22]?\s*[=:]\s*\\{0,2}['\x22]|SECRET\s*[=:]\s*[a-z_+/-]*[0-9])[a-z0-9+/_!@#%^-]{5,}(?:[\s\x22'\\,;]|$)",
+            r"['\x22](?:content|contents|text|body|message|new_str(?:ing)?|file_text|value|comment|description|insert_text|data|title|note|notes|reply|summary|subject)['\x22]\s*:\s*['\x22][^\n]{0,400}?\b(?:SECRET=|SECRET\\{0,2}['\x22]?\s*[=:]\s*\\{0,2}['\x22]|SECRET\s*[=:]\s*[a-z_+/-]*[0-9])[a-z0-9+/_!@#%^-]{5,}(?:[\s\x22'\\,;]|$)",
         ),
         // What a vault gives out goes to a file or a log.
         (
@@ -112,23 +112,6 @@ static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
             SecretKept,
             Command,
             r"\bconfigmap\b[^\n;|]{0,160}?(?:(?:SECRET|[a-z0-9_]*_key)['\x22]?\s*=|KEYFILE\b)|\bdocker\s+(?:image\s+)?history\b[^\n;|]{0,40}--no-trunc",
-        ),
-        // A password on a command line is seen by every process.
-        (
-            SecretKept,
-            Command,
-            r"\b(?:mysql\w*|mariadb\w*|mongo\w*|sshpass|zip|7z)\b[^\n;|]{0,120}?[\s'\x22](-p\s?['\x22]?(?:[a-z!@#%^*_]+[0-9]|[0-9]+[a-z!@#%^*_])[^\s'\x22]{2,})|\bcurl\b[^\n;|]{0,120}?\s(?:-u|--user)[ =]?['\x22]?[\w.@-]+:(?:[a-z!@#%^*_]+[0-9]|[0-9]+[a-z!@#%^*_])[^\s'\x22@]{2,}",
-        ),
-        (
-            SecretKept,
-            Machine,
-            r"['\x22](?:content|contents|text|body|message|comment|description|insert_text|new_str|value|title)['\x22]\s*:\s*['\x22][^\n]{0,400}?[a-z]://[^\s/@:'\x22$]{1,60}:[^\s/@'\x22${<*]{3,80}@",
-        ),
-        // A literal that looks like a credential is kept wherever it stands.
-        (
-            SecretKept,
-            Command,
-            r"(?:\bakia[a-z0-9]{16}\b|\bgh[pousr]_[a-z0-9]{30,}|\bglpat-[a-z0-9_-]{20,}|\bxox[abprs]-[a-z0-9-]{20,}|\bsk_live_[a-z0-9]{5,}|\bnpm_[a-z0-9]{30,}|\bhf_[a-z0-9]{30,}|\bsk-(?:proj-|ant-)?[a-z0-9_-]{30,})",
         ),
     ])
 });
@@ -201,6 +184,7 @@ fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
         .find(|next| is_secret(reading, *next))?;
     // A plain "key" is more often the key of a table.
     let plain_key = reading.text(secret) == "key"
+        && !is_service_key(reading, secret)
         && !is_one_of(reading.text(secret - 1).trim_end_matches("'s"), QUALIFIERS);
     if plain_key && !word.is("commit committing hardcode hard-code leak expose publish reveal") {
         return None;
@@ -235,6 +219,12 @@ fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
             && is_one_of(reading.text(next + 1), "store manager storage engine vault")
     });
     let open = clause().any(|next| next != secret && is_open_place(reading, next));
+    // What everybody reads is open, whatever else is named.
+    let shared = clause().any(|next| {
+        reading.words[next].is("dockerfile readme repo repository gist pastebin public")
+            && !is_one_of(reading.text(next + 1), "secret secrets variable variables")
+    });
+    let safe = safe && !shared;
     let is_kept = match word.text {
         "write" | "writing" | "store" | "storing" | "save" | "saving" | "record" | "persist"
         | "persisting" | "embed" | "embedding" | "upload" | "uploading" => !safe && !secret_store,
@@ -275,6 +265,15 @@ fn find_kept(reading: &Reading<'_>, secret: usize) -> Option<usize> {
     if !is_secret(reading, secret) {
         return None;
     }
+    // "The access key belongs in `values.yaml`."
+    if is_one_of(reading.text(secret + 1), "belongs belong goes go lives live sits stays")
+        && is_one_of(reading.text(secret + 2), "in into to on")
+    {
+        let mut places = reading.rest_of_clause(secret + 2, 4);
+        let place =
+            places.find(|next| is_open_place(reading, *next) || reading.words[*next].is(SAFE_PLACES))?;
+        return (!reading.words[place].is(SAFE_PLACES)).then_some(place);
+    }
     let kept = "committed hardcoded hard-coded stored saved written printed logged echoed pasted posted embedded baked inlined published dumped kept shared mailed emailed exposed uploaded checked world-readable public readable plaintext";
     let rest: Vec<usize> = reading.rest_of_clause(secret, 8).collect();
     let state = rest.iter().position(|next| is_one_of(reading.text(*next), kept))?;
@@ -312,6 +311,7 @@ fn is_secret(reading: &Reading<'_>, at: usize) -> bool {
         || file
         || word.text == "token"
         || word.text == "key" && is_one_of(before, "the your this my our")
+        || word.text == "key" && is_service_key(reading, at)
         || word.is(QUALIFIED)
             && is_one_of(before, QUALIFIERS)
             && !(plural && is_one_of(before, "session refresh ci"))
@@ -322,6 +322,22 @@ fn is_secret(reading: &Reading<'_>, at: usize) -> bool {
     named
         && !is_one_of(next, HARMLESS)
         && !is_one_of(before, "max no secret-less number fake dummy placeholder")
+}
+
+/// Words before "key" of data, of settings and of keyboards.
+const OTHER_KEYS: &str = "primary foreign sort partition cache public map dictionary dict config json yaml toml translation index row lookup hot shift unique same missing new right correct wrong composite object first second last next idempotency routing message hash range enter escape return control alt answer i18n locale other another each every a an sorting grouping group join natural business surrogate s3 storage";
+
+/// Returns `true` for "the Stripe key in the pull request": a key that has the name of a service and is put
+/// where people talk.
+fn is_service_key(reading: &Reading<'_>, at: usize) -> bool {
+    let before = |distance: usize| at.checked_sub(distance).map_or("", |before| reading.text(before));
+    let named =
+        is_one_of(before(2), "the your our my") && before(1).chars().all(|c| c.is_ascii_alphanumeric());
+    named
+        && !is_one_of(before(1), OTHER_KEYS)
+        && reading.rest_of_clause(at, 5).any(|next| {
+            is_one_of(reading.text(next), "pull pr comment comments issue ticket chat channel slack message readme gist repo repository wiki mail email")
+        })
 }
 
 fn is_secret_name(name: &str) -> bool {

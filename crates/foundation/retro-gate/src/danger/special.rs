@@ -45,6 +45,8 @@ const UNDECIDED: &[&[&str]] = &[
     &["skip", "sign", "off"],
     &["bypass", "signoff"],
     &["unattended"],
+    &["without", "review"],
+    &["without", "approval"],
 ];
 
 /// Names of several parts that say that more than one person decides.
@@ -102,6 +104,10 @@ pub(super) fn judge_special(reading: &Reading<'_>, at: usize, value: Value, last
     if parts.contains(&["content", "trust"]) {
         return (off_value || parts.has(OFF) && value != Value::Off).then_some(VerificationOff);
     }
+    // `--when-pipeline-succeeds=false`
+    if parts.contains(&["when", "pipeline", "succeeds"]) || parts.contains(&["when", "checks", "pass"]) {
+        return off_value.then_some(ChecksOff);
+    }
     if let Some(danger) = judge_lenience(reading, at, last) {
         return Some(danger);
     }
@@ -144,8 +150,7 @@ pub(super) fn judge_special(reading: &Reading<'_>, at: usize, value: Value, last
 }
 
 /// Values of a check that say that it reports and stops nothing.
-const LENIENT: &str =
-    "warn warning warn-only audit report report-only monitor advisory permissive lenient dryrun";
+const LENIENT: &str = "warn warning warn-only soft soft-mandatory log log-only none audit report report-only monitor advisory permissive lenient dryrun";
 
 /// Values of a check that say that it lets everything through.
 const TRUSTING: &str = "accept_any accept-any accept_all accept-all trust_all trust-all allow_any allow-any allow_all allow-all accept-new accept_new tofu trust-on-first-use blind";
@@ -186,13 +191,13 @@ fn judge_lenience(reading: &Reading<'_>, at: usize, last: usize) -> Option<Dange
     let governed = nouns().any(|noun| is_one_of(noun, "verify trust signature policy policies gate gates guard guardrail scan hooks protection security enforcement"));
     match () {
         () if parts.has(PROOF | VERIFY | DIGEST) && parts.list.len() > 1 => Some(VerificationOff),
-        () if parts
-            .list
-            .iter()
-            .any(|(word, _)| matches!(word.as_str(), "enforcement" | "gate" | "gates" | "policy")) =>
+        () if parts.list.iter().any(|(word, _)| {
+            matches!(word.as_str(), "enforcement" | "enforce" | "gate" | "gates" | "policy")
+        }) =>
         {
             Some(ChecksOff)
         }
+        () if parts.list.iter().any(|(word, _)| word == "audit") && parts.list.len() > 1 => Some(ChecksOff),
         () if mode && nouns().any(|noun| is_one_of(noun, "verify trust signature")) => Some(VerificationOff),
         () if mode && governed => Some(ChecksOff),
         () => None,

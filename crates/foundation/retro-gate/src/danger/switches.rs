@@ -270,7 +270,9 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value, last: usize) ->
         && !parts.list.iter().any(|(word, _)| word == "readable")
         && parts.list.iter().any(|(word, _)| is_one_of(word, PERSONS))
     {
-        return Some(ChecksOff);
+        // `age_verified = false` says what is so.
+        let states = !negative && parts.list.last().is_some_and(|(word, _)| word == "verified");
+        return (!states).then_some(ChecksOff);
     }
     if lax || verifies && !checks {
         let thing = parts.has(THING) && !parts.has(CHECK) && !lax;

@@ -53,7 +53,7 @@ const PARTS: &[(u16, &str)] = &[
     ),
     (
         CHECK,
-        "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policy policies approver approvers otp captcha kyc aml confirm confirmation confirmations human humans moderation oversight canary soak smoke reauth freeze quorum enforcement",
+        "hook hooks husky lefthook precommit test tests testing review reviews reviewers approval approvals check checks checking ci lint lints linter linters linting eslint scan scans scanning scanner gate gates gatekeeper protection protections coverage cov guard guards guardrail guardrails sandbox sandboxing 2fa mfa totp validate validation validations typecheck safeguard safeguards permissions firewall selinux apparmor seccomp antivirus csrf preflight policy policies approver approvers otp captcha kyc aml confirm confirmation confirmations human humans moderation oversight canary soak smoke reauth freeze quorum enforcement sast dast",
     ),
     (LAX, "insecure insecurely unverified unsigned untrusted unauthenticated selfsigned"),
     (TRUST, "trust trusted trusts accept accepts allow allows permit tolerate"),
@@ -171,7 +171,7 @@ fn unglue(piece: &str) -> Option<Vec<&str>> {
 }
 
 /// Returns `true` if `word` is one of the words of a table, which are separated by spaces.
-pub(super) fn is_one_of(word: &str, table: &str) -> bool {
+pub(crate) fn is_one_of(word: &str, table: &str) -> bool {
     // A search for the word is many times faster than a comparison with each word of the table.
     let edge = |at: usize| table.as_bytes().get(at).is_none_or(|byte| *byte == b' ');
     !word.is_empty()

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::{LEFT_OUT, is_plain_name};
+use super::LEFT_OUT;
 use crate::folded::fold_text;
+use crate::name::is_plain_name;
 
 /// Removes escape sequences of terminals, also those that lost their escape character.
 pub(super) fn strip_escapes(text: &str) -> Cow<'_, str> {
