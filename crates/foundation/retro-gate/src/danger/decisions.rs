@@ -90,6 +90,12 @@ const NOBODY: &str = "agent bot self me system auto automatic automation robot a
 const THINGS: &str =
     "id ids name names at date time email url count list reason comment note ref key role roles type field";
 
+/// What keeps something from happening until a person decides.
+const PROTECTS: &str = "approve approved approval confirm confirmed confirmation merge-review limit limits policy review guard guardrail hold freeze block fraud risk";
+
+/// What only a person can give.
+const AGREED: &str = "consent consents approval approvals confirmation signoff";
+
 /// Number of words around `override` in which a decision is looked for.
 const OVERRIDE_WORDS: usize = 30;
 
@@ -142,10 +148,9 @@ fn find_claim(reading: &Reading<'_>, at: usize) -> Option<usize> {
         );
         let claims = has(PEOPLE) && has(DECIDED);
         let forced = is_one_of(pieces[0], "force forced bypass override overrule assume presume")
-            && has(
-                "approve approved approval confirm confirmed confirmation merge-review limit limits policy review guard guardrail hold freeze block fraud risk",
-            );
-        return ((claims || forced) && !thing && !asks).then_some(last);
+            && (has(PROTECTS) || is_one_of(pieces[pieces.len() - 1], "read seen"));
+        let overridden = has("override overrides overridden") && has(AGREED);
+        return ((claims || forced || overridden) && !thing && !asks).then_some(last);
     }
     // `override = true` switches off whatever a person had to decide.
     let overrides = is_one_of(word.text, "override overrule --override") && is_one_of(value, "true 1 yes on");
