@@ -8,12 +8,15 @@ mod ablation;
 mod agent;
 mod curve;
 mod instance;
+mod lesson;
+mod remedy;
 mod score;
 mod seeded_rng;
 mod simulation;
 mod table;
 mod trajectory;
 mod truth;
+mod words;
 mod world;
 
 use std::path::{Path, PathBuf};

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::seeded_rng::SeededRng;
 use crate::closed_loop::trajectory::Trajectory;
-use crate::closed_loop::truth::{MemoryClaim, WorldItem, match_claim};
+use crate::closed_loop::truth::{WorldItem, match_claim};
 use crate::closed_loop::world::{
     AfterFix, AgentHabits, Cause, DrawnValues, Noise, Otherwise, Step, Trap, Workflow,
 };
@@ -22,8 +23,8 @@ pub(crate) struct StepContext {
     pub(crate) text: String,
     /// Number of tokens in `text`.
     pub(crate) tokens: u64,
-    /// ID and one-line text of each memory in `text`.
-    pub(crate) memories: Vec<(String, String)>,
+    /// ID and lesson of each memory in `text`.
+    pub(crate) memories: Vec<(String, Lesson)>,
 }
 
 /// Identifies one run of one workflow.
@@ -172,11 +173,11 @@ impl RunSimulator<'_> {
     /// memory from a remark belongs to the remark's step.
     fn follows_memory(&self, about: WorldItem, step: &str, id: &str) -> bool {
         let workflow = self.run.workflow;
-        let is_about = |at: &str, line: &str| match_claim(workflow, at, line) == MemoryClaim::Complete(about);
+        let is_about = |at: &str, lesson: &Lesson| match_claim(workflow, at, lesson).is_about(about);
         let handed = self
             .handed
             .get(step)
-            .is_some_and(|handed| handed.memories.iter().any(|(_, line)| is_about(step, line)));
+            .is_some_and(|handed| handed.memories.iter().any(|(_, lesson)| is_about(step, lesson)));
         // Every draw has its own key, so skipping one does not shift the others.
         handed && self.draw_bool(id, "follow", self.run.agents.follow)
     }
@@ -355,7 +356,7 @@ impl RunSimulator<'_> {
             let names = |line: &str| {
                 line.contains(&noise.tool) && new.clone().any(|(key, _)| line.contains(&format!("`{key}`")))
             };
-            handed.memories.iter().any(|(_, line)| names(line))
+            handed.memories.iter().any(|(_, lesson)| names(&lesson.line))
         };
         let advised = noise.changed.iter().find(named)?;
         self.draw_bool(&noise.id, "follow", self.run.agents.follow).then_some(advised)

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::closed_loop::simulation::{WINDOW, WindowResult};
-use crate::closed_loop::truth::{MemoryClaim, MemoryTruth, WorldItem};
+use crate::closed_loop::truth::{MemoryTruth, WorldItem};
 use crate::closed_loop::world::Cause;
 
 pub(crate) use episodes::{Episodes, fading_episodes, harmful_episodes, waiting_episodes};
@@ -121,7 +121,7 @@ impl Cause {
 }
 
 fn is_known(look: &WindowResult, cause: usize) -> bool {
-    look.memories.iter().any(|one| one.active && one.claim == MemoryClaim::Complete(WorldItem::Cause(cause)))
+    look.memories.iter().any(|one| one.active && one.claim.is_about(WorldItem::Cause(cause)))
 }
 
 /// Computes the figures after each retrospective, over all worlds.
@@ -201,6 +201,9 @@ pub(crate) struct Summary {
     /// such causes.
     pub(crate) recall: Option<f64>,
     pub(crate) causes: usize,
+    /// Recall over the same retrospectives as the precision: of the causes that have been present for ten
+    /// retrospectives, the share that an active memory knows, at every retrospective from then on.
+    pub(crate) recall_kept: Option<f64>,
     pub(crate) success: f64,
     pub(crate) success_without: f64,
     /// Success share with memory minus that without, paired by seed; `None` for fewer than two seeds.
@@ -257,6 +260,7 @@ pub(crate) fn compute_summary(results: &[WorldResult<'_>]) -> Summary {
         precision_strict: kinds.precision_strict(),
         recall: ratio(known as f64, causes.len() as f64),
         causes: causes.len(),
+        recall_kept: recall_kept(results),
         success,
         success_without,
         gain: Interval::from_samples(
@@ -320,16 +324,35 @@ pub(crate) fn find_due_causes(results: &[WorldResult<'_>]) -> Vec<DueCause> {
             let came = (cause.from - 1) / WINDOW;
             let Some(look) = story.windows.get(came as usize + KNOWN_AFTER - 1) else { continue };
             if cause.is_expected(look.runs_completed) {
-                let about = look.memories.iter().find(|one| one.line.contains(&cause.tool));
+                let about = look.memories.iter().find(|one| one.lesson.line.contains(&cause.tool));
                 causes.push(DueCause {
                     cause: format!("{}/{} {}", results.world.name, workflow.name, cause.id),
                     known: is_known(look, at),
-                    nearest: about.map(|one| one.line.clone()),
+                    nearest: about.map(|one| one.lesson.line.clone()),
                 });
             }
         }
     }
     causes
+}
+
+/// Returns the share of known causes over all retrospectives at which a cause was due.
+fn recall_kept(results: &[WorldResult<'_>]) -> Option<f64> {
+    let (mut known, mut due) = (0.0, 0.0);
+    for (results, story) in
+        results.iter().flat_map(|results| results.workflow_results.iter().map(move |story| (results, story)))
+    {
+        for (at, cause) in results.world.workflows[story.workflow].causes.iter().enumerate() {
+            let cause = cause.get_ref();
+            let first_due = ((cause.from - 1) / WINDOW) as usize + KNOWN_AFTER - 1;
+            let looks = story.windows.iter().skip(first_due);
+            for look in looks.filter(|look| cause.is_expected(look.runs_completed)) {
+                due += 1.0;
+                known += f64::from(u8::from(is_known(look, at)));
+            }
+        }
+    }
+    ratio(known, due)
 }
 
 /// Counts the runs that encountered a cause that appeared after the first window, and those that failed

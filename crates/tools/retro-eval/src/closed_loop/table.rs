@@ -30,12 +30,13 @@ pub(crate) fn format_signed(number: f64) -> String {
 /// Renders the results as a table with one line per world.
 pub(crate) fn render_worlds(results: &[WorldResult<'_>]) -> String {
     let mut text = format!(
-        "{:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>7} {:>7} {:>16} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
+        "{:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>16} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
         "world",
         "workflows",
         "precision",
         "strict",
         "recall",
+        "kept",
         "causes",
         "without",
         "with",
@@ -65,11 +66,12 @@ fn render_row(name: &str, one: &Summary) -> String {
     let looks = (one.runs as f64 / f64::from(WINDOW) / one.stories.max(1) as f64) as usize;
     let after_ten = one.stories * looks.saturating_sub(KNOWN_AFTER - 1);
     format!(
-        "{name:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>7} {:>7} {gain:>16} {:>8} {:>7} {:>8} {:>6.1} {:>5.1} {:>7.1}\n",
+        "{name:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {gain:>16} {:>8} {:>7} {:>8} {:>6.1} {:>5.1} {:>7.1}\n",
         one.stories,
         format_percent(one.precision),
         format_percent(one.precision_strict),
         format_percent(one.recall),
+        format_percent(one.recall_kept),
         one.causes,
         format_percent(Some(one.success_without)),
         format_percent(Some(one.success)),
@@ -134,10 +136,11 @@ pub(crate) fn render_goals(one: &Summary) -> String {
     let kinds = one.active;
     let share = |count: f64| format_percent(ratio(count, kinds.total()));
     let mut text = format!(
-        "precision of active memories, from the tenth retrospective on: {} (goal 95%: {}); strict, counting stale ones as false: {}\n",
+        "precision of active memories, from the tenth retrospective on: {} (goal 95%: {}); strict, counting stale ones as false: {}; recall of due causes over the same retrospectives: {}\n",
         format_percent(one.precision),
         least(one.precision, 0.95),
         format_percent(one.precision_strict),
+        format_percent(one.recall_kept),
     );
     text.push_str(&format!(
         "  of them true {}, vague (error without its remedy) {}, stale {}, outdated {}, trap {}, noise {}\n",
@@ -193,7 +196,7 @@ pub(crate) fn render_wrong_memories(results: &[WorldResult<'_>]) -> String {
         for memory in last.iter().filter(|memory| memory.active && memory.truth != MemoryTruth::True) {
             let workflow = &results.world.workflows[story.workflow].name;
             let kind = format!("{:?}", memory.truth).to_lowercase();
-            let line = truncate_line(&memory.line);
+            let line = truncate_line(&memory.lesson.line);
             *lines.entry((format!("{}/{workflow} {kind}", results.world.name), line)).or_default() += 1;
         }
     }

@@ -18,7 +18,7 @@ use validate::line_of;
 pub(crate) use format::{
     AfterFix, AgentHabits, Cause, MemoryPattern, Noise, Otherwise, Step, Trap, Workflow,
 };
-pub(crate) use values::DrawnValues;
+pub(crate) use values::{DrawnValues, placeholder_names};
 
 /// Name of the file with the description of a world and the habits of its agents.
 const WORLD_FILE: &str = "world.toml";

@@ -8,7 +8,7 @@ const REGION: &str = "When `deploy_service` answers “missing required argument
 const FORCE: &str = "When `deploy_service` answers “no quorum”, pass `force` as well.";
 
 fn play(number: u32, lines: &[&str]) -> RunResult {
-    let memories = lines.iter().map(|line| (format!("id of {line}"), (*line).to_owned())).collect();
+    let memories = lines.iter().map(|line| (format!("id of {line}"), Lesson::from_line(line))).collect();
     let handed = StepContext { text: "block".to_owned(), tokens: 9, memories };
     let workflow = small();
     let run = SimulatedRun { world: "w", agents: &HABITS, workflow: &workflow, seed: 1, number };

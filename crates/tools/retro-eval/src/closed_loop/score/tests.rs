@@ -1,5 +1,7 @@
 use super::*;
+use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::simulation::{MemorySnapshot, WorkflowResult};
+use crate::closed_loop::truth::MemoryClaim;
 use crate::closed_loop::world::tests::small;
 use crate::closed_loop::world::{AgentHabits, World};
 
@@ -15,7 +17,7 @@ fn world() -> World {
 fn kept(id: &str, says: MemoryClaim, standing: MemoryTruth, weight: u32) -> MemorySnapshot {
     MemorySnapshot {
         id: id.to_owned(),
-        line: String::new(),
+        lesson: Lesson::default(),
         claim: says,
         truth: standing,
         active: weight >= 50,
@@ -43,8 +45,12 @@ fn world_results(world: &World, windows: Vec<WindowResult>) -> Vec<WorldResult<'
     vec![WorldResult { world, workflow_results: vec![WorkflowResult { seed: 1, workflow: 0, windows }] }]
 }
 
+fn about(item: WorldItem) -> MemoryClaim {
+    MemoryClaim { items: vec![item], errors: Vec::new() }
+}
+
 fn cause() -> MemoryClaim {
-    MemoryClaim::Complete(WorldItem::Cause(0))
+    about(WorldItem::Cause(0))
 }
 
 #[test]
@@ -56,14 +62,14 @@ fn precision_and_recall_count_active_memories_against_the_world() {
             20,
             vec![
                 kept("a", cause(), MemoryTruth::True, 300),
-                kept("b", MemoryClaim::Unrelated, MemoryTruth::Noise, 300),
+                kept("b", MemoryClaim::default(), MemoryTruth::Noise, 300),
             ],
         ),
         look(
             70,
             vec![
                 kept("a", cause(), MemoryTruth::Outdated, 300),
-                kept("c", MemoryClaim::Unrelated, MemoryTruth::Stale, 300),
+                kept("c", MemoryClaim::default(), MemoryTruth::Stale, 300),
             ],
         ),
     ];
@@ -87,13 +93,25 @@ fn a_cause_has_ten_retrospectives_to_become_known() {
     });
     let summary = compute_summary(&world_results(&world, known_late.collect()));
     assert_eq!((summary.recall, summary.causes), (Some(1.0), 1));
+    assert_eq!(summary.recall_kept, Some(1.0), "three retrospectives from the tenth on");
     assert!((summary.success - summary.success_without - 0.2).abs() < 1e-9 && summary.gain.is_none());
+}
+
+#[test]
+fn a_cause_that_is_forgotten_counts_against_the_kept_recall() {
+    let world = world();
+    let looks = (1..=12).map(|at| {
+        let weight = if at == 10 { 300 } else { 0 };
+        look(at * 5, vec![kept("a", cause(), MemoryTruth::True, weight)])
+    });
+    let summary = compute_summary(&world_results(&world, looks.collect()));
+    assert_eq!((summary.recall, summary.recall_kept), (Some(1.0), Some(1.0 / 3.0)));
 }
 
 #[test]
 fn harm_lasts_until_the_memory_is_no_longer_handed_out_and_comebacks_are_counted() {
     let world = world();
-    let trap = |weight| vec![kept("t", MemoryClaim::Complete(WorldItem::Trap(0)), MemoryTruth::Trap, weight)];
+    let trap = |weight| vec![kept("t", about(WorldItem::Trap(0)), MemoryTruth::Trap, weight)];
     let looks =
         [0, 300, 150, 80, 0, 300, 300].iter().zip(1..).map(|(weight, at)| look(at * 10, trap(*weight)));
     let world_results = world_results(&world, looks.collect());
