@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::closed_loop::simulation::{WINDOW, WindowResult};
 use crate::closed_loop::truth::{MemoryTruth, WorldItem};
-use crate::closed_loop::world::Cause;
+use crate::closed_loop::world::{Cause, CauseRemedy};
 
 pub(crate) use episodes::{Episodes, fading_episodes, harmful_episodes, waiting_episodes};
 pub(crate) use interval::Interval;
@@ -114,14 +114,13 @@ impl Cause {
     /// Returns `true` if the cause is present after `runs` runs and frequent enough for a memory of it to be
     /// expected.
     fn is_expected(&self, runs: u32) -> bool {
-        self.expected_share() >= CAUSE_SHARE_MIN
-            && runs >= self.from
-            && self.until.is_none_or(|until| runs <= until)
+        self.expected_share() >= CAUSE_SHARE_MIN && runs >= self.from && !self.is_fixed_at(runs)
     }
 }
 
-fn is_known(look: &WindowResult, cause: usize) -> bool {
-    look.memories.iter().any(|one| one.active && one.claim.is_about(WorldItem::Cause(cause)))
+/// Returns `true` if an active memory states this remedy of a cause.
+fn is_known(look: &WindowResult, cause: usize, remedy: usize) -> bool {
+    look.memories.iter().any(|one| one.active && one.claim.is_about(WorldItem::Cause(cause, remedy)))
 }
 
 /// Computes the figures after each retrospective, over all worlds.
@@ -166,7 +165,7 @@ impl PointSums {
         for (at, cause) in causes.enumerate() {
             if cause.is_expected(look.runs_completed) {
                 self.present += 1.0;
-                self.known += f64::from(u8::from(is_known(look, at)));
+                self.known += f64::from(u8::from(is_known(look, at, cause.remedy_at(look.runs_completed))));
             }
         }
     }
@@ -301,6 +300,17 @@ fn success_gain(results: &[WorldResult<'_>]) -> f64 {
     looks().map(|look| f64::from(look.failed_without) - f64::from(look.failed)).sum::<f64>() / runs.max(1.0)
 }
 
+/// Returns the index of the window after which a remedy is expected to be known.
+fn first_due_window(remedy: &CauseRemedy<'_>) -> usize {
+    ((remedy.from - 1) / WINDOW) as usize + KNOWN_AFTER - 1
+}
+
+/// Returns `true` if the cause is expected to be known after `runs` runs, and this remedy is the one that
+/// works.
+fn is_current(cause: &Cause, remedy: usize, runs: u32) -> bool {
+    cause.is_expected(runs) && cause.remedy_at(runs) == remedy
+}
+
 /// A cause that has been present for ten retrospectives.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DueCause {
@@ -321,13 +331,16 @@ pub(crate) fn find_due_causes(results: &[WorldResult<'_>]) -> Vec<DueCause> {
         let workflow = &results.world.workflows[story.workflow];
         for (at, cause) in workflow.causes.iter().enumerate() {
             let cause = cause.get_ref();
-            let came = (cause.from - 1) / WINDOW;
-            let Some(look) = story.windows.get(came as usize + KNOWN_AFTER - 1) else { continue };
-            if cause.is_expected(look.runs_completed) {
+            for (number, remedy) in cause.remedies().iter().enumerate() {
+                let Some(look) = story.windows.get(first_due_window(remedy)) else { continue };
+                if !is_current(cause, number, look.runs_completed) {
+                    continue;
+                }
                 let about = look.memories.iter().find(|one| one.lesson.line.contains(&cause.tool));
+                let from = if number == 0 { String::new() } else { format!(" from {}", remedy.from) };
                 causes.push(DueCause {
-                    cause: format!("{}/{} {}", results.world.name, workflow.name, cause.id),
-                    known: is_known(look, at),
+                    cause: format!("{}/{} {}{from}", results.world.name, workflow.name, cause.id),
+                    known: is_known(look, at, number),
                     nearest: about.map(|one| one.lesson.line.clone()),
                 });
             }
@@ -344,11 +357,12 @@ fn recall_kept(results: &[WorldResult<'_>]) -> Option<f64> {
     {
         for (at, cause) in results.world.workflows[story.workflow].causes.iter().enumerate() {
             let cause = cause.get_ref();
-            let first_due = ((cause.from - 1) / WINDOW) as usize + KNOWN_AFTER - 1;
-            let looks = story.windows.iter().skip(first_due);
-            for look in looks.filter(|look| cause.is_expected(look.runs_completed)) {
-                due += 1.0;
-                known += f64::from(u8::from(is_known(look, at)));
+            for (number, remedy) in cause.remedies().iter().enumerate() {
+                let looks = story.windows.iter().skip(first_due_window(remedy));
+                for look in looks.filter(|look| is_current(cause, number, look.runs_completed)) {
+                    due += 1.0;
+                    known += f64::from(u8::from(is_known(look, at, number)));
+                }
             }
         }
     }

@@ -6,13 +6,14 @@ use serde_json::Value;
 use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::remedy::{Agreement, PlannedCall, Remedy};
 use crate::closed_loop::words::{RemedyTexts, contains_all_words, states_remedy};
-use crate::closed_loop::world::{AfterFix, Cause, MemoryPattern, Trap, Workflow};
+use crate::closed_loop::world::{AfterFix, Cause, CauseRemedy, MemoryPattern, Trap, Workflow};
 
 /// An item of the world that a memory can be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WorldItem {
-    /// The cause with this index in the workflow's file.
-    Cause(usize),
+    /// The cause with this index in the workflow's file, and its remedy with this index: 0 for the first, then
+    /// those that replace it.
+    Cause(usize, usize),
     /// The fact with this index in the workflow's file.
     Fact(usize),
     /// The trap with this index in the workflow's file.
@@ -69,7 +70,11 @@ enum Statement {
 pub(crate) fn match_claim(workflow: &Workflow, step: &str, lesson: &Lesson) -> MemoryClaim {
     let mut statements: Vec<(WorldItem, Statement)> = Vec::new();
     for (at, cause) in workflow.causes.iter().enumerate() {
-        statements.push((WorldItem::Cause(at), cause_statement(cause.get_ref(), step, lesson)));
+        let cause = cause.get_ref();
+        for (number, remedy) in cause.remedies().iter().enumerate() {
+            let statement = cause_statement(cause, remedy, step, lesson);
+            statements.push((WorldItem::Cause(at, number), statement));
+        }
     }
     for (at, fact) in workflow.facts.iter().enumerate() {
         let fact = fact.get_ref();
@@ -89,36 +94,33 @@ pub(crate) fn match_claim(workflow: &Workflow, step: &str, lesson: &Lesson) -> M
     if items.is_empty() {
         items = with(Statement::Words).collect();
         let kinds = [
-            |item: &WorldItem| matches!(item, WorldItem::Cause(_)),
+            |item: &WorldItem| matches!(item, WorldItem::Cause(..)),
             |item: &WorldItem| matches!(item, WorldItem::Fact(_)),
         ];
         if let Some(kind) = kinds.into_iter().find(|kind| items.iter().any(kind)) {
             items.retain(kind);
         }
     }
-    let cause_at = |item| if let WorldItem::Cause(at) = item { Some(at) } else { None };
+    let cause_at = |item| if let WorldItem::Cause(at, _) = item { Some(at) } else { None };
     MemoryClaim { items, errors: with(Statement::Error).filter_map(cause_at).collect() }
 }
 
 /// Step of the turns that do not name a step.
 const DEFAULT_STEP: &str = "main";
 
-fn cause_statement(cause: &Cause, step: &str, lesson: &Lesson) -> Statement {
+fn cause_statement(cause: &Cause, remedy: &CauseRemedy<'_>, step: &str, lesson: &Lesson) -> Statement {
     if cause.step != step {
         return Statement::Nothing;
     }
-    let remedy = cause_remedy(cause);
-    state(lesson, &remedy, &cause.memory)
-}
-
-/// Returns the change that is the remedy of a cause.
-pub(crate) fn cause_remedy(cause: &Cause) -> Remedy<'_> {
-    let look_up = cause.look_up.iter();
-    Remedy {
+    let planned = Remedy {
         wrong: PlannedCall { tool: &cause.tool, arguments: &cause.arguments },
-        right: PlannedCall { tool: &cause.tool, arguments: &cause.right },
-        first: look_up.map(|call| PlannedCall { tool: &call.tool, arguments: &call.arguments }).collect(),
-    }
+        right: PlannedCall { tool: remedy.tool, arguments: remedy.right },
+        first: remedy
+            .earlier_calls()
+            .map(|call| PlannedCall { tool: &call.tool, arguments: &call.arguments })
+            .collect(),
+    };
+    state(lesson, &planned, remedy.memory)
 }
 
 fn trap_statement(trap: &Trap, step: &str, lesson: &Lesson) -> Statement {
@@ -187,12 +189,13 @@ fn states_words(lesson: &Lesson, pattern: &MemoryPattern, texts: &RemedyTexts) -
 pub(crate) fn evaluate_truth(workflow: &Workflow, claim: &MemoryClaim, run: u32) -> MemoryTruth {
     let fixed = |at: usize| {
         let cause = workflow.causes[at].get_ref();
-        cause.until.filter(|until| run > *until).map(|_| cause.after)
+        cause.is_fixed_at(run).then_some(cause.after)
     };
     let of_item = |item: &WorldItem| match *item {
         WorldItem::Fact(_) => MemoryTruth::True,
         WorldItem::Trap(_) => MemoryTruth::Trap,
-        WorldItem::Cause(at) => match fixed(at) {
+        WorldItem::Cause(at, number) => match fixed(at) {
+            None if workflow.causes[at].get_ref().remedy_at(run) != number => MemoryTruth::Outdated,
             None => MemoryTruth::True,
             Some(AfterFix::Harmful) => MemoryTruth::Outdated,
             Some(AfterFix::Harmless | AfterFix::Gone) => MemoryTruth::Stale,

@@ -3,6 +3,7 @@
 //!
 //! The README documents the format. Invalid files are rejected with file and line.
 
+mod cause;
 mod format;
 mod validate;
 mod values;
@@ -15,9 +16,8 @@ use serde::Deserialize;
 
 use validate::line_of;
 
-pub(crate) use format::{
-    AfterFix, AgentHabits, Cause, MemoryPattern, Noise, Otherwise, Step, Trap, Workflow,
-};
+pub(crate) use cause::{Cause, CauseRemedy, UsualPlace};
+pub(crate) use format::{AfterFix, AgentHabits, MemoryPattern, Noise, Otherwise, Step, Trap, Workflow};
 pub(crate) use values::{DrawnValues, placeholder_names};
 
 /// Name of the file with the description of a world and the habits of its agents.

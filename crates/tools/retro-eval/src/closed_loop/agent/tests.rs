@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::closed_loop::world::tests::small;
 
-const HABITS: AgentHabits = AgentHabits { read: 0.5, follow: 1.0, finds_out: 0.5, fails_anyway: 0.0 };
+pub(super) const HABITS: AgentHabits =
+    AgentHabits { read: 0.5, follow: 1.0, finds_out: 0.5, fails_anyway: 0.0 };
 const REGION: &str = "When `deploy_service` answers “missing required argument …”, pass `region` as well.";
 const FORCE: &str = "When `deploy_service` answers “no quorum”, pass `force` as well.";
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::simulation::{MemorySnapshot, WorkflowResult};
 use crate::closed_loop::truth::MemoryClaim;
-use crate::closed_loop::world::tests::small;
+use crate::closed_loop::world::tests::{CHANGED, read, small};
 use crate::closed_loop::world::{AgentHabits, World};
 
 fn world() -> World {
@@ -50,7 +50,7 @@ fn about(item: WorldItem) -> MemoryClaim {
 }
 
 fn cause() -> MemoryClaim {
-    about(WorldItem::Cause(0))
+    about(WorldItem::Cause(0, 0))
 }
 
 #[test]
@@ -135,4 +135,13 @@ fn waiting_ends_when_a_run_is_handed_the_memory() {
     let episodes = waiting_episodes(&world_results(&world, windows));
     assert_eq!((episodes.count, episodes.longest, episodes.unended), (2, 4, 1));
     assert_eq!(episodes.mean, 3.5);
+}
+
+#[test]
+fn each_remedy_of_a_cause_has_ten_retrospectives_of_its_own() {
+    let world = World { workflows: vec![read(CHANGED).unwrap()], ..world() };
+    let looks = (1..=20).map(|at| look(at * 10, vec![kept("old", cause(), MemoryTruth::True, 300)]));
+    let summary = compute_summary(&world_results(&world, looks.collect()));
+    assert_eq!((summary.recall, summary.causes), (Some(0.5), 2), "the new remedy is never learnt");
+    assert_eq!(summary.recall_kept, Some(0.5), "known at the tenth, unknown at the twentieth");
 }

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::closed_loop::world::tests::small;
+use crate::closed_loop::world::tests::{CHANGED, read, small};
 
 const REGION: &str = "When `deploy_service` answers “missing required argument …”, pass `region` as well.";
 
@@ -63,7 +63,7 @@ fn one_memory_can_be_the_remedy_of_two_causes() {
     let mut workflow = small();
     workflow.causes.push(workflow.causes[0].clone());
     let claim = match_claim(&workflow, "deploy", &Lesson::from_line(REGION));
-    assert_eq!(claim.items, [WorldItem::Cause(0), WorldItem::Cause(1)]);
+    assert_eq!(claim.items, [WorldItem::Cause(0, 0), WorldItem::Cause(1, 0)]);
 }
 
 #[test]
@@ -79,4 +79,28 @@ fn a_remark_is_known_without_a_tool() {
     assert_eq!(stands("main", "Always clear the cache before you deploy.", 1), MemoryTruth::Trap);
     assert_eq!(stands("other", "Always clear the cache before you deploy.", 1), MemoryTruth::Noise);
     assert_eq!(stands("main", "Do not clear the cache before you deploy.", 1), MemoryTruth::Noise);
+}
+
+#[test]
+fn a_replaced_remedy_is_outdated_and_the_new_one_is_true() {
+    let workflow = read(CHANGED).unwrap();
+    let truth = |line: &str, run| {
+        evaluate_truth(&workflow, &match_claim(&workflow, "test", &Lesson::from_line(line)), run)
+    };
+    let old = "When `bash` answers “No module named …”, run `pip install` first.";
+    let new = "When `bash` answers “No module named …”, run `uv add` first.";
+    assert_eq!([truth(old, 100), truth(old, 101)], [MemoryTruth::True, MemoryTruth::Outdated]);
+    assert_eq!([truth(new, 100), truth(new, 101)], [MemoryTruth::Outdated, MemoryTruth::True]);
+}
+
+#[test]
+fn the_program_that_comes_first_is_compared_in_a_list_of_words() {
+    let workflow = read(CHANGED).unwrap();
+    let about = |prefer: &str| {
+        let cue = json!({"tool": "bash", "prefer": prefer});
+        match_claim(&workflow, "test", &with_cue("When `bash` fails, prepare it.", cue)).items
+    };
+    assert_eq!(about("first `pip install`"), [WorldItem::Cause(0, 0)]);
+    assert_eq!(about("first `uv add`"), [WorldItem::Cause(0, 1)]);
+    assert!(about("first `pip install cv2`").is_empty(), "the package of one run");
 }

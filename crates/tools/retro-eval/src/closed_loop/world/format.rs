@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
+use super::cause::Cause;
 use super::values::Values;
 
 /// Habits of a world's agents, as probabilities from 0 to 1.
@@ -37,6 +38,8 @@ pub(crate) struct Workflow {
     /// text of the answer.
     #[serde(default)]
     pub(crate) flags: bool,
+    /// Line that the harness adds below each answer, in which `{exit}` is the exit code; `None` for no line.
+    pub(crate) exit_line: Option<String>,
     /// Sources of the values that differ between runs, by placeholder name.
     #[serde(default)]
     pub(crate) values: Values,
@@ -84,63 +87,6 @@ pub(crate) struct MemoryPattern {
     pub(crate) error: Vec<String>,
     /// Words of the remedy, all of which must occur.
     pub(crate) remedy: Vec<String>,
-}
-
-/// A call that looks something up for the remedy, with its answer.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LookUp {
-    pub(crate) tool: String,
-    #[serde(default = "no_arguments")]
-    pub(crate) arguments: Value,
-    pub(crate) answer: String,
-}
-
-/// A cause of failures, with its remedy.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Cause {
-    pub(crate) id: String,
-    pub(crate) step: String,
-    pub(crate) tool: String,
-    /// Probability, from 0 to 1, that a run encounters the cause while it is present.
-    pub(crate) chance: f64,
-    /// 1-based number of the first run that can encounter the cause.
-    #[serde(default = "first_run")]
-    pub(crate) from: u32,
-    /// Number of the run after which the cause is fixed; `None` if it is never fixed.
-    pub(crate) until: Option<u32>,
-    pub(crate) rhythm: Option<Rhythm>,
-    /// Arguments of the call that fails because of the cause.
-    #[serde(default = "no_arguments")]
-    pub(crate) arguments: Value,
-    /// Possible answers to the failing call.
-    pub(crate) errors: Vec<String>,
-    /// Call that must precede the remedy; `None` if the remedy needs none.
-    pub(crate) look_up: Option<LookUp>,
-    /// Arguments of the remedy, the call that succeeds.
-    pub(crate) right: Value,
-    pub(crate) answer: String,
-    /// Message of an agent that follows the memory about the cause.
-    #[serde(default)]
-    pub(crate) minds: String,
-    /// Possible numbers of failing calls before the agent reacts.
-    #[serde(default = "one_try")]
-    pub(crate) tries: Vec<u32>,
-    /// Probability of finding the remedy without a memory; `None` for the probability in [`AgentHabits`].
-    pub(crate) finds_out: Option<f64>,
-    /// Probability that a run fails although it found the remedy, because time or money ran out.
-    #[serde(default)]
-    pub(crate) costs: f64,
-    /// Behaviour of runs that do not encounter the cause.
-    #[serde(default)]
-    pub(crate) otherwise: Otherwise,
-    /// Effect of following the memory once the cause is fixed.
-    #[serde(default)]
-    pub(crate) after: AfterFix,
-    /// Answer to the remedy's call if the cause is fixed and `after` is `harmful`; otherwise `None`.
-    pub(crate) harm: Option<String>,
-    pub(crate) memory: MemoryPattern,
 }
 
 /// Restricts a cause to some runs of a cycle, such as runs at night or on Mondays.
@@ -196,6 +142,9 @@ pub(crate) struct Trap {
     /// even then.
     #[serde(default)]
     pub(crate) errors: Vec<String>,
+    /// Exit code of the plain call during the coincidence, and of the changed call otherwise.
+    #[serde(default = "failed_exit")]
+    pub(crate) exit: i32,
     /// Arguments of the changed call, which succeeds during the coincidence and fails otherwise.
     pub(crate) superstition: Value,
     pub(crate) answer: String,
@@ -227,6 +176,9 @@ pub(crate) struct Noise {
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
     pub(crate) errors: Vec<String>,
+    /// Exit code of the call that answers one of the errors.
+    #[serde(default = "failed_exit")]
+    pub(crate) exit: i32,
     pub(crate) answer: String,
     /// Probability that the agent changes the call in the retry; otherwise, it repeats the same call.
     #[serde(default)]
@@ -261,7 +213,7 @@ pub(crate) struct Fact {
     pub(crate) memory: MemoryPattern,
 }
 
-fn no_arguments() -> Value {
+pub(super) fn no_arguments() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
@@ -269,10 +221,15 @@ const fn always() -> f64 {
     1.0
 }
 
-const fn first_run() -> u32 {
+pub(super) const fn first_run() -> u32 {
     1
 }
 
-fn one_try() -> Vec<u32> {
+/// Exit code of a call that fails, unless the world says otherwise.
+pub(super) const fn failed_exit() -> i32 {
+    1
+}
+
+pub(super) fn one_try() -> Vec<u32> {
     vec![1]
 }

@@ -1,0 +1,161 @@
+//! What a world can express about causes, seen in the trajectories of its runs.
+
+use serde_json::{Value, json};
+
+use crate::closed_loop::agent::tests::HABITS;
+use crate::closed_loop::agent::{RunResult, SimulatedRun, StepContext};
+use crate::closed_loop::lesson::Lesson;
+use crate::closed_loop::trajectory::{EventFacts, build_event};
+use crate::closed_loop::truth::WorldItem;
+use crate::closed_loop::world::Workflow;
+use crate::closed_loop::world::tests::{CHANGED, SMALL, read};
+
+/// Simulates a run of a workflow whose prompt holds these lines in every step.
+fn play(workflow: &Workflow, number: u32, lines: &[&str]) -> RunResult {
+    let memories: Vec<_> = lines.iter().map(|line| ((*line).to_owned(), Lesson::from_line(line))).collect();
+    let handed = StepContext { text: "block".to_owned(), tokens: 9, memories };
+    let each = workflow.steps.iter().map(|step| (step.get_ref().name.clone(), handed.clone()));
+    SimulatedRun { world: "w", agents: &HABITS, workflow, seed: 1, number }.simulate(&each.collect())
+}
+
+/// Returns the first run, from `from` on, that meets the first cause without a memory and ends as `failed`.
+fn first_met(workflow: &Workflow, from: u32, failed: bool) -> u32 {
+    let met = |number: &u32| {
+        let played = play(workflow, *number, &[]);
+        played.causes_met.contains(&0) && played.failed_by.contains(&0) == failed
+    };
+    (from..from + 200).find(met).expect("a half of the runs meet the cause")
+}
+
+/// Returns the turns with a call to `tool`, as tool, arguments, answer, flag and time.
+fn calls(played: &RunResult, tools: &[&str]) -> Vec<(String, Value, String, Value, Value)> {
+    let facts = EventFacts {
+        workflow: "w",
+        run: "r",
+        failed: played.failed,
+        presented: Vec::new(),
+        read: Vec::new(),
+        remarks: &[],
+    };
+    let event = build_event(&facts, &played.trace);
+    let turns = event["data"]["trajectory"]["steps"].as_array().unwrap().clone();
+    let called = turns.iter().filter_map(|turn| {
+        let (call, result) = (&turn["tool_calls"][0], &turn["observation"]["results"][0]);
+        let tool = call["function_name"].as_str().filter(|tool| tools.contains(tool))?;
+        let answer = result["content"].as_str()?.to_owned();
+        let (flag, time) = (result["is_error"].clone(), turn["timestamp"].clone());
+        Some((tool.to_owned(), call["arguments"].clone(), answer, flag, time))
+    });
+    called.collect()
+}
+
+fn with(text: &str, from: &str, to: &str) -> Workflow {
+    assert!(text.contains(from), "{from}");
+    read(&text.replacen(from, to, 1)).unwrap()
+}
+
+#[test]
+fn a_tool_can_refuse_and_exit_with_zero() {
+    let line = "flags = true\nexit_line = \"exit code {exit}\"\n[values]";
+    let refuses = with(SMALL, "[values]", line);
+    let number = first_met(&refuses, 1, true);
+    let (_, _, answer, flag, _) = calls(&play(&refuses, number, &[]), &["deploy_service"]).remove(0);
+    assert_eq!(
+        (answer.as_str(), flag),
+        ("Error: missing required argument 'region'\nexit code 1", json!(true))
+    );
+    let text = SMALL.replacen("[values]", line, 1);
+    let lies = with(&text, "errors = [\"Error: missing", "exit = 0\nerrors = [\"Error: missing");
+    let (_, _, answer, flag, _) = calls(&play(&lies, number, &[]), &["deploy_service"]).remove(0);
+    assert_eq!(
+        (answer.as_str(), flag),
+        ("Error: missing required argument 'region'\nexit code 0", json!(false))
+    );
+}
+
+#[test]
+fn a_silent_failure_shows_only_at_the_end_of_the_run() {
+    let text = SMALL.replacen("[values]", "flags = true\n[values]", 1);
+    let silent = with(&text, "until = 60", "silent = true");
+    let number = first_met(&silent, 1, true);
+    let played = play(&silent, number, &[]);
+    let (_, _, _, flag, _) = calls(&played, &["deploy_service"]).remove(0);
+    assert!(flag == json!(false) && played.failed);
+    let harmless = with(&text, "until = 60", "silent = true\nbad_end = 0.0");
+    assert!(!play(&harmless, number, &[]).failed_by.contains(&0), "it can end well all the same");
+}
+
+#[test]
+fn the_same_call_works_after_a_wait() {
+    let remedy = "right = { service = \"{service}\", region = \"eu\" }";
+    let waits = with(SMALL, remedy, "wait = 90");
+    let number = first_met(&waits, 1, false);
+    let called = calls(&play(&waits, number, &[]), &["deploy_service"]);
+    let of_cause: Vec<_> = called.iter().filter(|call| call.1["wait"].is_null()).collect();
+    assert_eq!(of_cause[0].1, of_cause[1].1, "the same call");
+    let time = |call: &Value| {
+        let text = call.as_str().unwrap();
+        text[14..16].parse::<u32>().unwrap() * 60 + text[17..19].parse::<u32>().unwrap()
+    };
+    assert_eq!(time(&of_cause[1].4) - time(&of_cause[0].4), 97, "the wait and the turn before it");
+    let called = calls(&play(&read(SMALL).unwrap(), number, &[]), &["deploy_service"]);
+    assert!(called.iter().all(|call| call.4.is_null()), "no times without a wait");
+}
+
+#[test]
+fn two_look_ups_supply_a_value_in_two_steps_and_another_tool_finishes() {
+    let look_ups = "look_up = [{ tool = \"find_order\", answer = \"id {id}\" }, { tool = \"get_order\", arguments = { id = \"{id}\" }, answer = \"version {version}\" }]";
+    let text = SMALL.replacen("[values]", "[values]\nid = \"o-###\"\nversion = \"v##\"", 1);
+    let text = text.replacen("region = \"eu\" }", "version = \"{version}\" }", 1);
+    let two = with(&text, "until = 60", &format!("{look_ups}\nright_tool = \"replace_service\""));
+    let number = first_met(&two, 1, false);
+    let called = calls(&play(&two, number, &[]), &["find_order", "get_order", "replace_service"]);
+    let tools: Vec<&str> = called.iter().map(|call| call.0.as_str()).collect();
+    assert_eq!(tools, ["find_order", "get_order", "replace_service"]);
+    assert_eq!(called[0].2, format!("id {}", called[1].1["id"].as_str().unwrap()));
+    assert_eq!(called[1].2, format!("version {}", called[2].1["version"].as_str().unwrap()));
+    let line = "When `deploy_service` answers “missing required argument …”, pass `region` as well.";
+    let followed = calls(&play(&two, number, &[line]), &["deploy_service"]);
+    assert!(followed.iter().all(|call| call.1["wait"] == true), "a follower leaves the failing call out");
+}
+
+#[test]
+fn only_the_order_of_two_calls_can_be_the_remedy() {
+    let order = "first = { tool = \"lock\", answer = \"locked\", usual = \"after\" }\nmemory = { error = [\"missing required\"], remedy = [\"`lock` first\"] }";
+    let text =
+        SMALL.replacen("memory = { error = [\"missing required\"], remedy = [\"pass `region`\"] }", order, 1);
+    let order = with(&text, "right = { service = \"{service}\", region = \"eu\" }\n", "");
+    let tools = |number, lines: &[&str]| -> Vec<String> {
+        let called = calls(&play(&order, number, lines), &["lock", "deploy_service"]);
+        // The other calls of the tool belong to the trap.
+        called.into_iter().filter(|call| call.1["wait"].is_null()).map(|call| call.0).collect()
+    };
+    let (lost, found) = (first_met(&order, 1, true), first_met(&order, 1, false));
+    assert_eq!(tools(lost, &[]), ["deploy_service", "lock"]);
+    assert_eq!(tools(found, &[]), ["deploy_service", "lock", "deploy_service"]);
+    let line = "When `deploy_service` answers “missing required …”, call `lock` first.";
+    assert_eq!(tools(lost, &[line]), ["lock", "deploy_service"]);
+    let unmet = (1..60).find(|number| play(&order, *number, &[]).causes_met.is_empty()).unwrap();
+    assert_eq!(tools(unmet, &[]), ["deploy_service", "lock"]);
+    assert_eq!(tools(unmet, &[line]), ["lock", "deploy_service"]);
+}
+
+#[test]
+fn a_replaced_remedy_harms_and_the_new_one_helps() {
+    let workflow = read(CHANGED).unwrap();
+    let (old, new) = (
+        "When `bash` answers “No module named …”, run `pip install` first.",
+        "When `bash` answers “No module named …”, run `uv add` first.",
+    );
+    let before = first_met(&workflow, 1, true);
+    assert!(!play(&workflow, before, &[old]).failed);
+    let after = first_met(&workflow, 101, true);
+    let harmed = play(&workflow, after, &[old, new]);
+    assert_eq!(harmed.harmed_by, [WorldItem::Cause(0, 0)], "the first memory of the prompt is followed");
+    assert!(harmed.failed && harmed.causes_met == [0]);
+    let helped = play(&workflow, after, &[new, old]);
+    assert!(!helped.failed && helped.harmed_by.is_empty());
+    let called = calls(&helped, &["bash"]);
+    assert_eq!(called[0].1["argv"][0], "uv", "{called:?}");
+    assert!(!play(&workflow, before, &[new]).harmed_by.is_empty() || before > 100, "not before its time");
+}
