@@ -54,6 +54,8 @@ pub(crate) struct RunResult {
     pub(crate) failed_by: Vec<usize>,
     /// Items whose memory misled the agent.
     pub(crate) harmed_by: Vec<WorldItem>,
+    /// IDs of the memories about nothing in the world that cost the run something.
+    pub(crate) misled_by: Vec<String>,
     /// Indices of the traps that looked true in this run.
     pub(crate) traps_seen: Vec<usize>,
 }
@@ -75,6 +77,23 @@ impl<'a> PlayedCall<'a> {
 
     const fn saying(self, says: &'a str) -> Self {
         Self { says, ..self }
+    }
+}
+
+/// What a simulated call belongs to: a cause, or a fact that is used like one.
+#[derive(Debug, Clone, Copy)]
+enum PlayedItem {
+    Cause(usize),
+    Fact(usize),
+}
+
+impl PlayedItem {
+    /// Returns the item of the world for the remedy with this index.
+    const fn with_remedy(self, number: usize) -> WorldItem {
+        match self {
+            Self::Cause(at) => WorldItem::Cause(at, number),
+            Self::Fact(at) => WorldItem::Fact(at),
+        }
     }
 }
 
@@ -135,7 +154,12 @@ impl RunSimulator<'_> {
         let workflow = self.run.workflow;
         for (at, cause) in workflow.causes.iter().enumerate() {
             if cause.get_ref().step == step.name {
-                self.simulate_cause(at, cause.get_ref());
+                self.simulate_cause(PlayedItem::Cause(at), cause.get_ref());
+            }
+        }
+        for (at, cause) in workflow.fact_causes.iter().enumerate() {
+            if let Some(cause) = cause.as_ref().filter(|cause| cause.step == step.name) {
+                self.simulate_cause(PlayedItem::Fact(at), cause);
             }
         }
         for (at, trap) in workflow.traps.iter().enumerate() {
@@ -148,18 +172,22 @@ impl RunSimulator<'_> {
                 self.simulate_noise(noise.get_ref());
             }
         }
+        self.follow_wrong_memories(&step.name);
     }
 
     /// Opens some of the handed memories. Each draw is independent of whether the agent follows the memory.
     fn open_memories(&mut self) {
         for handed in self.handed.values() {
             for (id, _) in &handed.memories {
-                if self.draw_bool(id, "read", self.run.agents.read) && !self.result.memories_read.contains(id)
-                {
+                if self.opens_memory(id) && !self.result.memories_read.contains(id) {
                     self.result.memories_read.push(id.clone());
                 }
             }
         }
+    }
+
+    fn opens_memory(&self, id: &str) -> bool {
+        self.draw_bool(id, "read", self.run.agents.read)
     }
 
     /// Records a call with its answer. `exit` is its exit code, 0 for a success.
@@ -196,14 +224,7 @@ impl RunSimulator<'_> {
 
     /// Continues after a call that failed because of a memory. If the agent notices the mistake, it makes the
     /// plain call; otherwise the run fails.
-    fn recover_or_fail(
-        &mut self,
-        about: WorldItem,
-        finds_out: Option<f64>,
-        id: &str,
-        plain: (&str, PlayedCall<'_>),
-    ) {
-        self.result.harmed_by.push(about);
+    fn recover_or_fail(&mut self, finds_out: Option<f64>, id: &str, plain: (&str, PlayedCall<'_>)) {
         if self.finds_remedy(id, finds_out) {
             let (step, call) = plain;
             self.record_call(step, call, 0);

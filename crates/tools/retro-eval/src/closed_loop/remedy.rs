@@ -91,6 +91,30 @@ impl Remedy<'_> {
         }
     }
 
+    /// Returns the arguments of an agent that uses another value than the right one, because the lesson states it
+    /// for a parameter of the remedy. Returns `None` if the lesson states no such value.
+    pub(crate) fn with_stated_value(&self, lesson: &Lesson) -> Option<Value> {
+        if lesson.tool.as_deref().is_some_and(|tool| tool != self.wrong.tool) {
+            return None;
+        }
+        let edits = self.edits();
+        let right = flatten_arguments(self.right.arguments);
+        lesson.prefer.iter().find_map(|element| {
+            let Element::Value(name, stated) = element else { return None };
+            let edited = |path: &&String| edits.contains(&Edit::Parameter((*path).clone()));
+            let path = right.keys().filter(|path| is_path_of(path, name)).find(edited)?;
+            if format_value(right[path]) == *stated {
+                return None;
+            }
+            let mut arguments = self.right.arguments.clone();
+            // A number stays a number, so that only the value differs.
+            let value = serde_json::from_str(stated).ok().filter(|_| !right[path].is_string());
+            *arguments.pointer_mut(&format!("/{}", path.replace('.', "/")))? =
+                value.unwrap_or_else(|| Value::String(stated.clone()));
+            Some(arguments)
+        })
+    }
+
     fn edits(&self) -> Vec<Edit> {
         let mut edits: Vec<Edit> = (0..self.first.len()).map(Edit::First).collect();
         if self.right.tool != self.wrong.tool {

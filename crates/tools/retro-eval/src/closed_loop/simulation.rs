@@ -243,7 +243,7 @@ impl WindowResult {
     fn count_run(&mut self, handed: &BTreeMap<String, StepContext>, with: &RunResult, without: &RunResult) {
         self.failed += u32::from(with.failed);
         self.failed_without += u32::from(without.failed);
-        self.harmed += u32::from(!with.harmed_by.is_empty());
+        self.harmed += u32::from(!with.harmed_by.is_empty() || !with.misled_by.is_empty());
         for (tally, played) in [(&mut self.causes_met, with), (&mut self.causes_met_without, without)] {
             for cause in &played.causes_met {
                 let counts = tally.entry(*cause).or_default();

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::remedy::{Agreement, PlannedCall, Remedy};
-use crate::closed_loop::words::{RemedyTexts, contains_all_words, states_remedy};
+use crate::closed_loop::words::{RemedyTexts, contains_all_words, states_remedy, states_value};
 use crate::closed_loop::world::{AfterFix, Cause, CauseRemedy, MemoryPattern, Trap, Workflow};
 
 /// An item of the world that a memory can be about.
@@ -25,11 +25,18 @@ pub(crate) enum WorldItem {
 pub(crate) struct MemoryClaim {
     /// Items of which the memory states the remedy. Several causes can have the same remedy.
     pub(crate) items: Vec<WorldItem>,
+    /// Items of which the memory states the remedy, but not a value that an agent cannot guess.
+    pub(crate) inexact: Vec<WorldItem>,
     /// Indices of the causes of which the memory states the error, but no remedy.
     pub(crate) errors: Vec<usize>,
 }
 
 impl MemoryClaim {
+    /// Returns `true` if the memory states nothing about the world.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.inexact.is_empty() && self.errors.is_empty()
+    }
+
     /// Returns `true` if the memory states the remedy of this item.
     pub(crate) fn is_about(&self, item: WorldItem) -> bool {
         self.items.contains(&item)
@@ -41,7 +48,7 @@ impl MemoryClaim {
 pub(crate) enum MemoryTruth {
     /// The memory is currently true, whether or not it is useful.
     True,
-    /// The memory names the error of a cause, but no remedy.
+    /// The memory names the error of a cause, but no remedy, or not a value that an agent cannot guess.
     Vague,
     /// The cause is fixed, and following the memory has no effect.
     Stale,
@@ -77,6 +84,11 @@ pub(crate) fn match_claim(workflow: &Workflow, step: &str, lesson: &Lesson) -> M
         }
     }
     for (at, fact) in workflow.facts.iter().enumerate() {
+        if let Some(cause) = workflow.fact_causes.get(at).and_then(Option::as_ref) {
+            let statement = cause_statement(cause, &cause.remedies()[0], step, lesson);
+            statements.push((WorldItem::Fact(at), statement));
+            continue;
+        }
         let fact = fact.get_ref();
         let here = fact.step == step && names_tool(lesson, &fact.tool);
         let stated = here && states_words(lesson, &fact.memory, &RemedyTexts::default());
@@ -101,8 +113,28 @@ pub(crate) fn match_claim(workflow: &Workflow, step: &str, lesson: &Lesson) -> M
             items.retain(kind);
         }
     }
+    let inexact = items.extract_if(.., |item| !states_needs(workflow, *item, lesson)).collect();
     let cause_at = |item| if let WorldItem::Cause(at, _) = item { Some(at) } else { None };
-    MemoryClaim { items, errors: with(Statement::Error).filter_map(cause_at).collect() }
+    MemoryClaim { items, inexact, errors: with(Statement::Error).filter_map(cause_at).collect() }
+}
+
+/// Returns the texts that a memory of an item must state exactly.
+pub(crate) fn needs_of(workflow: &Workflow, item: WorldItem) -> &[String] {
+    match item {
+        WorldItem::Cause(at, number) => workflow.causes[at].get_ref().remedies()[number].needs,
+        WorldItem::Fact(at) => {
+            workflow.fact_causes.get(at).and_then(Option::as_ref).map_or(&[][..], |cause| &cause.needs)
+        }
+        WorldItem::Trap(_) => &[],
+    }
+}
+
+/// Returns `true` if a lesson states what an agent cannot guess, in its line or in what an agent reads when it
+/// opens the memory.
+fn states_needs(workflow: &Workflow, item: WorldItem, lesson: &Lesson) -> bool {
+    needs_of(workflow, item)
+        .iter()
+        .all(|needed| states_value(&lesson.line, needed) || states_value(&lesson.content, needed))
 }
 
 /// Step of the turns that do not name a step.
@@ -112,15 +144,17 @@ fn cause_statement(cause: &Cause, remedy: &CauseRemedy<'_>, step: &str, lesson: 
     if cause.step != step {
         return Statement::Nothing;
     }
-    let planned = Remedy {
+    state(lesson, &planned_remedy(cause, remedy), remedy.memory)
+}
+
+/// Returns a remedy of a cause as the change of calls that it is.
+pub(crate) fn planned_remedy<'w>(cause: &'w Cause, remedy: &CauseRemedy<'w>) -> Remedy<'w> {
+    let earlier = remedy.look_up.iter().chain(remedy.first);
+    Remedy {
         wrong: PlannedCall { tool: &cause.tool, arguments: &cause.arguments },
         right: PlannedCall { tool: remedy.tool, arguments: remedy.right },
-        first: remedy
-            .earlier_calls()
-            .map(|call| PlannedCall { tool: &call.tool, arguments: &call.arguments })
-            .collect(),
-    };
-    state(lesson, &planned, remedy.memory)
+        first: earlier.map(|call| PlannedCall { tool: &call.tool, arguments: &call.arguments }).collect(),
+    }
 }
 
 fn trap_statement(trap: &Trap, step: &str, lesson: &Lesson) -> Statement {
@@ -191,6 +225,7 @@ pub(crate) fn evaluate_truth(workflow: &Workflow, claim: &MemoryClaim, run: u32)
         let cause = workflow.causes[at].get_ref();
         cause.is_fixed_at(run).then_some(cause.after)
     };
+    let is_over = |item: &WorldItem| matches!(item, WorldItem::Cause(at, _) if fixed(*at).is_some());
     let of_item = |item: &WorldItem| match *item {
         WorldItem::Fact(_) => MemoryTruth::True,
         WorldItem::Trap(_) => MemoryTruth::Trap,
@@ -207,7 +242,8 @@ pub(crate) fn evaluate_truth(workflow: &Workflow, claim: &MemoryClaim, run: u32)
         return truth;
     }
     match claim.errors.as_slice() {
-        [] => MemoryTruth::Noise,
+        [] if claim.inexact.is_empty() => MemoryTruth::Noise,
+        _ if claim.inexact.iter().any(|item| !is_over(item)) => MemoryTruth::Vague,
         errors if errors.iter().all(|at| fixed(*at).is_some()) => MemoryTruth::Stale,
         _ => MemoryTruth::Vague,
     }

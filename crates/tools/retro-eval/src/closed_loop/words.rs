@@ -87,6 +87,19 @@ pub(crate) fn states_remedy(line: &str, words: &[String], texts: &RemedyTexts) -
     words.iter().all(|word| word.split('|').any(|phrase| states_phrase(line, phrase, texts)))
 }
 
+/// Returns `true` if a text states a value exactly, as a word of its own, and does not deny it.
+pub(crate) fn states_value(text: &str, value: &str) -> bool {
+    let joins = |neighbour: Option<char>, edge: Option<char>| {
+        neighbour.is_some_and(char::is_alphanumeric) && edge.is_some_and(char::is_alphanumeric)
+    };
+    text.match_indices(value).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + value.len()..]);
+        let inside = joins(before.chars().next_back(), value.chars().next())
+            || joins(after.chars().next(), value.chars().next_back());
+        !inside && has_polarity(before, value, after, Polarity::Asked)
+    })
+}
+
 fn states_phrase(line: &str, phrase: &str, texts: &RemedyTexts) -> bool {
     let polarity = texts.polarity_of(phrase);
     let said = |needle: &str, line: &str| {
@@ -225,6 +238,20 @@ mod tests {
         assert!(!stated("Set `format` to `PDF`.", &words, &wrong, &right));
         assert!(!stated("Set `format` to `PDF` instead of `pdf`.", &words, &wrong, &right));
         assert!(stated("SET `JAVA_HOME`.", &["java_home"], &json!({}), &json!({"cmd": "JAVA_HOME=x y"})));
+    }
+
+    #[test]
+    fn a_value_is_stated_exactly_or_not_at_all() {
+        for (line, is) in [
+            ("Pass `limit` = `1000`.", true),
+            ("Pass limit=1000, not 5000.", true),
+            ("Pass `limit` = `10000`.", false),
+            ("Do not pass `limit` = `1000`.", false),
+            ("Pass `limit`.", false),
+        ] {
+            assert_eq!(states_value(line, "1000"), is, "{line}");
+        }
+        assert!(states_value("Use `EU-west`.", "EU-west") && !states_value("Use `eu-west`.", "EU-west"));
     }
 
     #[test]

@@ -90,6 +90,9 @@ impl World {
 
 fn parse_workflow(path: &Path, text: &str) -> Result<Workflow> {
     let mut workflow: Workflow = parse_toml(path, text)?;
+    let facts = workflow.facts.iter().map(|fact| fact.get_ref());
+    workflow.fact_causes =
+        facts.enumerate().map(|(at, fact)| fact.as_cause(format!("fact {}/{at}", fact.tool))).collect();
     workflow.name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     validate::validate_workflow(path, text, &workflow)?;
     Ok(workflow)

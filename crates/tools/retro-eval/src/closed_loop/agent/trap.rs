@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::{PlayedCall, RunSimulator};
+use crate::closed_loop::lesson::Lesson;
+use crate::closed_loop::remedy::{Agreement, PlannedCall, Remedy};
 use crate::closed_loop::seeded_rng::SeededRng;
-use crate::closed_loop::truth::WorldItem;
+use crate::closed_loop::truth::{WorldItem, match_claim};
 use crate::closed_loop::world::{Noise, Otherwise, Trap};
 
 impl RunSimulator<'_> {
@@ -22,8 +24,8 @@ impl RunSimulator<'_> {
             let words = trap.remark.as_deref().unwrap_or("").to_owned();
             let call = PlayedCall::new(tool, &trap.superstition, &trap.harm).saying(&words);
             self.record_call(step, call, trap.exit);
+            self.result.harmed_by.push(WorldItem::Trap(at));
             self.recover_or_fail(
-                WorldItem::Trap(at),
                 trap.finds_out,
                 &trap.id,
                 (step, PlayedCall::new(tool, &trap.arguments, &trap.answer)),
@@ -46,6 +48,15 @@ impl RunSimulator<'_> {
         };
         let (step, tool) = (noise.step.as_str(), noise.tool.as_str());
         let advised = self.find_advised_change(noise).cloned();
+        if let (Some(advised), Some(harm)) = (&advised, &noise.harm) {
+            if !met && noise.otherwise == Otherwise::Skips {
+                return;
+            }
+            self.record_call(step, PlayedCall::new(tool, advised, harm), noise.exit);
+            self.result.misled_by.push(noise.id.clone());
+            let plain = PlayedCall::new(tool, &noise.arguments, &noise.answer);
+            return self.recover_or_fail(None, &noise.id, (step, plain));
+        }
         let first = advised.as_ref().unwrap_or(&noise.arguments);
         if met {
             let error = self.rng_for(&noise.id, "error").choose(&noise.errors).cloned().unwrap_or_default();
@@ -69,23 +80,43 @@ impl RunSimulator<'_> {
         (first..first + runs).contains(&place)
     }
 
+    /// Follows the memories that are about nothing in the world. Each costs some runs their success, in a way
+    /// that no call shows.
+    pub(super) fn follow_wrong_memories(&mut self, step: &str) {
+        let Some(handed) = self.handed.get(step) else { return };
+        for (id, lesson) in &handed.memories {
+            let follows = self.draw_bool(id, "follow", self.run.agents.follow);
+            let costs = self.draw_bool(id, "wrong_costs", self.run.agents.wrong_costs);
+            // A change of noise whose calls answer `harm` costs something there.
+            let harmful = |noise: &Noise| noise.harm.is_some() && advised_change(noise, lesson).is_some();
+            let counted = self.run.workflow.noises.iter().map(|noise| noise.get_ref());
+            let counted = counted.filter(|noise| noise.step == step).any(harmful);
+            if follows && costs && !counted && match_claim(self.run.workflow, step, lesson).is_empty() {
+                self.result.misled_by.push(id.clone());
+                self.result.failed = true;
+            }
+        }
+    }
+
     /// Returns the arguments of the changed call that a handed memory advises, although the change never
-    /// helped. Such a memory names the tool and a parameter that only the changed call has. Returns `None` if
-    /// there is no such memory or the agent does not follow it.
+    /// helped. Returns `None` if there is no such memory or the agent does not follow it.
     fn find_advised_change<'n>(&self, noise: &'n Noise) -> Option<&'n Value> {
         let handed = self.handed.get(&noise.step)?;
-        let named = |changed: &&Value| {
-            let new = changed
-                .as_object()
-                .into_iter()
-                .flatten()
-                .filter(|(key, _)| noise.arguments.get(key.as_str()).is_none());
-            let names = |line: &str| {
-                line.contains(&noise.tool) && new.clone().any(|(key, _)| line.contains(&format!("`{key}`")))
-            };
-            handed.memories.iter().any(|(_, lesson)| names(&lesson.line))
-        };
-        let advised = noise.changed.iter().find(named)?;
+        let advised = handed.memories.iter().find_map(|(_, lesson)| advised_change(noise, lesson))?;
         self.draw_bool(&noise.id, "follow", self.run.agents.follow).then_some(advised)
     }
+}
+
+/// Returns the changed call that a lesson advises: the structure of the lesson is the change, or it names the
+/// tool and a parameter that only the changed call has.
+fn advised_change<'n>(noise: &'n Noise, lesson: &Lesson) -> Option<&'n Value> {
+    let call = |arguments| PlannedCall { tool: &noise.tool, arguments };
+    noise.changed.iter().find(|changed| {
+        let change = Remedy { wrong: call(&noise.arguments), right: call(changed), first: Vec::new() };
+        let mut new = changed.as_object().into_iter().flatten();
+        let names_new = new
+            .any(|(key, _)| noise.arguments.get(key).is_none() && lesson.line.contains(&format!("`{key}`")));
+        matches!(change.compare(lesson), Agreement::Whole | Agreement::Part)
+            || names_new && lesson.line.contains(&noise.tool)
+    })
 }

@@ -96,3 +96,21 @@ fn the_type_of_a_value_is_compared() {
     assert_eq!(compare(&text, &number, "`row` written 9"), Agreement::Part);
     assert_eq!(compare(&text, &number, "`seat` written 9"), Agreement::Against);
 }
+
+#[test]
+fn a_stated_value_of_the_remedy_replaces_the_right_one() {
+    let (wrong, right) = (json!({"a": 1}), json!({"a": 1, "to": {"port": 8443, "zone": "{zone}"}}));
+    let call = |arguments| PlannedCall { tool: "t", arguments };
+    let remedy = Remedy { wrong: call(&wrong), right: call(&right), first: Vec::new() };
+    let with = |prefer: &str| {
+        let prefer = vec![Element::parse(prefer)];
+        remedy.with_stated_value(&Lesson { tool: Some("t".into()), prefer, ..Lesson::default() })
+    };
+    assert_eq!(with("`port` = `9443`").unwrap(), json!({"a": 1, "to": {"port": 9443, "zone": "{zone}"}}));
+    assert_eq!(with("`zone` = `z1`").unwrap()["to"]["zone"], "z1", "the value of another run");
+    assert_eq!(with("`port` = `8443`"), None, "the right value");
+    assert_eq!(with("`a` = `2`"), None, "not part of the remedy");
+    assert_eq!(with("with `port`"), None, "no value");
+    let other = Lesson { tool: Some("u".into()), ..Lesson::default() };
+    assert_eq!(remedy.with_stated_value(&other), None);
+}

@@ -46,7 +46,7 @@ fn world_results(world: &World, windows: Vec<WindowResult>) -> Vec<WorldResult<'
 }
 
 fn about(item: WorldItem) -> MemoryClaim {
-    MemoryClaim { items: vec![item], errors: Vec::new() }
+    MemoryClaim { items: vec![item], ..MemoryClaim::default() }
 }
 
 fn cause() -> MemoryClaim {

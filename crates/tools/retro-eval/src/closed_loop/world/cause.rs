@@ -50,6 +50,14 @@ pub(crate) struct Cause {
     pub(crate) right_tool: Option<String>,
     /// Arguments of the remedy, the call that succeeds; `None` for the arguments of the failing call.
     pub(crate) right: Option<Value>,
+    /// Texts that a memory must state exactly, because an agent cannot guess them.
+    #[serde(default)]
+    pub(crate) needs: Vec<String>,
+    /// Arguments of the call of a follower that was not told what it needs; `None` if it makes the failing
+    /// call.
+    pub(crate) guess: Option<Value>,
+    /// Answer to that call; `None` for one of the errors.
+    pub(crate) guess_error: Option<String>,
     pub(crate) answer: String,
     /// Message of an agent that follows the memory about the cause.
     #[serde(default)]
@@ -115,6 +123,8 @@ pub(crate) struct RemedyChange {
     pub(crate) wait: Option<u32>,
     pub(crate) right_tool: Option<String>,
     pub(crate) right: Option<Value>,
+    #[serde(default)]
+    pub(crate) needs: Vec<String>,
     /// `None` if the answer stays the same.
     pub(crate) answer: Option<String>,
     #[serde(default)]
@@ -132,6 +142,7 @@ pub(crate) struct CauseRemedy<'w> {
     pub(crate) wait: Option<u32>,
     pub(crate) tool: &'w str,
     pub(crate) right: &'w Value,
+    pub(crate) needs: &'w [String],
     pub(crate) answer: &'w str,
     pub(crate) minds: &'w str,
     pub(crate) memory: &'w MemoryPattern,
@@ -154,6 +165,7 @@ impl Cause {
             wait: self.wait,
             tool: self.right_tool.as_deref().unwrap_or(&self.tool),
             right: self.right.as_ref().unwrap_or(&self.arguments),
+            needs: &self.needs,
             answer: &self.answer,
             minds: &self.minds,
             memory: &self.memory,
@@ -165,6 +177,7 @@ impl Cause {
             wait: change.wait,
             tool: change.right_tool.as_deref().unwrap_or(&self.tool),
             right: change.right.as_ref().unwrap_or(&self.arguments),
+            needs: &change.needs,
             answer: change.answer.as_deref().unwrap_or(&self.answer),
             minds: &change.minds,
             memory: &change.memory,

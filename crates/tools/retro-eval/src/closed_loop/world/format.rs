@@ -19,11 +19,13 @@ pub(crate) struct AgentHabits {
     pub(crate) finds_out: f64,
     /// Probability that a run fails for a reason that no memory can prevent.
     pub(crate) fails_anyway: f64,
+    /// Probability that a run fails because its agent follows a memory about nothing in the world.
+    pub(crate) wrong_costs: f64,
 }
 
 impl Default for AgentHabits {
     fn default() -> Self {
-        Self { read: 0.3, follow: 0.8, finds_out: 0.6, fails_anyway: 0.03 }
+        Self { read: 0.3, follow: 0.8, finds_out: 0.6, fails_anyway: 0.03, wrong_costs: 0.1 }
     }
 }
 
@@ -53,6 +55,9 @@ pub(crate) struct Workflow {
     pub(crate) noises: Vec<Spanned<Noise>>,
     #[serde(default, rename = "fact")]
     pub(crate) facts: Vec<Spanned<Fact>>,
+    /// For each fact, its use in the form of a cause; `None` for a fact that no run uses.
+    #[serde(skip)]
+    pub(crate) fact_causes: Vec<Option<Cause>>,
 }
 
 /// A step with its routine calls.
@@ -186,6 +191,8 @@ pub(crate) struct Noise {
     /// Possible arguments of the changed call.
     #[serde(default)]
     pub(crate) changed: Vec<Value>,
+    /// Answer to the changed call of an agent that follows a memory to change it; `None` if it succeeds.
+    pub(crate) harm: Option<String>,
     /// Behaviour of runs that do not encounter the noise.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
@@ -211,6 +218,71 @@ pub(crate) struct Fact {
     pub(crate) step: String,
     pub(crate) tool: String,
     pub(crate) memory: MemoryPattern,
+    /// Situation in which a run needs the fact; `None` if no run does.
+    pub(crate) used: Option<FactUse>,
+}
+
+/// A call that fails for an agent that does not know the fact.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FactUse {
+    /// Probability, from 0 to 1, that a run needs the fact.
+    pub(crate) chance: f64,
+    /// Texts that a memory must state exactly for an agent to use the fact.
+    pub(crate) needs: Vec<String>,
+    #[serde(default = "no_arguments")]
+    pub(crate) arguments: Value,
+    pub(crate) errors: Vec<String>,
+    #[serde(default = "failed_exit")]
+    pub(crate) exit: i32,
+    pub(crate) right: Value,
+    pub(crate) answer: String,
+    pub(crate) guess: Option<Value>,
+    pub(crate) guess_error: Option<String>,
+    pub(crate) finds_out: Option<f64>,
+    /// Behaviour of runs that do not need the fact.
+    #[serde(default)]
+    pub(crate) otherwise: Otherwise,
+}
+
+impl Fact {
+    /// Returns the use of the fact in the form of a cause, so that it is checked and simulated alike. `id` is
+    /// the name of its random draws.
+    pub(crate) fn as_cause(&self, id: String) -> Option<Cause> {
+        let used = self.used.clone()?;
+        Some(Cause {
+            id,
+            step: self.step.clone(),
+            tool: self.tool.clone(),
+            chance: used.chance,
+            from: first_run(),
+            until: None,
+            rhythm: None,
+            arguments: used.arguments,
+            errors: used.errors,
+            exit: used.exit,
+            silent: false,
+            bad_end: None,
+            look_up: Vec::new(),
+            first: Vec::new(),
+            wait: None,
+            right_tool: None,
+            right: Some(used.right),
+            needs: used.needs,
+            guess: used.guess,
+            guess_error: used.guess_error,
+            answer: used.answer,
+            minds: String::new(),
+            tries: one_try(),
+            finds_out: used.finds_out,
+            costs: 0.0,
+            otherwise: used.otherwise,
+            after: AfterFix::default(),
+            harm: None,
+            memory: self.memory.clone(),
+            changes: Vec::new(),
+        })
+    }
 }
 
 pub(super) fn no_arguments() -> Value {

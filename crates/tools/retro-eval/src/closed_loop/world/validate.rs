@@ -24,6 +24,7 @@ pub(super) fn validate_agents(path: &Path, agents: &AgentHabits) -> Result<()> {
         ("follow", agents.follow),
         ("finds_out", agents.finds_out),
         ("fails_anyway", agents.fails_anyway),
+        ("wrong_costs", agents.wrong_costs),
     ];
     for (name, value) in named {
         if !(0.0..=1.0).contains(&value) {
@@ -134,8 +135,16 @@ fn list_items<'a>(text: &str, workflow: &'a Workflow) -> Vec<CheckedItem<'a>> {
     things.extend(workflow.traps.iter().map(|one| trap_item(line_of(text, one.span().start), one.get_ref())));
     things
         .extend(workflow.noises.iter().map(|one| noise_item(line_of(text, one.span().start), one.get_ref())));
-    things.extend(workflow.facts.iter().map(|one| {
+    things.extend(workflow.facts.iter().zip(&workflow.fact_causes).map(|(one, used)| {
         let (line, one) = (line_of(text, one.span().start), one.get_ref());
+        if let Some(cause) = used {
+            let item = cause_item(line, cause);
+            let mut problems = item.problems;
+            if cause.needs.is_empty() {
+                problems.insert(0, "`used.needs` is empty: list what a memory must state".to_owned());
+            }
+            return CheckedItem { kind: "fact", id: &one.tool, problems, ..item };
+        }
         let (texts, arguments, probabilities) = (Vec::new(), Vec::new(), Vec::new());
         CheckedItem {
             kind: "fact",
@@ -196,6 +205,10 @@ fn noise_item(line: usize, one: &Noise) -> CheckedItem<'_> {
     }
     let mut texts: Vec<&str> = one.errors.iter().map(String::as_str).collect();
     texts.push(&one.answer);
+    texts.extend(one.harm.as_deref());
+    if one.harm.is_some() && one.changed.is_empty() {
+        wrong.push("`harm` needs `changed`, the calls that it answers".to_owned());
+    }
     let mut probabilities = vec![("chance", one.chance), ("changes", one.changes)];
     probabilities.extend(one.burst.map(|burst| ("burst.chance", burst.chance)));
     let arguments = std::iter::once(&one.arguments).chain(&one.changed).collect();

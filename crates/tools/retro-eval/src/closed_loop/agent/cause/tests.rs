@@ -6,9 +6,9 @@ use crate::closed_loop::agent::tests::HABITS;
 use crate::closed_loop::agent::{RunResult, SimulatedRun, StepContext};
 use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::trajectory::{EventFacts, build_event};
-use crate::closed_loop::truth::WorldItem;
-use crate::closed_loop::world::Workflow;
+use crate::closed_loop::truth::{MemoryTruth, WorldItem, evaluate_truth, match_claim};
 use crate::closed_loop::world::tests::{CHANGED, SMALL, read};
+use crate::closed_loop::world::{AgentHabits, Workflow};
 
 /// Simulates a run of a workflow whose prompt holds these lines in every step.
 fn play(workflow: &Workflow, number: u32, lines: &[&str]) -> RunResult {
@@ -158,4 +158,76 @@ fn a_replaced_remedy_harms_and_the_new_one_helps() {
     let called = calls(&helped, &["bash"]);
     assert_eq!(called[0].1["argv"][0], "uv", "{called:?}");
     assert!(!play(&workflow, before, &[new]).harmed_by.is_empty() || before > 100, "not before its time");
+}
+
+const PORT: &str = r#"
+[[step]]
+name = "check"
+task = "Check the health."
+
+[[fact]]
+step = "check"
+tool = "health"
+memory = { remedy = ["port"] }
+
+[fact.used]
+chance = 0.5
+needs = ["8443"]
+arguments = { path = "/" }
+errors = ["connection refused"]
+right = { path = "/", port = 8443 }
+guess = { path = "/", port = 8080 }
+guess_error = "404 page not found"
+answer = "ok"
+"#;
+
+/// Returns the ports of the calls of a run that needs the fact, and whether the run failed.
+fn ports(lesson: Option<Lesson>, opens: f64, number: u32) -> (Vec<Value>, bool) {
+    let workflow = read(PORT).unwrap();
+    let memories: Vec<_> = lesson.into_iter().map(|lesson| ("m".to_owned(), lesson)).collect();
+    let handed = StepContext { text: "block".to_owned(), tokens: 9, memories };
+    let habits = AgentHabits { read: opens, finds_out: 0.0, ..HABITS };
+    let run = SimulatedRun { world: "w", agents: &habits, workflow: &workflow, seed: 1, number };
+    let played = run.simulate(&[("check".to_owned(), handed)].into());
+    (calls(&played, &["health"]).into_iter().map(|call| call.1["port"].clone()).collect(), played.failed)
+}
+
+#[test]
+fn a_fact_is_used_only_with_the_exact_value() {
+    let number = (1..100).find(|number| ports(None, 0.0, *number).1).unwrap();
+    assert_eq!(ports(None, 0.0, number), (vec![Value::Null], true));
+    let line = |line: &str| Some(Lesson::from_line(line));
+    assert_eq!(ports(line("`health` listens on port 8443."), 0.0, number), (vec![json!(8443)], false));
+    assert_eq!(ports(line("`health` needs another port."), 0.0, number), (vec![json!(8080)], true));
+    assert_eq!(ports(line("`health` has port 84430."), 0.0, number), (vec![json!(8080)], true));
+    let opened = Lesson { content: "It is 8443.".into(), ..Lesson::from_line("`health` needs a port.") };
+    assert_eq!(ports(Some(opened.clone()), 1.0, number), (vec![json!(8443)], false), "opened");
+    assert_eq!(ports(Some(opened), 0.0, number), (vec![json!(8080)], true), "not opened");
+    let cue = json!({"title": "`health` works.", "cue": {"tool": "health", "prefer": "`port` = `9443`"}});
+    let wrong = Lesson::from_json(&cue);
+    assert_eq!(ports(Some(wrong), 0.0, number), (vec![json!(9443)], true), "it uses the stated value");
+    let unneeded = (1..100).find(|number| !ports(None, 0.0, *number).1).unwrap();
+    assert_eq!(ports(None, 0.0, unneeded), (vec![Value::Null], false));
+}
+
+#[test]
+fn a_memory_without_the_value_is_vague_and_one_with_it_is_true() {
+    let workflow = read(PORT).unwrap();
+    let truth = |lesson: &Lesson| evaluate_truth(&workflow, &match_claim(&workflow, "check", lesson), 1);
+    assert_eq!(truth(&Lesson::from_line("`health` listens on port 8443.")), MemoryTruth::True);
+    assert_eq!(truth(&Lesson::from_line("`health` needs another port.")), MemoryTruth::Vague);
+    assert_eq!(truth(&Lesson::from_line("`health` needs nothing.")), MemoryTruth::Noise);
+}
+
+#[test]
+fn a_value_that_no_memory_could_state_is_rejected() {
+    for (from, to, says) in [
+        ("needs = [\"8443\"]", "needs = [\"8444\"]", "in no call of the remedy"),
+        ("needs = [\"8443\"]", "needs = []", "is empty"),
+        ("needs = [\"8443\"]", "needs = [\"{port}\"]", "the same in every run"),
+    ] {
+        assert!(PORT.contains(from));
+        let said = read(&PORT.replace(from, to)).unwrap_err().to_string();
+        assert!(said.starts_with("w.toml:6: [[fact]] health: ") && said.contains(says), "{said}");
+    }
 }

@@ -1,16 +1,20 @@
 //! Checks what is specific to a cause: its time, its way to fail, and its remedies.
 
-use super::CheckedItem;
-use crate::closed_loop::world::{AfterFix, Cause};
+use super::{CheckedItem, collect_texts};
+use crate::closed_loop::lesson::format_value;
+use crate::closed_loop::world::values::placeholder_names;
+use crate::closed_loop::world::{AfterFix, Cause, CauseRemedy};
 
 /// Maximum number of seconds to wait for a remedy: a day.
 const WAIT_MAX_S: u32 = 86_400;
 
 pub(super) fn cause_item(line: usize, one: &Cause) -> CheckedItem<'_> {
     let mut texts: Vec<&str> = one.errors.iter().map(String::as_str).collect();
-    texts.push(one.harm.as_deref().unwrap_or(""));
+    texts.extend(one.harm.as_deref());
+    texts.extend(one.guess_error.as_deref());
     texts.extend(one.changes.iter().map(|change| change.harm.as_str()));
     let mut arguments = vec![&one.arguments];
+    arguments.extend(&one.guess);
     for remedy in one.remedies() {
         texts.extend([remedy.answer, remedy.minds]);
         arguments.push(remedy.right);
@@ -78,6 +82,13 @@ fn list_failure_problems(one: &Cause) -> Vec<String> {
 
 fn list_remedy_problems(one: &Cause) -> Vec<String> {
     let mut problems = Vec::new();
+    if one.remedies().iter().all(|remedy| remedy.needs.is_empty())
+        && (one.guess.is_some() || one.guess_error.is_some())
+    {
+        problems.push(
+            "`guess` and `guess_error` need `needs`: who was told everything does not guess".to_owned(),
+        );
+    }
     for remedy in one.remedies() {
         let same = remedy.tool == one.tool && *remedy.right == one.arguments;
         if same && remedy.wait.is_none() && remedy.look_up.is_empty() && remedy.first.is_empty() {
@@ -86,9 +97,28 @@ fn list_remedy_problems(one: &Cause) -> Vec<String> {
                     .to_owned(),
             );
         }
+        if let Some(problem) = remedy.needs.iter().find_map(|needed| find_problem_of_need(&remedy, needed)) {
+            problems.push(problem);
+        }
         if remedy.wait.is_some_and(|wait| wait == 0 || wait > WAIT_MAX_S) {
             problems.push(format!("`wait` is a number of seconds from 1 to {WAIT_MAX_S}"));
         }
     }
     problems
+}
+
+/// Returns what is wrong with a text that a memory must state, or `None`. A text that no call of the remedy
+/// contains would never help, and a value that differs between runs cannot be remembered.
+fn find_problem_of_need(remedy: &CauseRemedy<'_>, needed: &str) -> Option<String> {
+    if needed.trim().is_empty() || !placeholder_names(needed).is_empty() {
+        return Some(format!("`needs` = `{needed}` must be a text that is the same in every run"));
+    }
+    let calls = remedy.earlier_calls().map(|call| &call.arguments).chain([remedy.right]);
+    let contains = |arguments: &serde_json::Value| {
+        let mut texts = Vec::new();
+        collect_texts(arguments, &mut texts);
+        texts.iter().any(|text| text.contains(needed)) || format_value(arguments).contains(needed)
+    };
+    let stated = remedy.tool == needed || calls.into_iter().any(contains);
+    (!stated).then(|| format!("`needs` = `{needed}` is in no call of the remedy"))
 }
