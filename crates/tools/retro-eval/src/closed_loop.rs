@@ -155,6 +155,8 @@ impl SimulationResult {
             "summary": score::compute_summary(&results),
             "curve": score::compute_curve(&results),
             "worlds": results.iter().map(of_world).collect::<Vec<_>>(),
+            "causes": score::score_causes(&results),
+            "memories": score::list_final_memories(&results),
             "seconds": self.took.as_secs_f64(),
         })
     }

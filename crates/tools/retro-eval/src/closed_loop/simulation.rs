@@ -19,6 +19,9 @@ pub(crate) const WINDOW: u32 = 10;
 /// Maximum number of runs of a manual retrospective; the API accepts up to 20.
 const MANUAL_RUNS_MAX: usize = 10;
 
+/// Status of a memory that waits for a person, whatever else it is.
+pub(crate) const HELD: &str = "held";
+
 /// State of a memory after a retrospective.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MemorySnapshot {
@@ -26,6 +29,8 @@ pub(crate) struct MemorySnapshot {
     pub(crate) lesson: Lesson,
     pub(crate) claim: MemoryClaim,
     pub(crate) truth: MemoryTruth,
+    /// Status as the program names it, or [`HELD`].
+    pub(crate) status: String,
     pub(crate) active: bool,
     pub(crate) tentative: bool,
     /// Weight of the memory, in thousandths.
@@ -173,6 +178,11 @@ impl WorkflowSimulation<'_> {
                 claim,
                 // A held memory is shown to nobody.
                 active: row["status"] == "active" && row["quarantine"].is_null(),
+                status: if row["quarantine"].is_null() {
+                    string_or_empty(&row["status"])
+                } else {
+                    HELD.to_owned()
+                },
                 tentative: row["status"] == "tentative",
                 weight: row["weight"]
                     .as_u64()

@@ -1,6 +1,7 @@
 //! Determines which items of the simulated world a memory is about, and whether the memory is true, from its
 //! step and its lesson: the structure of the cue where there is one, otherwise the words of the line.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::closed_loop::lesson::Lesson;
@@ -44,7 +45,8 @@ impl MemoryClaim {
 }
 
 /// Truth of a memory at a given run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum MemoryTruth {
     /// The memory is currently true, whether or not it is useful.
     True,

@@ -1,8 +1,9 @@
 use super::*;
 use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::simulation::{MemorySnapshot, WorkflowResult};
-use crate::closed_loop::truth::MemoryClaim;
-use crate::closed_loop::world::tests::{CHANGED, read, small};
+use crate::closed_loop::table::{render_unknown_causes, render_wrong_memories};
+use crate::closed_loop::truth::{MemoryClaim, WorldItem};
+use crate::closed_loop::world::tests::{CHANGED, SMALL, read, small};
 use crate::closed_loop::world::{AgentHabits, World};
 
 fn world() -> World {
@@ -20,6 +21,7 @@ fn kept(id: &str, says: MemoryClaim, standing: MemoryTruth, weight: u32) -> Memo
         lesson: Lesson::default(),
         claim: says,
         truth: standing,
+        status: "active".to_owned(),
         active: weight >= 50,
         tentative: weight == 0,
         weight,
@@ -144,4 +146,45 @@ fn each_remedy_of_a_cause_has_ten_retrospectives_of_its_own() {
     let summary = compute_summary(&world_results(&world, looks.collect()));
     assert_eq!((summary.recall, summary.causes), (Some(0.5), 2), "the new remedy is never learnt");
     assert_eq!(summary.recall_kept, Some(0.5), "known at the tenth, unknown at the twentieth");
+}
+
+#[test]
+fn every_cause_is_scored_or_said_to_be_left_out() {
+    let mut workflow = small();
+    let rare = SMALL.replace("chance = 0.5\nuntil = 60", "chance = 0.1");
+    workflow.causes.push(read(&rare).unwrap().causes.remove(0));
+    let world = World { workflows: vec![workflow], ..world() };
+    let tool = Lesson::from_line("`deploy_service` is slow.");
+    let held = MemorySnapshot {
+        status: HELD.to_owned(),
+        active: false,
+        lesson: tool,
+        ..kept("h", MemoryClaim::default(), MemoryTruth::Noise, 300)
+    };
+    let short = (1..=3).map(|at| look(at * 10, Vec::new()));
+    let summary = compute_summary(&world_results(&world, short.collect()));
+    assert_eq!((summary.causes, summary.causes_rare, summary.causes_brief), (0, 1, 1));
+    let enough: Vec<_> = (1..=10).map(|at| look(at * 5, vec![held.clone()])).collect();
+    let results = world_results(&world, enough);
+    let summary = compute_summary(&results);
+    assert_eq!((summary.recall, summary.causes, summary.causes_brief), (Some(0.0), 1, 0));
+    assert_eq!((summary.held, summary.active.total()), (1.0, 0.0), "held memories are counted apart");
+    let scored = score_causes(&results);
+    assert_eq!(scored[0].near, [("held".to_owned(), "`deploy_service` is slow.".to_owned())]);
+    assert_eq!(list_final_memories(&results).len(), 1, "in whatever status");
+}
+
+#[test]
+fn every_wrong_memory_and_every_near_one_is_printed_whole() {
+    let world = world();
+    let long = |at: usize| format!("{at:02} `deploy_service` {}", "x".repeat(300));
+    let wrong = |at: usize| MemorySnapshot {
+        lesson: Lesson::from_line(&long(at)),
+        ..kept(&at.to_string(), MemoryClaim::default(), MemoryTruth::Noise, 300)
+    };
+    let looks = (1..=10).map(|at| look(at * 5, (0..50).map(wrong).collect())).collect();
+    let results = world_results(&world, looks);
+    for text in [render_wrong_memories(&results), render_unknown_causes(&results)] {
+        assert!((0..50).all(|at| text.contains(&long(at))), "{text}");
+    }
 }
