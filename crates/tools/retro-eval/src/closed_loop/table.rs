@@ -210,10 +210,19 @@ pub(crate) fn render_wrong_memories(results: &[WorldResult<'_>]) -> String {
     text
 }
 
+/// A cause over all seeds.
+#[derive(Default)]
+struct UnknownCause {
+    unknown: usize,
+    due: usize,
+    /// Status and line of the memories about its tool, in one case in which it was unknown.
+    near: Vec<(String, String)>,
+}
+
 /// Renders the causes that were not known after ten retrospectives, most frequent first, each with the number
 /// of cases and the nearest memories of one of them, and then the causes that no recall counts.
 pub(crate) fn render_unknown_causes(results: &[WorldResult<'_>]) -> String {
-    let mut causes: BTreeMap<String, (usize, usize, Vec<(String, String)>)> = BTreeMap::new();
+    let mut causes: BTreeMap<String, UnknownCause> = BTreeMap::new();
     let mut uncounted: BTreeMap<(CauseScore, String), usize> = BTreeMap::new();
     for scored in score_causes(results) {
         if matches!(scored.score, CauseScore::Rare | CauseScore::Brief) {
@@ -222,21 +231,21 @@ pub(crate) fn render_unknown_causes(results: &[WorldResult<'_>]) -> String {
         }
         let unknown = scored.score == CauseScore::Unknown;
         let counts = causes.entry(scored.cause).or_default();
-        counts.0 += usize::from(unknown);
-        counts.1 += 1;
-        if unknown && counts.2.is_empty() {
-            counts.2 = scored.near;
+        counts.unknown += usize::from(unknown);
+        counts.due += 1;
+        if unknown && counts.near.is_empty() {
+            counts.near = scored.near;
         }
     }
-    let mut causes: Vec<_> = causes.into_iter().filter(|(_, (unknown, ..))| *unknown > 0).collect();
-    causes.sort_by_key(|(_, (unknown, ..))| std::cmp::Reverse(*unknown));
+    let mut causes: Vec<_> = causes.into_iter().filter(|(_, one)| one.unknown > 0).collect();
+    causes.sort_by_key(|(_, one)| std::cmp::Reverse(one.unknown));
     let mut text = String::from(
         "causes not known after ten retrospectives (most frequent first), with the memories about their tools\n",
     );
-    for (cause, (unknown, of, near)) in causes {
+    for (cause, UnknownCause { unknown, due, near }) in causes {
         let mut near = near.iter().map(|(status, line)| format!("{status}: {line}"));
         let first = near.next().unwrap_or_else(|| "no memory about its tool".to_owned());
-        text.push_str(&format!("  {unknown:>4} of {of:<4} {cause:<26} {first}\n"));
+        text.push_str(&format!("  {unknown:>4} of {due:<4} {cause:<26} {first}\n"));
         near.for_each(|line| text.push_str(&format!("{:>42}{line}\n", "")));
     }
     text.push_str("\ncauses that no recall counts\n");

@@ -4,7 +4,9 @@
 //! The README documents the format. Invalid files are rejected with file and line.
 
 mod cause;
+mod fact;
 mod format;
+mod parts;
 mod validate;
 mod values;
 
@@ -17,7 +19,8 @@ use serde::Deserialize;
 use validate::line_of;
 
 pub(crate) use cause::{Cause, CauseRemedy, UsualPlace};
-pub(crate) use format::{AfterFix, AgentHabits, MemoryPattern, Noise, Otherwise, Step, Trap, Workflow};
+pub(crate) use format::{AgentHabits, Noise, Step, Trap, Workflow};
+pub(crate) use parts::{AfterFix, MemoryPattern, Otherwise};
 pub(crate) use values::{DrawnValues, placeholder_names};
 
 /// Name of the file with the description of a world and the habits of its agents.

@@ -14,7 +14,7 @@ fn stands(step: &str, line: &str, run: u32) -> MemoryTruth {
     truth_of(step, &Lesson::from_line(line), run)
 }
 
-fn with_cue(line: &str, cue: Value) -> Lesson {
+fn with_cue(line: &str, cue: &Value) -> Lesson {
     Lesson::from_json(&json!({"title": line, "cue": cue}))
 }
 
@@ -39,7 +39,7 @@ fn a_lesson_of_the_opposite_is_false() {
     let line = REGION.replace("pass `region` as well", "do not pass `region`");
     assert_eq!(stands("deploy", &line, 10), MemoryTruth::Noise);
     let cue = json!({"tool": "deploy_service", "prefer": "without `region`"});
-    assert_eq!(truth_of("deploy", &with_cue(REGION, cue), 10), MemoryTruth::Noise);
+    assert_eq!(truth_of("deploy", &with_cue(REGION, &cue), 10), MemoryTruth::Noise);
     let line = "When `deploy_service` answers “no quorum”, never pass `force`.";
     assert_eq!(stands("deploy", line, 10), MemoryTruth::Noise, "no trap: it warns of it");
 }
@@ -49,13 +49,13 @@ fn the_structure_decides_where_there_is_one() {
     let reworded = "`deploy_service` failed; with `region` the same call worked (3 runs).";
     assert_eq!(stands("deploy", reworded, 10), MemoryTruth::Noise, "the error's words are missing");
     let cue = json!({"tool": "deploy_service", "prefer": "with `region`"});
-    assert_eq!(truth_of("deploy", &with_cue(reworded, cue), 10), MemoryTruth::True);
+    assert_eq!(truth_of("deploy", &with_cue(reworded, &cue), 10), MemoryTruth::True);
     let cue = json!({"tool": "deploy_service", "prefer": "`region` = `us`"});
-    assert_eq!(truth_of("deploy", &with_cue(REGION, cue), 10), MemoryTruth::Noise, "another value");
+    assert_eq!(truth_of("deploy", &with_cue(REGION, &cue), 10), MemoryTruth::Noise, "another value");
     let cue = json!({"tool": "deploy_service", "prefer": "with `verbose`"});
-    assert_eq!(truth_of("deploy", &with_cue(REGION, cue), 10), MemoryTruth::Noise, "another remedy");
+    assert_eq!(truth_of("deploy", &with_cue(REGION, &cue), 10), MemoryTruth::Noise, "another remedy");
     let cue = json!({"tool": "deploy_service", "prefer": "with `force`"});
-    assert_eq!(truth_of("deploy", &with_cue(REGION, cue), 10), MemoryTruth::Trap);
+    assert_eq!(truth_of("deploy", &with_cue(REGION, &cue), 10), MemoryTruth::Trap);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn the_program_that_comes_first_is_compared_in_a_list_of_words() {
     let workflow = read(CHANGED).unwrap();
     let about = |prefer: &str| {
         let cue = json!({"tool": "bash", "prefer": prefer});
-        match_claim(&workflow, "test", &with_cue("When `bash` fails, prepare it.", cue)).items
+        match_claim(&workflow, "test", &with_cue("When `bash` fails, prepare it.", &cue)).items
     };
     assert_eq!(about("first `pip install`"), [WorldItem::Cause(0, 0)]);
     assert_eq!(about("first `uv add`"), [WorldItem::Cause(0, 1)]);

@@ -6,7 +6,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::format::{
+use super::parts::{
     AfterFix, MemoryPattern, Otherwise, Rhythm, failed_exit, first_run, no_arguments, one_try,
 };
 

@@ -5,6 +5,8 @@ use serde_json::Value;
 use toml::Spanned;
 
 use super::cause::Cause;
+use super::fact::Fact;
+use super::parts::{MemoryPattern, Otherwise, always, failed_exit, no_arguments};
 use super::values::Values;
 
 /// Habits of a world's agents, as probabilities from 0 to 1.
@@ -81,51 +83,6 @@ pub(crate) struct Routine {
     pub(crate) answers: Vec<String>,
     #[serde(default = "always")]
     pub(crate) chance: f64,
-}
-
-/// Words in the one-line text of a matching memory, ignoring case. `a|b` matches either word.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MemoryPattern {
-    /// Words of the error, all of which must occur. If there are none, only the remedy must match.
-    #[serde(default)]
-    pub(crate) error: Vec<String>,
-    /// Words of the remedy, all of which must occur.
-    pub(crate) remedy: Vec<String>,
-}
-
-/// Restricts a cause to some runs of a cycle, such as runs at night or on Mondays.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Rhythm {
-    /// Number of runs per cycle.
-    pub(crate) every: u32,
-    /// 1-based numbers of the first and the last run of a cycle that can encounter the cause.
-    pub(crate) runs: [u32; 2],
-}
-
-/// Behaviour of a run that does not encounter the cause or noise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Otherwise {
-    /// The run calls the tool successfully.
-    #[default]
-    Works,
-    /// The run does not call the tool.
-    Skips,
-}
-
-/// Effect of following a memory once its cause is fixed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum AfterFix {
-    /// The call succeeds whether or not the agent follows the memory.
-    #[default]
-    Harmless,
-    /// The call fails if the agent follows the memory.
-    Harmful,
-    /// Runs no longer call the tool.
-    Gone,
 }
 
 /// A false lesson that looks true for a while: the change helped by coincidence, and following the lesson
@@ -208,100 +165,4 @@ pub(crate) struct Burst {
     pub(crate) runs: u32,
     /// Probability, from 0 to 1, that a run in the burst encounters the noise.
     pub(crate) chance: f64,
-}
-
-/// A true statement that is not a cause. A memory that states the fact counts as true, but no memory is
-/// expected to state it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Fact {
-    pub(crate) step: String,
-    pub(crate) tool: String,
-    pub(crate) memory: MemoryPattern,
-    /// Situation in which a run needs the fact; `None` if no run does.
-    pub(crate) used: Option<FactUse>,
-}
-
-/// A call that fails for an agent that does not know the fact.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FactUse {
-    /// Probability, from 0 to 1, that a run needs the fact.
-    pub(crate) chance: f64,
-    /// Texts that a memory must state exactly for an agent to use the fact.
-    pub(crate) needs: Vec<String>,
-    #[serde(default = "no_arguments")]
-    pub(crate) arguments: Value,
-    pub(crate) errors: Vec<String>,
-    #[serde(default = "failed_exit")]
-    pub(crate) exit: i32,
-    pub(crate) right: Value,
-    pub(crate) answer: String,
-    pub(crate) guess: Option<Value>,
-    pub(crate) guess_error: Option<String>,
-    pub(crate) finds_out: Option<f64>,
-    /// Behaviour of runs that do not need the fact.
-    #[serde(default)]
-    pub(crate) otherwise: Otherwise,
-}
-
-impl Fact {
-    /// Returns the use of the fact in the form of a cause, so that it is checked and simulated alike. `id` is
-    /// the name of its random draws.
-    pub(crate) fn as_cause(&self, id: String) -> Option<Cause> {
-        let used = self.used.clone()?;
-        Some(Cause {
-            id,
-            step: self.step.clone(),
-            tool: self.tool.clone(),
-            chance: used.chance,
-            from: first_run(),
-            until: None,
-            rhythm: None,
-            arguments: used.arguments,
-            errors: used.errors,
-            exit: used.exit,
-            silent: false,
-            bad_end: None,
-            look_up: Vec::new(),
-            first: Vec::new(),
-            wait: None,
-            right_tool: None,
-            right: Some(used.right),
-            needs: used.needs,
-            guess: used.guess,
-            guess_error: used.guess_error,
-            answer: used.answer,
-            minds: String::new(),
-            tries: one_try(),
-            finds_out: used.finds_out,
-            costs: 0.0,
-            otherwise: used.otherwise,
-            after: AfterFix::default(),
-            harm: None,
-            memory: self.memory.clone(),
-            changes: Vec::new(),
-        })
-    }
-}
-
-pub(super) fn no_arguments() -> Value {
-    Value::Object(serde_json::Map::new())
-}
-
-const fn always() -> f64 {
-    1.0
-}
-
-pub(super) const fn first_run() -> u32 {
-    1
-}
-
-/// Exit code of a call that fails, unless the world says otherwise.
-pub(super) const fn failed_exit() -> i32 {
-    1
-}
-
-pub(super) fn one_try() -> Vec<u32> {
-    vec![1]
 }

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use serde_json::Value;
 
-use super::format::{AgentHabits, MemoryPattern, Noise, Trap, Workflow};
+use super::format::{AgentHabits, Noise, Trap, Workflow};
 use super::values::{ValueSource, placeholder_names};
 
 mod cause;
+mod item;
 
 use cause::cause_item;
+use item::{CheckedItem, collect_texts};
 
 /// Maximum number of items (steps, causes, traps, noises and facts) in a workflow. Keeps a run at a few
 /// kilobytes.
@@ -32,22 +33,6 @@ pub(super) fn validate_agents(path: &Path, agents: &AgentHabits) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Item of a workflow, reduced to what is checked.
-struct CheckedItem<'a> {
-    kind: &'static str,
-    line: usize,
-    id: &'a str,
-    step: &'a str,
-    probabilities: Vec<(&'static str, f64)>,
-    /// Strings that may contain placeholders.
-    texts: Vec<&'a str>,
-    arguments: Vec<&'a Value>,
-    errors: Option<usize>,
-    patterns: Vec<&'a MemoryPattern>,
-    /// Problems that are specific to this kind of item.
-    problems: Vec<String>,
 }
 
 /// Checks all items of a workflow. Fails at the first problem, with file and line.
@@ -223,15 +208,6 @@ fn noise_item(line: usize, one: &Noise) -> CheckedItem<'_> {
         errors: Some(one.errors.len()),
         patterns: Vec::new(),
         problems: wrong,
-    }
-}
-
-fn collect_texts<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
-    match value {
-        Value::String(text) => out.push(text),
-        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, out)),
-        Value::Object(map) => map.values().for_each(|item| collect_texts(item, out)),
-        _ => {}
     }
 }
 

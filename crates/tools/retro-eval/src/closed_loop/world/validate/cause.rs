@@ -1,9 +1,10 @@
 //! Checks what is specific to a cause: its time, its way to fail, and its remedies.
 
-use super::{CheckedItem, collect_texts};
+use super::item::{CheckedItem, collect_texts};
 use crate::closed_loop::lesson::format_value;
+use crate::closed_loop::world::cause::{Cause, CauseRemedy};
+use crate::closed_loop::world::parts::AfterFix;
 use crate::closed_loop::world::values::placeholder_names;
-use crate::closed_loop::world::{AfterFix, Cause, CauseRemedy};
 
 /// Maximum number of seconds to wait for a remedy: a day.
 const WAIT_MAX_S: u32 = 86_400;
