@@ -102,6 +102,17 @@ fn read_elements(value: &Value) -> Vec<Element> {
 }
 
 impl Element {
+    /// Returns the element that says the opposite, or `None` if there is none.
+    pub(crate) fn opposite(&self) -> Option<Self> {
+        Some(match self.clone() {
+            Self::Parameter(name) => Self::NoParameter(name),
+            Self::NoParameter(name) => Self::Parameter(name),
+            Self::Option(option) => Self::NoOption(option),
+            Self::NoOption(option) => Self::Option(option),
+            _ => return None,
+        })
+    }
+
     /// Parses the text form of an element. Any other text becomes [`Self::Text`].
     pub(crate) fn parse(text: &str) -> Self {
         let parts: Vec<&str> = text.split('`').collect();

@@ -66,8 +66,7 @@ enum Fit {
 impl Remedy<'_> {
     /// Compares the structure of a lesson with the remedy. Letter case counts.
     pub(crate) fn compare(&self, lesson: &Lesson) -> Agreement {
-        let tools = [self.wrong.tool, self.right.tool];
-        if lesson.tool.as_deref().is_some_and(|tool| !tools.contains(&tool)) {
+        if lesson.tool.as_deref().is_some_and(|tool| !self.names().iter().any(|name| name == tool)) {
             return Agreement::Against;
         }
         if lesson.avoid.iter().any(|element| matches!(self.fit(element), Fit::States(_))) {
@@ -83,12 +82,28 @@ impl Remedy<'_> {
                 Fit::Wrong => return Agreement::Against,
             }
         }
+        // "`b` instead of `a`" states both.
+        for element in lesson.avoid.iter().filter_map(Element::opposite) {
+            if let Fit::States(edits) = self.fit(&element) {
+                stated.extend(edits);
+            }
+        }
         let edits = self.edits();
         match (stated.is_empty(), related) {
             (true, false) => Agreement::Unknown,
             (false, _) if edits.iter().all(|edit| stated.contains(edit)) => Agreement::Whole,
             _ => Agreement::Part,
         }
+    }
+
+    /// Returns the names by which a lesson can name the calls: the tools, and the programs of commands.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = vec![self.wrong.tool.to_owned(), self.right.tool.to_owned()];
+        for call in [self.wrong, self.right] {
+            let commands = flatten_arguments(call.arguments).into_values().filter_map(words_of_command);
+            names.extend(commands.filter_map(|words| words.into_iter().next()));
+        }
+        names
     }
 
     /// Returns the arguments of an agent that uses another value than the right one, because the lesson states it
@@ -210,8 +225,9 @@ impl Remedy<'_> {
 
     fn fit_first(&self, label: &str) -> Fit {
         let is_named = |call: &PlannedCall<'_>| {
-            call.tool == label
-                || command_words(call.arguments).iter().any(|words| contains_words(words, label))
+            // The name of a shell before another call of the same shell says nothing.
+            let by_tool = call.tool == label && call.tool != self.wrong.tool;
+            by_tool || command_words(call.arguments).iter().any(|words| contains_words(words, label))
         };
         if let Some(at) = self.first.iter().position(is_named) {
             return Fit::States(vec![Edit::First(at)]);

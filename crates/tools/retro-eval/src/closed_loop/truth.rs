@@ -191,7 +191,7 @@ fn remedy_texts(remedy: &Remedy<'_>) -> RemedyTexts {
 }
 
 fn state(lesson: &Lesson, remedy: &Remedy<'_>, pattern: &MemoryPattern) -> Statement {
-    if !names_tool(lesson, remedy.wrong.tool) && !names_tool(lesson, remedy.right.tool) {
+    if !remedy.names().iter().any(|name| names_tool(lesson, name)) {
         return Statement::Nothing;
     }
     match remedy.compare(lesson) {

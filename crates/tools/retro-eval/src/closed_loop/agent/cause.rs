@@ -67,14 +67,18 @@ impl RunSimulator<'_> {
         let workflow = self.run.workflow;
         let (mut exact, mut guesses, mut misled) = (None, None, None);
         let remedies = cause.remedies();
-        let current = planned_remedy(cause, &remedies[cause.remedy_at(self.run.number)]);
+        let works = cause.remedy_at(self.run.number);
+        let current = planned_remedy(cause, &remedies[works]);
         for (id, lesson) in &self.handed.get(&cause.step)?.memories {
             let claim = match_claim(workflow, &cause.step, lesson);
             if claim.is_empty() && misled.is_none() {
                 let arguments = current.with_stated_value(lesson);
                 misled = arguments.map(|arguments| Followed::Misled(id.clone(), arguments));
             }
-            for number in 0..remedies.len() {
+            // A memory that states several remedies is followed in the one that works.
+            let mut numbers: Vec<usize> = (0..remedies.len()).collect();
+            numbers.sort_by_key(|number| *number != works);
+            for number in numbers {
                 let item = played.with_remedy(number);
                 let told = |needed: &String| {
                     states_value(&lesson.line, needed)

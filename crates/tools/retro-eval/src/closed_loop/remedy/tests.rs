@@ -66,6 +66,9 @@ fn a_call_before_and_another_tool_agree_by_name() {
     };
     assert_eq!(prefer(&remedy, "first `npm ci`"), Agreement::Whole);
     assert_eq!(prefer(&remedy, "first `npm run`"), Agreement::Against);
+    assert_eq!(prefer(&remedy, "first `t`"), Agreement::Against, "the same tool says nothing");
+    let other = Remedy { first: vec![call("login", &first)], ..remedy.clone() };
+    assert_eq!(prefer(&other, "first `login`"), Agreement::Whole);
     assert_eq!(prefer(&remedy, "the same call again"), Agreement::Unknown);
     let remedy = Remedy { first: Vec::new(), ..remedy };
     assert_eq!(prefer(&remedy, "the same call again"), Agreement::Whole, "only time passes");
@@ -113,4 +116,34 @@ fn a_stated_value_of_the_remedy_replaces_the_right_one() {
     assert_eq!(with("with `port`"), None, "no value");
     let other = Lesson { tool: Some("u".into()), ..Lesson::default() };
     assert_eq!(remedy.with_stated_value(&other), None);
+}
+
+#[test]
+fn what_is_avoided_counts_as_left_out() {
+    let (wrong, right) = (json!({"a": 1}), json!({"b": 1}));
+    let call = |arguments| PlannedCall { tool: "t", arguments };
+    let remedy = Remedy { wrong: call(&wrong), right: call(&right), first: Vec::new() };
+    let lesson = |avoid: &str, prefer: &str| Lesson {
+        avoid: vec![Element::parse(avoid)],
+        prefer: vec![Element::parse(prefer)],
+        ..Lesson::default()
+    };
+    assert_eq!(remedy.compare(&lesson("with `a`", "with `b`")), Agreement::Whole);
+    assert_eq!(remedy.compare(&lesson("without `b`", "with `b`")), Agreement::Part);
+    assert_eq!(remedy.compare(&lesson("with `b`", "with `a`")), Agreement::Against);
+}
+
+#[test]
+fn a_command_can_be_named_by_its_program() {
+    let (wrong, right) = (json!({"cmd": "terraform plan"}), json!({"cmd": "terraform plan -lock=false"}));
+    let call = |arguments| PlannedCall { tool: "shell", arguments };
+    let remedy = Remedy { wrong: call(&wrong), right: call(&right), first: Vec::new() };
+    let lesson = |tool: &str| Lesson {
+        tool: Some(tool.to_owned()),
+        prefer: vec![Element::parse("`terraform` with `-lock`")],
+        ..Lesson::default()
+    };
+    assert_eq!(remedy.compare(&lesson("terraform")), Agreement::Whole);
+    assert_eq!(remedy.compare(&lesson("shell")), Agreement::Whole);
+    assert_eq!(remedy.compare(&lesson("plan")), Agreement::Against);
 }

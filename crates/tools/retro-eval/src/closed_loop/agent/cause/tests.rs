@@ -231,3 +231,14 @@ fn a_value_that_no_memory_could_state_is_rejected() {
         assert!(said.starts_with("w.toml:6: [[fact]] health: ") && said.contains(says), "{said}");
     }
 }
+
+#[test]
+fn a_memory_of_both_remedies_is_followed_in_the_one_that_works() {
+    let workflow = read(CHANGED).unwrap();
+    let both = "When `bash` answers “No module named …”, run `pip install` or `uv add` first.";
+    for from in [1, 101] {
+        let number = first_met(&workflow, from, true);
+        let played = play(&workflow, number, &[both]);
+        assert!(!played.failed && played.harmed_by.is_empty(), "run {number}");
+    }
+}
