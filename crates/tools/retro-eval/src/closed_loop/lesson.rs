@@ -34,6 +34,8 @@ pub(crate) enum Element {
     Form(String, String),
     /// The command has this option.
     Option(String),
+    /// The command has this option with this value.
+    OptionValue(String, String),
     /// The command does not have this option.
     NoOption(String),
     /// The command runs this program, perhaps with a subcommand.
@@ -77,7 +79,7 @@ impl Lesson {
 }
 
 /// Reads an element, or a list of elements. An element is a text such as ``with `region` ``, or an object
-/// with `parameter` and perhaps `value`, with `option`, `tool` or `first`.
+/// with `parameter` or `option` and perhaps `value`, with `tool` or `first`.
 fn read_elements(value: &Value) -> Vec<Element> {
     match value {
         Value::String(text) => vec![Element::parse(text)],
@@ -88,9 +90,13 @@ fn read_elements(value: &Value) -> Vec<Element> {
                 None | Some(Value::Null) => Element::Parameter(name),
                 Some(value) => Element::Value(name, format_value(value)),
             });
+            let option = text("option").map(|name| match map.get("value") {
+                None | Some(Value::Null) => Element::Option(name),
+                Some(value) => Element::OptionValue(name, format_value(value)),
+            });
             let named = [
                 parameter,
-                text("option").map(Element::Option),
+                option,
                 // The tool beside a parameter is the one that has the parameter, not another one.
                 text("tool").filter(|_| !map.contains_key("parameter")).map(Element::Tool),
                 text("first").map(Element::First),
@@ -161,6 +167,8 @@ mod tests {
         let of_three =
             [Element::Parameter("a.b".into()), Element::First("npm ci".into()), Element::Option("-C".into())];
         assert_eq!(lesson.prefer, of_three);
+        let lesson = of(json!({"added": {"option": "--region", "value": "eu"}}));
+        assert_eq!(lesson.prefer, [Element::OptionValue("--region".into(), "eu".into())]);
         assert_eq!(Lesson::from_json(&json!({"title": "t"})), Lesson::from_line("t"), "only text");
     }
 

@@ -172,6 +172,7 @@ impl Remedy<'_> {
             Element::Value(name, value) => fit_value(&wrong, &right, name, value),
             Element::Form(name, form) => fit_form(&wrong, &right, name, form),
             Element::Option(option) => self.fit_option(option, self.right, self.wrong),
+            Element::OptionValue(option, value) => self.fit_option_value(option, value),
             Element::NoOption(option) => self.fit_option(option, self.wrong, self.right),
             Element::Program(program) => {
                 let runs = |call: PlannedCall<'_>| {
@@ -223,6 +224,25 @@ impl Remedy<'_> {
         Fit::States(words.into_iter().map(Edit::Word).collect())
     }
 
+    fn fit_option_value(&self, option: &str, value: &str) -> Fit {
+        let joined = format!("{option}={value}");
+        let words_with = |call: PlannedCall<'_>| -> Vec<String> {
+            let mut found = Vec::new();
+            for words in command_words(call.arguments) {
+                found.extend(words.iter().filter(|word| **word == joined).cloned());
+                let apart = words.windows(2).filter(|two| two[0] == option && two[1] == value);
+                // Both words, because the option alone may have been there with another value.
+                found.extend(apart.flatten().cloned());
+            }
+            found
+        };
+        let words = words_with(self.right);
+        if words.is_empty() || !words_with(self.wrong).is_empty() {
+            return Fit::Wrong;
+        }
+        Fit::States(words.into_iter().map(Edit::Word).collect())
+    }
+
     fn fit_first(&self, label: &str) -> Fit {
         let is_named = |call: &PlannedCall<'_>| {
             // The name of a shell before another call of the same shell says nothing.
@@ -253,7 +273,11 @@ fn fit_value(
     if paths.is_empty() || !before.is_empty() {
         return Fit::Wrong;
     }
-    Fit::States(paths.into_iter().map(Edit::Parameter).collect())
+    let edits_at = |path: &String| match wrong.get(path) {
+        Some(value) => value_edits(path, value, right[path]),
+        None => vec![Edit::Parameter(path.clone())],
+    };
+    Fit::States(paths.iter().flat_map(edits_at).collect())
 }
 
 fn fit_form(

@@ -147,3 +147,23 @@ fn a_command_can_be_named_by_its_program() {
     assert_eq!(remedy.compare(&lesson("shell")), Agreement::Whole);
     assert_eq!(remedy.compare(&lesson("plan")), Agreement::Against);
 }
+
+#[test]
+fn an_option_with_a_value_needs_both() {
+    let option = |value: &str| Element::OptionValue("--region".into(), value.into());
+    let compare = |wrong: &Value, right: &Value, element: Element| {
+        let call = |arguments| PlannedCall { tool: "t", arguments };
+        let lesson = Lesson { prefer: vec![element], ..Lesson::default() };
+        Remedy { wrong: call(wrong), right: call(right), first: Vec::new() }.compare(&lesson)
+    };
+    for right in ["aws s3 ls --region eu", "aws s3 ls --region=eu"] {
+        for wrong in ["aws s3 ls", "aws s3 ls --region us"] {
+            let (wrong, right) = (json!({"cmd": wrong}), json!({"cmd": right}));
+            assert_eq!(compare(&wrong, &right, option("eu")), Agreement::Whole, "{wrong} {right}");
+            assert_eq!(compare(&wrong, &right, option("us")), Agreement::Against, "{wrong} {right}");
+        }
+    }
+    let (wrong, right) = (json!({"cmd": "aws s3 ls"}), json!({"cmd": "aws s3 ls --region eu"}));
+    let whole = Element::Value("cmd".into(), "aws s3 ls --region eu".into());
+    assert_eq!(compare(&wrong, &right, whole), Agreement::Whole, "the whole command");
+}

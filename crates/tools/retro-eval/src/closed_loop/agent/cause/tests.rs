@@ -221,6 +221,8 @@ fn a_memory_without_the_value_is_vague_and_one_with_it_is_true() {
 
 #[test]
 fn a_value_that_no_memory_could_state_is_rejected() {
+    let said = read(&PORT.replace("guess_error", "guess_eror")).unwrap_err().to_string();
+    assert!(said.starts_with("w.toml:18: unknown field `guess_eror`"), "{said}");
     for (from, to, says) in [
         ("needs = [\"8443\"]", "needs = [\"8444\"]", "in no call of the remedy"),
         ("needs = [\"8443\"]", "needs = []", "is empty"),
