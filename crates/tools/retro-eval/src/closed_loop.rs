@@ -8,12 +8,15 @@ mod ablation;
 mod agent;
 mod curve;
 mod instance;
+mod lesson;
+mod remedy;
 mod score;
 mod seeded_rng;
 mod simulation;
 mod table;
 mod trajectory;
 mod truth;
+mod words;
 mod world;
 
 use std::path::{Path, PathBuf};
@@ -152,6 +155,8 @@ impl SimulationResult {
             "summary": score::compute_summary(&results),
             "curve": score::compute_curve(&results),
             "worlds": results.iter().map(of_world).collect::<Vec<_>>(),
+            "causes": score::score_causes(&results),
+            "memories": score::list_final_memories(&results),
             "seconds": self.took.as_secs_f64(),
         })
     }

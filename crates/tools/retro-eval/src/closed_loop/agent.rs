@@ -4,16 +4,18 @@
 //! Each item of the world has its own random draws, so a run encounters the same failures with other memories
 //! or with none, and the two runs can be compared.
 
+mod cause;
+mod trap;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::seeded_rng::SeededRng;
-use crate::closed_loop::trajectory::Trajectory;
-use crate::closed_loop::truth::{MemoryClaim, WorldItem, match_claim};
-use crate::closed_loop::world::{
-    AfterFix, AgentHabits, Cause, DrawnValues, Noise, Otherwise, Step, Trap, Workflow,
-};
+use crate::closed_loop::trajectory::{RecordedCall, Trajectory};
+use crate::closed_loop::truth::{WorldItem, match_claim};
+use crate::closed_loop::world::{AgentHabits, DrawnValues, Step, Workflow};
 
 /// Context that the agent was handed for a step.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +24,8 @@ pub(crate) struct StepContext {
     pub(crate) text: String,
     /// Number of tokens in `text`.
     pub(crate) tokens: u64,
-    /// ID and one-line text of each memory in `text`.
-    pub(crate) memories: Vec<(String, String)>,
+    /// ID and lesson of each memory in `text`.
+    pub(crate) memories: Vec<(String, Lesson)>,
 }
 
 /// Identifies one run of one workflow.
@@ -52,8 +54,47 @@ pub(crate) struct RunResult {
     pub(crate) failed_by: Vec<usize>,
     /// Items whose memory misled the agent.
     pub(crate) harmed_by: Vec<WorldItem>,
+    /// IDs of the memories about nothing in the world that cost the run something.
+    pub(crate) misled_by: Vec<String>,
     /// Indices of the traps that looked true in this run.
     pub(crate) traps_seen: Vec<usize>,
+}
+
+/// A call of the simulated agent, before its values are filled in.
+#[derive(Debug, Clone, Copy)]
+struct PlayedCall<'a> {
+    tool: &'a str,
+    arguments: &'a Value,
+    answer: &'a str,
+    /// Message of the agent.
+    says: &'a str,
+}
+
+impl<'a> PlayedCall<'a> {
+    const fn new(tool: &'a str, arguments: &'a Value, answer: &'a str) -> Self {
+        Self { tool, arguments, answer, says: "" }
+    }
+
+    const fn saying(self, says: &'a str) -> Self {
+        Self { says, ..self }
+    }
+}
+
+/// What a simulated call belongs to: a cause, or a fact that is used like one.
+#[derive(Debug, Clone, Copy)]
+enum PlayedItem {
+    Cause(usize),
+    Fact(usize),
+}
+
+impl PlayedItem {
+    /// Returns the item of the world for the remedy with this index.
+    const fn with_remedy(self, number: usize) -> WorldItem {
+        match self {
+            Self::Cause(at) => WorldItem::Cause(at, number),
+            Self::Fact(at) => WorldItem::Fact(at),
+        }
+    }
 }
 
 /// State of a run while it is simulated.
@@ -75,7 +116,10 @@ impl SimulatedRun<'_> {
             self.number.to_string(),
         ];
         let drawn = self.workflow.values.draw_values(&[&keys[0], &keys[1], &keys[2]]);
-        let mut playing = RunSimulator { run: self, keys, drawn, handed, result: RunResult::default() };
+        let timed = self.workflow.causes.iter().any(|cause| cause.get_ref().waits());
+        let trace = if timed { Trajectory::with_times(self.number) } else { Trajectory::default() };
+        let result = RunResult { trace, ..RunResult::default() };
+        let mut playing = RunSimulator { run: self, keys, drawn, handed, result };
         for step in &self.workflow.steps {
             playing.simulate_step(step.get_ref());
         }
@@ -104,13 +148,18 @@ impl RunSimulator<'_> {
             if self.draw_bool(&name, "routine", routine.chance) {
                 let answer =
                     self.rng_for(&name, "answer").choose(&routine.answers).cloned().unwrap_or_default();
-                self.record_successful_call(&step.name, "", &routine.tool, &routine.arguments, &answer);
+                self.record_call(&step.name, PlayedCall::new(&routine.tool, &routine.arguments, &answer), 0);
             }
         }
         let workflow = self.run.workflow;
         for (at, cause) in workflow.causes.iter().enumerate() {
             if cause.get_ref().step == step.name {
-                self.simulate_cause(at, cause.get_ref());
+                self.simulate_cause(PlayedItem::Cause(at), cause.get_ref());
+            }
+        }
+        for (at, cause) in workflow.fact_causes.iter().enumerate() {
+            if let Some(cause) = cause.as_ref().filter(|cause| cause.step == step.name) {
+                self.simulate_cause(PlayedItem::Fact(at), cause);
             }
         }
         for (at, trap) in workflow.traps.iter().enumerate() {
@@ -123,60 +172,48 @@ impl RunSimulator<'_> {
                 self.simulate_noise(noise.get_ref());
             }
         }
+        self.follow_wrong_memories(&step.name);
     }
 
     /// Opens some of the handed memories. Each draw is independent of whether the agent follows the memory.
     fn open_memories(&mut self) {
         for handed in self.handed.values() {
             for (id, _) in &handed.memories {
-                if self.draw_bool(id, "read", self.run.agents.read) && !self.result.memories_read.contains(id)
-                {
+                if self.opens_memory(id) && !self.result.memories_read.contains(id) {
                     self.result.memories_read.push(id.clone());
                 }
             }
         }
     }
 
-    /// Records a call that succeeds.
-    fn record_successful_call(
-        &mut self,
-        step: &str,
-        words: &str,
-        tool: &str,
-        arguments: &Value,
-        answer: &str,
-    ) {
-        self.record_call((step, words), tool, arguments, answer, false);
+    fn opens_memory(&self, id: &str) -> bool {
+        self.draw_bool(id, "read", self.run.agents.read)
     }
 
-    /// Records a call that fails.
-    fn record_failed_call(&mut self, step: &str, words: &str, tool: &str, arguments: &Value, error: &str) {
-        self.record_call((step, words), tool, arguments, error, true);
-    }
-
-    fn record_call(
-        &mut self,
-        (step, words): (&str, &str),
-        tool: &str,
-        arguments: &Value,
-        answer: &str,
-        failed: bool,
-    ) {
-        let (words, answer) = (self.drawn.fill_text(words), self.drawn.fill_text(answer));
-        let arguments = self.drawn.fill_arguments(arguments);
-        let flag = self.run.workflow.flags.then_some(failed);
-        self.result.trace.add_call((step, &words), tool, &arguments, &answer, flag);
+    /// Records a call with its answer. `exit` is its exit code, 0 for a success.
+    fn record_call(&mut self, step: &str, call: PlayedCall<'_>, exit: i32) {
+        let workflow = self.run.workflow;
+        let (says, mut answer) = (self.drawn.fill_text(call.says), self.drawn.fill_text(call.answer));
+        if let Some(line) = &workflow.exit_line {
+            let line = line.replace("{exit}", &exit.to_string());
+            answer =
+                if answer.is_empty() { line } else { format!("{}\n{line}", answer.trim_end_matches('\n')) };
+        }
+        let arguments = self.drawn.fill_arguments(call.arguments);
+        let flag = workflow.flags.then_some(exit != 0);
+        let (says, tool, answer) = (says.as_str(), call.tool, answer.as_str());
+        self.result.trace.add_call(RecordedCall { step, says, tool, arguments: &arguments, answer, flag });
     }
 
     /// Returns `true` if a memory about the item was handed out for the step and the agent follows it. A
     /// memory from a remark belongs to the remark's step.
     fn follows_memory(&self, about: WorldItem, step: &str, id: &str) -> bool {
         let workflow = self.run.workflow;
-        let is_about = |at: &str, line: &str| match_claim(workflow, at, line) == MemoryClaim::Complete(about);
+        let is_about = |at: &str, lesson: &Lesson| match_claim(workflow, at, lesson).is_about(about);
         let handed = self
             .handed
             .get(step)
-            .is_some_and(|handed| handed.memories.iter().any(|(_, line)| is_about(step, line)));
+            .is_some_and(|handed| handed.memories.iter().any(|(_, lesson)| is_about(step, lesson)));
         // Every draw has its own key, so skipping one does not shift the others.
         handed && self.draw_bool(id, "follow", self.run.agents.follow)
     }
@@ -185,180 +222,15 @@ impl RunSimulator<'_> {
         self.draw_bool(id, "finds_out", own.unwrap_or(self.run.agents.finds_out))
     }
 
-    fn simulate_cause(&mut self, at: usize, cause: &Cause) {
-        let number = self.run.number;
-        let drawn = self.draw_bool(&cause.id, "met", cause.chance);
-        let (step, tool) = (cause.step.as_str(), cause.tool.as_str());
-        let follows = self.follows_memory(WorldItem::Cause(at), step, &cause.id);
-        if cause.until.is_some_and(|until| number > until) {
-            return self.simulate_fixed_cause(at, cause, follows, drawn);
-        }
-        let in_rhythm = cause.rhythm.is_none_or(|rhythm| {
-            let place = (number - 1) % rhythm.every + 1;
-            (rhythm.runs[0]..=rhythm.runs[1]).contains(&place)
-        });
-        if number < cause.from || !in_rhythm || !drawn {
-            if cause.otherwise == Otherwise::Works {
-                let arguments = if follows { &cause.right } else { &cause.arguments };
-                self.record_successful_call(step, "", tool, arguments, &cause.answer);
-            }
-            return;
-        }
-        self.result.causes_met.push(at);
-        if follows {
-            return self.apply_remedy(cause, &cause.minds);
-        }
-        let error = self.rng_for(&cause.id, "error").choose(&cause.errors).cloned().unwrap_or_default();
-        for _ in 0..self.rng_for(&cause.id, "tries").choose(&cause.tries).copied().unwrap_or(1) {
-            self.record_failed_call(step, "", tool, &cause.arguments, &error);
-        }
-        let found = self.finds_remedy(&cause.id, cause.finds_out);
-        if found {
-            self.apply_remedy(cause, "");
-        }
-        if !found || self.draw_bool(&cause.id, "costs", cause.costs) {
-            self.record_failure(at);
-        }
-    }
-
-    fn apply_remedy(&mut self, cause: &Cause, words: &str) {
-        let mut words = words;
-        if let Some(look_up) = &cause.look_up {
-            self.record_successful_call(
-                &cause.step,
-                words,
-                &look_up.tool,
-                &look_up.arguments,
-                &look_up.answer,
-            );
-            words = "";
-        }
-        self.record_successful_call(&cause.step, words, &cause.tool, &cause.right, &cause.answer);
-    }
-
-    fn record_failure(&mut self, cause: usize) {
-        self.result.failed = true;
-        self.result.failed_by.push(cause);
-    }
-
-    /// Simulates a cause that is already fixed. `drawn` is `true` if the run would have encountered the cause
-    /// before the fix.
-    fn simulate_fixed_cause(&mut self, at: usize, cause: &Cause, follows: bool, drawn: bool) {
-        if cause.after == AfterFix::Gone || (cause.otherwise == Otherwise::Skips && !drawn) {
-            return;
-        }
-        let (step, tool) = (cause.step.as_str(), cause.tool.as_str());
-        match (&cause.harm, cause.after, follows) {
-            (Some(harm), AfterFix::Harmful, true) => {
-                self.record_failed_call(step, "", tool, &cause.right, harm);
-                self.recover_or_fail(
-                    WorldItem::Cause(at),
-                    cause.finds_out,
-                    &cause.id,
-                    (step, tool, &cause.arguments, &cause.answer),
-                );
-            }
-            (_, _, true) => self.apply_remedy(cause, &cause.minds),
-            (_, _, false) => self.record_successful_call(step, "", tool, &cause.arguments, &cause.answer),
-        }
-    }
-
     /// Continues after a call that failed because of a memory. If the agent notices the mistake, it makes the
     /// plain call; otherwise the run fails.
-    fn recover_or_fail(
-        &mut self,
-        about: WorldItem,
-        finds_out: Option<f64>,
-        id: &str,
-        plain: (&str, &str, &Value, &str),
-    ) {
-        self.result.harmed_by.push(about);
+    fn recover_or_fail(&mut self, finds_out: Option<f64>, id: &str, plain: (&str, PlayedCall<'_>)) {
         if self.finds_remedy(id, finds_out) {
-            let (step, tool, arguments, answer) = plain;
-            self.record_successful_call(step, "", tool, arguments, answer);
+            let (step, call) = plain;
+            self.record_call(step, call, 0);
         } else {
             self.result.failed = true;
         }
-    }
-
-    fn simulate_trap(&mut self, at: usize, trap: &Trap) {
-        let within = trap.periods.iter().any(|[first, last]| (*first..=*last).contains(&self.run.number));
-        let looks_true = within && self.draw_bool(&trap.id, "met", trap.chance);
-        let (step, tool) = (trap.step.as_str(), trap.tool.as_str());
-        if looks_true {
-            self.result.traps_seen.push(at);
-            if let Some(remark) = &trap.remark {
-                self.result.remarks.push((step.to_owned(), self.drawn.fill_text(remark)));
-            }
-        }
-        if self.follows_memory(WorldItem::Trap(at), step, &trap.id) {
-            let words = trap.remark.as_deref().unwrap_or("").to_owned();
-            self.record_failed_call(step, &words, tool, &trap.superstition, &trap.harm);
-            self.recover_or_fail(
-                WorldItem::Trap(at),
-                trap.finds_out,
-                &trap.id,
-                (step, tool, &trap.arguments, &trap.answer),
-            );
-            return;
-        }
-        let error = self.rng_for(&trap.id, "error").choose(&trap.errors).cloned();
-        if let (true, Some(error)) = (looks_true, error) {
-            self.record_failed_call(step, "", tool, &trap.arguments, &error);
-            self.record_successful_call(step, "", tool, &trap.superstition, &trap.answer);
-        } else {
-            self.record_successful_call(step, "", tool, &trap.arguments, &trap.answer);
-        }
-    }
-
-    fn simulate_noise(&mut self, noise: &Noise) {
-        let met = match noise.burst.filter(|burst| self.is_in_burst(&noise.id, burst.every, burst.runs)) {
-            Some(burst) => self.draw_bool(&noise.id, "met", burst.chance),
-            None => self.draw_bool(&noise.id, "met", noise.chance),
-        };
-        let (step, tool) = (noise.step.as_str(), noise.tool.as_str());
-        let advised = self.find_advised_change(noise).cloned();
-        let first = advised.as_ref().unwrap_or(&noise.arguments);
-        if met {
-            let error = self.rng_for(&noise.id, "error").choose(&noise.errors).cloned().unwrap_or_default();
-            self.record_failed_call(step, "", tool, first, &error);
-            let changes = self.draw_bool(&noise.id, "changes", noise.changes);
-            let changed = self.rng_for(&noise.id, "changed").choose(&noise.changed).cloned();
-            let again = changed.filter(|_| changes).unwrap_or_else(|| first.clone());
-            self.record_successful_call(step, "", tool, &again, &noise.answer);
-        } else if noise.otherwise == Otherwise::Works {
-            self.record_successful_call(step, "", tool, first, &noise.answer);
-        }
-    }
-
-    /// Returns `true` if the run is in a burst. Each cycle has one burst, at a position drawn from the seed.
-    fn is_in_burst(&self, id: &str, every: u32, runs: u32) -> bool {
-        let (cycle, place) = ((self.run.number - 1) / every, (self.run.number - 1) % every);
-        let mut chance =
-            SeededRng::from_parts(&[&self.keys[0], &self.keys[1], id, "burst", &cycle.to_string()]);
-        // Cannot underflow: validation rejects a burst that is not shorter than its cycle.
-        let first = chance.random_below((every - runs + 1) as usize) as u32;
-        (first..first + runs).contains(&place)
-    }
-
-    /// Returns the arguments of the changed call that a handed memory advises, although the change never
-    /// helped. Such a memory names the tool and a parameter that only the changed call has. Returns `None` if
-    /// there is no such memory or the agent does not follow it.
-    fn find_advised_change<'n>(&self, noise: &'n Noise) -> Option<&'n Value> {
-        let handed = self.handed.get(&noise.step)?;
-        let named = |changed: &&Value| {
-            let new = changed
-                .as_object()
-                .into_iter()
-                .flatten()
-                .filter(|(key, _)| noise.arguments.get(key.as_str()).is_none());
-            let names = |line: &str| {
-                line.contains(&noise.tool) && new.clone().any(|(key, _)| line.contains(&format!("`{key}`")))
-            };
-            handed.memories.iter().any(|(_, line)| names(line))
-        };
-        let advised = noise.changed.iter().find(named)?;
-        self.draw_bool(&noise.id, "follow", self.run.agents.follow).then_some(advised)
     }
 }
 

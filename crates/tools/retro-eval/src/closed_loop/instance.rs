@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Value of `RETRO_CONTEXT_TIMEOUT_MS`, the timeout of a context request in milliseconds. High enough that a
 /// slow machine never changes the memories that a run is handed.
 const CONTEXT_TIMEOUT_MS: &str = "60000";
-/// Maximum number of memories in one list. A world that creates more is rejected.
+/// Maximum number of memories or proposals in one list. A world that creates more is rejected.
 const LIST_MAX: usize = 1000;
 /// Maximum number of listed retrospectives among which a manual one is searched for.
 const RETROSPECTIVES_MAX: usize = 20;
@@ -221,8 +221,10 @@ impl Instance {
 
     /// Lists the proposals of a manual retrospective.
     pub(crate) async fn list_proposals(&self, tenant: &str, retrospective: &str) -> Result<Vec<Value>> {
-        let listed =
-            self.get_json(tenant, &format!("/v1/proposals?retrospective={retrospective}&limit=100")).await?;
+        let listed = self
+            .get_json(tenant, &format!("/v1/proposals?retrospective={retrospective}&limit={LIST_MAX}"))
+            .await?;
+        ensure!(listed["more"] == false, "{retrospective} of {tenant} has more than {LIST_MAX} proposals");
         Ok(listed["items"].as_array().cloned().unwrap_or_default())
     }
 

@@ -1,5 +1,6 @@
 //! Computes figures about the memories from the observed results, with pure functions.
 
+mod causes;
 mod episodes;
 mod interval;
 mod ratio;
@@ -9,20 +10,16 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::closed_loop::simulation::{WINDOW, WindowResult};
-use crate::closed_loop::truth::{MemoryClaim, MemoryTruth, WorldItem};
+use crate::closed_loop::simulation::{HELD, WINDOW, WindowResult};
+use crate::closed_loop::truth::MemoryTruth;
 use crate::closed_loop::world::Cause;
 
+pub(crate) use causes::{CauseScore, KNOWN_AFTER, score_causes};
+use causes::{is_known, recall_kept};
 pub(crate) use episodes::{Episodes, fading_episodes, harmful_episodes, waiting_episodes};
 pub(crate) use interval::Interval;
 pub(crate) use ratio::ratio;
-pub(crate) use world_result::WorldResult;
-
-/// Minimum share of runs that encounter a cause before it is expected to be known. With four of ten runs
-/// sampled, a rarer cause seldom appears in two of them.
-pub(crate) const CAUSE_SHARE_MIN: f64 = 0.2;
-/// Number of retrospectives after which a cause is expected to be known.
-pub(crate) const KNOWN_AFTER: usize = 10;
+pub(crate) use world_result::{WorldResult, list_final_memories};
 
 /// Figures after a number of retrospectives, over all workflows and seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -103,27 +100,6 @@ impl TruthCounts {
     }
 }
 
-impl Cause {
-    /// Returns the share of runs that encounter the cause while it is present, averaged over complete cycles.
-    fn expected_share(&self) -> f64 {
-        let of_cycle =
-            self.rhythm.map_or(1.0, |one| f64::from(one.runs[1] + 1 - one.runs[0]) / f64::from(one.every));
-        self.chance * of_cycle
-    }
-
-    /// Returns `true` if the cause is present after `runs` runs and frequent enough for a memory of it to be
-    /// expected.
-    fn is_expected(&self, runs: u32) -> bool {
-        self.expected_share() >= CAUSE_SHARE_MIN
-            && runs >= self.from
-            && self.until.is_none_or(|until| runs <= until)
-    }
-}
-
-fn is_known(look: &WindowResult, cause: usize) -> bool {
-    look.memories.iter().any(|one| one.active && one.claim == MemoryClaim::Complete(WorldItem::Cause(cause)))
-}
-
 /// Computes the figures after each retrospective, over all worlds.
 pub(crate) fn compute_curve(results: &[WorldResult<'_>]) -> Vec<CurvePoint> {
     let mut sums: Vec<PointSums> = Vec::new();
@@ -166,7 +142,7 @@ impl PointSums {
         for (at, cause) in causes.enumerate() {
             if cause.is_expected(look.runs_completed) {
                 self.present += 1.0;
-                self.known += f64::from(u8::from(is_known(look, at)));
+                self.known += f64::from(u8::from(is_known(look, at, cause.remedy_at(look.runs_completed))));
             }
         }
     }
@@ -201,6 +177,15 @@ pub(crate) struct Summary {
     /// such causes.
     pub(crate) recall: Option<f64>,
     pub(crate) causes: usize,
+    /// Number of causes that are in no recall, because too few runs meet them.
+    pub(crate) causes_rare: usize,
+    /// Number of causes that are in no recall, because they did not last for ten retrospectives.
+    pub(crate) causes_brief: usize,
+    /// Mean number of memories per workflow that wait for a person at the end, and are shown to nobody.
+    pub(crate) held: f64,
+    /// Recall over the same retrospectives as the precision: of the causes that have been present for ten
+    /// retrospectives, the share that an active memory knows, at every retrospective from then on.
+    pub(crate) recall_kept: Option<f64>,
     pub(crate) success: f64,
     pub(crate) success_without: f64,
     /// Success share with memory minus that without, paired by seed; `None` for fewer than two seeds.
@@ -245,8 +230,9 @@ pub(crate) fn compute_summary(results: &[WorldResult<'_>]) -> Summary {
         1.0 - sum(|look| f64::from(look.failed)) / runs,
         1.0 - sum(|look| f64::from(look.failed_without)) / runs,
     );
-    let causes = find_due_causes(results);
-    let known = causes.iter().filter(|cause| cause.known).count();
+    let causes = score_causes(results);
+    let count = |score: CauseScore| causes.iter().filter(|cause| cause.score == score).count();
+    let (known, due) = (count(CauseScore::Known), count(CauseScore::Known) + count(CauseScore::Unknown));
     let late = count_late_causes(results);
     let harmful = harmful_episodes(results);
     Summary {
@@ -255,8 +241,12 @@ pub(crate) fn compute_summary(results: &[WorldResult<'_>]) -> Summary {
         active: kinds,
         precision: kinds.precision(),
         precision_strict: kinds.precision_strict(),
-        recall: ratio(known as f64, causes.len() as f64),
-        causes: causes.len(),
+        recall: ratio(known as f64, due as f64),
+        causes: due,
+        causes_rare: count(CauseScore::Rare),
+        causes_brief: count(CauseScore::Brief),
+        held: looks_at_end(results).map(count_held).sum::<usize>() as f64 / stories as f64,
+        recall_kept: recall_kept(results),
         success,
         success_without,
         gain: Interval::from_samples(
@@ -272,6 +262,14 @@ pub(crate) fn compute_summary(results: &[WorldResult<'_>]) -> Summary {
         tokens_per_run: sum(|look| look.tokens as f64) / runs,
         suppressed: sum(|look| f64::from(look.suppressed)) / stories as f64,
     }
+}
+
+fn looks_at_end<'t>(results: &'t [WorldResult<'_>]) -> impl Iterator<Item = &'t WindowResult> {
+    results.iter().flat_map(|results| &results.workflow_results).filter_map(|story| story.windows.last())
+}
+
+fn count_held(look: &WindowResult) -> usize {
+    look.memories.iter().filter(|memory| memory.status == HELD).count()
 }
 
 /// Groups the results by seed, over all worlds.
@@ -295,41 +293,6 @@ fn success_gain(results: &[WorldResult<'_>]) -> f64 {
         || results.iter().flat_map(|results| &results.workflow_results).flat_map(|story| &story.windows);
     let runs = looks().count() as f64 * f64::from(WINDOW);
     looks().map(|look| f64::from(look.failed_without) - f64::from(look.failed)).sum::<f64>() / runs.max(1.0)
-}
-
-/// A cause that has been present for ten retrospectives.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct DueCause {
-    /// Label of the cause, as `world/workflow cause`.
-    pub(crate) cause: String,
-    /// `true` if an active memory names the error of the cause and its remedy.
-    pub(crate) known: bool,
-    /// Line of a memory that mentions the same tool; `None` if there is none.
-    pub(crate) nearest: Option<String>,
-}
-
-/// Lists every cause that was present for ten retrospectives, each marked as known or unknown by then.
-pub(crate) fn find_due_causes(results: &[WorldResult<'_>]) -> Vec<DueCause> {
-    let mut causes = Vec::new();
-    for (results, story) in
-        results.iter().flat_map(|results| results.workflow_results.iter().map(move |story| (results, story)))
-    {
-        let workflow = &results.world.workflows[story.workflow];
-        for (at, cause) in workflow.causes.iter().enumerate() {
-            let cause = cause.get_ref();
-            let came = (cause.from - 1) / WINDOW;
-            let Some(look) = story.windows.get(came as usize + KNOWN_AFTER - 1) else { continue };
-            if cause.is_expected(look.runs_completed) {
-                let about = look.memories.iter().find(|one| one.line.contains(&cause.tool));
-                causes.push(DueCause {
-                    cause: format!("{}/{} {}", results.world.name, workflow.name, cause.id),
-                    known: is_known(look, at),
-                    nearest: about.map(|one| one.line.clone()),
-                });
-            }
-        }
-    }
-    causes
 }
 
 /// Counts the runs that encountered a cause that appeared after the first window, and those that failed

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::closed_loop::agent::{RunResult, SimulatedRun, StepContext};
 use crate::closed_loop::instance::{Instance, RetrospectiveKey, string_or_empty};
+use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::trajectory::{self, EventFacts};
 use crate::closed_loop::truth::{MemoryClaim, MemoryTruth, WorldItem, evaluate_truth, match_claim};
 use crate::closed_loop::world::{Workflow, World};
@@ -18,13 +19,18 @@ pub(crate) const WINDOW: u32 = 10;
 /// Maximum number of runs of a manual retrospective; the API accepts up to 20.
 const MANUAL_RUNS_MAX: usize = 10;
 
+/// Status of a memory that waits for a person, whatever else it is.
+pub(crate) const HELD: &str = "held";
+
 /// State of a memory after a retrospective.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MemorySnapshot {
     pub(crate) id: String,
-    pub(crate) line: String,
+    pub(crate) lesson: Lesson,
     pub(crate) claim: MemoryClaim,
     pub(crate) truth: MemoryTruth,
+    /// Status as the program names it, or [`HELD`].
+    pub(crate) status: String,
     pub(crate) active: bool,
     pub(crate) tentative: bool,
     /// Weight of the memory, in thousandths.
@@ -93,10 +99,11 @@ impl WorkflowSimulation<'_> {
 
     /// Simulates all windows of the workflow, in order.
     pub(crate) async fn simulate(self, retro: &Instance) -> Result<WorkflowResult> {
-        let mut looks = Vec::new();
+        let mut looks: Vec<WindowResult> = Vec::new();
         let mut shown: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for epoch in 1..=self.runs / WINDOW {
-            let mut look = self.simulate_window(retro, epoch, &mut shown).await?;
+            let known = looks.last().map(|look| look.memories.as_slice()).unwrap_or_default();
+            let mut look = self.simulate_window(retro, epoch, known, &mut shown).await?;
             self.accept_due_proposals(retro, epoch, &mut look, &mut shown).await?;
             looks.push(look);
         }
@@ -107,6 +114,7 @@ impl WorkflowSimulation<'_> {
         &self,
         retro: &Instance,
         epoch: u32,
+        known: &[MemorySnapshot],
         shown: &mut BTreeMap<usize, Vec<String>>,
     ) -> Result<WindowResult> {
         let (tenant, name) = (self.tenant(), &self.workflow().name);
@@ -115,7 +123,7 @@ impl WorkflowSimulation<'_> {
         let mut events = Vec::new();
         for number in last - WINDOW + 1..=last {
             let id = format!("{name}-{number:04}");
-            let handed = self.request_contexts(retro, &tenant, &id).await?;
+            let handed = self.request_contexts(retro, &tenant, &id, known).await?;
             let played = self.simulated_run(number).simulate(&handed);
             for trap in &played.traps_seen {
                 shown.entry(*trap).or_default().push(id.clone());
@@ -142,14 +150,14 @@ impl WorkflowSimulation<'_> {
         retro: &Instance,
         tenant: &str,
         run: &str,
+        known: &[MemorySnapshot],
     ) -> Result<BTreeMap<String, StepContext>> {
         let mut handed = BTreeMap::new();
         for step in &self.workflow().steps {
             let step = &step.get_ref().name;
             let answer = retro.request_context(tenant, &self.workflow().name, step, run).await?;
             let rows = answer["memories"].as_array().into_iter().flatten();
-            let memories =
-                rows.map(|row| (string_or_empty(&row["id"]), string_or_empty(&row["title"]))).collect();
+            let memories = rows.map(|row| handed_memory(row, known)).collect();
             let tokens = if answer["text"] == "" { 0 } else { answer["tokens"].as_u64().unwrap_or_default() };
             handed.insert(
                 step.clone(),
@@ -162,21 +170,25 @@ impl WorkflowSimulation<'_> {
     async fn list_memories(&self, retro: &Instance, runs_over: u32) -> Result<Vec<MemorySnapshot>> {
         let rows = retro.list_memories(&self.tenant(), &self.workflow().name).await?;
         let kept = |row: &Value| {
-            let (step, line) =
-                (string_or_empty(&row["scope"]["step"]), string_or_empty(&row["lesson"]["title"]));
-            let says = match_claim(self.workflow(), &step, &line);
+            let (step, lesson) = (string_or_empty(&row["scope"]["step"]), Lesson::from_json(&row["lesson"]));
+            let claim = match_claim(self.workflow(), &step, &lesson);
             MemorySnapshot {
                 id: string_or_empty(&row["id"]),
-                claim: says,
-                truth: evaluate_truth(self.workflow(), says, runs_over),
+                truth: evaluate_truth(self.workflow(), &claim, runs_over),
+                claim,
                 // A held memory is shown to nobody.
                 active: row["status"] == "active" && row["quarantine"].is_null(),
+                status: if row["quarantine"].is_null() {
+                    string_or_empty(&row["status"])
+                } else {
+                    HELD.to_owned()
+                },
                 tentative: row["status"] == "tentative",
                 weight: row["weight"]
                     .as_u64()
                     .and_then(|weight| u32::try_from(weight).ok())
                     .unwrap_or_default(),
-                line,
+                lesson,
             }
         };
         Ok(rows.iter().map(kept).collect())
@@ -206,11 +218,9 @@ impl WorkflowSimulation<'_> {
                 .wait_until_closed(&tenant, name, &RetrospectiveKey::Id(id.clone()), self.poll_interval)
                 .await?;
             for row in retro.list_proposals(&tenant, &id).await? {
-                let (proposal, lesson) = (&row["proposal"], &row["proposal"]["lesson"]);
-                let line = string_or_empty(&lesson["title"]);
-                if match_claim(self.workflow(), &trap.step, &line)
-                    == MemoryClaim::Complete(WorldItem::Trap(at))
-                {
+                let proposal = &row["proposal"];
+                let lesson = Lesson::from_json(&proposal["lesson"]);
+                if match_claim(self.workflow(), &trap.step, &lesson).is_about(WorldItem::Trap(at)) {
                     retro.accept_proposal(&tenant, &string_or_empty(&proposal["id"])).await?;
                     accepted = true;
                 }
@@ -243,7 +253,7 @@ impl WindowResult {
     fn count_run(&mut self, handed: &BTreeMap<String, StepContext>, with: &RunResult, without: &RunResult) {
         self.failed += u32::from(with.failed);
         self.failed_without += u32::from(without.failed);
-        self.harmed += u32::from(!with.harmed_by.is_empty());
+        self.harmed += u32::from(!with.harmed_by.is_empty() || !with.misled_by.is_empty());
         for (tally, played) in [(&mut self.causes_met, with), (&mut self.causes_met_without, without)] {
             for cause in &played.causes_met {
                 let counts = tally.entry(*cause).or_default();
@@ -260,6 +270,15 @@ impl WindowResult {
             }
         }
     }
+}
+
+/// Returns the ID and the lesson of a handed memory. The context holds its line only; what an agent that opens
+/// it reads is in the list of the `known` memories.
+fn handed_memory(row: &Value, known: &[MemorySnapshot]) -> (String, Lesson) {
+    let (id, line) = (string_or_empty(&row["id"]), string_or_empty(&row["title"]));
+    let listed = known.iter().find(|memory| memory.id == id).map(|memory| memory.lesson.clone());
+    let lesson = Lesson { line: line.clone(), ..listed.unwrap_or_else(|| Lesson::from_line(&line)) };
+    (id, lesson)
 }
 
 fn build_event(

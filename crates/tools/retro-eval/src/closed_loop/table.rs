@@ -4,19 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::closed_loop::score::{
-    CurvePoint, Episodes, KNOWN_AFTER, Summary, WorldResult, compute_summary, find_due_causes, ratio,
+    CauseScore, CurvePoint, Episodes, KNOWN_AFTER, Summary, WorldResult, compute_summary, ratio, score_causes,
 };
 use crate::closed_loop::simulation::WINDOW;
 use crate::closed_loop::truth::MemoryTruth;
 
-/// 1-based numbers of the retrospectives that get a row in the curve.
+/// 1-based numbers of the retrospectives that get a row in the curve, besides the last one.
 const CURVE_ROWS: &[usize] = &[1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 28, 30, 40, 50, 75, 100];
-/// Maximum number of printed lines about wrong memories.
-const WRONG_MAX: usize = 20;
-/// Maximum number of printed unknown causes.
-const UNKNOWN_MAX: usize = 40;
-const LINE_CHARS_MAX: usize = 130;
-
 /// Formats a share as a percentage, or as a dash for `None`.
 pub(crate) fn format_percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", share * 100.0))
@@ -30,12 +24,13 @@ pub(crate) fn format_signed(number: f64) -> String {
 /// Renders the results as a table with one line per world.
 pub(crate) fn render_worlds(results: &[WorldResult<'_>]) -> String {
     let mut text = format!(
-        "{:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>7} {:>7} {:>16} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
+        "{:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>16} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
         "world",
         "workflows",
         "precision",
         "strict",
         "recall",
+        "kept",
         "causes",
         "without",
         "with",
@@ -65,11 +60,12 @@ fn render_row(name: &str, one: &Summary) -> String {
     let looks = (one.runs as f64 / f64::from(WINDOW) / one.stories.max(1) as f64) as usize;
     let after_ten = one.stories * looks.saturating_sub(KNOWN_AFTER - 1);
     format!(
-        "{name:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>7} {:>7} {gain:>16} {:>8} {:>7} {:>8} {:>6.1} {:>5.1} {:>7.1}\n",
+        "{name:<16} {:>9} {:>9} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {gain:>16} {:>8} {:>7} {:>8} {:>6.1} {:>5.1} {:>7.1}\n",
         one.stories,
         format_percent(one.precision),
         format_percent(one.precision_strict),
         format_percent(one.recall),
+        format_percent(one.recall_kept),
         one.causes,
         format_percent(Some(one.success_without)),
         format_percent(Some(one.success)),
@@ -102,7 +98,10 @@ pub(crate) fn render_curve(points: &[CurvePoint]) -> String {
         "suppr",
         "tokens"
     );
-    for point in points.iter().filter(|point| CURVE_ROWS.contains(&point.retrospective)) {
+    let is_row = |point: &&CurvePoint| {
+        CURVE_ROWS.contains(&point.retrospective) || point.retrospective == points.len()
+    };
+    for point in points.iter().filter(is_row) {
         text.push_str(&format!(
             "{:>13} {:>9} {:>7} {:>6} {:>8} {:>7} {:>7} {:>7.2} {:>9.2} {:>6.2} {:>7.1}\n",
             point.retrospective,
@@ -134,10 +133,11 @@ pub(crate) fn render_goals(one: &Summary) -> String {
     let kinds = one.active;
     let share = |count: f64| format_percent(ratio(count, kinds.total()));
     let mut text = format!(
-        "precision of active memories, from the tenth retrospective on: {} (goal 95%: {}); strict, counting stale ones as false: {}\n",
+        "precision of active memories, from the tenth retrospective on: {} (goal 95%: {}); strict, counting stale ones as false: {}; recall of due causes over the same retrospectives: {}\n",
         format_percent(one.precision),
         least(one.precision, 0.95),
         format_percent(one.precision_strict),
+        format_percent(one.recall_kept),
     );
     text.push_str(&format!(
         "  of them true {}, vague (error without its remedy) {}, stale {}, outdated {}, trap {}, noise {}\n",
@@ -149,10 +149,12 @@ pub(crate) fn render_goals(one: &Summary) -> String {
         share(kinds.noise)
     ));
     text.push_str(&format!(
-        "causes met by at least a fifth of the runs that are known after ten retrospectives: {} of {} (goal 90%: {})\n",
+        "causes met by at least a fifth of the runs that are known after ten retrospectives: {} of {} (goal 90%: {}); not counted: {} that fewer runs meet, {} that did not last so long\n",
         format_percent(one.recall),
         one.causes,
-        least(one.recall, 0.9)
+        least(one.recall, 0.9),
+        one.causes_rare,
+        one.causes_brief
     ));
     text.push_str(&format!(
         "harmful memories below 0.1 within three retrospectives: {} of {}, mean {:.2}, longest {}, never {} (goal all: {})\n",
@@ -174,10 +176,11 @@ pub(crate) fn render_goals(one: &Summary) -> String {
         met(clear)
     ));
     text.push_str(&format!(
-        "runs harmed {}, comebacks per workflow {:.2}, suppressed lessons per workflow {:.2}, tokens per run {:.1}\n\n",
+        "runs harmed {}, comebacks per workflow {:.2}, suppressed lessons per workflow {:.2}, held memories per workflow {:.2}, tokens per run {:.1}\n\n",
         format_percent(Some(one.harmed)),
         one.comebacks,
         one.suppressed,
+        one.held,
         one.tokens_per_run
     ));
     text
@@ -193,47 +196,65 @@ pub(crate) fn render_wrong_memories(results: &[WorldResult<'_>]) -> String {
         for memory in last.iter().filter(|memory| memory.active && memory.truth != MemoryTruth::True) {
             let workflow = &results.world.workflows[story.workflow].name;
             let kind = format!("{:?}", memory.truth).to_lowercase();
-            let line = truncate_line(&memory.line);
+            let line = memory.lesson.line.clone();
             *lines.entry((format!("{}/{workflow} {kind}", results.world.name), line)).or_default() += 1;
         }
     }
     let mut lines: Vec<_> = lines.into_iter().collect();
     lines.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
     let mut text = String::from("active at the end, but not a remedy that is needed (most frequent first)\n");
-    for ((place, line), times) in lines.iter().take(WRONG_MAX) {
+    for ((place, line), times) in &lines {
         text.push_str(&format!("  {times:>4} {place:<34} {line}\n"));
     }
     text.push('\n');
     text
 }
 
+/// A cause over all seeds.
+#[derive(Default)]
+struct UnknownCause {
+    unknown: usize,
+    due: usize,
+    /// Status and line of the memories about its tool, in one case in which it was unknown.
+    near: Vec<(String, String)>,
+}
+
 /// Renders the causes that were not known after ten retrospectives, most frequent first, each with the number
-/// of cases and the nearest memory.
+/// of cases and the nearest memories of one of them, and then the causes that no recall counts.
 pub(crate) fn render_unknown_causes(results: &[WorldResult<'_>]) -> String {
-    let mut causes: BTreeMap<String, (usize, usize, Option<String>)> = BTreeMap::new();
-    for due in find_due_causes(results) {
-        let counts = causes.entry(due.cause).or_default();
-        counts.0 += usize::from(!due.known);
-        counts.1 += 1;
-        if !due.known && counts.2.is_none() {
-            counts.2 = due.nearest;
+    let mut causes: BTreeMap<String, UnknownCause> = BTreeMap::new();
+    let mut uncounted: BTreeMap<(CauseScore, String), usize> = BTreeMap::new();
+    for scored in score_causes(results) {
+        if matches!(scored.score, CauseScore::Rare | CauseScore::Brief) {
+            *uncounted.entry((scored.score, scored.cause)).or_default() += 1;
+            continue;
+        }
+        let unknown = scored.score == CauseScore::Unknown;
+        let counts = causes.entry(scored.cause).or_default();
+        counts.unknown += usize::from(unknown);
+        counts.due += 1;
+        if unknown && counts.near.is_empty() {
+            counts.near = scored.near;
         }
     }
-    let mut causes: Vec<_> = causes.into_iter().filter(|(_, (unknown, ..))| *unknown > 0).collect();
-    causes.sort_by_key(|(_, (unknown, ..))| std::cmp::Reverse(*unknown));
+    let mut causes: Vec<_> = causes.into_iter().filter(|(_, one)| one.unknown > 0).collect();
+    causes.sort_by_key(|(_, one)| std::cmp::Reverse(one.unknown));
     let mut text = String::from(
-        "causes not known after ten retrospectives (most frequent first), with the nearest memory\n",
+        "causes not known after ten retrospectives (most frequent first), with the memories about their tools\n",
     );
-    for (cause, (unknown, of, nearest)) in causes.iter().take(UNKNOWN_MAX) {
-        let nearest = nearest.as_deref().unwrap_or("no memory about its tool");
-        text.push_str(&format!("  {unknown:>4} of {of:<4} {cause:<26} {}\n", truncate_line(nearest)));
+    for (cause, UnknownCause { unknown, due, near }) in causes {
+        let mut near = near.iter().map(|(status, line)| format!("{status}: {line}"));
+        let first = near.next().unwrap_or_else(|| "no memory about its tool".to_owned());
+        text.push_str(&format!("  {unknown:>4} of {due:<4} {cause:<26} {first}\n"));
+        near.for_each(|line| text.push_str(&format!("{:>42}{line}\n", "")));
+    }
+    text.push_str("\ncauses that no recall counts\n");
+    for ((score, cause), times) in uncounted {
+        let why = if score == CauseScore::Rare { "met by less than a fifth of the runs" } else { "brief" };
+        text.push_str(&format!("  {times:>4} {cause:<26} {why}\n"));
     }
     text.push('\n');
     text
-}
-
-fn truncate_line(line: &str) -> String {
-    line.chars().take(LINE_CHARS_MAX).collect()
 }
 
 /// Renders the time spent on each kind of operation.

@@ -3,7 +3,10 @@
 //!
 //! The README documents the format. Invalid files are rejected with file and line.
 
+mod cause;
+mod fact;
 mod format;
+mod parts;
 mod validate;
 mod values;
 
@@ -15,10 +18,10 @@ use serde::Deserialize;
 
 use validate::line_of;
 
-pub(crate) use format::{
-    AfterFix, AgentHabits, Cause, MemoryPattern, Noise, Otherwise, Step, Trap, Workflow,
-};
-pub(crate) use values::DrawnValues;
+pub(crate) use cause::{Cause, CauseRemedy, UsualPlace};
+pub(crate) use format::{AgentHabits, Noise, Step, Trap, Workflow};
+pub(crate) use parts::{AfterFix, MemoryPattern, Otherwise};
+pub(crate) use values::{DrawnValues, placeholder_names};
 
 /// Name of the file with the description of a world and the habits of its agents.
 const WORLD_FILE: &str = "world.toml";
@@ -90,6 +93,9 @@ impl World {
 
 fn parse_workflow(path: &Path, text: &str) -> Result<Workflow> {
     let mut workflow: Workflow = parse_toml(path, text)?;
+    let facts = workflow.facts.iter().map(|fact| fact.get_ref());
+    workflow.fact_causes =
+        facts.enumerate().map(|(at, fact)| fact.as_cause(format!("fact {}/{at}", fact.tool))).collect();
     workflow.name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     validate::validate_workflow(path, text, &workflow)?;
     Ok(workflow)

@@ -1,14 +1,15 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::closed_loop::world::tests::small;
+use crate::closed_loop::world::tests::{SMALL, read, small};
 
-const HABITS: AgentHabits = AgentHabits { read: 0.5, follow: 1.0, finds_out: 0.5, fails_anyway: 0.0 };
+pub(super) const HABITS: AgentHabits =
+    AgentHabits { read: 0.5, follow: 1.0, finds_out: 0.5, fails_anyway: 0.0, wrong_costs: 0.0 };
 const REGION: &str = "When `deploy_service` answers “missing required argument …”, pass `region` as well.";
 const FORCE: &str = "When `deploy_service` answers “no quorum”, pass `force` as well.";
 
 fn play(number: u32, lines: &[&str]) -> RunResult {
-    let memories = lines.iter().map(|line| (format!("id of {line}"), (*line).to_owned())).collect();
+    let memories = lines.iter().map(|line| (format!("id of {line}"), Lesson::from_line(line))).collect();
     let handed = StepContext { text: "block".to_owned(), tokens: 9, memories };
     let workflow = small();
     let run = SimulatedRun { world: "w", agents: &HABITS, workflow: &workflow, seed: 1, number };
@@ -54,4 +55,44 @@ fn a_vague_memory_is_not_followed() {
 fn memories_are_opened_with_the_agents_probability() {
     let read: usize = (1..=100).map(|number| play(number, &[REGION]).memories_read.len()).sum();
     assert!((30..70).contains(&read), "{read}");
+}
+
+const VERBOSE: &str = "When `notify` answers “502 Bad Gateway”, pass `verbose` as well.";
+
+fn play_noise(text: &str, habits: AgentHabits, line: &str) -> Vec<RunResult> {
+    let workflow = read(text).unwrap();
+    let memories = vec![("m".to_owned(), Lesson::from_line(line))];
+    let handed = BTreeMap::from([(
+        "deploy".to_owned(),
+        StepContext { text: "block".to_owned(), tokens: 9, memories },
+    )]);
+    let run = |number| SimulatedRun { world: "w", agents: &habits, workflow: &workflow, seed: 1, number };
+    (61..=160).map(|number| run(number).simulate(&handed)).collect()
+}
+
+#[test]
+fn following_a_memory_about_nothing_costs_some_runs_their_success() {
+    let costs = AgentHabits { wrong_costs: 0.3, ..HABITS };
+    let misled = |habits, line: &str| {
+        let played = play_noise(SMALL, habits, line);
+        assert!(played.iter().all(|run| run.misled_by.is_empty() || run.failed));
+        played.iter().filter(|run| !run.misled_by.is_empty()).count()
+    };
+    assert!((15..45).contains(&misled(costs, "Restart the machine before anything else.")));
+    assert_eq!(misled(HABITS, "Restart the machine before anything else."), 0, "a cost of zero");
+    assert_eq!(misled(costs, REGION), 0, "about a cause, whatever became of it");
+    assert_eq!(misled(AgentHabits { follow: 0.0, ..costs }, "Restart the machine."), 0, "not followed");
+}
+
+#[test]
+fn a_change_that_noise_suggested_can_harm() {
+    let harmful = SMALL.to_owned() + "harm = \"Error: unknown argument verbose\"\n";
+    let misled = play_noise(&harmful, HABITS, VERBOSE).into_iter().filter(|run| !run.misled_by.is_empty());
+    let (failed, well): (Vec<_>, Vec<_>) = misled.partition(|run| run.failed);
+    assert!(!failed.is_empty() && !well.is_empty(), "some notice the mistake");
+    assert!(play_noise(SMALL, HABITS, VERBOSE).iter().all(|run| run.misled_by.is_empty()), "harmless");
+    assert!(
+        play_noise(&harmful, HABITS, REGION).iter().all(|run| run.misled_by.is_empty()),
+        "another memory"
+    );
 }

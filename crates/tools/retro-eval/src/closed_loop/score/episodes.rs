@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::ratio::ratio;
 use super::world_result::WorldResult;
 use crate::closed_loop::simulation::{MemorySnapshot, WorkflowResult};
-use crate::closed_loop::truth::{MemoryClaim, MemoryTruth, WorldItem};
+use crate::closed_loop::truth::{MemoryTruth, WorldItem};
 
 /// Minimum weight of a memory that is handed out, in thousandths: the policy's default.
 const HANDED_OUT_MIN: u32 = 100;
@@ -135,11 +135,9 @@ pub(crate) fn comebacks_per_workflow(results: &[WorldResult<'_>]) -> f64 {
             let harm = |memory: &&MemorySnapshot| {
                 is_handed_out(memory) && matches!(memory.truth, MemoryTruth::Trap | MemoryTruth::Outdated)
             };
-            let about = |memory: &MemorySnapshot| match memory.claim {
-                MemoryClaim::Complete(about) => Some(about),
-                _ => None,
-            };
-            let now: BTreeSet<WorldItem> = look.memories.iter().filter(harm).filter_map(about).collect();
+            let harmful = look.memories.iter().filter(harm);
+            let now: BTreeSet<WorldItem> =
+                harmful.flat_map(|memory| memory.claim.items.iter().copied()).collect();
             // Withdrawals are noted first, because a lesson counts as coming back only after a window without
             // it.
             for (lesson, (there, fell)) in &mut lessons {

@@ -4,6 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
+use super::cause::Cause;
+use super::fact::Fact;
+use super::parts::{MemoryPattern, Otherwise, always, failed_exit, no_arguments};
 use super::values::Values;
 
 /// Habits of a world's agents, as probabilities from 0 to 1.
@@ -18,11 +21,13 @@ pub(crate) struct AgentHabits {
     pub(crate) finds_out: f64,
     /// Probability that a run fails for a reason that no memory can prevent.
     pub(crate) fails_anyway: f64,
+    /// Probability that a run fails because its agent follows a memory about nothing in the world.
+    pub(crate) wrong_costs: f64,
 }
 
 impl Default for AgentHabits {
     fn default() -> Self {
-        Self { read: 0.3, follow: 0.8, finds_out: 0.6, fails_anyway: 0.03 }
+        Self { read: 0.3, follow: 0.8, finds_out: 0.6, fails_anyway: 0.03, wrong_costs: 0.1 }
     }
 }
 
@@ -37,6 +42,8 @@ pub(crate) struct Workflow {
     /// text of the answer.
     #[serde(default)]
     pub(crate) flags: bool,
+    /// Line that the harness adds below each answer, in which `{exit}` is the exit code; `None` for no line.
+    pub(crate) exit_line: Option<String>,
     /// Sources of the values that differ between runs, by placeholder name.
     #[serde(default)]
     pub(crate) values: Values,
@@ -50,6 +57,9 @@ pub(crate) struct Workflow {
     pub(crate) noises: Vec<Spanned<Noise>>,
     #[serde(default, rename = "fact")]
     pub(crate) facts: Vec<Spanned<Fact>>,
+    /// For each fact, its use in the form of a cause; `None` for a fact that no run uses.
+    #[serde(skip)]
+    pub(crate) fact_causes: Vec<Option<Cause>>,
 }
 
 /// A step with its routine calls.
@@ -75,108 +85,6 @@ pub(crate) struct Routine {
     pub(crate) chance: f64,
 }
 
-/// Words in the one-line text of a matching memory, ignoring case. `a|b` matches either word.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MemoryPattern {
-    /// Words of the error, all of which must occur. If there are none, only the remedy must match.
-    #[serde(default)]
-    pub(crate) error: Vec<String>,
-    /// Words of the remedy, all of which must occur.
-    pub(crate) remedy: Vec<String>,
-}
-
-/// A call that looks something up for the remedy, with its answer.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LookUp {
-    pub(crate) tool: String,
-    #[serde(default = "no_arguments")]
-    pub(crate) arguments: Value,
-    pub(crate) answer: String,
-}
-
-/// A cause of failures, with its remedy.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Cause {
-    pub(crate) id: String,
-    pub(crate) step: String,
-    pub(crate) tool: String,
-    /// Probability, from 0 to 1, that a run encounters the cause while it is present.
-    pub(crate) chance: f64,
-    /// 1-based number of the first run that can encounter the cause.
-    #[serde(default = "first_run")]
-    pub(crate) from: u32,
-    /// Number of the run after which the cause is fixed; `None` if it is never fixed.
-    pub(crate) until: Option<u32>,
-    pub(crate) rhythm: Option<Rhythm>,
-    /// Arguments of the call that fails because of the cause.
-    #[serde(default = "no_arguments")]
-    pub(crate) arguments: Value,
-    /// Possible answers to the failing call.
-    pub(crate) errors: Vec<String>,
-    /// Call that must precede the remedy; `None` if the remedy needs none.
-    pub(crate) look_up: Option<LookUp>,
-    /// Arguments of the remedy, the call that succeeds.
-    pub(crate) right: Value,
-    pub(crate) answer: String,
-    /// Message of an agent that follows the memory about the cause.
-    #[serde(default)]
-    pub(crate) minds: String,
-    /// Possible numbers of failing calls before the agent reacts.
-    #[serde(default = "one_try")]
-    pub(crate) tries: Vec<u32>,
-    /// Probability of finding the remedy without a memory; `None` for the probability in [`AgentHabits`].
-    pub(crate) finds_out: Option<f64>,
-    /// Probability that a run fails although it found the remedy, because time or money ran out.
-    #[serde(default)]
-    pub(crate) costs: f64,
-    /// Behaviour of runs that do not encounter the cause.
-    #[serde(default)]
-    pub(crate) otherwise: Otherwise,
-    /// Effect of following the memory once the cause is fixed.
-    #[serde(default)]
-    pub(crate) after: AfterFix,
-    /// Answer to the remedy's call if the cause is fixed and `after` is `harmful`; otherwise `None`.
-    pub(crate) harm: Option<String>,
-    pub(crate) memory: MemoryPattern,
-}
-
-/// Restricts a cause to some runs of a cycle, such as runs at night or on Mondays.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Rhythm {
-    /// Number of runs per cycle.
-    pub(crate) every: u32,
-    /// 1-based numbers of the first and the last run of a cycle that can encounter the cause.
-    pub(crate) runs: [u32; 2],
-}
-
-/// Behaviour of a run that does not encounter the cause or noise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Otherwise {
-    /// The run calls the tool successfully.
-    #[default]
-    Works,
-    /// The run does not call the tool.
-    Skips,
-}
-
-/// Effect of following a memory once its cause is fixed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum AfterFix {
-    /// The call succeeds whether or not the agent follows the memory.
-    #[default]
-    Harmless,
-    /// The call fails if the agent follows the memory.
-    Harmful,
-    /// Runs no longer call the tool.
-    Gone,
-}
-
 /// A false lesson that looks true for a while: the change helped by coincidence, and following the lesson
 /// makes calls fail.
 #[derive(Debug, Clone, Deserialize)]
@@ -196,6 +104,9 @@ pub(crate) struct Trap {
     /// even then.
     #[serde(default)]
     pub(crate) errors: Vec<String>,
+    /// Exit code of the plain call during the coincidence, and of the changed call otherwise.
+    #[serde(default = "failed_exit")]
+    pub(crate) exit: i32,
     /// Arguments of the changed call, which succeeds during the coincidence and fails otherwise.
     pub(crate) superstition: Value,
     pub(crate) answer: String,
@@ -227,6 +138,9 @@ pub(crate) struct Noise {
     #[serde(default = "no_arguments")]
     pub(crate) arguments: Value,
     pub(crate) errors: Vec<String>,
+    /// Exit code of the call that answers one of the errors.
+    #[serde(default = "failed_exit")]
+    pub(crate) exit: i32,
     pub(crate) answer: String,
     /// Probability that the agent changes the call in the retry; otherwise, it repeats the same call.
     #[serde(default)]
@@ -234,6 +148,8 @@ pub(crate) struct Noise {
     /// Possible arguments of the changed call.
     #[serde(default)]
     pub(crate) changed: Vec<Value>,
+    /// Answer to the changed call of an agent that follows a memory to change it; `None` if it succeeds.
+    pub(crate) harm: Option<String>,
     /// Behaviour of runs that do not encounter the noise.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,
@@ -249,30 +165,4 @@ pub(crate) struct Burst {
     pub(crate) runs: u32,
     /// Probability, from 0 to 1, that a run in the burst encounters the noise.
     pub(crate) chance: f64,
-}
-
-/// A true statement that is not a cause. A memory that states the fact counts as true, but no memory is
-/// expected to state it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Fact {
-    pub(crate) step: String,
-    pub(crate) tool: String,
-    pub(crate) memory: MemoryPattern,
-}
-
-fn no_arguments() -> Value {
-    Value::Object(serde_json::Map::new())
-}
-
-const fn always() -> f64 {
-    1.0
-}
-
-const fn first_run() -> u32 {
-    1
-}
-
-fn one_try() -> Vec<u32> {
-    vec![1]
 }

@@ -66,7 +66,7 @@ pub(crate) fn small() -> Workflow {
     read(SMALL).unwrap()
 }
 
-fn read(text: &str) -> Result<Workflow> {
+pub(crate) fn read(text: &str) -> Result<Workflow> {
     parse_workflow(Path::new("w.toml"), text)
 }
 
@@ -112,6 +112,16 @@ fn invalid_files_are_rejected_with_their_line() {
         ("errors = [\"Error: no quorum\"]", "", "[[trap]]", "`remark`"),
         ("remedy = [\"pass `force`\"]", "remedy = [\" \"]", "[[trap]]", "would match"),
         ("changed = [{ text = \"done\", verbose = true }]", "", "[[noise]]", "needs `changed`"),
+        ("[values]", "exit_line = \"exit\"\n[values]", "", "needs `{exit}`"),
+        ("right = { service = \"{service}\", region = \"eu\" }", "", "[[cause]]", "is the failing call"),
+        ("answer = \"deployed {service}\"", "answer = \"\"\nwait = 0", "[[cause]]", "`wait` is"),
+        ("answer = \"deployed {service}\"", "answer = \"\"\nbad_end = 0.5", "[[cause]]", "needs `silent`"),
+        (
+            "answer = \"deployed {service}\"",
+            "answer = \"\"\nsilent = true\ntries = [2]",
+            "[[cause]]",
+            "needs no `tries`",
+        ),
     ] {
         assert!(SMALL.contains(from), "{from}");
         let said = wrong(&SMALL.replace(from, to));
@@ -119,8 +129,68 @@ fn invalid_files_are_rejected_with_their_line() {
     }
 }
 
+/// A cause with calls before its remedy, and a remedy that is replaced.
+pub(crate) const CHANGED: &str = r#"
+[values]
+lib = [{ module = "cv2", package = "opencv-python" }, { module = "yaml", package = "PyYAML" }]
+
+[[step]]
+name = "test"
+task = "Run the tests."
+
+[[cause]]
+id = "module"
+step = "test"
+tool = "bash"
+chance = 0.5
+arguments.argv = ["pytest", "-q"]
+errors = ["ModuleNotFoundError: No module named '{lib.module}'"]
+first = { tool = "bash", arguments = { argv = ["pip", "install", "{lib.package}"] }, answer = "installed" }
+answer = "12 passed"
+memory = { error = ["No module"], remedy = ["pip install"] }
+
+[[cause.change]]
+from = 101
+harm = "error: externally-managed-environment"
+first = { tool = "bash", arguments = { argv = ["uv", "add", "{lib.package}"] }, answer = "added" }
+memory = { error = ["No module"], remedy = ["uv add"] }
+"#;
+
+#[test]
+fn calls_before_a_remedy_and_a_replaced_remedy_are_read() {
+    let workflow = read(CHANGED).unwrap();
+    let cause = workflow.causes[0].get_ref();
+    assert_eq!((cause.remedy_at(100), cause.remedy_at(101)), (0, 1));
+    assert_eq!((cause.replaced_harm(100), cause.replaced_harm(101).is_some()), (None, true));
+    let one = "first = { tool = \"bash\", arguments = { argv = [\"pip\", \"install\", \"{lib.package}\"] }, answer = \"installed\" }";
+    let two = one.replace("first = ", "first = [{ tool = \"ls\", answer = \"x\" }, ") + "]";
+    assert_eq!(read(&CHANGED.replace(one, &two)).unwrap().causes[0].get_ref().first.len(), 2);
+    for (from, to, line, says) in [
+        ("answer = \"installed\" }", "answr = \"installed\" }", one, "unknown field `answr`"),
+        ("from = 101", "form = 101", "from = 101", "unknown field `form`"),
+        ("from = 101", "from = 1", "[[cause]]", "must be after the one before it"),
+        ("{lib.package}\"] }, answer = \"added\"", "{lib}\"] }, answer = \"\"", "[[cause]]", "does not fit"),
+    ] {
+        let said = wrong(&CHANGED.replace(from, to));
+        let at = CHANGED.lines().position(|text| text.contains(line)).unwrap() + 1;
+        assert!(said.starts_with(&format!("w.toml:{at}: ")) && said.contains(says), "{to}: {said}");
+    }
+}
+
 #[test]
 fn the_worlds_that_ship_can_be_read() {
     let folders = find_world_folders(&Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds")).unwrap();
     assert_eq!(load_worlds(&folders).unwrap().len(), 7);
+}
+
+#[test]
+fn the_documented_format_is_a_world() {
+    let document = include_str!("../../../worlds/README.md");
+    let mut blocks = document.split("```toml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0));
+    let WorldFile { agents, .. } = parse_toml(Path::new("world.toml"), blocks.next().unwrap()).unwrap();
+    assert_eq!(agents, AgentHabits::default(), "the documented defaults");
+    let workflow = read(&blocks.collect::<String>()).unwrap();
+    let cause = workflow.causes[0].get_ref();
+    assert_eq!((cause.from, cause.exit, cause.costs, cause.changes.len()), (1, 1, 0.1, 1));
+    assert!(!workflow.traps.is_empty() && !workflow.noises.is_empty() && !workflow.facts.is_empty());
 }

@@ -4,10 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use serde_json::Value;
 
-use super::format::{AfterFix, AgentHabits, Cause, MemoryPattern, Noise, Trap, Workflow};
+use super::format::{AgentHabits, Noise, Trap, Workflow};
 use super::values::{ValueSource, placeholder_names};
+
+mod cause;
+mod item;
+
+use cause::cause_item;
+use item::{CheckedItem, collect_texts};
 
 /// Maximum number of items (steps, causes, traps, noises and facts) in a workflow. Keeps a run at a few
 /// kilobytes.
@@ -20,6 +25,7 @@ pub(super) fn validate_agents(path: &Path, agents: &AgentHabits) -> Result<()> {
         ("follow", agents.follow),
         ("finds_out", agents.finds_out),
         ("fails_anyway", agents.fails_anyway),
+        ("wrong_costs", agents.wrong_costs),
     ];
     for (name, value) in named {
         if !(0.0..=1.0).contains(&value) {
@@ -29,22 +35,6 @@ pub(super) fn validate_agents(path: &Path, agents: &AgentHabits) -> Result<()> {
     Ok(())
 }
 
-/// Item of a workflow, reduced to what is checked.
-struct CheckedItem<'a> {
-    kind: &'static str,
-    line: usize,
-    id: &'a str,
-    step: &'a str,
-    probabilities: Vec<(&'static str, f64)>,
-    /// Strings that may contain placeholders.
-    texts: Vec<&'a str>,
-    arguments: Vec<&'a Value>,
-    errors: Option<usize>,
-    pattern: Option<&'a MemoryPattern>,
-    /// Problems that are specific to this kind of item.
-    problems: Vec<String>,
-}
-
 /// Checks all items of a workflow. Fails at the first problem, with file and line.
 pub(super) fn validate_workflow(path: &Path, text: &str, workflow: &Workflow) -> Result<()> {
     let at = |line: usize, what: &str| anyhow::anyhow!("{}:{line}: {what}", path.display());
@@ -52,6 +42,9 @@ pub(super) fn validate_workflow(path: &Path, text: &str, workflow: &Workflow) ->
         if matches!(source, ValueSource::List(list) if list.is_empty()) {
             return Err(at(1, &format!("[values] {name} is an empty list")));
         }
+    }
+    if workflow.exit_line.as_ref().is_some_and(|line| !line.contains("{exit}")) {
+        return Err(at(1, "`exit_line` needs `{exit}`, the place of the exit code"));
     }
     if workflow.steps.is_empty() {
         return Err(at(1, "a workflow needs at least one [[step]]"));
@@ -82,7 +75,7 @@ pub(super) fn validate_workflow(path: &Path, text: &str, workflow: &Workflow) ->
         if thing.errors == Some(0) {
             return say("`errors` is empty: list what the failing call answers".to_owned());
         }
-        if thing.pattern.is_some_and(|looks| looks.remedy.iter().all(|word| word.trim().is_empty())) {
+        if thing.patterns.iter().any(|looks| looks.remedy.iter().all(|word| word.trim().is_empty())) {
             return say("`memory.remedy` has no words: every memory would match".to_owned());
         }
         if let Some(wrong) = thing.problems.first() {
@@ -90,9 +83,9 @@ pub(super) fn validate_workflow(path: &Path, text: &str, workflow: &Workflow) ->
         }
         let mut inside = Vec::new();
         thing.arguments.iter().for_each(|arguments| collect_texts(arguments, &mut inside));
-        let unknown = thing.texts.iter().copied().chain(inside).flat_map(placeholder_names);
-        if let Some(name) = unknown.into_iter().find(|name| !workflow.values.0.contains_key(*name)) {
-            return say(format!("{{{name}}} is not in [values]"));
+        let mut names = thing.texts.iter().copied().chain(inside).flat_map(placeholder_names);
+        if let Some(problem) = names.find_map(|name| workflow.values.find_problem(name)) {
+            return say(problem);
         }
     }
     Ok(())
@@ -118,7 +111,7 @@ fn list_items<'a>(text: &str, workflow: &'a Workflow) -> Vec<CheckedItem<'a>> {
             texts,
             arguments,
             errors,
-            pattern: None,
+            patterns: Vec::new(),
             problems: Vec::new(),
         });
     }
@@ -127,8 +120,16 @@ fn list_items<'a>(text: &str, workflow: &'a Workflow) -> Vec<CheckedItem<'a>> {
     things.extend(workflow.traps.iter().map(|one| trap_item(line_of(text, one.span().start), one.get_ref())));
     things
         .extend(workflow.noises.iter().map(|one| noise_item(line_of(text, one.span().start), one.get_ref())));
-    things.extend(workflow.facts.iter().map(|one| {
+    things.extend(workflow.facts.iter().zip(&workflow.fact_causes).map(|(one, used)| {
         let (line, one) = (line_of(text, one.span().start), one.get_ref());
+        if let Some(cause) = used {
+            let item = cause_item(line, cause);
+            let mut problems = item.problems;
+            if cause.needs.is_empty() {
+                problems.insert(0, "`used.needs` is empty: list what a memory must state".to_owned());
+            }
+            return CheckedItem { kind: "fact", id: &one.tool, problems, ..item };
+        }
         let (texts, arguments, probabilities) = (Vec::new(), Vec::new(), Vec::new());
         CheckedItem {
             kind: "fact",
@@ -139,52 +140,11 @@ fn list_items<'a>(text: &str, workflow: &'a Workflow) -> Vec<CheckedItem<'a>> {
             texts,
             arguments,
             errors: None,
-            pattern: Some(&one.memory),
+            patterns: vec![&one.memory],
             problems: Vec::new(),
         }
     }));
     things
-}
-
-fn cause_item(line: usize, one: &Cause) -> CheckedItem<'_> {
-    let mut wrong = Vec::new();
-    if one.from == 0 || one.until.is_some_and(|until| until < one.from) {
-        wrong.push("runs are numbered from 1, and `until` must not be before `from`".to_owned());
-    }
-    if one.after == AfterFix::Harmful && one.harm.is_none() {
-        wrong.push("`after = \"harmful\"` needs `harm`, the answer of the call".to_owned());
-    }
-    if one.tries.is_empty() || one.tries.iter().any(|tries| !(1..=20).contains(tries)) {
-        wrong.push("`tries` must list numbers from 1 to 20".to_owned());
-    }
-    if one.rhythm.is_some_and(|rhythm| {
-        rhythm.runs[0] == 0 || rhythm.runs[0] > rhythm.runs[1] || rhythm.runs[1] > rhythm.every
-    }) {
-        wrong.push(
-            "`rhythm.runs` must be the first and the last run of a cycle of `every` runs, from 1".to_owned(),
-        );
-    }
-    let mut texts: Vec<&str> = one.errors.iter().map(String::as_str).collect();
-    texts.extend([one.answer.as_str(), one.minds.as_str(), one.harm.as_deref().unwrap_or("")]);
-    let mut arguments = vec![&one.arguments, &one.right];
-    if let Some(look_up) = &one.look_up {
-        texts.push(&look_up.answer);
-        arguments.push(&look_up.arguments);
-    }
-    let mut probabilities = vec![("chance", one.chance), ("costs", one.costs)];
-    probabilities.extend(one.finds_out.map(|finds_out| ("finds_out", finds_out)));
-    CheckedItem {
-        kind: "cause",
-        line,
-        id: &one.id,
-        step: &one.step,
-        probabilities,
-        texts,
-        arguments,
-        errors: Some(one.errors.len()),
-        pattern: Some(&one.memory),
-        problems: wrong,
-    }
 }
 
 fn trap_item(line: usize, one: &Trap) -> CheckedItem<'_> {
@@ -215,7 +175,7 @@ fn trap_item(line: usize, one: &Trap) -> CheckedItem<'_> {
         texts,
         arguments,
         errors: None,
-        pattern: Some(&one.memory),
+        patterns: vec![&one.memory],
         problems: wrong,
     }
 }
@@ -230,6 +190,10 @@ fn noise_item(line: usize, one: &Noise) -> CheckedItem<'_> {
     }
     let mut texts: Vec<&str> = one.errors.iter().map(String::as_str).collect();
     texts.push(&one.answer);
+    texts.extend(one.harm.as_deref());
+    if one.harm.is_some() && one.changed.is_empty() {
+        wrong.push("`harm` needs `changed`, the calls that it answers".to_owned());
+    }
     let mut probabilities = vec![("chance", one.chance), ("changes", one.changes)];
     probabilities.extend(one.burst.map(|burst| ("burst.chance", burst.chance)));
     let arguments = std::iter::once(&one.arguments).chain(&one.changed).collect();
@@ -242,17 +206,8 @@ fn noise_item(line: usize, one: &Noise) -> CheckedItem<'_> {
         texts,
         arguments,
         errors: Some(one.errors.len()),
-        pattern: None,
+        patterns: Vec::new(),
         problems: wrong,
-    }
-}
-
-fn collect_texts<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
-    match value {
-        Value::String(text) => out.push(text),
-        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, out)),
-        Value::Object(map) => map.values().for_each(|item| collect_texts(item, out)),
-        _ => {}
     }
 }
 

@@ -19,7 +19,8 @@ pub(crate) struct Values(pub(crate) BTreeMap<String, ValueSource>);
 pub(crate) enum ValueSource {
     /// A pattern in which each `#` becomes a digit and each `@` a letter.
     Pattern(String),
-    /// A list from which one entry is drawn. An entry that is a string is a pattern.
+    /// A list from which one entry is drawn. An entry that is a string is a pattern. An entry that is a table
+    /// holds values that belong together, such as a module and its package.
     List(Vec<Value>),
 }
 
@@ -45,6 +46,13 @@ impl ValueSource {
             Self::Pattern(pattern) => Value::String(fill_pattern(pattern, chance)),
             Self::List(list) => match chance.choose(list) {
                 Some(Value::String(pattern)) => Value::String(fill_pattern(pattern, chance)),
+                Some(Value::Object(fields)) => {
+                    let fill = |(key, value): (&String, &Value)| {
+                        let filled = value.as_str().map(|pattern| fill_pattern(pattern, chance).into());
+                        (key.clone(), filled.unwrap_or_else(|| value.clone()))
+                    };
+                    Value::Object(fields.iter().map(fill).collect())
+                }
                 other => other.cloned().unwrap_or(Value::Null),
             },
         }
@@ -60,15 +68,50 @@ fn fill_pattern(pattern: &str, chance: &mut SeededRng) -> String {
     drawn.collect()
 }
 
+impl Values {
+    /// Returns what is wrong with a placeholder, or `None` if it can be filled. A name with a dot whose first
+    /// part is no value is text of the tool and stays as it is.
+    pub(super) fn find_problem(&self, name: &str) -> Option<String> {
+        let (root, key) = name.split_once('.').map_or((name, None), |(root, key)| (root, Some(key)));
+        let Some(source) = self.0.get(root) else {
+            return key.is_none().then(|| format!("{{{name}}} is not in [values]"));
+        };
+        let has_key = |entry: &Value| match key {
+            Some(key) => entry.get(key).is_some(),
+            None => !entry.is_object(),
+        };
+        let fits = match source {
+            ValueSource::Pattern(_) => key.is_none(),
+            ValueSource::List(entries) => entries.iter().all(has_key),
+        };
+        (!fits).then(|| format!("{{{name}}} does not fit every entry of `{root}` in [values]"))
+    }
+}
+
 impl DrawnValues {
+    fn find_value(&self, name: &str) -> Option<&Value> {
+        match name.split_once('.') {
+            Some((root, key)) => self.0.get(root)?.get(key),
+            None => self.0.get(name),
+        }
+    }
+
     /// Replaces the placeholders in a text.
     pub(crate) fn fill_text(&self, text: &str) -> String {
         let mut out = text.to_owned();
-        for (name, value) in &self.0 {
+        let mut put = |name: &str, value: &Value| {
             let place = format!("{{{name}}}");
             if out.contains(&place) {
-                let put = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                out = out.replace(&place, &put);
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                out = out.replace(&place, &text);
+            }
+        };
+        for (name, value) in &self.0 {
+            match value {
+                Value::Object(fields) => {
+                    fields.iter().for_each(|(key, field)| put(&format!("{name}.{key}"), field));
+                }
+                single => put(name, single),
             }
         }
         out
@@ -79,7 +122,9 @@ impl DrawnValues {
     pub(crate) fn fill_arguments(&self, arguments: &Value) -> Value {
         match arguments {
             Value::String(text) => match placeholder_names(text).as_slice() {
-                [one] if text.len() == one.len() + 2 => self.0.get(*one).cloned().unwrap_or(Value::Null),
+                [one] if text.len() == one.len() + 2 && self.find_value(one).is_some() => {
+                    self.find_value(one).cloned().unwrap_or(Value::Null)
+                }
                 _ => Value::String(self.fill_text(text)),
             },
             Value::Array(items) => items.iter().map(|item| self.fill_arguments(item)).collect(),
@@ -94,7 +139,8 @@ impl DrawnValues {
 /// Returns the names of the placeholders in a text. Other braces, such as those of JSON, are ignored.
 pub(crate) fn placeholder_names(text: &str) -> Vec<&str> {
     let is_name = |name: &&str| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.')
     };
     let after_brace = text.split('{').skip(1);
     after_brace.filter_map(|rest| rest.split_once('}').map(|(name, _)| name)).filter(is_name).collect()
@@ -121,6 +167,21 @@ mod tests {
             values.draw_values(&["1", "w", "3"]).fill_text("{order}"),
             values.draw_values(&["1", "w", "4"]).fill_text("{order}")
         );
+    }
+
+    #[test]
+    fn values_that_belong_together_are_drawn_together() {
+        let pairs = json!({"lib": [{"module": "cv2", "package": "opencv-python"}, {"module": "yaml", "package": "PyYAML"}]});
+        let values: Values = serde_json::from_value(pairs).unwrap();
+        for run in 1..20 {
+            let text =
+                values.draw_values(&["1", &run.to_string()]).fill_text("{lib.module} {lib.package} {x.y}");
+            assert!(["cv2 opencv-python {x.y}", "yaml PyYAML {x.y}"].contains(&text.as_str()), "{text}");
+        }
+        assert_eq!(values.find_problem("lib.module"), None);
+        assert_eq!(values.find_problem("x.y"), None, "no value: text of a tool");
+        assert!(values.find_problem("lib.version").is_some() && values.find_problem("lib").is_some());
+        assert!(values.find_problem("other").unwrap().contains("not in [values]"));
     }
 
     #[test]

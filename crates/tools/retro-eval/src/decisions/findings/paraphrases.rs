@@ -96,6 +96,7 @@ impl Measure for Paraphrases {
             [
                 Figure::new(format!("F1 to {name}"), cases.len(), ours.f1(), baseline.f1()),
                 Figure::new(format!("precision to {name}"), cases.len(), ours.precision, baseline.precision),
+                Figure::new(format!("recall to {name}"), cases.len(), ours.recall, baseline.recall),
             ]
         };
         let area = |name: &str, cases: &[&Case]| {

@@ -1,0 +1,396 @@
+//! Compares what a lesson tells an agent to do, in structure, with the change that is the remedy in the world.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::closed_loop::lesson::{Element, Lesson, format_value};
+use crate::closed_loop::world::placeholder_names;
+
+/// A call as a world's file writes it, with placeholders.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlannedCall<'w> {
+    pub(crate) tool: &'w str,
+    pub(crate) arguments: &'w Value,
+}
+
+/// The change from a call that fails to calls that succeed.
+#[derive(Debug, Clone)]
+pub(crate) struct Remedy<'w> {
+    pub(crate) wrong: PlannedCall<'w>,
+    pub(crate) right: PlannedCall<'w>,
+    /// Calls that must precede the right one.
+    pub(crate) first: Vec<PlannedCall<'w>>,
+}
+
+/// Result of comparing a lesson with a remedy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Agreement {
+    /// The lesson states the whole remedy.
+    Whole,
+    /// Everything that the lesson states is part of the remedy, but it is not all of it.
+    Part,
+    /// The lesson has no structure that could be compared.
+    Unknown,
+    /// The lesson is about another tool, or states something that is not part of the remedy.
+    Against,
+}
+
+/// One thing in which the right call differs from the wrong one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Edit {
+    /// The parameter with this path was added, removed or changed.
+    Parameter(String),
+    /// This word of a command was added, or removed if nothing was added.
+    Word(String),
+    /// Another tool is called.
+    Tool,
+    /// The preceding call with this index.
+    First(usize),
+    /// Nothing but time: the same call succeeds later.
+    Again,
+}
+
+/// What one element of a lesson says about the remedy.
+enum Fit {
+    /// The element states these edits.
+    States(Vec<Edit>),
+    /// The element is about the remedy, but its form cannot be compared.
+    Related,
+    /// Nothing can be said.
+    Unknown,
+    /// The element is not part of the remedy.
+    Wrong,
+}
+
+impl Remedy<'_> {
+    /// Compares the structure of a lesson with the remedy. Letter case counts.
+    pub(crate) fn compare(&self, lesson: &Lesson) -> Agreement {
+        if lesson.tool.as_deref().is_some_and(|tool| !self.names().iter().any(|name| name == tool)) {
+            return Agreement::Against;
+        }
+        if lesson.avoid.iter().any(|element| matches!(self.fit(element), Fit::States(_))) {
+            return Agreement::Against;
+        }
+        let mut stated = Vec::new();
+        let mut related = false;
+        for element in &lesson.prefer {
+            match self.fit(element) {
+                Fit::States(edits) => stated.extend(edits),
+                Fit::Related => related = true,
+                Fit::Unknown => {}
+                Fit::Wrong => return Agreement::Against,
+            }
+        }
+        // "`b` instead of `a`" states both.
+        for element in lesson.avoid.iter().filter_map(Element::opposite) {
+            if let Fit::States(edits) = self.fit(&element) {
+                stated.extend(edits);
+            }
+        }
+        let edits = self.edits();
+        match (stated.is_empty(), related) {
+            (true, false) => Agreement::Unknown,
+            (false, _) if edits.iter().all(|edit| stated.contains(edit)) => Agreement::Whole,
+            _ => Agreement::Part,
+        }
+    }
+
+    /// Returns the names by which a lesson can name the calls: the tools, and the programs of commands.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = vec![self.wrong.tool.to_owned(), self.right.tool.to_owned()];
+        for call in [self.wrong, self.right] {
+            let commands = flatten_arguments(call.arguments).into_values().filter_map(words_of_command);
+            names.extend(commands.filter_map(|words| words.into_iter().next()));
+        }
+        names
+    }
+
+    /// Returns the arguments of an agent that uses another value than the right one, because the lesson states it
+    /// for a parameter of the remedy. Returns `None` if the lesson states no such value.
+    pub(crate) fn with_stated_value(&self, lesson: &Lesson) -> Option<Value> {
+        if lesson.tool.as_deref().is_some_and(|tool| tool != self.wrong.tool) {
+            return None;
+        }
+        let edits = self.edits();
+        let right = flatten_arguments(self.right.arguments);
+        lesson.prefer.iter().find_map(|element| {
+            let Element::Value(name, stated) = element else { return None };
+            let edited = |path: &&String| edits.contains(&Edit::Parameter((*path).clone()));
+            let path = right.keys().filter(|path| is_path_of(path, name)).find(edited)?;
+            if format_value(right[path]) == *stated {
+                return None;
+            }
+            let mut arguments = self.right.arguments.clone();
+            // A number stays a number, so that only the value differs.
+            let value = serde_json::from_str(stated).ok().filter(|_| !right[path].is_string());
+            *arguments.pointer_mut(&format!("/{}", path.replace('.', "/")))? =
+                value.unwrap_or_else(|| Value::String(stated.clone()));
+            Some(arguments)
+        })
+    }
+
+    fn edits(&self) -> Vec<Edit> {
+        let mut edits: Vec<Edit> = (0..self.first.len()).map(Edit::First).collect();
+        if self.right.tool != self.wrong.tool {
+            // The arguments of another tool are another form; the tool is what has to be known.
+            edits.push(Edit::Tool);
+            return edits;
+        }
+        let (wrong, right) =
+            (flatten_arguments(self.wrong.arguments), flatten_arguments(self.right.arguments));
+        for (path, value) in &right {
+            match wrong.get(path) {
+                Some(before) if before == value => {}
+                Some(before) => edits.extend(value_edits(path, before, value)),
+                None => edits.push(Edit::Parameter(path.clone())),
+            }
+        }
+        edits.extend(wrong.keys().filter(|path| !right.contains_key(*path)).cloned().map(Edit::Parameter));
+        if edits.is_empty() {
+            edits.push(Edit::Again);
+        }
+        edits
+    }
+
+    fn fit(&self, element: &Element) -> Fit {
+        let (wrong, right) =
+            (flatten_arguments(self.wrong.arguments), flatten_arguments(self.right.arguments));
+        let at = |arguments: &BTreeMap<String, &Value>, name: &str| -> Vec<String> {
+            arguments.keys().filter(|path| is_path_of(path, name)).cloned().collect()
+        };
+        let only = |paths: Vec<String>, other: Vec<String>| {
+            if paths.is_empty() || !other.is_empty() {
+                Fit::Wrong
+            } else {
+                Fit::States(paths.into_iter().map(Edit::Parameter).collect())
+            }
+        };
+        match element {
+            Element::Parameter(name) => only(at(&right, name), at(&wrong, name)),
+            Element::NoParameter(name) => only(at(&wrong, name), at(&right, name)),
+            Element::Value(name, value) => fit_value(&wrong, &right, name, value),
+            Element::Form(name, form) => fit_form(&wrong, &right, name, form),
+            Element::Option(option) => self.fit_option(option, self.right, self.wrong),
+            Element::OptionValue(option, value) => self.fit_option_value(option, value),
+            Element::NoOption(option) => self.fit_option(option, self.wrong, self.right),
+            Element::Program(program) => {
+                let runs = |call: PlannedCall<'_>| {
+                    command_words(call.arguments).iter().any(|words| contains_words(words, program))
+                };
+                if runs(self.right) && !runs(self.wrong) { Fit::States(self.edits()) } else { Fit::Wrong }
+            }
+            Element::Tool(tool) if *tool == self.right.tool && *tool != self.wrong.tool => {
+                Fit::States(vec![Edit::Tool])
+            }
+            Element::Tool(_) => Fit::Wrong,
+            Element::First(label) => self.fit_first(label),
+            Element::SameCall => match self.edits().as_slice() {
+                [Edit::Again] => Fit::States(vec![Edit::Again]),
+                // After a preparation the same call succeeds, so the element alone is not wrong.
+                edits if edits.iter().all(|edit| matches!(edit, Edit::First(_))) => Fit::Unknown,
+                _ => Fit::Wrong,
+            },
+            Element::Text(text) => {
+                let contains = |call: PlannedCall<'_>| {
+                    command_words(call.arguments).iter().any(|words| contains_words(words, text))
+                };
+                if contains(self.right) && !contains(self.wrong) {
+                    Fit::States(
+                        self.edits()
+                            .into_iter()
+                            .filter(|edit| matches!(edit, Edit::Word(word) if text.contains(word.as_str())))
+                            .collect(),
+                    )
+                } else {
+                    Fit::Unknown
+                }
+            }
+        }
+    }
+
+    fn fit_option(&self, option: &str, with: PlannedCall<'_>, without: PlannedCall<'_>) -> Fit {
+        let words_of = |call: PlannedCall<'_>| -> Vec<String> {
+            command_words(call.arguments)
+                .into_iter()
+                .flatten()
+                .filter(|word| is_option(word, option))
+                .collect()
+        };
+        let words = words_of(with);
+        if words.is_empty() || !words_of(without).is_empty() {
+            return Fit::Wrong;
+        }
+        Fit::States(words.into_iter().map(Edit::Word).collect())
+    }
+
+    fn fit_option_value(&self, option: &str, value: &str) -> Fit {
+        let joined = format!("{option}={value}");
+        let words_with = |call: PlannedCall<'_>| -> Vec<String> {
+            let mut found = Vec::new();
+            for words in command_words(call.arguments) {
+                found.extend(words.iter().filter(|word| **word == joined).cloned());
+                let apart = words.windows(2).filter(|two| two[0] == option && two[1] == value);
+                // Both words, because the option alone may have been there with another value.
+                found.extend(apart.flatten().cloned());
+            }
+            found
+        };
+        let words = words_with(self.right);
+        if words.is_empty() || !words_with(self.wrong).is_empty() {
+            return Fit::Wrong;
+        }
+        Fit::States(words.into_iter().map(Edit::Word).collect())
+    }
+
+    fn fit_first(&self, label: &str) -> Fit {
+        let is_named = |call: &PlannedCall<'_>| {
+            // The name of a shell before another call of the same shell says nothing.
+            let by_tool = call.tool == label && call.tool != self.wrong.tool;
+            by_tool || command_words(call.arguments).iter().any(|words| contains_words(words, label))
+        };
+        if let Some(at) = self.first.iter().position(is_named) {
+            return Fit::States(vec![Edit::First(at)]);
+        }
+        // A command may contain its own preparation: `npm ci && npm test`.
+        if is_named(&self.right) && !is_named(&self.wrong) { Fit::States(self.edits()) } else { Fit::Wrong }
+    }
+}
+
+fn fit_value(
+    wrong: &BTreeMap<String, &Value>,
+    right: &BTreeMap<String, &Value>,
+    name: &str,
+    value: &str,
+) -> Fit {
+    let holds = |arguments: &BTreeMap<String, &Value>| -> Vec<String> {
+        let equal = |(path, found): (&String, &&Value)| {
+            (is_path_of(path, name) && format_value(found) == value).then(|| path.clone())
+        };
+        arguments.iter().filter_map(equal).collect()
+    };
+    let (paths, before) = (holds(right), holds(wrong));
+    if paths.is_empty() || !before.is_empty() {
+        return Fit::Wrong;
+    }
+    let edits_at = |path: &String| match wrong.get(path) {
+        Some(value) => value_edits(path, value, right[path]),
+        None => vec![Edit::Parameter(path.clone())],
+    };
+    Fit::States(paths.iter().flat_map(edits_at).collect())
+}
+
+fn fit_form(
+    wrong: &BTreeMap<String, &Value>,
+    right: &BTreeMap<String, &Value>,
+    name: &str,
+    form: &str,
+) -> Fit {
+    let mut changed =
+        right.iter().filter(|(path, value)| is_path_of(path, name) && wrong.get(*path) != Some(*value));
+    let Some((path, value)) = changed.next() else { return Fit::Wrong };
+    match form.strip_prefix("as ").and_then(type_test) {
+        None => Fit::Related,
+        // The value of a placeholder can have any type.
+        Some(_) if value.as_str().is_some_and(|text| !placeholder_names(text).is_empty()) => Fit::Related,
+        Some(is_type) if !is_type(value) => Fit::Wrong,
+        Some(is_type) if wrong.get(path).is_some_and(|before| !is_type(before)) => Fit::Related,
+        Some(_) => Fit::Wrong,
+    }
+}
+
+/// Returns the test for a JSON type that is named in plain words.
+fn type_test(words: &str) -> Option<fn(&Value) -> bool> {
+    Some(match words {
+        "a number" => Value::is_number,
+        "a string" => Value::is_string,
+        "a list" => Value::is_array,
+        "an object" => Value::is_object,
+        "true or false" => Value::is_boolean,
+        _ => return None,
+    })
+}
+
+/// Returns the leaves of arguments by dotted path. A list is a leaf, unless it contains objects.
+fn flatten_arguments(arguments: &Value) -> BTreeMap<String, &Value> {
+    fn collect<'v>(path: &str, value: &'v Value, out: &mut BTreeMap<String, &'v Value>) {
+        let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        match value {
+            Value::Object(map) => {
+                map.iter().for_each(|(key, item)| collect(&below(key), item, out));
+            }
+            Value::Array(items) if items.iter().any(Value::is_object) => {
+                items.iter().enumerate().for_each(|(at, item)| collect(&below(&at.to_string()), item, out));
+            }
+            leaf => {
+                out.insert(path.to_owned(), leaf);
+            }
+        }
+    }
+    let mut out = BTreeMap::new();
+    collect("", arguments, &mut out);
+    out
+}
+
+/// Returns `true` if a name is a path, its last part, or an object that contains it.
+fn is_path_of(path: &str, name: &str) -> bool {
+    path == name
+        || path.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
+        || path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Returns the edits between two values of a parameter: the words of a command, otherwise the parameter.
+fn value_edits(path: &str, before: &Value, after: &Value) -> Vec<Edit> {
+    let (Some(before), Some(after)) = (words_of_command(before), words_of_command(after)) else {
+        return vec![Edit::Parameter(path.to_owned())];
+    };
+    let new = |words: &[String], than: &[String]| -> Vec<Edit> {
+        let mut found = Vec::new();
+        for (at, word) in words.iter().enumerate().filter(|(_, word)| !than.contains(word)) {
+            // The value after a new option belongs to the option.
+            let of_option = at > 0
+                && !word.starts_with('-')
+                && words[at - 1].starts_with('-')
+                && !than.contains(&words[at - 1]);
+            if !of_option {
+                found.push(Edit::Word(word.clone()));
+            }
+        }
+        found
+    };
+    let added = new(&after, &before);
+    let edits = if added.is_empty() { new(&before, &after) } else { added };
+    // Only the order of the words differs.
+    if edits.is_empty() { vec![Edit::Parameter(path.to_owned())] } else { edits }
+}
+
+/// Returns the words of every command in some arguments: of texts, and of lists of texts.
+fn command_words(arguments: &Value) -> Vec<Vec<String>> {
+    flatten_arguments(arguments).into_values().filter_map(split_command).collect()
+}
+
+fn split_command(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::String(text) => Some(text.split_whitespace().map(str::to_owned).collect()),
+        Value::Array(items) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    }
+}
+
+/// Returns the words of a value that is a command: a list of texts, or a text with a blank.
+fn words_of_command(value: &Value) -> Option<Vec<String>> {
+    split_command(value).filter(|words| value.is_array() || words.len() > 1)
+}
+
+fn contains_words(words: &[String], phrase: &str) -> bool {
+    let phrase: Vec<&str> = phrase.split_whitespace().collect();
+    !phrase.is_empty()
+        && words.windows(phrase.len()).any(|some| some.iter().zip(&phrase).all(|(a, b)| a == b))
+}
+
+fn is_option(word: &str, option: &str) -> bool {
+    word == option || word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
+}
+
+#[cfg(test)]
+mod tests;
