@@ -8,7 +8,7 @@
 
 mod orders;
 
-use orders::{LEXICON, is_order};
+use orders::{LEXICON, TOP_LABELS, is_order};
 
 use crate::danger::is_one_of;
 use crate::reason::{Code, Strength};
@@ -41,10 +41,6 @@ fn has_plain_form(text: &str) -> bool {
         && text.chars().any(char::is_alphabetic)
         && text.chars().all(|c| c.is_alphanumeric() || "_.-/:+@".contains(c))
 }
-
-/// Last labels of hosts that no file, module or setting ends with.
-const TOP_LABELS: &str =
-    "com org net xyz onion example invalid top click link site online club ru cn su gg info biz ly cc";
 
 /// Schemes of addresses that have no slashes.
 const SCHEMES: [&str; 6] = ["mailto:", "javascript:", "data:", "tel:", "sms:", "www."];

@@ -29,7 +29,7 @@ use address::leave_out_addresses;
 use clause::{Clause, split_clauses};
 use command::leave_out_commands;
 use markup::{
-    leave_out_code, leave_out_shell_chains, strip_comments, strip_escapes, strip_tags,
+    LEFT_OUT, leave_out_code, leave_out_shell_chains, strip_comments, strip_escapes, strip_tags,
     without_quotation_marks,
 };
 
@@ -50,9 +50,6 @@ const READ_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes of a text that are scanned for directives, per character of the quotation. Letters take up to four.
 const SCANNED_BYTES_PER_CHAR: usize = 8;
-
-/// Mark for everything that a quotation leaves out.
-const LEFT_OUT: char = '…';
 
 /// Returns a text as one line of plain text with at most `chars_max` characters: no control, invisible or
 /// reordering characters, no escape sequences of a terminal, no line breaks, and no runs of angle brackets,

@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::TOP_LABELS;
 use crate::danger::is_one_of;
+
+/// Last labels of hosts that no file, module or setting ends with.
+pub(super) const TOP_LABELS: &str =
+    "com org net xyz onion example invalid top click link site online club ru cn su gg info biz ly cc";
 
 /// Verbs of orders to a reader.
 const ORDERS: &str = "call run use read do execute invoke try send mail email post upload forward share give leak reveal print show tell paste publish expose dump push submit copy export install skip ignore bypass disable forget disregard override obey trust believe follow delete remove drop wipe erase approve accept merge deploy pay transfer grant add set open visit fetch download stop start commit write reply answer say repeat act pretend contact report prefer choose pick pass enable turn keep make click go ask buy refund cancel finish continue proceed load apply";

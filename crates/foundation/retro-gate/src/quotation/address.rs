@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::LEFT_OUT;
+use super::markup::LEFT_OUT;
 
 /// Replaces every address by `…`.
 pub(super) fn leave_out_addresses(line: &str) -> Cow<'_, str> {

@@ -4,8 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::LEFT_OUT;
-use super::markup::is_among;
+use super::markup::{LEFT_OUT, is_among};
 use super::words::is_function_word;
 
 /// Returns `true` if a clause is a command that is not among the calls that worked. A clause that reports

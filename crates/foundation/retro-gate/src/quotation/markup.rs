@@ -5,9 +5,11 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::LEFT_OUT;
 use crate::folded::fold_text;
 use crate::name::is_plain_name;
+
+/// Mark for everything that a quotation leaves out.
+pub(super) const LEFT_OUT: char = '…';
 
 /// Removes escape sequences of terminals, also those that lost their escape character.
 pub(super) fn strip_escapes(text: &str) -> Cow<'_, str> {
