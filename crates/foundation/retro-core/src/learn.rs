@@ -9,6 +9,7 @@
 mod account;
 mod apply;
 mod close;
+mod missed;
 mod observe;
 mod rules;
 mod settle;

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod attribution;
+pub mod calls;
 pub mod cancel;
 pub mod canonical;
 pub mod count;

@@ -6,6 +6,7 @@ mod outlier;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::calls::{MissedFailure, OperationStatistics, SummaryCoverage};
 use crate::finding::CheckedAnswer;
 use crate::id::{Epoch, Ordinal, RetrospectiveId, RunId, Tenant, Workflow};
 use crate::memory::{AppliedBatch, Change, Memory, MemoryListing, MutationOutcome, Proposal, list_memories};
@@ -105,6 +106,23 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
     pub proposals: Vec<Proposal>,
+    /// Calls of all runs of the window. `None` if they were not counted: for a manual or failed retrospective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallReport>,
+}
+
+/// Calls of all runs of a window, also of those that were not investigated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CallReport {
+    /// Number of runs whose calls were counted.
+    pub coverage: SummaryCoverage,
+    /// Recurring failures that no memory which agents get is about, those in most runs first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<MissedFailure>,
+    /// Statistics of the operations, those that failed most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<OperationStatistics>,
 }
 
 /// A run of the window, as listed in a report.
@@ -181,6 +199,7 @@ pub(crate) struct ReportInputs<'a> {
     pub(crate) before: &'a [Memory],
     pub(crate) after: &'a [Memory],
     pub(crate) proposals: &'a [Proposal],
+    pub(crate) calls: Option<&'a CallReport>,
     pub(crate) embedder: &'a str,
     pub(crate) closed_at: Timestamp,
 }
@@ -227,6 +246,7 @@ pub(crate) fn build_report(inputs: ReportInputs<'_>) -> Report {
         total: total_timing(inputs.timings),
         manual_request: retrospective.manual_request.clone(),
         proposals: inputs.proposals.to_vec(),
+        calls: inputs.calls.cloned(),
     }
 }
 

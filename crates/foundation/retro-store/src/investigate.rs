@@ -4,6 +4,8 @@
 //! write with an outdated token fails with [`crate::StoreError::Fenced`] and stores nothing.
 
 use async_trait::async_trait;
+use retro_core::calls::{CallCounts, SummaryContent, WindowSummaries};
+use retro_core::id::RunId;
 use retro_core::investigate::NextStage;
 use retro_core::learn::Mutation;
 use retro_core::memory::Memory;
@@ -89,6 +91,30 @@ pub struct JournalEntry {
     pub body: serde_json::Value,
 }
 
+/// Run of a claimed window whose calls are not yet summarised.
+#[derive(Debug, Clone)]
+pub struct RunToSummarize {
+    /// Facts of the run as reported by its event.
+    pub run: RunFacts,
+    /// Trajectory of the run, inline or by reference.
+    pub body: StoredBody,
+}
+
+/// Summary of a run to store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryWrite {
+    /// Run that was summarised.
+    pub run: RunId,
+    /// Attempt of the run that was summarised. A higher attempt is summarised again.
+    pub attempt: u32,
+    /// Summary, or the reason why the body could not be read.
+    pub content: SummaryContent,
+}
+
+/// Number of times that the summary of one run may be begun. A body that ends the process each time is given
+/// up, so it cannot stop a retrospective.
+pub const SUMMARY_ATTEMPTS_MAX: u32 = 3;
+
 /// State of a retrospective at the end of one of its investigations.
 #[derive(Debug, Clone)]
 pub struct InvestigationSequence {
@@ -98,6 +124,9 @@ pub struct InvestigationSequence {
     pub sample: Sample,
     /// Ended investigations in order of execution, including the one that is ending now.
     pub ended: Vec<Investigation>,
+    /// Call summaries of the window; empty for a manual retrospective, and as long as an investigation is
+    /// left.
+    pub window: WindowSummaries,
 }
 
 /// Work to store when an investigation ends.
@@ -107,6 +136,8 @@ pub struct FollowUp {
     pub next: NextStage,
     /// Mutations for the writer to apply; empty unless the retrospective settles.
     pub batch: Vec<Mutation>,
+    /// What the runs of the window called and what failed; `None` unless an automatic retrospective settles.
+    pub calls: Option<CallCounts>,
     /// Message that wakes the next worker, or the writer if the retrospective settles.
     pub message: Message,
 }
@@ -133,6 +164,17 @@ pub trait InvestigatorStore: TraceStore {
     /// Releases the claim of a worker that is shutting down. The investigation is due again immediately and
     /// the attempt does not count. Keeps the journal and increases the fencing token.
     async fn release_claim(&self, claim: &Claim) -> Result<()>;
+
+    /// Begins to summarise runs of the claimed retrospective's window, at most `limit`, in the order of their
+    /// ordinals. Returns those without a summary, and those whose summary is of a lower attempt at the run or
+    /// of an older version than [`SUMMARY_VERSION`](retro_core::calls::SUMMARY_VERSION). A run whose summary
+    /// was begun before and not stored is returned alone. One that was begun [`SUMMARY_ATTEMPTS_MAX`] times is
+    /// stored as unreadable instead. Returns nothing for a manual retrospective.
+    async fn begin_summaries(&self, claim: &Claim, limit: u32) -> Result<Vec<RunToSummarize>>;
+
+    /// Stores summaries of runs of the claimed retrospective's window. Replaces those of lower attempts and
+    /// older versions.
+    async fn store_summaries(&self, claim: &Claim, summaries: &[SummaryWrite]) -> Result<()>;
 
     /// Ends the investigation in one transaction.
     ///

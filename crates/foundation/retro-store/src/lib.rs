@@ -48,7 +48,8 @@ pub use idempotency::{
     BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, RequestKey, StoredResponse,
 };
 pub use investigate::{
-    Claim, FollowUp, InvestigationSequence, InvestigatorStore, JournalEntry, JournalStage, StoredBody,
+    Claim, FollowUp, InvestigationSequence, InvestigatorStore, JournalEntry, JournalStage, RunToSummarize,
+    SUMMARY_ATTEMPTS_MAX, StoredBody, SummaryWrite,
 };
 pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};
 pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};

@@ -4,16 +4,20 @@
 use jiff::Timestamp;
 
 use super::apply::apply_mutations;
+use super::missed::{KnownLessons, list_missed};
 use super::rules::{RuleUseBatch, build_rule_use_batches};
 use super::settle::Mutation;
 use super::writer::WriterFacts;
+use crate::calls::CallCounts;
 use crate::dead_letter::{DeadLetterCode, Rejection};
 use crate::investigate::has_success;
 use crate::manual::{build_proposals, proposal_texts};
 use crate::memory::{AppliedBatch, Memory, MutationOutcome, Proposal};
 use crate::message::{Message, Notice};
 use crate::policy::Policies;
-use crate::report::{InvestigationTiming, Report, ReportInputs, WindowRun, WorkflowHistory, build_report};
+use crate::report::{
+    CallReport, InvestigationTiming, Report, ReportInputs, WindowRun, WorkflowHistory, build_report,
+};
 use crate::retrospective::{
     Investigation, OpenedRetrospective, Retrospective, RetrospectiveState, WorkflowState,
 };
@@ -35,6 +39,9 @@ pub struct ClosingFacts {
     pub timings: Vec<InvestigationTiming>,
     /// Mutations requested by the results of the investigations.
     pub batch: Vec<Mutation>,
+    /// What the runs of the window called and what failed; `None` if an earlier version of the program settled
+    /// the retrospective, or if it is manual.
+    pub calls: Option<CallCounts>,
     /// Facts that the writer needs to apply the batch.
     pub writer: WriterFacts,
     /// State of the workflow before closing.
@@ -97,14 +104,23 @@ pub fn close_retrospective(
         investigations,
         timings,
         batch,
+        calls,
         writer,
         mut state,
         history,
     } = facts;
     let success = has_success(&investigations);
     let before: Vec<_> = writer.memories.iter().filter(|memory| memory.status.is_living()).cloned().collect();
+    let (as_of, mut tombstones) = (writer.as_of, writer.tombstones.clone());
     let applied = if success { apply_mutations(writer, &batch, embedder) } else { unapplied_batch(&batch) };
     let after = applied.memories_after(&before);
+    tombstones.extend(applied.tombstones.iter().cloned());
+    let known = KnownLessons { memories: &after, tombstones: &tombstones, batch: &batch, as_of };
+    let calls = calls.filter(|_| success).map(|counts| CallReport {
+        missed: list_missed(&counts.failures, &known),
+        coverage: counts.coverage,
+        operations: counts.operations,
+    });
     let failure = (!success).then(|| build_failure(&retrospective, &investigations));
     if success {
         state.close_retrospective();
@@ -125,6 +141,7 @@ pub fn close_retrospective(
         before: &before,
         after: &after,
         proposals: &[],
+        calls: calls.as_ref(),
         embedder: embedder.name(),
         closed_at: now,
     });
@@ -171,6 +188,7 @@ fn close_manual(facts: ClosingFacts, embedder: &dyn Embedder, now: Timestamp) ->
         before: &living,
         after: &living,
         proposals: &proposals,
+        calls: None,
         embedder: embedder.name(),
         closed_at: now,
     });

@@ -70,6 +70,7 @@ pub(crate) fn closing_facts(world: &World) -> ClosingFacts {
             })
             .collect(),
         timings: Vec::new(),
+        calls: None,
         writer: world.facts(id, &batch),
         batch,
         investigations,

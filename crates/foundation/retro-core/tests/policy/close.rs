@@ -49,6 +49,7 @@ fn closing_facts(world: &World, counted: u64, investigations: Vec<Investigation>
         sample: draw_sample(id, (1..=10).collect(), &world.policy),
         window: (1..=10).map(window_run).collect(),
         timings: Vec::new(),
+        calls: None,
         writer: world.facts(id, &batch),
         batch,
         investigations,
