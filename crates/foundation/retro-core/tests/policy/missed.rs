@@ -3,7 +3,6 @@
 use retro_core::calls::{CallCounts, MissedReason, RecurringFailure, SummaryCoverage};
 use retro_core::id::Step;
 use retro_core::retrospective::Investigation;
-use retro_core::time::add_seconds;
 
 use crate::close::{close, closing_facts};
 use crate::world::{World, finding, investigate, run, start_time};
