@@ -11,7 +11,7 @@ use retro_core::retrospective::Retrospective;
 use retro_core::run::RunFacts;
 use retro_store::{Result, RunToSummarize};
 
-use super::dialect::{Connection, OnTable, bind_rows, from_hex, lookup_join, rows_table, storable_text};
+use super::dialect::{Connection, OnTable, bind_rows, from_hex, lookup_join, rows_table};
 use crate::rows::body::stored_body;
 use crate::rows::summary::{
     NextSummaries, PendingRun, StoredColumns, SummaryRow, choose_next, stored_summary_from_row,
@@ -157,7 +157,7 @@ async fn write_rows(
         row.attempt,
         row.version,
         row.attempts_begun,
-        row.problem.as_deref().map(|problem| storable_text(problem).to_string()),
+        row.problem.as_deref(),
         row.summary_hex.as_deref(),
     ]);
     let done = query.execute(connection).await.on_table("call_summaries")?;
@@ -192,10 +192,7 @@ pub(crate) async fn load_window(
         .on_table("call_summaries")?;
     Ok(WindowSummaries {
         runs: u32::try_from(retrospective.window_runs()).unwrap_or(u32::MAX),
-        summaries: rows
-            .into_iter()
-            .map(|row| stored_summary_from_row(key, row))
-            .collect::<Result<_>>()?,
+        summaries: rows.into_iter().map(|row| stored_summary_from_row(key, row)).collect::<Result<_>>()?,
     })
 }
 

@@ -27,7 +27,10 @@ pub(crate) fn compress_summaries(summaries: &[SummaryWrite]) -> Result<Vec<Summa
 
 fn compress_summary(write: &SummaryWrite) -> Result<SummaryRow> {
     let (version, problem, summary_hex) = match &write.content {
-        SummaryContent::Unreadable(problem) => (SUMMARY_VERSION, Some(problem.clone()), None),
+        // Neither database keeps a NUL here: Postgres refuses it, and SQLite ends the text at it.
+        SummaryContent::Unreadable(problem) => {
+            (SUMMARY_VERSION, Some(problem.replace('\0', "\u{fffd}")), None)
+        }
         SummaryContent::Summary(summary) => {
             let compressed = compress(to_json(summary).as_bytes())?;
             (summary.version, None, Some(format_hex(&compressed)))
