@@ -16,6 +16,6 @@ pub use count::{CallCounts, SummaryCoverage, WindowSummaries, count_calls};
 pub use failure::{FAILURES_MAX, MissedFailure, MissedReason, RecurringFailure};
 pub use statistics::{OPERATIONS_MAX, OperationStatistics, compute_statistics};
 pub use summary::{
-    CallSummary, ERROR_CHARS_MAX, ObservedCall, Operation, SUMMARY_BYTES_MAX, SUMMARY_VERSION, StoredSummary,
-    SummarizedCall, SummarizedError, SummaryContent,
+    CallSummary, ERROR_CHARS_MAX, ObservedCall, Operation, SUMMARIES_KEPT, SUMMARY_BYTES_MAX,
+    SUMMARY_VERSION, StoredSummary, SummarizedCall, SummarizedError, SummaryContent,
 };

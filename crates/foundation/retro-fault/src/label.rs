@@ -66,6 +66,10 @@ words! {
         ClaimCommit = "claim.commit",
         /// A worker extends its lease.
         HeartbeatCommit = "heartbeat.commit",
+        /// A worker begins to summarise runs of a window, before it reads their bodies.
+        SummaryBeginCommit = "summary.begin.commit",
+        /// Call summaries of runs are stored.
+        SummaryCommit = "summary.commit",
         /// The brief is journalled.
         JournalBriefedCommit = "journal.briefed.commit",
         /// The investigator's answer is journalled.

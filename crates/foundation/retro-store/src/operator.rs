@@ -156,7 +156,8 @@ pub trait OperatorStore:
     async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>>;
     /// Returns the assigned ordinals of a workflow in ascending order.
     async fn list_ordinals(&self, key: &WorkflowKey) -> Result<Vec<Ordinal>>;
-    /// Lists the call summaries of a workflow's newest claimed runs, at most `limit`, newest first.
+    /// Lists the call summaries of a workflow's newest runs that have one, at most `limit`, newest first. A run
+    /// gets one when a retrospective claims it.
     async fn list_call_summaries(&self, key: &WorkflowKey, limit: u32) -> Result<Vec<StoredSummary>>;
     /// Returns at most `limit` counted runs of a workflow whose facts are still stored, newest first, each
     /// with its exposure to the memory. A run is exposed if the gateway's records or the run's event say so.

@@ -18,6 +18,7 @@ pub(crate) mod retrospective;
 pub(crate) mod review;
 pub(crate) mod rules;
 pub(crate) mod run;
+pub(crate) mod summary;
 pub(crate) mod trace;
 pub(crate) mod track;
 pub(crate) mod vectors;

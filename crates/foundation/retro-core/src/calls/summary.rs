@@ -15,6 +15,10 @@ pub const SUMMARY_VERSION: u16 = 1;
 /// Maximum size of a summary as JSON, in bytes.
 pub const SUMMARY_BYTES_MAX: usize = 8 * 1024;
 
+/// Number of ordinals, up to the end of the last closed window, whose summaries are kept. Counted in runs and
+/// not in days, so what is kept does not depend on a clock.
+pub const SUMMARIES_KEPT: u64 = 2000;
+
 /// Maximum length of a masked error in a summary, in characters.
 pub const ERROR_CHARS_MAX: usize = 120;
 

@@ -32,6 +32,7 @@ pub mod review;
 pub mod rules;
 pub mod sample;
 pub mod samples;
+pub mod summaries;
 pub mod tenants;
 pub mod trace;
 pub mod track;
@@ -158,6 +159,18 @@ macro_rules! conformance {
                 proposals_are_listed_and_filtered
                 the_previous_epoch_is_never_that_of_a_manual_retrospective
             }
+            summaries {
+                runs_of_a_window_are_summarised_once
+                a_summary_that_was_begun_before_is_begun_alone
+                a_summary_that_was_begun_too_often_is_given_up
+                a_run_without_details_has_an_unreadable_summary
+                a_summary_of_a_lower_attempt_is_replaced
+                a_summary_of_an_older_version_is_replaced
+                the_old_holder_neither_begins_nor_stores_summaries
+                a_manual_retrospective_has_no_summaries
+                counts_travel_from_the_last_investigation_to_the_closing
+                old_summaries_are_deleted_by_ordinal
+            }
             recall {
                 candidates_are_the_active_memories_of_the_step
                 a_presentation_counts_once_a_run
@@ -241,6 +254,7 @@ macro_rules! conformance {
                 bodies_are_kept_until_their_retrospective_has_closed
                 a_dropped_body_is_gone
                 facts_are_purged_after_bodies_and_identities_stay
+                call_summaries_outlive_bodies_and_facts
                 a_run_that_was_not_counted_keeps_its_details_as_long_as_a_body
                 journals_are_kept_until_their_retrospective_has_ended
                 effects_are_known_after_everything_was_purged
@@ -313,6 +327,7 @@ macro_rules! conformance {
                 counting_keeps_tenants_apart
                 sampling_keeps_tenants_apart
                 investigating_keeps_tenants_apart
+                summarising_keeps_tenants_apart
                 closing_keeps_tenants_apart
                 closing_facts_keep_tenants_apart
                 deleting_keeps_tenants_apart
@@ -363,6 +378,7 @@ mod tests {
             include_str!("review.rs"),
             include_str!("rules.rs"),
             include_str!("sample.rs"),
+            include_str!("summaries.rs"),
             include_str!("cancel.rs"),
             include_str!("tenants.rs"),
             include_str!("trace.rs"),

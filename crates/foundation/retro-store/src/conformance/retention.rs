@@ -12,6 +12,7 @@ use super::Database;
 use super::close::closing_facts;
 use super::delivery::begin_next_attempt;
 use super::scenario::{LONG_S, Scenario, empty_result, failed_result, result_with_finding, run_id, time_at};
+use super::summaries;
 use crate::retention::RetentionStage;
 use crate::{
     CommitResult, DeliveryPosition, IncomingRun, JournalEntry, JournalStage as Journalled, PurgeResult,
@@ -136,6 +137,25 @@ pub async fn facts_are_purged_after_bodies_and_identities_stay(database: &Databa
     let next = scenario.latest_retrospective().await;
     assert_eq!((next.first, next.last), (3, 4));
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
+}
+
+/// Checks that no age purges call summaries.
+pub async fn call_summaries_outlive_bodies_and_facts(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let claim = summaries::claim_window(&scenario, &["a", "b"]).await;
+    let writes = ["a", "b"].map(|name| summaries::readable(name, "read"));
+    summaries::store(&scenario, &claim, &writes).await.expect("storing");
+    scenario.finish_claim(&claim, &empty_result()).await.expect("finishing");
+    scenario.investigate_all(&|_| empty_result()).await;
+    scenario.close_retrospective(claim.retrospective.id).await;
+    scenario.mark_all_sent().await;
+    let before = summaries::list_summaries(&scenario).await;
+    assert_eq!(before.len(), 2);
+    for &stage in RetentionStage::ALL.iter().filter(|stage| **stage != RetentionStage::Attempts) {
+        assert!(purge_all(database, stage, 0).await > 0, "nothing to purge of {}", stage.as_str());
+    }
+    assert_eq!(find_body(&scenario, "a").await, None, "its facts are gone");
+    assert_eq!(summaries::list_summaries(&scenario).await, before);
 }
 
 /// Checks that an uncounted run's details are purged by age, and stored again if the run is counted later.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use retro_core::calls::{StoredSummary, SummaryContent};
 use retro_core::id::{MemoryId, WorkflowKey};
 use retro_core::memory::{Memory, fold_change};
 
@@ -32,7 +33,7 @@ pub async fn read_everything(store: &dyn Store) {
     let (mut reports, mut dead_letters, mut proposals) = (0, 0, 0);
     let (mut attempts, mut versions) = (0, 0);
     let (mut replays, mut batches, mut links) = (0, 0, 0);
-    let mut reviews = 0;
+    let (mut reviews, mut summaries) = (0, 0);
     for tenant in &tenants {
         let runs =
             store.list_runs(tenant, &RunFilter { limit: ALL, ..Default::default() }).await.expect("runs");
@@ -41,6 +42,8 @@ pub async fn read_everything(store: &dyn Store) {
             let ordinals = store.list_ordinals(&row.key).await.expect("ordinals");
             assert_eq!(ordinals, (1..=row.state.counted).collect::<Vec<_>>(), "{}", row.key);
             store.list_tombstones(&row.key).await.expect("tombstones");
+            let of_workflow = store.list_call_summaries(&row.key, ALL).await.expect("summaries");
+            summaries += of_workflow.iter().filter(|one| is_readable(one)).count();
             assert_fold(store, &row.key).await;
         }
         for row in store.list_retrospectives(tenant, None, ALL).await.expect("retrospectives") {
@@ -84,6 +87,7 @@ pub async fn read_everything(store: &dyn Store) {
     assert_eq!((reports, dead_letters, proposals), (4, 2, 1));
     assert_eq!(links, 2, "one by its event and one by a trailer");
     assert_eq!((attempts, versions), (1, 1));
+    assert_eq!(summaries, 3, "one of four cannot be read");
     let losses = store.list_losses().await.expect("losses");
     assert_eq!(losses.iter().map(|loss| loss.message.is_some()).collect::<Vec<_>>(), [true]);
     let closed = store.list_closed_losses().await.expect("losses");
@@ -106,6 +110,13 @@ pub async fn read_everything(store: &dyn Store) {
     assert_eq!(embedded, 1);
     let claim = store.claim_investigation("tests", 60).await.expect("claiming").expect("one is due");
     assert!(matches!(claim.body, StoredBody::Inline(_)), "{:?}", claim.body);
+    let begun = store.begin_summaries(&claim, ALL).await.expect("beginning");
+    let begun: Vec<_> = begun.iter().map(|one| one.run.run_id.as_str()).collect();
+    assert_eq!(begun, ["task-1-trial-0"], "it was begun before, so it comes alone");
+}
+
+fn is_readable(stored: &StoredSummary) -> bool {
+    matches!(stored.content, SummaryContent::Summary(_))
 }
 
 /// Asserts that the sample memories are the fold of the sample changes.

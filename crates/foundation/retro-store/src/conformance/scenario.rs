@@ -1,6 +1,9 @@
 //! Performs the steps of a running program for one workflow, as a helper for the cases.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
+use retro_core::calls::count_calls;
 use retro_core::count::{Arrival, ArrivalDecision, Disposition};
 use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{EventKey, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey};
@@ -10,7 +13,9 @@ use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::message::{Message, Notice};
 use retro_core::policy::Policy;
 use retro_core::report::InvestigationTiming;
-use retro_core::retrospective::{InvestigationResult, PresentedMemory, Retrospective, RetrospectiveState};
+use retro_core::retrospective::{
+    Investigation, InvestigationResult, PresentedMemory, Retrospective, RetrospectiveState,
+};
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
 use retro_core::sample::draw_sample;
 use retro_core::similarity::NgramEmbedder;
@@ -236,16 +241,25 @@ pub(super) fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     let Retrospective { id, key, .. } = &sequence.retrospective;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
     let next = decide_next_stage(&sequence.sample, &results);
-    let (batch, notice) = match next {
+    let automatic = sequence.retrospective.manual_request.is_none();
+    let (batch, calls, notice) = match next {
         NextStage::Settle => (
             build_batch(&sequence.retrospective, &sequence.ended),
+            automatic.then(|| count_calls(&sequence.window, &answered_runs(&sequence.ended))),
             Notice::MutationsDue { retrospective: *id },
         ),
         NextStage::Investigate { number, .. } => {
-            (Vec::new(), Notice::InvestigationDue { retrospective: *id, investigation: number })
+            (Vec::new(), None, Notice::InvestigationDue { retrospective: *id, investigation: number })
         }
     };
-    FollowUp { next, batch, message: notice.into_message(key) }
+    FollowUp { next, batch, calls, message: notice.into_message(key) }
+}
+
+/// Returns the runs whose investigation gave an answer.
+fn answered_runs(ended: &[Investigation]) -> BTreeSet<RunId> {
+    let answered =
+        ended.iter().filter(|one| one.result.as_ref().is_some_and(InvestigationResult::is_success));
+    answered.map(|one| one.run.clone()).collect()
 }
 
 /// Creates a result with one finding with a title.

@@ -20,6 +20,7 @@ use super::scenario::{
     LONG_S, Scenario, decide_sample, empty_result, failed_result, new_run, result_about, result_with_finding,
     run_id, test_step, test_tenant,
 };
+use super::summaries;
 use crate::{
     CancelBatchResult, CancelResult, Claim, CommitResult, DeadLetterFilter, DiscardResult, IncomingBody,
     MemoryFilter, NewDeadLetter, ProposalFilter, ReopenResult, RequestReplayResult, RunFilter, StoredBody,
@@ -98,6 +99,30 @@ pub async fn investigating_keeps_tenants_apart(database: &Database) {
     let own = whole(&mine.key.tenant).await.expect("reading").expect("it is mine");
     assert_eq!(own.investigations.len(), 2);
     assert_eq!(whole(&theirs.key.tenant).await.expect("reading"), None);
+}
+
+/// Checks that a claim begins, stores and counts summaries of its own tenant only, though workflows, runs and
+/// ordinals have equal names.
+pub async fn summarising_keeps_tenants_apart(database: &Database) {
+    let (mine, theirs) = two_tenants(database);
+    let claim = summaries::claim_window(&mine, &["a", "b"]).await;
+    let writes = ["a", "b"].map(|name| summaries::readable(name, "mine"));
+    summaries::store(&mine, &claim, &writes).await.expect("storing");
+    assert_eq!(summaries::list_summaries(&theirs).await, []);
+    mine.finish_claim(&claim, &empty_result()).await.expect("finishing");
+    mine.investigate_all(&|_| empty_result()).await;
+    let claim = summaries::claim_window(&theirs, &["a", "b"]).await;
+    let begun = summaries::begin(&theirs, &claim, 9).await;
+    assert_eq!(summaries::run_names(&begun), ["a", "b"], "theirs are not summarised");
+    summaries::store(&theirs, &claim, &[summaries::readable("a", "theirs")]).await.expect("storing");
+    theirs.finish_claim(&claim, &empty_result()).await.expect("finishing");
+    theirs.investigate_all(&|_| empty_result()).await;
+    for (scenario, counted, tool) in [(&mine, 2, "mine"), (&theirs, 1, "theirs")] {
+        let id = scenario.latest_retrospective().await.id;
+        let calls = closing_facts(scenario, id).await.calls.expect("they were counted");
+        assert_eq!((calls.coverage.counted, calls.operations[0].tool.as_str()), (counted, tool));
+        assert_eq!(summaries::list_summaries(scenario).await.len(), counted as usize);
+    }
 }
 
 /// Checks that a tenant cannot name, read or decide another tenant's runs, retrospectives and proposals.

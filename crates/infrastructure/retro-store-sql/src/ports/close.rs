@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
+use retro_core::calls::CallCounts;
 use retro_core::id::{ChangeId, Epoch, MemoryId};
 use retro_core::learn::{ClosedRetrospective, ClosingFacts, Mutation, WriterFacts};
 use retro_core::retrospective::{Investigation, Retrospective};
@@ -15,7 +16,9 @@ use super::memory::{
     append_changes, find_changes_caused_by, list_living_and_named, list_tombstones, purge_tombstones,
     store_memories, store_tombstones,
 };
-use super::{count, credit, delivery, investigations, manual, outbox, outcome, retrospective, rules, run};
+use super::{
+    count, credit, delivery, investigations, manual, outbox, outcome, retrospective, rules, run, summaries,
+};
 use crate::rows::close::{failure_dead_letter, named_memories, possible_causes};
 use crate::rows::retrospective::require_sample;
 use crate::{at, to_i64, to_json};
@@ -31,7 +34,7 @@ pub(crate) async fn load_closing_facts(
     let (key, id) = (&retrospective.key, retrospective.id);
     let ended = investigations::list_ended(connection, &key.tenant, id).await?;
     let (investigations, timings): (Vec<Investigation>, Vec<_>) = ended.into_iter().unzip();
-    let batch = load_batch(connection, &retrospective).await?;
+    let (batch, calls) = load_batch(connection, &retrospective).await?;
     let state = count::find_workflow_state(connection, key).await?;
     let mut window = run::list_window_runs(connection, &retrospective, &sample).await?;
     outcome::attach_window_outcomes(connection, key, &mut window).await?;
@@ -45,6 +48,7 @@ pub(crate) async fn load_closing_facts(
         investigations,
         timings,
         batch,
+        calls,
         retrospective,
     })
 }
@@ -71,16 +75,23 @@ async fn load_writer_facts(
     })
 }
 
-async fn load_batch(connection: &mut Connection, retrospective: &Retrospective) -> Result<Vec<Mutation>> {
-    const LOAD: &str = "SELECT mutations FROM mutation_batches WHERE tenant = $1 AND retrospective = $2";
+/// Loads the batch with which a retrospective settled: its mutations, and what the runs of its window called.
+async fn load_batch(
+    connection: &mut Connection,
+    retrospective: &Retrospective,
+) -> Result<(Vec<Mutation>, Option<CallCounts>)> {
+    const LOAD: &str =
+        "SELECT mutations, calls FROM mutation_batches WHERE tenant = $1 AND retrospective = $2";
     let place = at("mutation_batches.mutations", retrospective.id);
-    let stored: Option<String> = sqlx::query_scalar(LOAD)
+    let stored: Option<(String, Option<String>)> = sqlx::query_as(LOAD)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.id.to_string())
         .fetch_optional(connection)
         .await
         .on_table("mutation_batches")?;
-    place.parse_json(&stored.ok_or_else(|| place.damaged_error("it is settling but has no batch"))?)
+    let (mutations, calls) = stored.ok_or_else(|| place.damaged_error("it is settling but has no batch"))?;
+    let calls = calls.map(|calls| at("mutation_batches.calls", retrospective.id).parse_json(&calls));
+    Ok((place.parse_json(&mutations)?, calls.transpose()?))
 }
 
 /// Finds the epoch of the last closed automatic retrospective before this one; `None` if there is none.
@@ -128,6 +139,7 @@ pub(crate) async fn store_closing(
     credit::record_applied(connection, key, &closing.report).await?;
     manual::store_proposals(connection, key, &closing.proposals).await?;
     rules::insert_batches(connection, &closing.rules).await?;
+    summaries::delete_old(connection, retrospective).await?;
     // Before opening the next one, because the database allows one open retrospective per workflow.
     retrospective::set_state(connection, retrospective, closing.retrospective_state).await?;
     count::set_workflow_state(connection, key, &closing.workflow_state).await?;

@@ -4,22 +4,27 @@
 //! because the token has advanced fails with [`StoreError::Fenced`].
 
 use async_trait::async_trait;
+use retro_core::calls::{CallCounts, WindowSummaries};
 use retro_core::id::{RetrospectiveId, Tenant};
-use retro_core::investigate::NextStage;
+use retro_core::investigate::{NextStage, decide_next_stage};
 use retro_core::learn::Mutation;
 use retro_core::report::InvestigationTiming;
-use retro_core::retrospective::{InvestigationResult, Retrospective, RetrospectiveState};
+use retro_core::retrospective::{Investigation, InvestigationResult, Retrospective, RetrospectiveState};
 use retro_core::sample::Sample;
 use retro_fault::Label;
 use retro_store::investigate::DecideFollowUp;
-use retro_store::{Claim, InvestigationSequence, InvestigatorStore, JournalEntry, Result, StoreError};
+use retro_store::{
+    Claim, InvestigationSequence, InvestigatorStore, JournalEntry, Result, RunToSummarize, StoreError,
+    SummaryWrite,
+};
 
 use super::dialect::{Connection, Database, OnTable, Store, for_update, greatest, now_ms, storable_text};
 use super::open::commit;
-use super::{claim, investigations, lock, outbox, retrospective};
+use super::{claim, investigations, lock, outbox, retrospective, summaries};
 use crate::rows::commit_label::journal_commit_label;
 use crate::rows::investigate::{bounded_seconds, check_not_fenced, fenced_error, ordinal_at};
 use crate::rows::retrospective::require_sample;
+use crate::rows::summary::compress_summaries;
 use crate::rows::trace::current_trace;
 use crate::{at, to_i64, to_json};
 
@@ -59,12 +64,6 @@ impl InvestigatorStore for Store {
     }
 
     async fn append_journal(&self, claim: &Claim, entry: &JournalEntry) -> Result<()> {
-        // Lock the row until the entry is written, so the claim cannot be taken over in between.
-        const HELD: &str = concat!(
-            "SELECT number FROM investigations
-             WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL",
-            for_update!()
-        );
         const WRITE: &str = concat!(
             "INSERT INTO journal (tenant, retrospective, number, token, stage, body, written_ms)
              VALUES ($1, $2, $3, $4, $5, $6, ",
@@ -72,8 +71,7 @@ impl InvestigatorStore for Store {
             ") ON CONFLICT (tenant, retrospective, number, stage) DO NOTHING"
         );
         let mut transaction = self.begin_write().await?;
-        let found = bind_claim(HELD, claim).fetch_all(&mut *transaction).await.on_table("investigations")?;
-        check_not_fenced(claim, found.len() as u64)?;
+        hold_claim(&mut transaction, claim).await?;
         bind_claim(WRITE, claim)
             .bind(entry.stage.as_str())
             .bind(entry.body.to_string())
@@ -116,6 +114,27 @@ impl InvestigatorStore for Store {
         commit(transaction, Label::ReleaseCommit).await
     }
 
+    async fn begin_summaries(&self, claim: &Claim, limit: u32) -> Result<Vec<RunToSummarize>> {
+        // A manual retrospective has no window.
+        if claim.retrospective.manual_request.is_some() {
+            return Ok(Vec::new());
+        }
+        let mut transaction = self.begin_write().await?;
+        hold_claim(&mut transaction, claim).await?;
+        let runs = summaries::begin_summaries(&mut transaction, &claim.retrospective, limit).await?;
+        commit(transaction, Label::SummaryBeginCommit).await?;
+        Ok(runs)
+    }
+
+    async fn store_summaries(&self, claim: &Claim, summaries: &[SummaryWrite]) -> Result<()> {
+        // Before the transaction begins, so no lock is held during compression.
+        let rows = compress_summaries(summaries)?;
+        let mut transaction = self.begin_write().await?;
+        hold_claim(&mut transaction, claim).await?;
+        summaries::store_summaries(&mut transaction, &claim.retrospective, &rows).await?;
+        commit(transaction, Label::SummaryCommit).await
+    }
+
     async fn finish_investigation(
         &self,
         claim: &Claim,
@@ -136,12 +155,13 @@ impl InvestigatorStore for Store {
             return Err(fenced_error(claim));
         }
         let sample = require_sample(&retrospective, sample)?;
-        let ended = investigations::list_ended(&mut transaction, tenant, id)
+        let ended: Vec<Investigation> = investigations::list_ended(&mut transaction, tenant, id)
             .await?
             .into_iter()
             .map(|(one, _)| one)
             .collect();
-        let sequence = InvestigationSequence { retrospective, sample, ended };
+        let window = load_window(&mut transaction, &retrospective, &sample, &ended).await?;
+        let sequence = InvestigationSequence { retrospective, sample, ended, window };
         let finish = decide(&sequence);
         let InvestigationSequence { retrospective, sample, .. } = sequence;
         match finish.next {
@@ -149,7 +169,7 @@ impl InvestigatorStore for Store {
                 add_investigation(&mut transaction, &retrospective, &sample, number, at, replacement).await?;
             }
             NextStage::Settle => {
-                store_batch(&mut transaction, &retrospective, &finish.batch).await?;
+                store_batch(&mut transaction, &retrospective, &finish.batch, finish.calls.as_ref()).await?;
                 retrospective::set_state(&mut transaction, &retrospective, RetrospectiveState::Settling)
                     .await?;
             }
@@ -175,6 +195,32 @@ fn bind_claim(sql: &'static str, claim: &Claim) -> Statement {
         .bind(retrospective.id.to_string())
         .bind(i64::from(*number))
         .bind(to_i64(*token))
+}
+
+/// Locks a claimed investigation until the transaction ends, so the claim cannot be taken over before the
+/// transaction has written. Fails with [`StoreError::Fenced`] if the claim is no longer valid.
+async fn hold_claim(connection: &mut Connection, claim: &Claim) -> Result<()> {
+    const HOLD: &str = concat!(
+        "SELECT number FROM investigations
+         WHERE tenant = $1 AND retrospective = $2 AND number = $3 AND token = $4 AND result IS NULL",
+        for_update!()
+    );
+    let found = bind_claim(HOLD, claim).fetch_all(connection).await.on_table("investigations")?;
+    check_not_fenced(claim, found.len() as u64)
+}
+
+/// Loads the call summaries of a window whose last investigation is ending; they are not read before.
+async fn load_window(
+    connection: &mut Connection,
+    retrospective: &Retrospective,
+    sample: &Sample,
+    ended: &[Investigation],
+) -> Result<WindowSummaries> {
+    let results: Vec<_> = ended.iter().filter_map(|one| one.result.clone()).collect();
+    if retrospective.manual_request.is_some() || decide_next_stage(sample, &results) != NextStage::Settle {
+        return Ok(WindowSummaries::default());
+    }
+    summaries::load_window(connection, retrospective).await
 }
 
 /// Fences every unfinished investigation of a retrospective, so later writes under the current claims fail.
@@ -247,14 +293,17 @@ pub(crate) async fn add_investigation(
         .check_rows_affected(done.rows_affected(), 1)
 }
 
-/// Stores the batch of mutations with which a retrospective starts settling.
+/// Stores the batch of mutations with which a retrospective starts settling, and what the runs of its window
+/// called.
 pub(crate) async fn store_batch(
     connection: &mut Connection,
     retrospective: &Retrospective,
     batch: &[Mutation],
+    calls: Option<&CallCounts>,
 ) -> Result<()> {
     const STORE: &str = concat!(
-        "INSERT INTO mutation_batches (tenant, retrospective, mutations, settled_ms) VALUES ($1, $2, $3, ",
+        "INSERT INTO mutation_batches (tenant, retrospective, mutations, calls, settled_ms)
+         VALUES ($1, $2, $3, $4, ",
         now_ms!(),
         ")"
     );
@@ -262,6 +311,7 @@ pub(crate) async fn store_batch(
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.id.to_string())
         .bind(to_json(&batch))
+        .bind(calls.map(to_json))
         .execute(connection)
         .await
         .on_table("mutation_batches")?;

@@ -41,6 +41,7 @@ mod scheduled_replays;
 mod stored_dead_letters;
 mod stream;
 mod stream_pending;
+mod summaries;
 mod trace;
 mod track;
 mod tracked_runs;

@@ -1,6 +1,7 @@
 //! Implements the read-only queries for operators.
 
 use async_trait::async_trait;
+use retro_core::calls::StoredSummary;
 use retro_core::id::{
     DeadLetterId, MemoryId, Ordinal, RetrospectiveId, ReviewBatchId, Tenant, Workflow, WorkflowKey,
 };
@@ -15,7 +16,7 @@ use uuid::Uuid;
 
 use super::dialect::{OnTable, Store, any_of, arrival, by_index, list_parameter};
 use super::memory::is_held;
-use super::{audit, investigations, memory, retrospective, stored_dead_letters};
+use super::{audit, investigations, memory, retrospective, stored_dead_letters, summaries};
 use crate::rows::count::WorkflowRecord;
 use crate::rows::dead_letter::DeadLetterRecord;
 use crate::rows::memory::{parse_change, parse_memory};
@@ -88,6 +89,10 @@ impl OperatorStore for Store {
             .await
             .on_table("runs")?;
         rows.into_iter().map(|ordinal| at("runs.ordinal", key).parse_unsigned(ordinal)).collect()
+    }
+
+    async fn list_call_summaries(&self, key: &WorkflowKey, limit: u32) -> Result<Vec<StoredSummary>> {
+        summaries::list_newest(&mut *self.begin_snapshot().await?, key, limit).await
     }
 
     async fn list_run_exposures(

@@ -41,7 +41,7 @@ impl SamplerStore for Store {
             NextStage::Settle => {
                 // The writer reads a batch for every settling retrospective and would report a missing one as
                 // damage.
-                store_batch(&mut transaction, &due, &[]).await?;
+                store_batch(&mut transaction, &due, &[], None).await?;
                 retrospective::set_state(&mut transaction, &due, RetrospectiveState::Settling).await?;
                 Notice::MutationsDue { retrospective: id }
             }

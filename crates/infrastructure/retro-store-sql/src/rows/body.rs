@@ -22,21 +22,30 @@ pub(crate) struct CompressedBodies {
 /// Compresses the inline bodies of a batch. Call this before the transaction begins, so no lock is held
 /// during compression. Fails with [`StoreError::Unavailable`] if the compressor runs out of memory.
 pub(crate) fn compress_bodies(batch: &[IncomingRun]) -> Result<CompressedBodies> {
-    let failed = |error: std::io::Error| StoreError::Unavailable(format!("compressing a body: {error}"));
-    let mut compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?;
+    let mut compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(compressor_failed)?;
     let mut packed = CompressedBodies { bytes: Vec::new(), spans: Vec::with_capacity(batch.len()) };
     for run in batch {
         let IncomingBody::Inline(body) = &run.body else {
             packed.spans.push(None);
             continue;
         };
-        // The bulk API writes the content size into the frame, without which `decompress_body` rejects the
-        // body.
-        let compressed = compressor.compress(body).map_err(failed)?;
+        // The bulk API writes the content size into the frame, without which `decompress` rejects the body.
+        let compressed = compressor.compress(body).map_err(compressor_failed)?;
         packed.spans.push(Some((packed.bytes.len(), compressed.len())));
         packed.bytes.extend_from_slice(&compressed);
     }
     Ok(packed)
+}
+
+/// Compresses a document for a column of bytes. Fails with [`StoreError::Unavailable`] if the compressor runs
+/// out of memory.
+pub(crate) fn compress(document: &[u8]) -> Result<Vec<u8>> {
+    zstd::bulk::compress(document, ZSTD_LEVEL).map_err(compressor_failed)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "map_err passes a value")]
+fn compressor_failed(error: std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("compressing a document: {error}"))
 }
 
 /// Returns the body reference to store with an incoming run.
@@ -57,7 +66,7 @@ pub(crate) fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
         (Ok(BodyRef::Object(object)), _) => StoredBody::Object(object),
         (Ok(BodyRef::Https(body)), _) => StoredBody::Https(body),
         (Ok(BodyRef::Dropped), _) => StoredBody::Gone("it was dropped on purpose".to_owned()),
-        (Ok(BodyRef::Stored), Some(bytes)) => match decompress_body(bytes) {
+        (Ok(BodyRef::Stored), Some(bytes)) => match decompress(bytes) {
             Ok(trajectory) => StoredBody::Inline(trajectory),
             Err(problem) => StoredBody::Gone(problem),
         },
@@ -66,8 +75,8 @@ pub(crate) fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
     }
 }
 
-/// Decompresses a stored body. The error is a human-readable description.
-fn decompress_body(stored: &[u8]) -> std::result::Result<Vec<u8>, String> {
+/// Decompresses a stored document. The error is a human-readable description.
+pub(crate) fn decompress(stored: &[u8]) -> std::result::Result<Vec<u8>, String> {
     // The size comes from the stored frame: if unchecked, a damaged frame could allocate any amount of
     // memory.
     let size = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();

@@ -5,7 +5,7 @@ use retro_fault::Label;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs};
 
-pub(super) const LABELS: [Label; 13] = [
+pub(super) const LABELS: [Label; 15] = [
     Label::CountCommit,
     Label::CountAck,
     Label::RelayPublish,
@@ -14,6 +14,8 @@ pub(super) const LABELS: [Label; 13] = [
     Label::SampleAck,
     Label::InvestigateAck,
     Label::ClaimCommit,
+    Label::SummaryBeginCommit,
+    Label::SummaryCommit,
     Label::JournalBriefedCommit,
     Label::JournalAnsweredCommit,
     Label::FinishCommit,
