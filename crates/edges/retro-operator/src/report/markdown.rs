@@ -9,6 +9,7 @@ use retro_core::report::{Report, ReportedInvestigation};
 
 use super::highlights;
 use super::view::{self, ReportView};
+use crate::calls::describe::{OPERATION_HEAD, describe_coverage, operation_cells, take_first};
 use crate::text;
 use escape::{EscapeContext, escape_markdown};
 
@@ -38,6 +39,8 @@ fn write_report(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     write_declined(out, report_view)?;
     write_memories(out, report_view)?;
     write_highlights(out, report)?;
+    write_missed(out, report_view)?;
+    write_calls(out, report)?;
     write_evidence(out, report_view)?;
     write_requests(out, report_view)?;
     write_sample(out, report_view)?;
@@ -144,6 +147,41 @@ fn write_highlights(out: &mut String, report: &Report) -> fmt::Result {
     }
     write_heading(out, "Highlights")?;
     all.iter().try_for_each(|sentence| writeln!(out, "- {}", escape_text(sentence)))
+}
+
+fn write_missed(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
+    let (missed, more) = report_view.missed_failures();
+    if missed.is_empty() {
+        return Ok(());
+    }
+    write_heading(out, view::MISSED_TITLE)?;
+    for one in missed {
+        writeln!(out, "- {}  ", escape_text(&one.failure))?;
+        writeln!(out, "  {}  ", escape_text(&one.frequency))?;
+        writeln!(out, "  {}", escape_text(&one.reason))?;
+    }
+    write_more(out, &more)
+}
+
+fn write_calls(out: &mut String, report: &Report) -> fmt::Result {
+    let Some(calls) = &report.calls else { return Ok(()) };
+    write_heading(out, view::CALLS_TITLE)?;
+    writeln!(out, "{}", describe_coverage(calls.coverage))?;
+    let (shown, more) = take_first(&calls.operations, view::CALLS_SHOWN_MAX);
+    if shown.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    write_table_header(out, &OPERATION_HEAD)?;
+    for one in shown {
+        write_row(out, &operation_cells(one).each_ref().map(String::as_str))?;
+    }
+    write_more(out, &more)
+}
+
+/// Writes the sentence about the items that are not shown, if there are any.
+fn write_more(out: &mut String, more: &str) -> fmt::Result {
+    if more.is_empty() { Ok(()) } else { writeln!(out, "\n{more}") }
 }
 
 fn write_evidence(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
