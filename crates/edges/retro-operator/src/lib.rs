@@ -30,7 +30,8 @@ mod world;
 pub use audit_log::render_audit_log;
 pub use calls::{
     CountedWindow, ExplainedFailure, MissedFailures, NewestRuns, RecentRuns, STATISTICS_RUNS_DEFAULT,
-    STATISTICS_RUNS_MAX, UnreadableReason, WorkflowStatistics, find_missed_failures, find_workflow_statistics,
+    STATISTICS_RUNS_MAX, UnreadableReason, WorkflowStatistics, find_missed_failures,
+    find_workflow_statistics,
 };
 pub use cancel::{CancelAnswer, CancelError, CancelService, cancel_router};
 pub use command::ActionStatus;

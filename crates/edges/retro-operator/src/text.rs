@@ -86,12 +86,7 @@ pub(crate) fn describe_full_scope(of: &MemoryScope) -> String {
 
 /// Names an error with its tool and step.
 pub(crate) fn describe_error(step: &Step, tool: &str, error: &str) -> String {
-    format!(
-        "“{}” of `{}` in step {}",
-        single_line(error),
-        single_line(tool),
-        single_line(step.as_str())
-    )
+    format!("“{}” of `{}` in step {}", single_line(error), single_line(tool), single_line(step.as_str()))
 }
 
 /// Returns the beginning of a command for a tenant: the name of the program and, unless it is the default one, the

@@ -1,7 +1,7 @@
 //! Describes operations, failures and coverage in the words that commands, HTTP and reports share. All text is
 //! printable on one line; Markdown escapes it as well.
 
-use retro_core::calls::{MissedFailure, MissedReason, OperationStatistics, RecurringFailure, SummaryCoverage};
+use retro_core::calls::{MissedReason, OperationStatistics, RecurringFailure, SummaryCoverage};
 use retro_core::id::Tenant;
 
 use crate::text::{self, format_count};
@@ -28,7 +28,11 @@ pub(crate) fn operation_cells(one: &OperationStatistics) -> [String; 8] {
 /// Names the tool of an operation and, for a command, its program: `bash: git push`.
 fn describe_operation(one: &OperationStatistics) -> String {
     let tool = text::single_line(&one.tool);
-    if one.program.is_empty() { tool } else { format!("{tool}: {}", text::single_line(&one.program.join(" "))) }
+    if one.program.is_empty() {
+        tool
+    } else {
+        format!("{tool}: {}", text::single_line(&one.program.join(" ")))
+    }
 }
 
 /// Formats a share in per cent with one decimal, rounded down; empty for a share of nothing.
@@ -51,7 +55,7 @@ pub(crate) fn describe_coverage(coverage: SummaryCoverage) -> String {
     }
     if uncounted_calls > 0 {
         let calls = format_count(uncounted_calls.into(), "call");
-        sentence.push_str(&format!("; {calls} of runs with too many different operations not counted"));
+        sentence.push_str(&format!("; not counted: {calls} of runs with too many different operations"));
     }
     sentence + "."
 }
@@ -69,25 +73,26 @@ pub(crate) fn describe_frequency(failure: &RecurringFailure) -> String {
         fewer => format!(" ({})", format_count((*fewer).into(), "witness")),
     };
     format!(
-        "met by {}{witnesses}: {recovered} got past it, {failed_runs} failed, {investigated} investigated; last by {}",
+        "met by {}{witnesses}: {recovered} got past it, {failed_runs} failed in the end, {investigated} investigated; last by {}",
         format_count((*runs).into(), "run"),
         text::single_line(last_run.as_str())
     )
 }
 
 /// Explains in one sentence why no memory that agents get is about a failure, and what a person can do.
-pub(crate) fn explain_reason(missed: &MissedFailure, tenant: &Tenant) -> String {
+pub(crate) fn explain_reason(reason: &MissedReason, tenant: &Tenant) -> String {
     let retro = text::command_of_tenant(tenant);
-    match &missed.reason {
+    match reason {
         MissedReason::NotSampled => format!(
-            "no run that met it was drawn for an investigation: `{retro} retrospectives trigger` investigates runs \
+            "no run that met it was investigated: `{retro} retrospectives trigger` investigates runs \
              that a person names"
         ),
         MissedReason::NotRecovered => {
             "no run got past it, so none shows a remedy: a person has to find its cause".to_owned()
         }
         MissedReason::Transient => {
-            "it passes by itself: the same call worked when it was repeated, so there is nothing to learn".to_owned()
+            "it passes by itself: the same call worked when it was repeated, so there is nothing to learn"
+                .to_owned()
         }
         MissedReason::NoRemedyFound => format!(
             "runs got past it, but no investigated one shows what it changed: `{retro} retrospectives trigger` \
@@ -121,14 +126,5 @@ pub(crate) fn explain_reason(missed: &MissedFailure, tenant: &Tenant) -> String 
                  why {id}` shows how"
             )
         }
-    }
-}
-
-/// Returns at most `max` items, and the sentence about those left out; it is empty if there are none.
-pub(crate) fn take_first<T>(all: &[T], max: usize) -> (&[T], String) {
-    let shown = all.get(..max).unwrap_or(all);
-    match all.len() - shown.len() {
-        0 => (shown, String::new()),
-        more => (shown, format!("and {more} more (the JSON has all)")),
     }
 }

@@ -98,7 +98,7 @@ impl MissedFailures {
         let Some(calls) = &report.calls else { return Self::not_counted(report.workflow.clone()) };
         let explain = |missed: &MissedFailure| ExplainedFailure {
             missed: missed.clone(),
-            explanation: explain_reason(missed, &report.tenant),
+            explanation: explain_reason(&missed.reason, &report.tenant),
         };
         Self {
             workflow: report.workflow.clone(),
@@ -124,8 +124,11 @@ impl MissedFailures {
             format!("• {name}\n  {frequency}\n  {}\n", failure.explanation)
         };
         let failures: Vec<_> = self.failures.iter().map(one).collect();
-        let failures =
-            if failures.is_empty() { "no recurring failure is without a memory\n".to_owned() } else { failures.join("\n") };
+        let failures = if failures.is_empty() {
+            "no recurring failure is without a memory\n".to_owned()
+        } else {
+            failures.join("\n")
+        };
         format!(
             "Failures of {workflow} without a memory, as of retrospective {} ({})\n{}\n\n{failures}",
             counted.epoch,

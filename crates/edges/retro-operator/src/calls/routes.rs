@@ -59,6 +59,7 @@ pub(super) async fn get_missed_failures(
 }
 
 fn parse_workflow(tenant: Tenant, name: String) -> Result<WorkflowKey, Problem> {
-    let workflow = Workflow::new(name).map_err(|error| Problem::invalid_field("workflow", error.to_string()))?;
+    let workflow =
+        Workflow::new(name).map_err(|error| Problem::invalid_field("workflow", error.to_string()))?;
     Ok(WorkflowKey { tenant, workflow })
 }

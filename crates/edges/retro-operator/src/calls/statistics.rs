@@ -100,7 +100,12 @@ pub async fn find_workflow_statistics(
 impl WorkflowStatistics {
     /// Computes the statistics of summaries, which are sorted by age, newest first. At most
     /// [`STATISTICS_RUNS_MAX`] were read.
-    fn from_summaries(workflow: Workflow, summaries: &[StoredSummary], runs: u32, now: Timestamp) -> Self {
+    pub(super) fn from_summaries(
+        workflow: Workflow,
+        summaries: &[StoredSummary],
+        runs: u32,
+        now: Timestamp,
+    ) -> Self {
         let newest = summaries.get(..runs as usize).unwrap_or(summaries);
         Self {
             workflow,
@@ -113,7 +118,9 @@ impl WorkflowStatistics {
     pub fn render_text(&self, columns: u16) -> String {
         let workflow = text::single_line(self.workflow.as_str());
         if self.newest.coverage.runs == 0 {
-            return format!("no run of {workflow} has a summary yet: a retrospective makes those of its window\n");
+            return format!(
+                "no run of {workflow} has a summary yet: a retrospective makes those of its window\n"
+            );
         }
         format!(
             "Newest runs of {workflow}\n\n{}\nLast 7 days, since {}\n\n{}",
@@ -156,7 +163,11 @@ impl NewestRuns {
             format!("• {runs} not read: {}\n", text::single_line(&one.reason))
         };
         let reasons: String = self.unreadable_reasons.iter().map(reason).collect();
-        format!("{}\n{reasons}\n{}", describe_coverage(self.coverage), render_operations(&self.operations, columns))
+        format!(
+            "{}\n{reasons}\n{}",
+            describe_coverage(self.coverage),
+            render_operations(&self.operations, columns)
+        )
     }
 }
 
@@ -186,8 +197,8 @@ impl RecentRuns {
     fn render_text(&self, columns: u16) -> String {
         let mut notes = describe_coverage(self.coverage);
         if self.without_time > 0 {
-            let runs = format_count(self.without_time.into(), "newest run");
-            notes.push_str(&format!(" Left out: {runs} without a known end."));
+            let runs = format_count(self.without_time.into(), "run");
+            notes.push_str(&format!(" Left out: {runs} without a time."));
         }
         if self.truncated {
             notes.push_str(&format!(" Only the newest {STATISTICS_RUNS_MAX} runs were read."));

@@ -7,9 +7,8 @@ use std::fmt::{self, Write};
 use retro_core::finding::{Finding, Quote, VerdictRecord};
 use retro_core::report::{Report, ReportedInvestigation};
 
-use super::highlights;
 use super::view::{self, ReportView};
-use crate::calls::describe::{OPERATION_HEAD, describe_coverage, operation_cells, take_first};
+use super::{calls, highlights};
 use crate::text;
 use escape::{EscapeContext, escape_markdown};
 
@@ -39,7 +38,7 @@ fn write_report(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     write_declined(out, report_view)?;
     write_memories(out, report_view)?;
     write_highlights(out, report)?;
-    write_missed(out, report_view)?;
+    write_missed(out, report)?;
     write_calls(out, report)?;
     write_evidence(out, report_view)?;
     write_requests(out, report_view)?;
@@ -149,34 +148,29 @@ fn write_highlights(out: &mut String, report: &Report) -> fmt::Result {
     all.iter().try_for_each(|sentence| writeln!(out, "- {}", escape_text(sentence)))
 }
 
-fn write_missed(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
-    let (missed, more) = report_view.missed_failures();
-    if missed.is_empty() {
-        return Ok(());
+fn write_missed(out: &mut String, report: &Report) -> fmt::Result {
+    let Some(section) = calls::missed_section(report) else { return Ok(()) };
+    write_heading(out, calls::MISSED_TITLE)?;
+    for lines in section.failures {
+        let [failure, frequency, reason] = lines.map(|line| escape_text(&line));
+        writeln!(out, "- {failure}  \n  {frequency}  \n  {reason}")?;
     }
-    write_heading(out, view::MISSED_TITLE)?;
-    for one in missed {
-        writeln!(out, "- {}  ", escape_text(&one.failure))?;
-        writeln!(out, "  {}  ", escape_text(&one.frequency))?;
-        writeln!(out, "  {}", escape_text(&one.reason))?;
-    }
-    write_more(out, &more)
+    write_more(out, &section.more)
 }
 
 fn write_calls(out: &mut String, report: &Report) -> fmt::Result {
-    let Some(calls) = &report.calls else { return Ok(()) };
-    write_heading(out, view::CALLS_TITLE)?;
-    writeln!(out, "{}", describe_coverage(calls.coverage))?;
-    let (shown, more) = take_first(&calls.operations, view::CALLS_SHOWN_MAX);
-    if shown.is_empty() {
+    let Some(section) = calls::calls_section(report) else { return Ok(()) };
+    write_heading(out, calls::CALLS_TITLE)?;
+    writeln!(out, "{}", section.coverage)?;
+    if section.rows.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    write_table_header(out, &OPERATION_HEAD)?;
-    for one in shown {
-        write_row(out, &operation_cells(one).each_ref().map(String::as_str))?;
+    write_table_header(out, &calls::CALLS_HEAD)?;
+    for row in &section.rows {
+        write_row(out, &row.each_ref().map(String::as_str))?;
     }
-    write_more(out, &more)
+    write_more(out, &section.more)
 }
 
 /// Writes the sentence about the items that are not shown, if there are any.

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use retro_core::calls::MissedFailure;
 use retro_core::finding::FindingKind;
 use retro_core::id::MemoryId;
 use retro_core::memory::{Change, ChangeEffect, MemoryLine, MemoryStatus, MutationOutcome};
@@ -11,7 +10,6 @@ use retro_core::report::{Report, ReportedInvestigation, WindowRun};
 use retro_core::retrospective::{ManualRequest, RetrospectiveState};
 use retro_core::sample::SamplingPower;
 
-use crate::calls::describe;
 use crate::text::{self, format_count, format_thousandths};
 
 /// A change with the title of its memory.
@@ -30,20 +28,6 @@ pub(super) struct HeldMemory {
 
 /// Explains what it means that memories are held.
 pub(super) const HELD_MEANS: &str = "No agent is shown these memories until a person releases them.";
-
-/// Titles of the sections about the calls of all runs.
-pub(super) const MISSED_TITLE: &str = "Failures without a memory";
-pub(super) const CALLS_TITLE: &str = "What the runs called";
-
-/// Maximum number of failures and of operations shown; the JSON form lists all of them.
-pub(super) const CALLS_SHOWN_MAX: usize = 10;
-
-/// A recurring failure that agents are not told about, in three lines.
-pub(super) struct MissedLine {
-    pub(super) failure: String,
-    pub(super) frequency: String,
-    pub(super) reason: String,
-}
 
 /// A report with the titles of its memories, ready for rendering.
 pub(super) struct ReportView<'r> {
@@ -223,18 +207,6 @@ impl<'r> ReportView<'r> {
             commands: ["release", "retire"].map(|verb| command(verb, id)),
         })
         .collect()
-    }
-
-    /// Returns the recurring failures that agents are not told about, and the sentence about those left out.
-    pub(super) fn missed_failures(&self) -> (Vec<MissedLine>, String) {
-        let all = self.report.calls.as_ref().map(|calls| calls.missed.as_slice()).unwrap_or_default();
-        let (shown, more) = describe::take_first(all, CALLS_SHOWN_MAX);
-        let line = |missed: &MissedFailure| MissedLine {
-            failure: describe::describe_failure(&missed.failure),
-            frequency: describe::describe_frequency(&missed.failure),
-            reason: describe::explain_reason(missed, &self.report.tenant),
-        };
-        (shown.iter().map(line).collect(), more)
     }
 
     /// Returns the suppressed or refused requests, which changed no memory.
