@@ -18,7 +18,8 @@ pub(crate) async fn run_command(
     store: &dyn OperatorStore,
     args: &Workflows,
 ) -> anyhow::Result<Exit> {
-    let key = |workflow: &Workflow| WorkflowKey { tenant: context.tenant.clone(), workflow: workflow.clone() };
+    let key =
+        |workflow: &Workflow| WorkflowKey { tenant: context.tenant.clone(), workflow: workflow.clone() };
     match &args.command {
         None => list_workflows(context, store).await,
         Some(WorkflowCommand::Stats { workflow, runs }) => {
