@@ -3,6 +3,7 @@
 //! A **turn** is one entry of the emitter's log, and every turn is part of a **step** of the workflow. All
 //! text here is redacted. The wire format is ATIF (`retro-adapters`), whose `steps[]` are called turns here.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::Step;
@@ -21,6 +22,9 @@ pub struct Turn {
     pub step: Step,
     /// `true` if a model decided something in this turn.
     pub agentic: bool,
+    /// Time of the entry; `None` if the log does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
     /// Speaker of the turn.
     pub source: TurnSource,
     /// Message text; empty if there is none.

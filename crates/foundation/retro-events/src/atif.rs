@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::Step;
 use retro_core::trajectory::{ToolCall, Trajectory, Turn, TurnSource};
@@ -100,12 +101,21 @@ impl TrajectoryReader {
         let before = self.turns.last_mut().filter(|_| calls.is_empty());
         let observed = assign_answers(observation_answers(observation), &mut calls, before);
         let calls: Vec<ToolCall> = calls.into_iter().map(|call| call.call).collect();
-        let EntryHead { source, step, message, reasoning, .. } = head;
+        let EntryHead { source, time, step, message, reasoning, .. } = head;
         if !(message.is_empty() && reasoning.is_empty() && calls.is_empty()) {
-            self.turns.push(Turn { step: step.clone(), agentic, source, message, reasoning, calls });
+            self.turns.push(Turn {
+                at: time,
+                step: step.clone(),
+                agentic,
+                source,
+                message,
+                reasoning,
+                calls,
+            });
         }
         if !observed.is_empty() {
             self.turns.push(Turn {
+                at: time,
                 step,
                 agentic: false,
                 source: TurnSource::System,
@@ -121,6 +131,8 @@ impl TrajectoryReader {
 /// Fields of an entry other than calls and results.
 struct EntryHead {
     source: TurnSource,
+    /// Time of the entry. `None` if there is none with an offset from UTC: some exporters write local times.
+    time: Option<Timestamp>,
     step: Step,
     step_kind: Option<StepKind>,
     message: String,
@@ -144,6 +156,7 @@ impl EntryHead {
         let copied: Option<bool> = at.parse_optional(entry, "is_copied_context")?;
         Ok(Self {
             source: at.parse_required(entry, "source")?,
+            time: entry.get_non_null("timestamp").and_then(|time| time.as_str()?.parse().ok()),
             step: step.unwrap_or_else(Step::main),
             step_kind: at.parse_optional(entry, "step_kind")?,
             message: at.parse_text(entry, "message")?,

@@ -122,6 +122,7 @@ fn build_brief(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
 fn message_turn(source: TurnSource, message: &str) -> Turn {
     let agentic = source == TurnSource::Agent;
     Turn {
+        at: None,
         step: Step::main(),
         agentic,
         source,

@@ -42,14 +42,14 @@ pub(crate) enum FetchedBody {
     Document(Bytes),
 }
 
-/// Fetches the body of a claimed run.
-pub(crate) async fn fetch_body(claim: &Claim, bodies: &BodySources) -> Result<FetchedBody, BodyError> {
-    let fetched = match &claim.body {
+/// Fetches the body of a run.
+pub(crate) async fn fetch_body(body: &StoredBody, sources: &BodySources) -> Result<FetchedBody, BodyError> {
+    let fetched = match body {
         StoredBody::None => return Ok(FetchedBody::Absent),
         StoredBody::Gone(problem) => return Err(BodyError::Gone(problem.clone())),
         StoredBody::Inline(bytes) => return Ok(FetchedBody::Stored(bytes.clone())),
-        StoredBody::Object(object) => bodies.objects.get(object).await,
-        StoredBody::Https(body) => bodies.https.fetch_body(body).await,
+        StoredBody::Object(object) => sources.objects.get(object).await,
+        StoredBody::Https(body) => sources.https.fetch_body(body).await,
     };
     fetched.map(FetchedBody::Document).map_err(|error| match error {
         ObjectError::Gone { name, problem } => BodyError::Gone(format!("{name}: {problem}")),
@@ -59,7 +59,7 @@ pub(crate) async fn fetch_body(claim: &Claim, bodies: &BodySources) -> Result<Fe
 
 impl FetchedBody {
     /// Parses the body into a redacted trajectory. Fails with the reason if the body cannot be parsed.
-    fn parse_trajectory(self, facts: &RunFacts) -> Result<Trajectory, String> {
+    pub(crate) fn parse_trajectory(self, facts: &RunFacts) -> Result<Trajectory, String> {
         match self {
             Self::Absent => Ok(Trajectory::default()),
             Self::Stored(bytes) => serde_json::from_slice(&bytes)

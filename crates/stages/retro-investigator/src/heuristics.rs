@@ -71,10 +71,11 @@ pub use signature::error_signature;
 pub use tool_output::{Diagnostic, TestCounts, find_diagnostics, parse_test_counts};
 
 use retro_core::finding::{Finding, InvestigationBrief, InvestigatorAnswer, RawAnswer};
+use retro_core::id::Step;
 use retro_core::run::RunOutcome;
 use retro_core::trajectory::{ToolCall, Trajectory};
 
-use arguments::Arguments;
+use arguments::{Arguments, Command};
 use call::StepCalls;
 use handled_errors::HandledErrors;
 
@@ -106,6 +107,46 @@ pub fn investigate_run(brief: &InvestigationBrief) -> InvestigatorAnswer {
 /// investigation, ignores the calls that follow.
 pub fn judge_call(call: &ToolCall) -> CallOutcome<'_> {
     outcome::judge_outcome(call, &Arguments::parse(&call.arguments))
+}
+
+/// A call of a run, judged as an investigation judges it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JudgedCall<'a> {
+    /// 0-based index of the turn with the call.
+    pub(crate) turn: u32,
+    /// Step of the call.
+    pub(crate) step: &'a Step,
+    /// Tool, as named in the log.
+    pub(crate) tool: &'a str,
+    /// Program that decides the answer of a command; `None` for any other call.
+    pub(crate) program: Option<String>,
+    /// What the call is for: the first word after the program, usually its subcommand. Empty if there is none.
+    pub(crate) goal: String,
+    /// Masked error; empty if the failure has no text, `None` if the call did not fail.
+    pub(crate) error: Option<String>,
+}
+
+/// Judges the calls of a run's agentic steps, in the order of the run.
+pub(crate) fn judge_calls(trajectory: &Trajectory) -> Vec<JudgedCall<'_>> {
+    let steps = call::calls_by_step(trajectory);
+    let mut calls: Vec<_> = steps
+        .iter()
+        .flat_map(|step| step.calls.iter().map(|call| (call.turn, call.call_index, step.step, call)))
+        .collect();
+    calls.sort_by_key(|(turn, nth, ..)| (*turn, *nth));
+    calls.into_iter().map(|(turn, _, step, call)| to_judged_call(turn, step, call)).collect()
+}
+
+fn to_judged_call<'a>(turn: u32, step: &'a Step, call: &call::Call<'a>) -> JudgedCall<'a> {
+    let (program, goal) = call.arguments.as_command().and_then(Command::deciding_program).unzip();
+    JudgedCall {
+        turn,
+        step,
+        tool: call.tool,
+        program: program.map(str::to_owned),
+        goal: goal.unwrap_or_default().to_owned(),
+        error: call.failure().map(|failure| failure.error.clone()),
+    }
 }
 
 /// Returns the turn at which a failed run probably went wrong, or `None` if no sign points at a turn.

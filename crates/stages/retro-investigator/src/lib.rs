@@ -4,6 +4,8 @@ mod blocking;
 mod brief;
 pub mod engine;
 pub mod heuristics;
+mod summarizer;
+mod summary;
 mod worker;
 
 pub use brief::BodySources;

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use retro_consumer::{Consumer, HandlerOutcome, PassLoop, Watch, Watchdog, catch_panic};
+use retro_core::calls::{CallCounts, count_calls};
 use retro_core::finding::{InvestigationBrief, InvestigatorAnswer, check_answer};
 use retro_core::investigate::{NextStage, RetryDecision, decide_next_stage, decide_retry};
 use retro_core::learn::{Mutation, build_batch};
 use retro_core::message::Notice;
 use retro_core::report::InvestigationTiming;
-use retro_core::retrospective::{InvestigationResult, PresentedMemory};
+use retro_core::retrospective::{Investigation, InvestigationResult, PresentedMemory};
 use retro_events::Delivery;
 use retro_store::trace::InvestigationTraces;
 use retro_store::{
@@ -31,6 +32,7 @@ use tracing::{debug, info, warn};
 use crate::blocking::run_blocking;
 use crate::brief::{BodyError, BodySources, build_brief, fetch_body};
 use crate::engine::Engine;
+use crate::summarizer::Summarizer;
 
 /// Settings of a worker. The defaults are meant for production; tests use shorter times.
 #[derive(Debug, Clone)]
@@ -198,7 +200,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs one attempt within its deadline while renewing the lease. Fails if the lease is lost.
+    /// Summarises the calls of the window, and then runs one attempt within its deadline, while renewing the
+    /// lease. Fails if the lease is lost.
     async fn attempt_under_lease(
         &self,
         claim: &Claim,
@@ -211,12 +214,18 @@ impl Worker {
         }
         let deadline = Duration::from_secs(self.settings.investigation_timeout_s);
         let what = format!("investigation {} of {}", claim.number, claim.retrospective.id);
-        let attempt = catch_panic(self.run_attempt(claim, self.settings.watchdog.watch(what, deadline)));
+        let summarizer = Summarizer { store: &*self.store, bodies: &self.bodies, settings: &self.settings };
+        // Summaries have a deadline of their own for each run, because a window may have thousands of runs.
+        let attempt = async {
+            summarizer.summarize_window(claim).await?;
+            let attempt = catch_panic(self.run_attempt(claim, self.settings.watchdog.watch(what, deadline)));
+            Ok(tokio::time::timeout(deadline, attempt).await)
+        };
         let failed = |reason: String| Ok(AttemptOutcome::Retryable(InvestigationResult::Failed { reason }));
         // The first branch to finish drops the others. Blocking work of a dropped attempt may run on, but its
         // result is never stored.
         tokio::select! {
-            attempt = tokio::time::timeout(deadline, attempt) => match attempt {
+            attempt = attempt => match attempt? {
                 Ok(Ok(attempt)) => attempt,
                 Ok(Err(panicked)) => failed(panicked.to_string()),
                 Err(_) => failed(format!("no answer within {} s", self.settings.investigation_timeout_s)),
@@ -248,7 +257,7 @@ impl Worker {
     }
 
     async fn run_attempt(&self, claim: &Claim, watch: Watch) -> Result<AttemptOutcome, StoreError> {
-        let fetched = match fetch_body(claim, &self.bodies).await {
+        let fetched = match fetch_body(&claim.body, &self.bodies).await {
             Ok(fetched) => fetched,
             Err(BodyError::Gone(reason)) => {
                 return Ok(AttemptOutcome::Final(InvestigationResult::BodyGone { reason }));
@@ -345,15 +354,26 @@ fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     let retrospective = &sequence.retrospective;
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
     let next = decide_next_stage(&sequence.sample, &results);
+    let mut calls = None;
     let (batch, notice) = match next {
         NextStage::Investigate { number, .. } => {
             (Vec::new(), Notice::InvestigationDue { retrospective: retrospective.id, investigation: number })
         }
         NextStage::Settle => {
+            calls = count_window(sequence);
             (build_mutations(sequence), Notice::MutationsDue { retrospective: retrospective.id })
         }
     };
-    FollowUp { next, batch, message: notice.into_message(&retrospective.key) }
+    FollowUp { next, batch, calls, message: notice.into_message(&retrospective.key) }
+}
+
+/// Counts the calls of the window; `None` for a manual retrospective, whose runs are chosen.
+fn count_window(sequence: &InvestigationSequence) -> Option<CallCounts> {
+    let answered =
+        |one: &&Investigation| one.result.as_ref().is_some_and(|result| result.checked_answer().is_some());
+    let investigated = sequence.ended.iter().filter(answered).map(|one| one.run.clone()).collect();
+    let automatic = sequence.retrospective.manual_request.is_none();
+    automatic.then(|| count_calls(&sequence.window, &investigated))
 }
 
 /// Builds the batch of mutations that the findings and verdicts request.

@@ -159,6 +159,9 @@ pub struct ObservedCall<'a> {
     pub tool: &'a str,
     /// Program and subcommands; empty if the call is no command.
     pub program: Vec<String>,
+    /// What the call is for, such as the subcommand. Only another call of the same operation for the same goal
+    /// can recover from an error.
+    pub goal: String,
     /// Masked error; `None` if the call did not fail.
     pub error: Option<String>,
     /// Milliseconds from the call to its answer.
@@ -179,7 +182,7 @@ impl CallSummary {
     /// Summarises the calls of a run, in the order of the run. Leaves calls out of the middle until the
     /// summary is at most [`SUMMARY_BYTES_MAX`] bytes long.
     pub fn from_calls<'a>(facts: &RunFacts, calls: impl IntoIterator<Item = ObservedCall<'a>>) -> Self {
-        let mut summary = Self {
+        let summary = Self {
             version: SUMMARY_VERSION,
             outcome: facts.outcome,
             finished_at: facts.finished_at,
@@ -190,76 +193,10 @@ impl CallSummary {
             omitted_calls: 0,
             uncounted_calls: 0,
         };
-        calls.into_iter().for_each(|call| summary.add_call(call));
-        summary.shorten();
-        summary
-    }
-
-    fn add_call(&mut self, call: ObservedCall<'_>) {
-        let Some(operation) = self.operation_of(&call) else {
-            self.uncounted_calls = self.uncounted_calls.saturating_add(1);
-            return;
-        };
-        let counted = &mut self.operations[usize::from(operation)];
-        counted.calls = counted.calls.saturating_add(1);
-        counted.failed = counted.failed.saturating_add(u32::from(call.error.is_some()));
-        let error = match &call.error {
-            None => {
-                let of_operation = self.errors.iter_mut().filter(|error| error.operation == operation);
-                of_operation.for_each(|error| error.recovered = true);
-                None
-            }
-            Some(error) => {
-                let Some(error) = self.error_of(operation, error) else {
-                    self.omitted_calls = self.omitted_calls.saturating_add(1);
-                    return;
-                };
-                Some(error)
-            }
-        };
-        self.calls.push(SummarizedCall { operation, error, took_ms: call.took_ms });
-    }
-
-    /// Returns the index of a call's operation, which is added if it is new. Returns `None` beyond the limit.
-    fn operation_of(&mut self, call: &ObservedCall<'_>) -> Option<u16> {
-        let tool: String = call.tool.chars().take(NAME_CHARS_MAX).collect();
-        let words = call.program.iter().take(PROGRAM_WORDS_MAX);
-        let program: Vec<String> = words.map(|word| word.chars().take(NAME_CHARS_MAX).collect()).collect();
-        let same =
-            |known: &Operation| known.step == *call.step && known.tool == tool && known.program == program;
-        let at = match self.operations.iter().position(same) {
-            Some(at) => at,
-            None if self.operations.len() == OPERATIONS_MAX => return None,
-            None => {
-                self.operations.push(Operation {
-                    step: call.step.clone(),
-                    tool,
-                    program,
-                    calls: 0,
-                    failed: 0,
-                });
-                self.operations.len() - 1
-            }
-        };
-        u16::try_from(at).ok()
-    }
-
-    /// Returns the index of an error, which is added if it is new. Returns `None` beyond the limit.
-    fn error_of(&mut self, operation: u16, error: &str) -> Option<u16> {
-        let error: String = error.chars().take(ERROR_CHARS_MAX).collect();
-        let same = |known: &SummarizedError| known.operation == operation && known.error == error;
-        let at = match self.errors.iter().position(same) {
-            Some(at) => at,
-            None if self.errors.len() == ERRORS_MAX => return None,
-            None => {
-                self.errors.push(SummarizedError { operation, error, calls: 0, recovered: false });
-                self.errors.len() - 1
-            }
-        };
-        self.errors[at].calls += 1;
-        // The error occurred again: what worked before it is no recovery from it.
-        self.errors[at].recovered = false;
-        u16::try_from(at).ok()
+        let mut builder = SummaryBuilder { summary, goals: Vec::new() };
+        calls.into_iter().for_each(|call| builder.add_call(call));
+        builder.summary.shorten();
+        builder.summary
     }
 
     /// Makes the summary short enough: leaves calls out of the middle, then the last errors, then the last
@@ -282,5 +219,80 @@ impl CallSummary {
 
     fn json_bytes(&self) -> usize {
         serde_json::to_vec(self).expect("a summary serialises to JSON").len()
+    }
+}
+
+/// Summary while its calls are added.
+struct SummaryBuilder {
+    summary: CallSummary,
+    /// Goal of the last call with each error.
+    goals: Vec<String>,
+}
+
+impl SummaryBuilder {
+    fn add_call(&mut self, call: ObservedCall<'_>) {
+        let Some(operation) = self.operation_of(&call) else {
+            self.summary.uncounted_calls = self.summary.uncounted_calls.saturating_add(1);
+            return;
+        };
+        let counted = &mut self.summary.operations[usize::from(operation)];
+        counted.calls = counted.calls.saturating_add(1);
+        counted.failed = counted.failed.saturating_add(u32::from(call.error.is_some()));
+        let error = match &call.error {
+            None => {
+                for (error, goal) in self.summary.errors.iter_mut().zip(&self.goals) {
+                    error.recovered |= error.operation == operation && *goal == call.goal;
+                }
+                None
+            }
+            Some(error) => {
+                let Some(error) = self.error_of(operation, error, call.goal) else {
+                    self.summary.omitted_calls = self.summary.omitted_calls.saturating_add(1);
+                    return;
+                };
+                Some(error)
+            }
+        };
+        self.summary.calls.push(SummarizedCall { operation, error, took_ms: call.took_ms });
+    }
+
+    /// Returns the index of a call's operation, which is added if it is new. Returns `None` beyond the limit.
+    fn operation_of(&mut self, call: &ObservedCall<'_>) -> Option<u16> {
+        let tool: String = call.tool.chars().take(NAME_CHARS_MAX).collect();
+        let words = call.program.iter().take(PROGRAM_WORDS_MAX);
+        let program: Vec<String> = words.map(|word| word.chars().take(NAME_CHARS_MAX).collect()).collect();
+        let same =
+            |known: &Operation| known.step == *call.step && known.tool == tool && known.program == program;
+        let operations = &mut self.summary.operations;
+        let at = match operations.iter().position(same) {
+            Some(at) => at,
+            None if operations.len() == OPERATIONS_MAX => return None,
+            None => {
+                operations.push(Operation { step: call.step.clone(), tool, program, calls: 0, failed: 0 });
+                operations.len() - 1
+            }
+        };
+        u16::try_from(at).ok()
+    }
+
+    /// Returns the index of an error, which is added if it is new. Returns `None` beyond the limit.
+    fn error_of(&mut self, operation: u16, error: &str, goal: String) -> Option<u16> {
+        let error: String = error.chars().take(ERROR_CHARS_MAX).collect();
+        let same = |known: &SummarizedError| known.operation == operation && known.error == error;
+        let errors = &mut self.summary.errors;
+        let at = match errors.iter().position(same) {
+            Some(at) => at,
+            None if errors.len() == ERRORS_MAX => return None,
+            None => {
+                errors.push(SummarizedError { operation, error, calls: 0, recovered: false });
+                self.goals.push(String::new());
+                errors.len() - 1
+            }
+        };
+        errors[at].calls += 1;
+        // The error occurred again: what worked before it is no recovery from it.
+        errors[at].recovered = false;
+        self.goals[at] = goal;
+        u16::try_from(at).ok()
     }
 }

@@ -14,7 +14,14 @@ fn facts(run: &str, outcome: &str) -> RunFacts {
 }
 
 fn observed<'a>(step: &'a Step, tool: &'a str, error: Option<&str>) -> ObservedCall<'a> {
-    ObservedCall { step, tool, program: Vec::new(), error: error.map(str::to_owned), took_ms: Some(20) }
+    ObservedCall {
+        step,
+        tool,
+        program: Vec::new(),
+        goal: String::new(),
+        error: error.map(str::to_owned),
+        took_ms: Some(20),
+    }
 }
 
 /// Returns the summary of a run that meets an error and then gets past it, or not.
@@ -117,6 +124,7 @@ proptest! {
             step: &step,
             tool,
             program: vec![nth.to_string()],
+            goal: String::new(),
             error: error.clone(),
             took_ms: None,
         });

@@ -24,7 +24,7 @@ fn failed_investigation(number: u32) -> Investigation {
 }
 
 /// Builds the facts for closing the first retrospective, over runs 1 to 10, when `counted` runs were counted.
-fn closing_facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> ClosingFacts {
+pub(crate) fn closing_facts(world: &World, counted: u64, investigations: Vec<Investigation>) -> ClosingFacts {
     let id = RetrospectiveId::of_epoch(&key(), 1);
     let retrospective = Retrospective {
         id,
@@ -58,7 +58,7 @@ fn closing_facts(world: &World, counted: u64, investigations: Vec<Investigation>
     }
 }
 
-fn close(facts: ClosingFacts, now: Timestamp) -> ClosedRetrospective {
+pub(crate) fn close(facts: ClosingFacts, now: Timestamp) -> ClosedRetrospective {
     close_retrospective(facts, &NgramEmbedder, &Policy::default(), now)
 }
 

@@ -12,6 +12,7 @@ mod count;
 mod credit;
 mod gate;
 mod manual;
+mod missed;
 mod observe;
 mod quotes;
 mod recall;

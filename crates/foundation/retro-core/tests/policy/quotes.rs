@@ -35,6 +35,7 @@ fn memory_id(name: &str) -> MemoryId {
 /// self-feedback.
 fn brief() -> InvestigationBrief {
     let turn = |step: &str| Turn {
+        at: None,
         step: step.parse().unwrap(),
         agentic: true,
         source: TurnSource::Agent,

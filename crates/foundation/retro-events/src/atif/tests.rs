@@ -113,3 +113,19 @@ fn more_turns_than_a_run_can_have_are_refused() {
     let rejection = read_value(&whole, "").unwrap_err();
     assert_eq!(rejection.path.as_deref(), Some("subagent_trajectories[50000].steps"));
 }
+
+#[test]
+fn times_with_an_offset_are_read_and_others_are_no_error() {
+    for (timestamp, time) in [
+        (json!("2026-11-20T12:00:00.5Z"), Some("2026-11-20T12:00:00.5Z")),
+        (json!("2026-11-20T14:00:00+02:00"), Some("2026-11-20T12:00:00Z")),
+        (json!("2026-11-20T12:00:00"), None),
+        (json!("yesterday"), None),
+        (json!(1_763_640_000), None),
+        (json!(null), None),
+    ] {
+        let entry = json!({"source": "agent", "message": "a", "timestamp": timestamp});
+        let at = time.map(|time| time.parse().unwrap());
+        assert_eq!(turns(&json!([entry]))[0].at, at, "{timestamp}");
+    }
+}

@@ -169,6 +169,22 @@ impl Command {
         })
     }
 
+    /// Returns the program that decides the answer of a shell command, with the first word after it that is no
+    /// option: usually its subcommand. It is the first program of the last pipeline. Returns `None` for SQL and
+    /// source code.
+    pub(super) fn deciding_program(&self) -> Option<(&str, &str)> {
+        if self.program || self.sql {
+            return None;
+        }
+        let ends_command = |word: &String| matches!(word.as_str(), "&&" | "||" | ";" | "&");
+        let mut commands = self.words.split(ends_command).filter(|words| !words.is_empty());
+        let words = commands.next_back()?;
+        let at = words.iter().position(|word| !is_operator(word) && !is_assignment(word))?;
+        let after = words[at + 1..].iter().take_while(|word| !is_operator(word));
+        let first = after.map(String::as_str).find(|word| !word.starts_with('-')).unwrap_or_default();
+        Some((basename(&words[at]), first))
+    }
+
     /// Returns the words after `program` up to the next shell operator.
     pub(super) fn words_after(&self, program: &str) -> &[String] {
         let Some(at) = self.words.iter().position(|word| basename(word) == program) else { return &[] };

@@ -196,6 +196,7 @@ mod tests {
 
     fn turn_saying(step: &str, source: TurnSource, message: &str) -> Turn {
         Turn {
+            at: None,
             step: Step::new(step).unwrap(),
             agentic: true,
             source,

@@ -63,6 +63,7 @@ mod tests {
 
     fn agent_turn(message: &str) -> Turn {
         Turn {
+            at: None,
             step: Step::main(),
             agentic: true,
             source: TurnSource::Agent,

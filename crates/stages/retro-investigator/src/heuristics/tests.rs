@@ -27,6 +27,7 @@ fn call((tool, arguments, answer): Told<'_>) -> ToolCall {
 
 fn turn(call: ToolCall) -> Turn {
     Turn {
+        at: None,
         step: Step::main(),
         agentic: true,
         source: TurnSource::Agent,
@@ -156,6 +157,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
     let calls = prop::collection::vec(any_call(), 0..3);
     (step, any::<bool>(), source, text(), text(), calls).prop_map(
         |(step, agentic, source, message, reasoning, calls)| Turn {
+            at: None,
             step: Step::new(step).unwrap(),
             agentic,
             source,

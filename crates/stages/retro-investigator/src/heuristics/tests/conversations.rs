@@ -11,6 +11,7 @@ const UNDEFINED: &str = "exitcode: 1 (execution failed)\nCode output: Traceback 
 fn talk(turns: &[(&str, &str)]) -> InvestigationBrief {
     let mut brief = run(&[]);
     let said = |(step, message): &(&str, &str)| Turn {
+        at: None,
         step: Step::new(*step).unwrap(),
         agentic: true,
         source: TurnSource::Agent,

@@ -108,6 +108,7 @@ impl Step {
             failed: None,
         });
         Turn {
+            at: None,
             step: id::Step::new(name).unwrap_or_else(|_| id::Step::main()),
             agentic: !person,
             source: if person { TurnSource::User } else { TurnSource::Agent },

@@ -1,0 +1,76 @@
+//! Summarises the calls of all runs of a window, before its runs are investigated.
+//!
+//! This happens under the lease of the first claim, and of a later one if the process was lost in between. The
+//! store hands out the runs without a summary and counts how often each was begun, so a body that ends the
+//! process is given up and stops no retrospective.
+
+use std::time::Duration;
+
+use retro_consumer::catch_panic;
+use retro_core::calls::SummaryContent;
+use retro_store::{Claim, InvestigatorStore, RunToSummarize, StoreError, SummaryWrite};
+use tracing::debug;
+
+use crate::blocking::run_blocking;
+use crate::brief::{BodyError, BodySources, fetch_body};
+use crate::summary::summarize_run;
+use crate::worker::WorkerSettings;
+
+/// Maximum number of runs that are summarised between two writes. Their stored bodies are in memory at once.
+const RUNS_PER_WRITE: u32 = 32;
+
+/// Summarises the runs of claimed windows.
+pub(crate) struct Summarizer<'a> {
+    pub(crate) store: &'a dyn InvestigatorStore,
+    pub(crate) bodies: &'a BodySources,
+    pub(crate) settings: &'a WorkerSettings,
+}
+
+impl Summarizer<'_> {
+    /// Summarises the runs of the window that have no summary yet.
+    pub(crate) async fn summarize_window(&self, claim: &Claim) -> Result<(), StoreError> {
+        loop {
+            let runs = self.store.begin_summaries(claim, RUNS_PER_WRITE).await?;
+            if runs.is_empty() {
+                return Ok(());
+            }
+            let mut summaries = Vec::with_capacity(runs.len());
+            for run in runs {
+                summaries.extend(self.summarize(claim, run).await);
+            }
+            self.store.store_summaries(claim, &summaries).await?;
+        }
+    }
+
+    /// Summarises a run. Returns `None` if its body cannot be fetched now: the store hands the run out again,
+    /// as often as it may be begun.
+    async fn summarize(&self, claim: &Claim, to_summarize: RunToSummarize) -> Option<SummaryWrite> {
+        let RunToSummarize { run: facts, body } = to_summarize;
+        let (run, attempt) = (facts.run_id.clone(), facts.attempt);
+        let write = |content| Some(SummaryWrite { run: run.clone(), attempt, content });
+        let fetched = match fetch_body(&body, self.bodies).await {
+            Ok(fetched) => fetched,
+            Err(BodyError::Gone(reason)) => return write(SummaryContent::Unreadable(reason)),
+            Err(BodyError::Unavailable(reason)) => {
+                debug!(run.id = %run, "the body of run {run} cannot be summarised now: {reason}");
+                return None;
+            }
+        };
+        let deadline = Duration::from_secs(self.settings.investigation_timeout_s);
+        let what = format!("summary of run {run} in retrospective {}", claim.retrospective.id);
+        // The watch moves into the closure: nothing else can stop a thread that computes for too long.
+        let watch = self.settings.watchdog.watch(what, deadline);
+        let summarized = catch_panic(run_blocking(move || {
+            let _watch = watch;
+            fetched.parse_trajectory(&facts).map(|trajectory| {
+                // Our own words in the trace are no answer of a tool.
+                summarize_run(&facts, &trajectory.without_injected_blocks())
+            })
+        }));
+        write(match summarized.await {
+            Ok(Ok(summary)) => SummaryContent::Summary(summary),
+            Ok(Err(reason)) => SummaryContent::Unreadable(reason),
+            Err(panicked) => SummaryContent::Unreadable(panicked.to_string()),
+        })
+    }
+}
