@@ -11,6 +11,7 @@ mod memories;
 mod retrospectives;
 mod rules;
 mod variant;
+mod workflows;
 
 use std::path::PathBuf;
 
@@ -28,6 +29,7 @@ pub(crate) use self::losses::Losses;
 pub(crate) use self::memories::Memories;
 pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
 pub(crate) use self::rules::{Rules, parse_repository};
+pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 
 /// Retrospect learns from finished runs of agent workflows and gives the next run what it learned.
 ///
@@ -82,8 +84,8 @@ pub(crate) enum Command {
     Migrate(Migrate),
     /// Send finished runs from files: CloudEvents, ATIF, SWE-agent `.traj` or tau2 results, plain or `.zst`.
     Emit(Emit),
-    /// List workflows with the size of their window and any pause.
-    Workflows,
+    /// List workflows with the size of their window and any pause, or show the calls and failures of one.
+    Workflows(Workflows),
     /// List stored runs, newest first.
     Runs(Runs),
     /// Show the outcomes of the runs' pull requests by workflow: approved, changes requested, merged, closed.

@@ -15,6 +15,7 @@ mod queries;
 mod ready;
 mod replay;
 mod rules;
+mod workflows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,9 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
         }
         Command::Migrate(args) => migrate::run_command(&config, args, output).await,
         Command::Emit(args) => Box::pin(emit::emit_files(args, &config, &cli.global.tenant, output)).await,
-        Command::Workflows => queries::list_workflows(&context, &*store::open_store(&config).await?).await,
+        Command::Workflows(args) => {
+            workflows::run_command(&context, &*store::open_store(&config).await?, args).await
+        }
         Command::Runs(args) => queries::list_runs(&context, &*store::open_store(&config).await?, args).await,
         Command::Outcomes(args) => {
             queries::list_outcomes(&context, &*store::open_store(&config).await?, args).await

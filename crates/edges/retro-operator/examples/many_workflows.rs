@@ -80,6 +80,7 @@ impl Template {
         let investigations = investigate(&sample);
         let closing = close_retrospective(
             ClosingFacts {
+                calls: None,
                 history: Default::default(),
                 window: (1..=10).map(window_run).collect(),
                 timings: vec![InvestigationTiming::default(); investigations.len()],

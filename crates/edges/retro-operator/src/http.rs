@@ -13,6 +13,7 @@ use retro_core::id::{
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::outcome::WorkflowOutcomes;
 use retro_core::report::Report;
+use retro_core::time::Clock;
 use retro_http::{Api, Caller, PathId, Problem, QueryParams, negotiate_media_type};
 use retro_store::{
     MemoryFilter, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveRow, RunFilter,
@@ -26,7 +27,7 @@ use crate::effect::MemoryEffectView;
 use crate::history::MemoryHistory;
 use crate::redact::SharedRedactFn;
 use crate::retrospectives::{RetrospectiveView, find_retrospective_view};
-use crate::{dead_letters, report, reviews};
+use crate::{calls, dead_letters, report, reviews};
 
 mod error;
 mod limit;
@@ -38,12 +39,12 @@ pub use limit::{LIST_DEFAULT, LIST_MAX};
 pub(crate) use state::ApiState;
 
 /// Width of the tables in plain text, in columns, which fits most windows.
-const TEXT_COLUMNS: u16 = 140;
+pub(crate) const TEXT_COLUMNS: u16 = 140;
 
-/// Returns the operator routes under `/v1`: memories and their history, retrospectives, reports, runs and
-/// dead letters. Merge them with other routes and pass them to [`retro_http::serve`].
-pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedactFn) -> Api {
-    routes().with_state(ApiState { store, redact })
+/// Returns the operator routes under `/v1`: memories and their history, retrospectives, reports, runs, calls
+/// and dead letters. Merge them with other routes and pass them to [`retro_http::serve`].
+pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedactFn, clock: Arc<dyn Clock>) -> Api {
+    routes().with_state(ApiState { store, redact, clock })
 }
 
 /// Returns the OpenAPI description of [`router`], [`crate::cancel_router`], [`crate::requests_router`],
@@ -69,7 +70,7 @@ fn routes() -> Api<ApiState> {
         .routes(routes!(get_report))
         .routes(routes!(list_runs))
         .routes(routes!(list_outcomes));
-    dead_letters::add_read_routes(api)
+    dead_letters::add_read_routes(calls::add_read_routes(api))
 }
 
 /// Memories, highest weight first.
@@ -365,7 +366,7 @@ async fn list_outcomes(
 }
 
 /// Responds with JSON, or with plain text if the `Accept` header prefers it.
-fn json_or_text<T: Serialize>(
+pub(crate) fn json_or_text<T: Serialize>(
     headers: &HeaderMap,
     value: &T,
     render_text: impl FnOnce(&T) -> String,
@@ -381,4 +382,4 @@ fn text_response(kind: &'static str, body: String) -> Response {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,6 +3,7 @@
 pub mod report;
 
 mod audit_log;
+mod calls;
 mod cancel;
 mod command;
 mod dead_letters;
@@ -27,6 +28,11 @@ mod verify;
 mod world;
 
 pub use audit_log::render_audit_log;
+pub use calls::{
+    CountedWindow, ExplainedFailure, MissedFailures, NewestRuns, RecentRuns, STATISTICS_RUNS_DEFAULT,
+    STATISTICS_RUNS_MAX, UnreadableReason, WorkflowStatistics, find_missed_failures,
+    find_workflow_statistics,
+};
 pub use cancel::{CancelAnswer, CancelError, CancelService, cancel_router};
 pub use command::ActionStatus;
 pub use dead_letters::{

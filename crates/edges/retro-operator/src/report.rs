@@ -4,6 +4,7 @@
 //! [`render_markdown`] is for pages and pull requests, [`render_text`] for terminals. [`Report`] itself is serialized
 //! as the JSON form.
 
+mod calls;
 mod highlights;
 mod markdown;
 mod terminal;

@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 use retro_core::finding::EvidenceOrigin;
+use retro_core::id::{Step, Tenant};
 use retro_core::memory::{ChangeCause, ChangeEffect, Memory, MemoryScope, MemoryStatus};
 use retro_core::printable::make_printable;
 use retro_core::trajectory::QuotePlace;
@@ -36,6 +37,7 @@ pub(crate) fn format_count(n: u64, noun: &str) -> String {
 
 fn pluralize(noun: &str) -> String {
     match noun.strip_suffix('y') {
+        None if noun.ends_with('s') => format!("{noun}es"),
         // `memories`, but `days`.
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
         _ => format!("{noun}s"),
@@ -79,6 +81,21 @@ pub(crate) fn describe_full_scope(of: &MemoryScope) -> String {
     match of {
         MemoryScope::Step { workflow, step } => format!("{workflow}, step {step}"),
         other => describe_scope(other),
+    }
+}
+
+/// Names an error with its tool and step.
+pub(crate) fn describe_error(step: &Step, tool: &str, error: &str) -> String {
+    format!("“{}” of `{}` in step {}", single_line(error), single_line(tool), single_line(step.as_str()))
+}
+
+/// Returns the beginning of a command for a tenant: the name of the program and, unless it is the default one, the
+/// tenant.
+pub(crate) fn command_of_tenant(tenant: &Tenant) -> String {
+    if *tenant == Tenant::default_tenant() {
+        "retro".to_owned()
+    } else {
+        format!("retro --tenant {}", single_line(tenant.as_str()))
     }
 }
 
@@ -172,8 +189,13 @@ mod tests {
     #[test]
     fn numbers_and_durations_are_formatted() {
         assert_eq!(
-            [format_count(1, "run"), format_count(2, "memory"), format_count(0, "change")],
-            ["1 run", "2 memories", "0 changes"]
+            [
+                format_count(1, "run"),
+                format_count(2, "memory"),
+                format_count(0, "change"),
+                format_count(3, "witness")
+            ],
+            ["1 run", "2 memories", "0 changes", "3 witnesses"]
         );
         assert_eq!(
             [format_duration(12), format_duration(1250), format_duration(61_000)],

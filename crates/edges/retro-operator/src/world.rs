@@ -3,9 +3,11 @@
 //! made up.
 
 mod operator_store;
+pub(crate) mod summaries;
 mod verify_store;
 
 use jiff::{SignedDuration, Timestamp};
+use retro_core::calls::StoredSummary;
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival, CountingFacts};
 use retro_core::finding::{
@@ -35,6 +37,8 @@ use retro_store::{Attempt, DeadLetter, ProposalRow, RunRow, WorkflowRow};
 pub(crate) struct World {
     pub(crate) workflows: Vec<WorkflowRow>,
     pub(crate) runs: Vec<RunRow>,
+    /// Call summaries, sorted by ordinal.
+    pub(crate) summaries: Vec<(WorkflowKey, StoredSummary)>,
     pub(crate) memories: Vec<(Tenant, Memory)>,
     pub(crate) changes: Vec<(WorkflowKey, Change)>,
     pub(crate) tombstones: Vec<(WorkflowKey, Tombstone)>,
@@ -138,6 +142,7 @@ impl World {
             history: Default::default(),
             window: self.window_runs(&retrospective),
             timings: investigations.iter().map(timing).collect(),
+            calls: self.count_window_calls(&retrospective, &investigations),
             writer: self.writer_facts(&retrospective),
             state: self.workflows[at].state.clone(),
             retrospective: retrospective.clone(),
@@ -320,6 +325,7 @@ pub(crate) fn rich_world() -> World {
         ),
         _ => investigation_result(vec![], vec![]),
     });
+    world.summarize_third_window(&shop);
     world.run_retrospective(&shop, &third_investigation);
     world
 }

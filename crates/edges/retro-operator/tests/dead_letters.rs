@@ -43,9 +43,12 @@ struct World {
 async fn open_world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap();
-    let clock = Arc::new(FixedClock("2026-11-20T12:00:00Z".parse().unwrap()));
-    let mending = EditService::new(Arc::new(store.clone()), clock, DatarefHosts::default(), redact());
+    let mending = EditService::new(Arc::new(store.clone()), clock(), DatarefHosts::default(), redact());
     World { store, edit_service: mending, _folder: folder }
+}
+
+fn clock() -> Arc<FixedClock> {
+    Arc::new(FixedClock("2026-11-20T12:00:00Z".parse().unwrap()))
 }
 
 fn redact() -> SharedRedactFn {
@@ -101,9 +104,8 @@ impl World {
     }
 
     fn replay_service(&self) -> ReplayService {
-        let clock = Arc::new(FixedClock("2026-11-20T12:00:00Z".parse().unwrap()));
         let (store, policies) = (Arc::new(self.store.clone()), Arc::new(Policy::default()));
-        ReplayService::new(store, policies, clock, Arc::new(Notify::new()), redact())
+        ReplayService::new(store, policies, clock(), Arc::new(Notify::new()), redact())
     }
 
     async fn audit_actions(&self, id: DeadLetterId) -> Vec<AuditAction> {
@@ -112,7 +114,7 @@ impl World {
     }
 
     async fn send_request(&self, request: Request<Body>) -> (u16, String) {
-        let api = router(Arc::new(self.store.clone()), redact())
+        let api = router(Arc::new(self.store.clone()), redact(), clock())
             .merge(edit_router(self.edit_service.clone()))
             .merge(replay_router(self.replay_service()));
         let response = retro_http::finish_router(api).oneshot(request).await.unwrap();

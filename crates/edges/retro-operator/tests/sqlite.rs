@@ -20,6 +20,7 @@ use retro_core::report::InvestigationTiming;
 use retro_core::retrospective::InvestigationResult;
 use retro_core::sample::draw_sample;
 use retro_core::similarity::NgramEmbedder;
+use retro_core::time::FixedClock;
 use retro_core::trajectory::QuotePlace;
 use retro_operator::{export_canonical, find_history_with_effect, report, router, verify_store};
 use retro_store::{
@@ -107,7 +108,7 @@ fn follow_up(sequence: &InvestigationSequence) -> FollowUp {
             (settle_investigations(id, &sequence.ended), Notice::MutationsDue { retrospective: id })
         }
     };
-    FollowUp { next, batch, message: notice.into_message(&sequence.retrospective.key) }
+    FollowUp { next, batch, calls: None, message: notice.into_message(&sequence.retrospective.key) }
 }
 
 /// Builds a database with two tenants that use the same names but have different lessons, and two
@@ -154,7 +155,8 @@ async fn two_databases_with_the_same_input_export_the_same_bytes() {
 }
 
 async fn get_path(store: &SqliteStore, tenant: &str, path: &str) -> (u16, String) {
-    let app = retro_http::finish_router(router(Arc::new(store.clone()), Arc::new(str::to_owned)));
+    let clock = Arc::new(FixedClock(noon()));
+    let app = retro_http::finish_router(router(Arc::new(store.clone()), Arc::new(str::to_owned), clock));
     let request = Request::get(path).header("Retro-Tenant", tenant).body(Body::empty()).unwrap();
     let response = app.oneshot(request).await.unwrap();
     let status = response.status().as_u16();

@@ -15,15 +15,6 @@ use crate::cli::{Outcomes, Output, Reports, Retrospectives, Runs};
 use crate::exit::Exit;
 use crate::output;
 
-pub(crate) async fn list_workflows(
-    context: &CommandContext<'_>,
-    store: &dyn OperatorStore,
-) -> anyhow::Result<Exit> {
-    let rows = store.list_workflows(context.tenant).await?;
-    output::print_data(context.output, &rows, || lists::render_workflows(&rows, terminal_columns()))?;
-    Ok(Exit::Done)
-}
-
 pub(crate) async fn list_runs(
     context: &CommandContext<'_>,
     store: &dyn OperatorStore,

@@ -163,7 +163,7 @@ impl RunningProcess {
                 self.process.dataref_hosts(),
                 redact.clone(),
             );
-            let people = retro_operator::router(store.clone(), redact)
+            let people = retro_operator::router(store.clone(), redact, Arc::new(SystemClock))
                 .merge(cancel_router(steering))
                 .merge(edit_router(edits))
                 .merge(replay_router(replays))

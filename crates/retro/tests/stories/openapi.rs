@@ -50,13 +50,13 @@ async fn every_route_answers_as_the_document_describes() {
             .iter()
             .find(|(kind, _)| path.starts_with(&format!("/v1/{kind}")))
             .map(|(_, one)| json_text(one, "id"));
-        let existing = path.replace("{id}", id.unwrap_or_default());
+        let existing = path.replace("{id}", id.unwrap_or_default()).replace("{workflow}", "release");
         let (status, body) = world.get("default", &existing).await;
         assert_eq!(status, 200, "{existing}: {body}");
         assert_fits_schema(&document, path, "get", "200", &body);
-        if path.contains("{id}") {
-            let (status, body) =
-                world.get("default", &path.replace("{id}", "ffffffff-ffff-8fff-bfff-ffffffffffff")).await;
+        if path.contains('{') {
+            let missing = path.replace("{id}", "ffffffff-ffff-8fff-bfff-ffffffffffff");
+            let (status, body) = world.get("default", &missing.replace("{workflow}", "unknown")).await;
             assert_eq!(status, 404, "{path}: {body}");
             assert_fits_schema(&document, path, "get", "default", &body);
         }

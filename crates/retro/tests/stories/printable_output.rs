@@ -121,6 +121,7 @@ async fn collect_command_output(world: &World) -> Vec<(String, CommandOutput)> {
         ["workflows", "runs", "outcomes", "memories list", "rules list", "proposals list", "config print"]
             .iter()
             .chain(&["retrospectives list", "reports list", "dead-letters list", "dead-letters stats"])
+            .chain(&["workflows stats release", "workflows missed release"])
             .chain(&["context --workflow release --step deploy"])
             .map(|command| (*command).to_owned())
             .collect();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use retro_core::time::Clock;
 use retro_store::OperatorStore;
 
 use crate::redact::SharedRedactFn;
@@ -11,4 +12,5 @@ use crate::redact::SharedRedactFn;
 pub(crate) struct ApiState {
     pub(crate) store: Arc<dyn OperatorStore>,
     pub(crate) redact: SharedRedactFn,
+    pub(crate) clock: Arc<dyn Clock>,
 }

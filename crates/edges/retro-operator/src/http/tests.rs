@@ -1,14 +1,15 @@
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
+use retro_core::time::FixedClock;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
 use crate::dead_letters::tests::dead_letter;
-use crate::world::{World, investigation_result, repair_finding, rich_world, workflow_key};
+use crate::world::{World, at_hour, investigation_result, repair_finding, rich_world, workflow_key};
 
 /// Returns the full test store of `default`, plus a tenant `acme` with the same names but other lessons.
-fn two_tenants() -> World {
+pub(crate) fn two_tenants() -> World {
     let mut world = rich_world();
     world.run_retrospective(&workflow_key("acme", "shop"), &|_, _| {
         investigation_result(vec![repair_finding("acme only")], vec![])
@@ -18,14 +19,14 @@ fn two_tenants() -> World {
     world
 }
 
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     kind: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
@@ -34,9 +35,9 @@ async fn ask(tenant: &str, path: &str, accept: &str) -> Answer {
     ask_of(two_tenants(), tenant, path, accept).await
 }
 
-async fn ask_of(world: World, tenant: &str, path: &str, accept: &str) -> Answer {
+pub(crate) async fn ask_of(world: World, tenant: &str, path: &str, accept: &str) -> Answer {
     let redact: SharedRedactFn = Arc::new(|text| text.replace("hunter2", "[redacted]"));
-    let app = retro_http::finish_router(router(Arc::new(world), redact));
+    let app = retro_http::finish_router(router(Arc::new(world), redact, Arc::new(FixedClock(at_hour(24)))));
     let request = Request::get(path).header("Retro-Tenant", tenant).header("Accept", accept);
     let response = app.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     let (status, kind) =

@@ -50,10 +50,8 @@ fn describe_association(one: &ErrorAssociation) -> String {
     // Three digits, rounded down: a smaller p-value would read as 0.000, which claims certainty.
     let p = if *p_micros < 1000 { "p < 0.001".to_owned() } else { format!("p = 0.{:03}", p_micros / 1000) };
     format!(
-        "“{}” of `{}` in step {} was found in {} of {} and in {} of {}: {p} (Fisher's exact test, {} tried)",
-        text::single_line(&error.error),
-        text::single_line(&error.tool),
-        text::single_line(error.step.as_str()),
+        "{} was found in {} of {} and in {} of {}: {p} (Fisher's exact test, {} tried)",
+        text::describe_error(&error.step, &error.tool, &error.error),
         failed[0],
         format_count(failed[1].into(), "failed run"),
         succeeded[0],
@@ -74,10 +72,8 @@ pub(super) fn describe_fault(fault: &Fault) -> String {
 /// Describes an error that disappeared although the call stayed the same.
 pub(super) fn describe_transient(transient: &TransientError) -> String {
     format!(
-        "“{}” of `{}` in step {} disappeared by itself: the same call succeeded later",
-        text::single_line(&transient.error),
-        text::single_line(&transient.tool),
-        text::single_line(transient.step.as_str())
+        "{} disappeared by itself: the same call succeeded later",
+        text::describe_error(&transient.step, &transient.tool, &transient.error)
     )
 }
 

@@ -7,8 +7,8 @@ use std::fmt::{self, Write};
 use retro_core::finding::{Finding, Quote, VerdictRecord};
 use retro_core::report::{Report, ReportedInvestigation};
 
-use super::highlights;
 use super::view::{self, ReportView};
+use super::{calls, highlights};
 use crate::text;
 use escape::{EscapeContext, escape_markdown};
 
@@ -38,6 +38,8 @@ fn write_report(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     write_declined(out, report_view)?;
     write_memories(out, report_view)?;
     write_highlights(out, report)?;
+    write_missed(out, report)?;
+    write_calls(out, report)?;
     write_evidence(out, report_view)?;
     write_requests(out, report_view)?;
     write_sample(out, report_view)?;
@@ -144,6 +146,36 @@ fn write_highlights(out: &mut String, report: &Report) -> fmt::Result {
     }
     write_heading(out, "Highlights")?;
     all.iter().try_for_each(|sentence| writeln!(out, "- {}", escape_text(sentence)))
+}
+
+fn write_missed(out: &mut String, report: &Report) -> fmt::Result {
+    let Some(section) = calls::missed_section(report) else { return Ok(()) };
+    write_heading(out, calls::MISSED_TITLE)?;
+    for lines in section.failures {
+        let [failure, frequency, reason] = lines.map(|line| escape_text(&line));
+        writeln!(out, "- {failure}  \n  {frequency}  \n  {reason}")?;
+    }
+    write_more(out, &section.more)
+}
+
+fn write_calls(out: &mut String, report: &Report) -> fmt::Result {
+    let Some(section) = calls::calls_section(report) else { return Ok(()) };
+    write_heading(out, calls::CALLS_TITLE)?;
+    writeln!(out, "{}", section.coverage)?;
+    if section.rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    write_table_header(out, &calls::CALLS_HEAD)?;
+    for row in &section.rows {
+        write_row(out, &row.each_ref().map(String::as_str))?;
+    }
+    write_more(out, &section.more)
+}
+
+/// Writes the sentence about the items that are not shown, if there are any.
+fn write_more(out: &mut String, more: &str) -> fmt::Result {
+    if more.is_empty() { Ok(()) } else { writeln!(out, "\n{more}") }
 }
 
 fn write_evidence(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {

@@ -4,8 +4,8 @@ use retro_core::finding::Quote;
 use retro_core::memory::Proposal;
 use retro_core::report::{Report, ReportedInvestigation};
 
-use super::highlights;
 use super::view::{self, ReportView};
+use super::{calls, highlights};
 use crate::proposals::render_evidence as evidence_of;
 use crate::text;
 use crate::text_table::render_table;
@@ -21,6 +21,8 @@ pub fn render_text(report: &Report, columns: u16) -> String {
         render_section("Requests not carried out", render_declined(&report_view, columns)),
         render_section("Memories before and after", render_memories(&report_view, columns)),
         render_section("Highlights", render_highlights(report)),
+        render_section(calls::MISSED_TITLE, render_missed(report)),
+        render_section(calls::CALLS_TITLE, render_calls(report, columns)),
         render_section("Findings (turns and calls are counted from 0)", render_evidence(&report_view)),
         render_section("All requests and their results", render_requests(&report_view, columns)),
         render_section("Sample and statistical power", render_sample(&report_view)),
@@ -103,6 +105,28 @@ fn render_memories(report_view: &ReportView<'_>, columns: u16) -> String {
 
 fn render_highlights(report: &Report) -> String {
     highlights::list_sentences(report).iter().map(|sentence| format!("• {sentence}\n")).collect()
+}
+
+fn render_missed(report: &Report) -> String {
+    let Some(section) = calls::missed_section(report) else { return String::new() };
+    let failures: Vec<_> = section
+        .failures
+        .iter()
+        .map(|[failure, frequency, reason]| format!("• {failure}\n  {frequency}\n  {reason}\n"))
+        .collect();
+    failures.join("\n") + &render_more(&section.more)
+}
+
+fn render_calls(report: &Report, columns: u16) -> String {
+    let Some(section) = calls::calls_section(report) else { return String::new() };
+    let table = render_table(columns, calls::CALLS_HEAD, section.rows);
+    let table = if table.is_empty() { table } else { format!("\n{table}") };
+    format!("{}\n{table}{}", section.coverage, render_more(&section.more))
+}
+
+/// Renders the sentence about the items that are not shown, if there are any.
+fn render_more(more: &str) -> String {
+    if more.is_empty() { String::new() } else { format!("\n{more}\n") }
 }
 
 fn render_evidence(report_view: &ReportView<'_>) -> String {

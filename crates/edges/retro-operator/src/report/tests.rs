@@ -163,3 +163,55 @@ fn a_failed_retrospective_and_one_without_a_change_say_so_first() {
         .run_retrospective(&workflow_key("default", "shop"), &|_, _| investigation_result(vec![], vec![]));
     assert!(render_headline(&quiet).ends_with("Nothing changed."), "{}", render_headline(&quiet));
 }
+
+#[test]
+fn failures_without_a_memory_and_operations_are_bounded() {
+    let mut report = rich_report();
+    let calls = report.calls.as_mut().expect("the calls of the window were counted");
+    calls.missed = vec![calls.missed[0].clone(); 12];
+    calls.operations = vec![calls.operations[0].clone(); 11];
+    calls.operations.iter_mut().for_each(|one| one.tool = "look_up".to_owned());
+    for shown in [render_markdown(&report), render_text(&report, 2000)] {
+        let section = |title: &str| shown.split(title).nth(1).expect("the section").to_owned();
+        let (missed, called) = (section("Failures without a memory"), section("What the runs called"));
+        assert_eq!(missed.split("What the runs called").next().unwrap().matches("met by").count(), 10);
+        assert!(missed.contains("\nand 2 more (the JSON has all)\n"), "{missed}");
+        let called = called.split("Findings").next().unwrap().to_owned();
+        assert_eq!(called.matches("look_up").count(), 10, "{called}");
+        assert!(called.contains("\nand 1 more (the JSON has all)\n"), "{called}");
+    }
+}
+
+#[test]
+fn a_report_without_counted_calls_has_no_section_about_them() {
+    let mut report = rich_report();
+    for shown in [render_markdown(&report), render_text(&report, 120)] {
+        assert!(shown.contains("Failures without a memory") && shown.contains("What the runs called"));
+    }
+    report.calls.as_mut().expect("the calls of the window were counted").missed.clear();
+    for shown in [render_markdown(&report), render_text(&report, 120)] {
+        assert!(!shown.contains("Failures without a memory") && shown.contains("What the runs called"));
+    }
+    report.calls = None;
+    for shown in [render_markdown(&report), render_text(&report, 120)] {
+        assert!(!shown.contains("Failures without a memory") && !shown.contains("What the runs called"));
+    }
+}
+
+#[test]
+fn a_hostile_tool_is_shown_harmlessly() {
+    let report = rich_report();
+    let markdown = render_markdown(&report);
+    let section = markdown.split("## Failures without a memory").nth(1).expect("the section");
+    let section = section.split("## Findings").next().unwrap();
+    assert!(section.contains("octocat") && section.contains("img"), "the tool is shown: {section}");
+    let prose: String = section.split('`').step_by(2).collect();
+    for live in ["<img", "<b>", "@octocat", "](http"] {
+        assert!(!prose.contains(live), "{live} stands in the prose of {section}");
+    }
+    assert!(!markdown.contains('\u{1b}') && !render_text(&report, 120).contains('\u{1b}'));
+    let rows: Vec<_> =
+        section.lines().filter(|line| line.starts_with('|') && line.contains("octocat")).collect();
+    assert_eq!(rows.len(), 1, "{section}");
+    assert_eq!(rows[0].replace("\\|", "").matches('|').count(), 9, "eight cells: {}", rows[0]);
+}

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use retro_core::finding::FindingKind;
-use retro_core::id::{MemoryId, Tenant};
+use retro_core::id::MemoryId;
 use retro_core::memory::{Change, ChangeEffect, MemoryLine, MemoryStatus, MutationOutcome};
 use retro_core::report::{Report, ReportedInvestigation, WindowRun};
 use retro_core::retrospective::{ManualRequest, RetrospectiveState};
@@ -198,15 +198,9 @@ impl<'r> ReportView<'r> {
             ChangeEffect::Held { why } => Some((change.memory, why)),
             _ => None,
         });
-        let command = |verb: &str, id: MemoryId| {
-            let tenant = &self.report.tenant;
-            let tenant = if *tenant == Tenant::default_tenant() {
-                String::new()
-            } else {
-                format!("--tenant {} ", text::single_line(tenant.as_str()))
-            };
-            format!("retro {tenant}memories {verb} {} --reason …", id.short_id())
-        };
+        let retro = text::command_of_tenant(&self.report.tenant);
+        let command =
+            |verb: &str, id: MemoryId| format!("{retro} memories {verb} {} --reason …", id.short_id());
         held.map(|(id, why)| HeldMemory {
             title: self.memory_title(id),
             why: text::single_line(why),

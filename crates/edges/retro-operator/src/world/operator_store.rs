@@ -1,6 +1,7 @@
 //! Implements the operator port over the in-memory store.
 
 use async_trait::async_trait;
+use retro_core::calls::StoredSummary;
 use retro_core::effect::Trial;
 use retro_core::id::{
     DeadLetterId, MemoryId, MemoryRef, Ordinal, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, Workflow,
@@ -114,6 +115,11 @@ impl OperatorStore for World {
                 && filter.run.as_ref().is_none_or(|run| row.facts.run_id == *run)
         };
         Ok(self.runs.iter().rev().filter(fits).take(filter.limit as usize).cloned().collect())
+    }
+
+    async fn list_call_summaries(&self, key: &WorkflowKey, limit: u32) -> Result<Vec<StoredSummary>> {
+        let ours = self.summaries.iter().rev().filter(|(owner, _)| owner == key);
+        Ok(ours.take(limit as usize).map(|(_, summary)| summary.clone()).collect())
     }
 
     async fn list_run_exposures(

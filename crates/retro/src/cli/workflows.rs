@@ -1,0 +1,31 @@
+//! Defines the arguments of `retro workflows`.
+
+use clap::{Args, Subcommand};
+use retro_core::id::Workflow;
+use retro_operator::{STATISTICS_RUNS_DEFAULT, STATISTICS_RUNS_MAX};
+
+#[derive(Debug, Args)]
+pub(crate) struct Workflows {
+    #[command(subcommand)]
+    pub(crate) command: Option<WorkflowCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkflowCommand {
+    /// Show what the runs of a workflow called: runs, calls, failures and times of each operation, over the
+    /// newest runs and over the last 7 days.
+    Stats {
+        /// Name of the workflow.
+        workflow: Workflow,
+        /// Number of newest runs to count, at most 2000.
+        #[arg(long, default_value_t = STATISTICS_RUNS_DEFAULT,
+              value_parser = clap::value_parser!(u32).range(1..=i64::from(STATISTICS_RUNS_MAX)))]
+        runs: u32,
+    },
+    /// List the recurring failures that no memory which agents get is about, each with the reason and what can
+    /// be done, as of the newest retrospective.
+    Missed {
+        /// Name of the workflow.
+        workflow: Workflow,
+    },
+}

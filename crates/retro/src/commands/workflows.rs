@@ -1,0 +1,40 @@
+//! Runs `retro workflows`.
+
+use retro_core::id::{Workflow, WorkflowKey};
+use retro_core::time::Clock as _;
+use retro_operator::{
+    MissedFailures, find_missed_failures, find_workflow_statistics, lists, terminal_columns,
+};
+use retro_store::OperatorStore;
+
+use super::command_context::{CommandContext, print_found};
+use crate::cli::{WorkflowCommand, Workflows};
+use crate::clock::SystemClock;
+use crate::exit::Exit;
+use crate::output;
+
+pub(crate) async fn run_command(
+    context: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+    args: &Workflows,
+) -> anyhow::Result<Exit> {
+    let key =
+        |workflow: &Workflow| WorkflowKey { tenant: context.tenant.clone(), workflow: workflow.clone() };
+    match &args.command {
+        None => list_workflows(context, store).await,
+        Some(WorkflowCommand::Stats { workflow, runs }) => {
+            let found = find_workflow_statistics(store, &key(workflow), *runs, SystemClock.now()).await?;
+            print_found(context, found, "workflow", workflow, |one| one.render_text(terminal_columns()))
+        }
+        Some(WorkflowCommand::Missed { workflow }) => {
+            let found = find_missed_failures(store, &key(workflow)).await?;
+            print_found(context, found, "workflow", workflow, MissedFailures::render_text)
+        }
+    }
+}
+
+async fn list_workflows(context: &CommandContext<'_>, store: &dyn OperatorStore) -> anyhow::Result<Exit> {
+    let rows = store.list_workflows(context.tenant).await?;
+    output::print_data(context.output, &rows, || lists::render_workflows(&rows, terminal_columns()))?;
+    Ok(Exit::Done)
+}
