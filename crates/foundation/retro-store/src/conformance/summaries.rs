@@ -211,7 +211,8 @@ pub async fn counts_travel_from_the_last_investigation_to_the_closing(database: 
     assert_eq!(report.calls.expect("it has calls").coverage, coverage);
 }
 
-/// Checks that closing a retrospective deletes the summaries of ordinals far before the end of its window.
+/// Checks that closing a retrospective deletes the summaries of ordinals far before the end of its window, and
+/// that no run of those ordinals is summarised.
 pub async fn old_summaries_are_deleted_by_ordinal(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let other = Scenario::new(&*database.one, "t", "of the same tenant");
