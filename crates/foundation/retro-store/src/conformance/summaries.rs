@@ -229,6 +229,13 @@ pub async fn old_summaries_are_deleted_by_ordinal(database: &Database) {
     let names: Vec<String> = (0..runs).map(|number| format!("run {number}")).collect();
     let claim = claim_window(&scenario, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     assert_eq!(claim.retrospective.last, SUMMARIES_KEPT + 1);
+    // Of a window that is longer than what is kept, the oldest runs are not summarised.
+    let mut long = claim.clone();
+    long.retrospective.first = 1;
+    let again = ["a", "b"].map(|name| SummaryWrite { attempt: 2, ..readable(name, "again") });
+    store(&scenario, &long, &again).await.expect("storing");
+    let [a, b] = [find_content(&scenario, "a").await, find_content(&scenario, "b").await];
+    assert_eq!([a, b], [Some(readable("a", "read").content), Some(again[1].content.clone())]);
     let writes: Vec<_> = names.iter().map(|name| readable(name, "read")).collect();
     store(&scenario, &claim, &writes).await.expect("storing");
     assert_eq!(finish_and_see_window(&scenario, &claim).await.summaries.len(), writes.len());
