@@ -166,7 +166,8 @@ pub trait InvestigatorStore: TraceStore {
     async fn release_claim(&self, claim: &Claim) -> Result<()>;
 
     /// Begins to summarise runs of the claimed retrospective's window, at most `limit`, in the order of their
-    /// ordinals. Returns those without a summary, and those whose summary is of a lower attempt at the run or
+    /// ordinals. Of a long window, only the newest [`SUMMARIES_KEPT`](retro_core::calls::SUMMARIES_KEPT) runs
+    /// are summarised, because no more are kept. Returns those without a summary, and those whose summary is of a lower attempt at the run or
     /// of an older version than [`SUMMARY_VERSION`](retro_core::calls::SUMMARY_VERSION). A run whose summary
     /// was begun before and not stored is returned alone. One that was begun [`SUMMARY_ATTEMPTS_MAX`] times is
     /// stored as unreadable instead. Returns nothing for a manual retrospective.

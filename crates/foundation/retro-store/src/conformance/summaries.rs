@@ -211,7 +211,8 @@ pub async fn counts_travel_from_the_last_investigation_to_the_closing(database: 
     assert_eq!(report.calls.expect("it has calls").coverage, coverage);
 }
 
-/// Checks that closing a retrospective deletes the summaries of ordinals far before the end of its window.
+/// Checks that closing a retrospective deletes the summaries of ordinals far before the end of its window, and
+/// that no run of those ordinals is summarised.
 pub async fn old_summaries_are_deleted_by_ordinal(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
     let other = Scenario::new(&*database.one, "t", "of the same tenant");
@@ -228,6 +229,13 @@ pub async fn old_summaries_are_deleted_by_ordinal(database: &Database) {
     let names: Vec<String> = (0..runs).map(|number| format!("run {number}")).collect();
     let claim = claim_window(&scenario, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     assert_eq!(claim.retrospective.last, SUMMARIES_KEPT + 1);
+    // Of a window that is longer than what is kept, the oldest runs are not summarised.
+    let mut long = claim.clone();
+    long.retrospective.first = 1;
+    let again = ["a", "b"].map(|name| SummaryWrite { attempt: 2, ..readable(name, "again") });
+    store(&scenario, &long, &again).await.expect("storing");
+    let [a, b] = [find_content(&scenario, "a").await, find_content(&scenario, "b").await];
+    assert_eq!([a, b], [Some(readable("a", "read").content), Some(again[1].content.clone())]);
     let writes: Vec<_> = names.iter().map(|name| readable(name, "read")).collect();
     store(&scenario, &claim, &writes).await.expect("storing");
     assert_eq!(finish_and_see_window(&scenario, &claim).await.summaries.len(), writes.len());

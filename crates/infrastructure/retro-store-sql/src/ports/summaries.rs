@@ -42,6 +42,12 @@ macro_rules! write_summaries {
     };
 }
 
+/// Returns the first ordinal of a window whose run is summarised. The window of a long backlog is longer than
+/// what is kept, and reading all of it at once would take too much memory.
+fn first_summarised(retrospective: &Retrospective) -> i64 {
+    to_i64(retrospective.first.max((retrospective.last + 1).saturating_sub(SUMMARIES_KEPT)))
+}
+
 /// Begins at most `limit` summaries of a window. Gives up those that were begun too often, and those of runs
 /// whose facts cannot be read.
 pub(crate) async fn begin_summaries(
@@ -90,7 +96,7 @@ async fn list_pending(
     sqlx::query_as(LOAD)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.key.workflow.as_str())
-        .bind(to_i64(retrospective.first))
+        .bind(first_summarised(retrospective))
         .bind(to_i64(retrospective.last))
         .bind(i64::from(SUMMARY_VERSION))
         .bind(i64::from(limit))
@@ -150,7 +156,7 @@ async fn write_rows(
     let query = sqlx::query(sql)
         .bind(retrospective.key.tenant.as_str())
         .bind(retrospective.key.workflow.as_str())
-        .bind(to_i64(retrospective.first))
+        .bind(first_summarised(retrospective))
         .bind(to_i64(retrospective.last));
     let query = bind_rows!(query, rows, |row| [
         row.run_id.as_str(),
@@ -185,7 +191,7 @@ pub(crate) async fn load_window(
     let rows: Vec<StoredColumns> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(to_i64(retrospective.first))
+        .bind(first_summarised(retrospective))
         .bind(to_i64(retrospective.last))
         .fetch_all(connection)
         .await
