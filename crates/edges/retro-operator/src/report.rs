@@ -1,5 +1,5 @@
-//! Renders the report of a retrospective for people: changes and their reasons, then findings, requests,
-//! sample, costs and policy.
+//! Renders the report of a retrospective for people: changes and their reasons, then failures without a memory and
+//! calls, findings, requests, sample, costs and policy.
 //!
 //! [`render_markdown`] is for pages and pull requests, [`render_text`] for terminals. [`Report`] itself is serialized
 //! as the JSON form.

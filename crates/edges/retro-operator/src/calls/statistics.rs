@@ -74,7 +74,7 @@ pub struct RecentRuns {
     /// Number of runs that finished in the period, and of those whose calls were counted.
     #[serde(flatten)]
     pub coverage: SummaryCoverage,
-    /// Number of newest runs that are left out, because it is not known when they finished.
+    /// Number of runs that are left out, because it is not known when they finished.
     pub without_time: u32,
     /// `true` if older runs of the period were not read, because there are too many.
     pub truncated: bool,

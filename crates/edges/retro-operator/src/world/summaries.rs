@@ -38,6 +38,7 @@ pub(crate) fn run_summary(
         step: &step,
         tool,
         program: if *tool == "bash" { vec!["git".to_owned(), "push".to_owned()] } else { Vec::new() },
+        goal: String::new(),
         error: error.map(str::to_owned),
         took_ms: Some(30),
     });
