@@ -97,6 +97,7 @@ fn settle_sequence(sequence: &InvestigationSequence) -> FollowUp {
     FollowUp {
         next: decide_next_stage(&sequence.sample, &results),
         batch: settle_investigations(id, &sequence.ended),
+        calls: None,
         message,
     }
 }

@@ -71,6 +71,7 @@ fn settle_sequence(sequence: &InvestigationSequence) -> FollowUp {
     FollowUp {
         next: decide_next_stage(&sequence.sample, &results),
         batch: build_batch(&sequence.retrospective, &sequence.ended),
+        calls: None,
         message: Notice::MutationsDue { retrospective: id }.into_message(&sequence.retrospective.key),
     }
 }

@@ -276,6 +276,7 @@ pub(super) fn readable(name: &str, tool: &str) -> SummaryWrite {
         step: &test_step(),
         tool,
         program: vec!["größe".to_owned()],
+        goal: String::new(),
         error: Some("no \0 such file".to_owned()),
         took_ms: Some(u32::MAX),
     };
