@@ -25,14 +25,14 @@ fn observed<'a>(step: &'a Step, tool: &'a str, error: Option<&str>) -> ObservedC
 }
 
 /// Returns the summary of a run that meets an error and then gets past it, or not.
-fn run_with_error(run: &str, error: &str, recovers: bool, facts: RunFacts) -> StoredSummary {
+fn run_with_error(run: &str, error: &str, recovers: bool, facts: &RunFacts) -> StoredSummary {
     let step = Step::main();
     let mut calls = vec![observed(&step, "query", Some(error))];
     calls.extend(recovers.then(|| observed(&step, "query", None)));
     StoredSummary {
         run: RunId::new(run).unwrap(),
         ordinal: 1,
-        content: SummaryContent::Summary(CallSummary::from_calls(&facts, calls)),
+        content: SummaryContent::Summary(CallSummary::from_calls(facts, calls)),
     }
 }
 
@@ -44,7 +44,7 @@ fn count(summaries: Vec<StoredSummary>) -> CallCounts {
 #[test]
 fn a_failure_recurs_if_two_witnesses_met_it() {
     let summaries: Vec<_> = [("a", true), ("b", false), ("c", true)]
-        .map(|(run, recovers)| run_with_error(run, "no such table", recovers, facts(run, "failure")))
+        .map(|(run, recovers)| run_with_error(run, "no such table", recovers, &facts(run, "failure")))
         .into();
     let counts = count(summaries);
     let failure = &counts.failures[0];
@@ -55,7 +55,7 @@ fn a_failure_recurs_if_two_witnesses_met_it() {
     let one_user = |run: &str| {
         let mut facts = facts(run, "success");
         (facts.user, facts.task) = (Some("anna".into()), Some("17".into()));
-        run_with_error(run, "no such table", true, facts)
+        run_with_error(run, "no such table", true, &facts)
     };
     assert!(count(vec![one_user("a"), one_user("b")]).failures.is_empty());
 }
@@ -94,7 +94,7 @@ fn summaries_that_cannot_be_read_or_compared_are_counted_apart() {
         ordinal: 2,
         content: SummaryContent::Unreadable("the body is gone".into()),
     };
-    let other = old(run_with_error("a", "no such table", true, facts("a", "failure")));
+    let other = old(run_with_error("a", "no such table", true, &facts("a", "failure")));
     let counts = count(vec![other, unreadable]);
     assert_eq!(counts.coverage, SummaryCoverage { runs: 2, unreadable: 1, ..SummaryCoverage::default() });
     assert!(counts.operations.is_empty());
@@ -104,7 +104,7 @@ fn summaries_that_cannot_be_read_or_compared_are_counted_apart() {
 fn a_cue_names_a_failure_of_its_step_and_tool() {
     let counts = count(
         ["a", "b"]
-            .map(|run| run_with_error(run, &"é".repeat(ERROR_CHARS_MAX + 9), true, facts(run, "failure")))
+            .map(|run| run_with_error(run, &"é".repeat(ERROR_CHARS_MAX + 9), true, &facts(run, "failure")))
             .into(),
     );
     let (failure, step) = (&counts.failures[0], Step::main());
@@ -146,7 +146,7 @@ proptest! {
         let runs: Vec<_> = (0..6)
             .map(|n| {
                 let run = format!("run-{n}");
-                run_with_error(&run, ["locked", "denied"][n % 2], n < 4, facts(&run, "failure"))
+                run_with_error(&run, ["locked", "denied"][n % 2], n < 4, &facts(&run, "failure"))
             })
             .collect();
         let shuffled: Vec<_> = order.iter().map(|at| runs[*at].clone()).collect();
