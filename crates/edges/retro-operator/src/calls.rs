@@ -10,13 +10,12 @@
 //! escapes the same sentences.
 
 pub(crate) mod describe;
+mod known;
 mod missed;
 mod routes;
 mod statistics;
 
-use retro_core::id::WorkflowKey;
 use retro_http::Api;
-use retro_store::{OperatorStore, Result};
 use utoipa_axum::routes;
 
 use crate::http::ApiState;
@@ -30,11 +29,6 @@ pub use statistics::{
 /// Adds the routes about the calls of a workflow.
 pub(crate) fn add_read_routes(api: Api<ApiState>) -> Api<ApiState> {
     api.routes(routes!(routes::get_workflow_statistics)).routes(routes!(routes::get_missed_failures))
-}
-
-/// Returns `true` if the tenant has the workflow.
-async fn is_known_workflow(store: &dyn OperatorStore, key: &WorkflowKey) -> Result<bool> {
-    Ok(store.list_workflows(&key.tenant).await?.iter().any(|row| row.key == *key))
 }
 
 #[cfg(test)]

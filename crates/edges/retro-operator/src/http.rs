@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use retro_core::id::{
     MemoryId, MemoryRef, Repository, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow,
@@ -31,15 +31,14 @@ use crate::{calls, dead_letters, report, reviews};
 
 mod error;
 mod limit;
+mod respond;
 mod state;
 
 pub(crate) use error::{ApiError, JsonResult};
 use limit::Limit;
 pub use limit::{LIST_DEFAULT, LIST_MAX};
+pub(crate) use respond::{TEXT_COLUMNS, json_or_text, text_response};
 pub(crate) use state::ApiState;
-
-/// Width of the tables in plain text, in columns, which fits most windows.
-pub(crate) const TEXT_COLUMNS: u16 = 140;
 
 /// Returns the operator routes under `/v1`: memories and their history, retrospectives, reports, runs, calls
 /// and dead letters. Merge them with other routes and pass them to [`retro_http::serve`].
@@ -363,22 +362,6 @@ async fn list_outcomes(
 ) -> JsonResult<Outcomes> {
     let items = crate::summarize_outcomes(&*operator.store, &tenant, query.workflow.as_ref()).await?;
     Ok(Json(Outcomes { items, more: false }))
-}
-
-/// Responds with JSON, or with plain text if the `Accept` header prefers it.
-pub(crate) fn json_or_text<T: Serialize>(
-    headers: &HeaderMap,
-    value: &T,
-    render_text: impl FnOnce(&T) -> String,
-) -> Response {
-    match negotiate_media_type(headers, &["application/json", "text/plain"]) {
-        "text/plain" => text_response("text/plain; charset=utf-8", render_text(value)),
-        _ => Json(value).into_response(),
-    }
-}
-
-fn text_response(kind: &'static str, body: String) -> Response {
-    ([(header::CONTENT_TYPE, kind)], body).into_response()
 }
 
 #[cfg(test)]

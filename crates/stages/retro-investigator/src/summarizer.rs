@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use retro_consumer::catch_panic;
+use retro_consumer::{Watchdog, catch_panic};
 use retro_core::calls::SummaryContent;
 use retro_store::{Claim, InvestigatorStore, RunToSummarize, StoreError, SummaryWrite};
 use tracing::debug;
@@ -14,7 +14,6 @@ use tracing::debug;
 use crate::blocking::run_blocking;
 use crate::brief::{BodyError, BodySources, fetch_body};
 use crate::summary::summarize_run;
-use crate::worker::WorkerSettings;
 
 /// Maximum number of runs that are summarised between two writes. Their stored bodies are in memory at once.
 const RUNS_PER_WRITE: u32 = 32;
@@ -23,7 +22,9 @@ const RUNS_PER_WRITE: u32 = 32;
 pub(crate) struct Summarizer<'a> {
     pub(crate) store: &'a dyn InvestigatorStore,
     pub(crate) bodies: &'a BodySources,
-    pub(crate) settings: &'a WorkerSettings,
+    /// Time that one summary may take. The watchdog then ends the process.
+    pub(crate) deadline: Duration,
+    pub(crate) watchdog: &'a Watchdog,
 }
 
 impl Summarizer<'_> {
@@ -56,10 +57,9 @@ impl Summarizer<'_> {
                 return None;
             }
         };
-        let deadline = Duration::from_secs(self.settings.investigation_timeout_s);
         let what = format!("summary of run {run} in retrospective {}", claim.retrospective.id);
         // The watch moves into the closure: nothing else can stop a thread that computes for too long.
-        let watch = self.settings.watchdog.watch(what, deadline);
+        let watch = self.watchdog.watch(what, self.deadline);
         let summarized = catch_panic(run_blocking(move || {
             let _watch = watch;
             fetched.parse_trajectory(&facts).map(|trajectory| {

@@ -214,7 +214,12 @@ impl Worker {
         }
         let deadline = Duration::from_secs(self.settings.investigation_timeout_s);
         let what = format!("investigation {} of {}", claim.number, claim.retrospective.id);
-        let summarizer = Summarizer { store: &*self.store, bodies: &self.bodies, settings: &self.settings };
+        let summarizer = Summarizer {
+            store: &*self.store,
+            bodies: &self.bodies,
+            deadline,
+            watchdog: &self.settings.watchdog,
+        };
         // Summaries have a deadline of their own for each run, because a window may have thousands of runs.
         let attempt = async {
             summarizer.summarize_window(claim).await?;

@@ -64,7 +64,7 @@ pub async fn find_missed_failures(
 ) -> Result<Option<MissedFailures>> {
     match find_newest_report(store, key).await? {
         Some(report) => Ok(Some(MissedFailures::from_report(&report))),
-        None if super::is_known_workflow(store, key).await? => {
+        None if super::known::is_known_workflow(store, key).await? => {
             Ok(Some(MissedFailures::not_counted(key.workflow.clone())))
         }
         None => Ok(None),

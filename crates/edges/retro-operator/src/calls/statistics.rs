@@ -91,7 +91,7 @@ pub async fn find_workflow_statistics(
     now: Timestamp,
 ) -> Result<Option<WorkflowStatistics>> {
     let summaries = store.list_call_summaries(key, STATISTICS_RUNS_MAX).await?;
-    if summaries.is_empty() && !super::is_known_workflow(store, key).await? {
+    if summaries.is_empty() && !super::known::is_known_workflow(store, key).await? {
         return Ok(None);
     }
     Ok(Some(WorkflowStatistics::from_summaries(key.workflow.clone(), &summaries, runs, now)))
