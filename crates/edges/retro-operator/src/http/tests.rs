@@ -40,8 +40,10 @@ pub(crate) async fn ask_of(world: World, tenant: &str, path: &str, accept: &str)
     let app = retro_http::finish_router(router(Arc::new(world), redact, Arc::new(FixedClock(at_hour(24)))));
     let request = Request::get(path).header("Retro-Tenant", tenant).header("Accept", accept);
     let response = app.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
-    let (status, kind) =
-        (response.status().as_u16(), response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned());
+    let (status, kind) = (
+        response.status().as_u16(),
+        response.headers()[axum::http::header::CONTENT_TYPE].to_str().unwrap().to_owned(),
+    );
     let bytes = to_bytes(response.into_body(), 1 << 22).await.unwrap();
     Answer { status, kind, body: String::from_utf8(bytes.to_vec()).unwrap() }
 }
