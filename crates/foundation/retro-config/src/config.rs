@@ -74,6 +74,11 @@ pub struct Config {
     /// Port of the supervised nats-server; 0 chooses a free port.
     #[schemars(range(min = 0, max = 65535))]
     pub nats_port: u16,
+    /// Space that the streams reserve at the broker, in MiB. Events and large run bodies get 8 of 19 parts each,
+    /// and webhooks, wake-ups and announcements one part each. A stream that is full rejects messages until old
+    /// ones expire, and none of them can be made smaller than what it holds.
+    #[schemars(range(min = 152, max = 16_777_216))]
+    pub streams_mib: u32,
     /// Pipelines folder, which contains `retrospective/pipeline.toml`. If it is not set, the built-in policy
     /// applies.
     #[schemars(example = "/etc/retro/pipelines")]
@@ -230,6 +235,7 @@ impl Default for Config {
             nats_url_file: None,
             nats_server: None,
             nats_port: 0,
+            streams_mib: 4864,
             pipelines: None,
             embedder_dir: None,
             embedder_url: None,

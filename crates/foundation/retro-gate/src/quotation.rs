@@ -6,6 +6,14 @@
 //! first clause that tells the reader what to do, and addresses, markup, code and commands become `…`. A
 //! command stays only if it is among the calls that the agent itself made and that worked.
 
+/// Defines a regular expression that is compiled when it is first used. Its file imports `LazyLock` and `Regex`.
+macro_rules! pattern {
+    ($name:ident, $text:expr) => {
+        static $name: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new($text).expect("constant patterns compile, as every test verifies"));
+    };
+}
+
 mod address;
 mod advice;
 #[cfg(test)]

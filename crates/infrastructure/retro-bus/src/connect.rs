@@ -46,6 +46,12 @@ impl BusConfig {
             topology_mode: TopologyMode::Provision,
         }
     }
+
+    /// Returns this configuration with streams that share this space, in MiB.
+    #[must_use]
+    pub fn with_streams_mib(self, mib: u32) -> Self {
+        Self { sizes: StreamSizes::divide(mib), ..self }
+    }
 }
 
 /// Failure of a request to the broker.

@@ -61,7 +61,7 @@ fn describe_migration(done: &Migrated) -> String {
 }
 
 async fn create_streams(config: &Config, url: &str, take_over: bool) -> anyhow::Result<()> {
-    let bus = Bus::connect(BusConfig::new(url, "retro-migrate")).await?;
+    let bus = Bus::connect(BusConfig::new(url, "retro-migrate").with_streams_mib(config.streams_mib)).await?;
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let connected = async {
         while bus.connection_problem().is_some() {

@@ -92,7 +92,8 @@ async fn try_prepare(config: &Config) -> anyhow::Result<Backends> {
         (None, Some(url)) => url.expose().to_owned(),
         (None, None) => unreachable!("a broker is supervised if no address is configured"),
     };
-    let bus = Bus::connect(BusConfig::new(&nats_url, "retro-up")).await?;
+    let bus =
+        Bus::connect(BusConfig::new(&nats_url, "retro-up").with_streams_mib(config.streams_mib)).await?;
     store::set_bus_database(config, &bus).await?;
     let ack_wait = Duration::from_secs(config.ack_wait_s);
     let created = match &server {

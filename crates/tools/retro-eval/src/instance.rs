@@ -47,6 +47,7 @@ impl Instance {
             .arg(folder)
             .env("RETRO_PIPELINES", pipelines)
             .env("RETRO_SWEEP_INTERVAL_MS", "500")
+            .env("RETRO_STREAMS_MIB", "1216")
             // An inherited address would connect the instance to another broker.
             .env_remove("NATS_URL")
             .envs(variables.iter().copied())

@@ -10,7 +10,7 @@ use super::kind::{Danger, Found};
 use super::patterns::is_official;
 use super::polarity::Form::Machine;
 use super::reading::{Reading, gap};
-use super::words::is_one_of;
+use super::words::{is_one_of, pieces};
 
 /// Parts of options and keys whose value is run.
 const RUN_NAMES: &str = "script scripts exec execute hook prehook posthook taskfile playbook prelude preamble preload bootstrap bootstrapper startup init initscript entrypoint userdata cloudinit predeploy postdeploy preinstall postinstall prebuild postbuild pretest posttest prerun postrun onstart onboot setup macro makefile justfile procfile rakefile runfile jobfile recipe runbook cmd command eval payload rcfile installer provisioner steps";
@@ -119,11 +119,6 @@ fn read_command(reading: &Reading<'_>, at: usize) -> Vec<usize> {
         }
     }
     words
-}
-
-/// Splits a name into lower-case pieces at its punctuation.
-fn pieces(name: &str) -> impl Iterator<Item = &str> {
-    name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|piece| !piece.is_empty())
 }
 
 /// Judges the option or key that an address is the value of.

@@ -8,7 +8,7 @@ use super::kind::Found;
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{Command, Machine, Phrase};
 use super::reading::{Reading, gap};
-use super::words::is_one_of;
+use super::words::{is_one_of, pieces};
 
 static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
     Pattern::compile(&[
@@ -124,12 +124,7 @@ fn find_claim(reading: &Reading<'_>, at: usize) -> Option<usize> {
     if is_decider(word.text) && is_one_of(value, NOBODY) {
         return Some(last);
     }
-    let pieces: Vec<&str> = word
-        .text
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|piece| !piece.is_empty())
-        .take(8)
-        .collect();
+    let pieces: Vec<&str> = pieces(word.text).take(8).collect();
     let has = |table: &str| pieces.iter().any(|piece| is_one_of(piece, table));
     let edge = gap::TICK | gap::QUOTE | gap::BRACKET | gap::ASSIGN;
     let written_as_code =
@@ -147,10 +142,12 @@ fn find_claim(reading: &Reading<'_>, at: usize) -> Option<usize> {
             "get list is has require required requires needs wait await request ask check show check find notify send",
         );
         let claims = has(PEOPLE) && has(DECIDED);
-        let forced = is_one_of(pieces[0], "force forced bypass override overrule assume presume")
-            && (has(PROTECTS) || is_one_of(pieces[pieces.len() - 1], "read seen"));
+        let forced =
+            is_one_of(pieces[0], "force forced bypass override overrule assume presume") && has(PROTECTS);
+        let presumed =
+            is_one_of(pieces[0], "assume presume") && is_one_of(pieces[pieces.len() - 1], "read seen");
         let overridden = has("override overrides overridden") && has(AGREED);
-        return ((claims || forced || overridden) && !thing && !asks).then_some(last);
+        return ((claims || forced || presumed || overridden) && !thing && !asks).then_some(last);
     }
     // `override = true` switches off whatever a person had to decide.
     let overrides = is_one_of(word.text, "override overrule --override") && is_one_of(value, "true 1 yes on");

@@ -5,7 +5,7 @@ use super::kind::Danger::SecretKept;
 use super::kind::Found;
 use super::polarity::Form::Machine;
 use super::reading::{Reading, gap};
-use super::words::is_one_of;
+use super::words::{is_one_of, pieces};
 
 /// Words of names for secrets.
 const SECRETS: &str = "secret secrets password passwords passwd passphrase passphrases credential credentials creds apikey apikeys bearer";
@@ -89,12 +89,7 @@ fn has_value(reading: &Reading<'_>, at: usize) -> bool {
 /// Returns the last word of a setting that shows secrets.
 fn judge_name(reading: &Reading<'_>, at: usize) -> Option<usize> {
     let word = &reading.words[at];
-    let pieces: Vec<&str> = word
-        .text
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|piece| !piece.is_empty())
-        .take(8)
-        .collect();
+    let pieces: Vec<&str> = pieces(word.text).take(8).collect();
     let (value, last) = read_value(reading, at);
     let off = is_one_of(value, OFF_VALUES);
     let has = |table: &str| pieces.iter().any(|piece| is_one_of(piece, table));

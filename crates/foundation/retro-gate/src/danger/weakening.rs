@@ -8,7 +8,7 @@ use super::kind::Found;
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{Machine, Phrase};
 use super::reading::{Reading, gap};
-use super::words::is_one_of;
+use super::words::{is_one_of, pieces};
 
 static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
     Pattern::compile(&[
@@ -76,8 +76,7 @@ pub(super) fn find_weakening(reading: &Reading<'_>, found: &mut Vec<Found>) {
 /// Returns the last word of a limit for findings that nothing reaches: `max_warnings = 9999`.
 fn find_limit(reading: &Reading<'_>, at: usize) -> Option<usize> {
     let word = &reading.words[at];
-    let mut pieces = word.text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|piece| !piece.is_empty());
-    let (bounds, counts) = pieces.by_ref().take(8).fold((false, false), |(bounds, counts), piece| {
+    let (bounds, counts) = pieces(word.text).take(8).fold((false, false), |(bounds, counts), piece| {
         let glued = piece.strip_prefix("max").is_some_and(|rest| is_one_of(rest, FINDINGS));
         (
             bounds || glued || is_one_of(piece, "max maximum allowed limit threshold tolerated"),

@@ -100,13 +100,17 @@ pub(super) struct Parts {
     pub(super) list: Vec<(String, u16)>,
 }
 
+/// Splits a name into pieces at its punctuation.
+pub(super) fn pieces(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|piece| !piece.is_empty())
+}
+
 impl Parts {
     /// Splits a folded name, such as `http.sslverify` or `--no-gpg-sign`.
     pub(super) fn split(name: &str) -> Self {
         let mut list = Vec::new();
         let one_dash = name.starts_with('-') && !name.starts_with("--");
-        let pieces = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|piece| !piece.is_empty());
-        for (nth, piece) in pieces.enumerate() {
+        for (nth, piece) in pieces(name).enumerate() {
             if LEXICON.contains_key(piece) {
                 list.push((piece.to_owned(), meaning(piece)));
                 continue;

@@ -83,13 +83,6 @@ const FILE_ENDINGS: &[&str] = &[
     "yml", "zip",
 ];
 
-macro_rules! pattern {
-    ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($text).expect("constant patterns compile, as every test verifies"));
-    };
-}
-
 // Addresses with a scheme, of mail, and of numbers.
 pattern!(
     ADDRESS,

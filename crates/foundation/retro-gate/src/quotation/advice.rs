@@ -56,13 +56,6 @@ pub(super) fn cut_at_suggestion(line: &str) -> &str {
     &line[..end]
 }
 
-macro_rules! pattern {
-    ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($text).expect("constant patterns compile, as every test verifies"));
-    };
-}
-
 // Participles and phrases that say what something is, in contrast to what is to be done to it.
 macro_rules! states {
     () => {

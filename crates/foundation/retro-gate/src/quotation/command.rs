@@ -62,13 +62,6 @@ pub(super) fn leave_out_commands(line: &str, worked: &[&str]) -> String {
         .into_owned()
 }
 
-macro_rules! pattern {
-    ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($text).expect("constant patterns compile, as every test verifies"));
-    };
-}
-
 /// Programs whose names are no words of a message.
 macro_rules! programs {
     () => {

@@ -70,13 +70,6 @@ pub(super) fn is_among(command: &str, worked: &[&str]) -> bool {
     !command.is_empty() && worked.iter().any(|call| squeeze(call).contains(&command))
 }
 
-macro_rules! pattern {
-    ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($text).expect("constant patterns compile, as every test verifies"));
-    };
-}
-
 // Escape sequences of terminals in the 7-bit and the 8-bit form, and colours without their escape character.
 pattern!(
     ESCAPE,

@@ -86,13 +86,6 @@ fn contains_order(plain: &str) -> bool {
     })
 }
 
-macro_rules! pattern {
-    ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($text).expect("constant patterns compile, as every test verifies"));
-    };
-}
-
 pattern!(
     LEAD,
     concat!(

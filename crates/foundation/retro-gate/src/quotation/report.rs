@@ -61,13 +61,6 @@ fn first_words(text: &str, words_max: usize) -> &str {
     &text[..text.match_indices(' ').nth(words_max - 1).map_or(text.len(), |(end, _)| end)]
 }
 
-macro_rules! pattern {
-    ($name:ident, $text:expr) => {
-        static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($text).expect("constant patterns compile, as every test verifies"));
-    };
-}
-
 // What a tool prevented: "your changes would be overwritten".
 pattern!(WOULD_BE, r"^your (?:[^ ]+ ){1,8}would be [a-z]+(?:ed|en|lost)\b");
 // Words with which an error reports what happened.

@@ -13,6 +13,8 @@ use crate::broker_calls::{create_consumer, update_consumer};
 use crate::error_codes::is_storage_full;
 use crate::{Bus, BusError, Subscription};
 
+const MIB: i64 = 1024 * 1024;
+
 /// Creates or updates every stream.
 pub(super) async fn provision_streams(bus: &Bus, ownership: Ownership) -> Result<(), BusError> {
     for wanted in stream_configs(&bus.sizes) {
@@ -67,9 +69,12 @@ pub(super) async fn provision_consumer(
 
 async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -> Result<(), BusError> {
     let (name, size) = (wanted.name.clone(), wanted.max_bytes);
-    let found =
+    let (found, held) =
         match bus.request_jetstream("STREAM.INFO", &name, bus.jetstream.get_stream(&name).boxed()).await? {
-            Ok(stream) => stream.cached_info().config.clone(),
+            Ok(stream) => {
+                let info = stream.cached_info();
+                (info.config.clone(), info.state.bytes)
+            }
             Err(error) if is_not_found(&error.kind()) => {
                 wanted.metadata =
                     database::claim_metadata(bus, &format!("stream {name}"), wanted.metadata, ownership)?;
@@ -90,6 +95,12 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
     }
     wanted.metadata =
         database::claim_metadata(bus, &format!("stream {name}"), found.metadata.clone(), ownership)?;
+    if size < found.max_bytes && held > u64::try_from(size).unwrap_or(0) {
+        return Err(BusError::Unusable {
+            name: format!("stream {name}"),
+            problem: describe_too_small(held, size),
+        });
+    }
     let merged = merge_config(&found, wanted);
     if merged != found {
         let updated =
@@ -115,10 +126,17 @@ fn create_stream_error(
     }
     let problem = format!(
         "it reserves {} MiB, which the disk of the broker's `store_dir` does not have ({error}): free space there or use a \
-         larger one; `jetstream.max_file_store` in the broker's configuration may be the limit, too",
-        bytes / (1024 * 1024)
+         larger one, or set a smaller `streams_mib`; `jetstream.max_file_store` in the broker's configuration may be the \
+         limit, too",
+        bytes / MIB
     );
     BusError::Unusable { name: format!("stream {name}"), problem }
+}
+
+/// Explains why a stream is not made smaller.
+fn describe_too_small(held: u64, bytes: i64) -> String {
+    let held = held.div_ceil(MIB.unsigned_abs());
+    format!("it holds {held} MiB and would be limited to {} MiB: set a larger `streams_mib`", bytes / MIB)
 }
 
 /// Returns the existing configuration with the program's settings replaced and all others kept.

@@ -17,17 +17,26 @@ pub struct StreamSizes {
     pub bodies_bytes: u64,
 }
 
+impl StreamSizes {
+    /// Divides this space, in MiB, among the streams: 8 of 19 parts for events and for bodies each, and one part
+    /// for each other stream.
+    pub const fn divide(mib: u32) -> Self {
+        let part = mib as u64 * MIB / 19;
+        Self {
+            intake_bytes: 8 * part,
+            github_bytes: part,
+            work_bytes: part,
+            announcements_bytes: part,
+            bodies_bytes: 8 * part,
+        }
+    }
+}
+
 impl Default for StreamSizes {
     /// Returns sizes for a small disk, with space for about 30,000 events of the largest inline size, for the
     /// same amount of bodies, and for 100,000 GitHub comments of 2 KB.
     fn default() -> Self {
-        Self {
-            intake_bytes: 2048 * MIB,
-            github_bytes: 256 * MIB,
-            work_bytes: 256 * MIB,
-            announcements_bytes: 256 * MIB,
-            bodies_bytes: 2048 * MIB,
-        }
+        Self::divide(4864)
     }
 }
 

@@ -53,6 +53,24 @@ async fn a_changed_stream_is_updated_and_keeps_messages_and_operator_settings() 
 }
 
 #[tokio::test]
+async fn a_stream_is_not_made_smaller_than_what_it_holds() {
+    let nats = TestNats::start().await;
+    let bus = nats.connect_bus("test").await;
+    publish_events(&bus, ["kept".to_owned()]).await;
+    let jetstream = connect_directly(nats.url()).await;
+    let before = jetstream.get_stream(topology::INTAKE).await.unwrap().cached_info().config.clone();
+
+    let sizes = StreamSizes { intake_bytes: 16, ..nats.bus_config("test").sizes };
+    let bus = Bus::connect(BusConfig { sizes, ..nats.bus_config("test") }).await.unwrap();
+    let error = topology::ensure_topology(&bus, ACK_WAIT).await.unwrap_err();
+    assert!(matches!(error, BusError::Unusable { .. }), "{error}");
+    assert!(error.to_string().contains("set a larger `streams_mib`"), "{error}");
+    let stream = jetstream.get_stream(topology::INTAKE).await.unwrap();
+    assert_eq!(stream.cached_info().config, before);
+    assert_eq!(stream.cached_info().state.messages, 1);
+}
+
+#[tokio::test]
 async fn a_stream_that_cannot_be_updated_is_refused_with_a_hint() {
     let nats = TestNats::start().await;
     let jetstream = connect_directly(nats.url()).await;

@@ -59,7 +59,7 @@ async fn run_killed_start(ground: &mut CrashHarness, point: CrashPoint, argument
 
 /// Provisions streams with another size and consumers with another acknowledgement wait.
 async fn provision_other_settings(ground: &CrashHarness) {
-    let sizes = StreamSizes { work_bytes: 64 * 1024 * 1024, ..StreamSizes::default() };
+    let sizes = StreamSizes { work_bytes: 64 * 1024 * 1024, ..StreamSizes::divide(608) };
     let config = BusConfig { sizes, ..BusConfig::new(ground.nats_url(), "test") };
     let bus = Bus::connect(config).await.expect("an address");
     ground.wait_for("the broker answers", async || bus.is_connected().then_some(())).await;

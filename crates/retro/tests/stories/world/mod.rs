@@ -74,6 +74,9 @@ const FAST_ENV: [(&str, &str); 3] =
 /// slow.
 const LONG_CONTEXT_TIMEOUT: (&str, &str) = ("RETRO_CONTEXT_TIMEOUT_MS", "60000");
 
+/// Stories run side by side on disks of any size, and the broker reserves the space of its streams.
+const SMALL_STREAMS: (&str, &str) = ("RETRO_STREAMS_MIB", "608");
+
 /// Exit code and output of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommandOutput {
@@ -310,7 +313,7 @@ impl World {
         for variable in CLEARED_VARIABLES {
             command.env_remove(variable);
         }
-        command.envs([LONG_CONTEXT_TIMEOUT]);
+        command.envs([LONG_CONTEXT_TIMEOUT, SMALL_STREAMS]);
         if self.pipelines_dir().exists() {
             command.env("RETRO_PIPELINES", self.pipelines_dir());
         }

@@ -73,6 +73,7 @@ impl Instance {
             .env("RETRO_INVESTIGATORS", investigators.to_string())
             .env("RETRO_CONTEXT_TIMEOUT_MS", CONTEXT_TIMEOUT_MS)
             .env("RETRO_LOG", "warn")
+            .env("RETRO_STREAMS_MIB", "1216")
             // An inherited address would connect the process to another broker or database.
             .env_remove("NATS_URL")
             .env_remove("DATABASE_URL")
