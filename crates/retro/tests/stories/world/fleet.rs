@@ -273,17 +273,27 @@ impl Fleet {
         freeze(self.process_id(nth));
     }
 
-    /// Stops a process with SIGSTOP, but not within a transaction on the shared file, where it would block
-    /// all other writers and hang the test.
+    /// Stops a process with SIGSTOP, but not within a transaction, where it would block the other writers: on
+    /// the shared file for ever, and on Postgres until the server ends the session.
     pub(crate) async fn freeze_between_writes(&self, nth: usize) {
         let locks = self.world.data_dir().join("retro.db-shm");
         loop {
             self.freeze(nth);
             self.wait_until_stopped(nth).await;
-            if !holds_write_lock(self.process_id(nth), &locks) {
+            if !holds_write_lock(self.process_id(nth), &locks) && !self.has_open_transaction().await {
                 return;
             }
             self.resume(nth);
+        }
+    }
+
+    /// Returns `true` if a process has a transaction open on Postgres.
+    async fn has_open_transaction(&self) -> bool {
+        const COUNT: &str = "SELECT count(*) FROM pg_stat_activity
+             WHERE application_name = 'retro' AND xact_start IS NOT NULL";
+        match &self.postgres {
+            None => false,
+            Some(server) => server.execute_sql(COUNT).await[0][0].as_deref() != Some("0"),
         }
     }
 
