@@ -8,7 +8,7 @@ mod strip;
 use serde::{Deserialize, Serialize};
 
 pub use fence::{FENCE_BEGIN, FENCE_END, RecalledMemory, strip_injected};
-pub use memory_content::strip_memory_content;
+pub use memory_content::MemoryContent;
 pub use rules::choose_rules;
 
 use crate::gate::{shown_title, withheld_reason};

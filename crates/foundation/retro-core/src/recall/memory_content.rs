@@ -16,17 +16,31 @@ const CONTENT_CHARS_MIN: usize = 24;
 /// contains it may be JSON, and another JSON document may quote the log.
 const ESCAPES_MAX: usize = 3;
 
-/// Removes the content and evidence of these memories from a text, but not their titles. Returns `None` if
-/// the text contains none of them.
-pub fn strip_memory_content(text: &str, memories: &[&Memory]) -> Option<String> {
-    let mut stripped = None::<String>;
-    for content in memories.iter().flat_map(|memory| memory_texts(memory)) {
-        let current = stripped.as_deref().unwrap_or(text);
-        if current.contains(&content) {
-            stripped = Some(current.replace(&content, ""));
-        }
+/// Content and evidence of memories in every form in which a trace may contain them. The forms are computed once,
+/// because the gate judges each memory for them, and a trace has thousands of texts.
+#[derive(Debug)]
+pub struct MemoryContent {
+    texts: Vec<String>,
+}
+
+impl MemoryContent {
+    /// Returns the content of these memories.
+    pub fn of_memories(memories: &[&Memory]) -> Self {
+        Self { texts: memories.iter().flat_map(|memory| memory_texts(memory)).collect() }
     }
-    stripped
+
+    /// Removes the content and evidence of the memories from a text, but not their titles. Returns `None` if the
+    /// text contains none of them.
+    pub fn strip(&self, text: &str) -> Option<String> {
+        let mut stripped = None::<String>;
+        for content in &self.texts {
+            let current = stripped.as_deref().unwrap_or(text);
+            if current.contains(content) {
+                stripped = Some(current.replace(content, ""));
+            }
+        }
+        stripped
+    }
 }
 
 /// Returns the content and evidence of a memory in every form in which a trace may contain them.

@@ -2,7 +2,7 @@
 //! not learn from its own output.
 
 use super::fence::strip_injected;
-use super::memory_content::strip_memory_content;
+use super::memory_content::MemoryContent;
 use crate::memory::Memory;
 use crate::run::RunFacts;
 use crate::trajectory::Trajectory;
@@ -29,6 +29,7 @@ impl Trajectory {
     /// Removes the content of these memories from all text. The trajectory of a run that opened a memory
     /// repeats its words and errors, which would otherwise confirm the memory.
     pub fn without_memory_content(self, memories: &[&Memory]) -> Self {
-        self.map_texts(|text| strip_memory_content(text, memories))
+        let content = MemoryContent::of_memories(memories);
+        self.map_texts(|text| content.strip(text))
     }
 }

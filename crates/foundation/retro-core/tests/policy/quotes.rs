@@ -7,7 +7,7 @@ use retro_core::finding::{
 };
 use retro_core::id::{MemoryId, Step, derive_uuid};
 use retro_core::memory::{Lesson, Memory};
-use retro_core::recall::{FENCE_BEGIN, FENCE_END, strip_memory_content};
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, MemoryContent};
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome, SelfFeedback};
 use retro_core::trajectory::{QuotePlace, ToolCall, Trajectory, Turn, TurnSource};
 use retro_core::weight::Weight;
@@ -235,14 +235,14 @@ fn the_content_of_opened_memories_is_removed_too() {
     let document = format!(r#"{{"recorded":"recorded","content":{content},"evidence":{evidence}}}"#);
     let in_a_log = serde_json::json!({ "output": document }).to_string();
     for answer in [document.clone(), in_a_log.clone(), serde_json::json!(in_a_log).to_string()] {
-        let stripped = strip_memory_content(&answer, &[&memory]).unwrap();
+        let stripped = MemoryContent::of_memories(&[&memory]).strip(&answer).unwrap();
         assert!(!stripped.contains("no such file") && !stripped.contains("words"), "{stripped}");
         assert!(stripped.contains("recorded"), "the rest stays: {stripped}");
     }
     // As some writers of JSON escape it: every character outside ASCII.
     let ascii = document.replace('“', r"\u201c").replace('”', r"\u201d");
     for answer in [ascii.clone(), serde_json::json!({ "output": ascii }).to_string()] {
-        let stripped = strip_memory_content(&answer, &[&memory]).unwrap();
+        let stripped = MemoryContent::of_memories(&[&memory]).strip(&answer).unwrap();
         assert!(!stripped.contains("was called with"), "{stripped}");
     }
     let mut given = brief();
@@ -252,7 +252,7 @@ fn the_content_of_opened_memories_is_removed_too() {
     let lesson = Lesson { content: "no such file".into(), ..memory.lesson };
     let short = Memory { evidence: vec![], lesson, ..memory };
     assert_eq!(
-        strip_memory_content("cat: x: no such file", &[&short]),
+        MemoryContent::of_memories(&[&short]).strip("cat: x: no such file"),
         None,
         "text this short may be the agent's own words"
     );
