@@ -153,14 +153,26 @@ pub(super) fn find_secrets(reading: &Reading<'_>, found: &mut Vec<Found>) {
 
 /// Finds a verb with a secret as its object: "commit the API key", "put the token in the README".
 fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
+    let secret = find_kept_secret(reading, verb)?;
+    let shows = shows_secret(reading.words[verb].text);
+    if shows && is_piped_on(reading, secret) {
+        return None;
+    }
+    is_kept_openly(reading, verb, secret, shows).then(|| {
+        reading.rest_of_clause(secret, 6).find(|next| is_open_place(reading, *next)).unwrap_or(secret)
+    })
+}
+
+/// Returns the secret that a verb writes somewhere, unless it is where secrets belong.
+fn find_kept_secret(reading: &Reading<'_>, verb: usize) -> Option<usize> {
     let word = &reading.words[verb];
-    let (keeps, puts) = (word.is(KEEPS), word.is(PUTS));
-    if !(keeps || puts)
+    let is_noun = || {
+        let before = verb.checked_sub(1).map_or("", |before| reading.text(before));
+        is_one_of(before, "the a an this each every last your")
+    };
+    if !(word.is(KEEPS) || word.is(PUTS))
         || word.text == "log" && is_one_of(reading.text(verb + 1), "in into out on")
-        || is_one_of(
-            verb.checked_sub(1).map_or("", |before| reading.text(before)),
-            "the a an this each every last your",
-        )
+        || is_noun()
     {
         return None;
     }
@@ -169,18 +181,14 @@ fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
     {
         return None;
     }
+    let ends = if word.is("log logging print printing dump dumping") {
+        "without read reading using when if after before so in into out on"
+    } else {
+        "read reading with without via using from when if that after before so as"
+    };
     let secret = reading
         .rest_of_clause(verb, 8)
-        .take_while(|next| {
-            !is_one_of(
-                reading.text(*next),
-                if word.is("log logging print printing dump dumping") {
-                    "without read reading using when if after before so in into out on"
-                } else {
-                    "read reading with without via using from when if that after before so as"
-                },
-            )
-        })
+        .take_while(|next| !is_one_of(reading.text(*next), ends))
         .find(|next| is_secret(reading, *next))?;
     // A plain "key" is more often the key of a table.
     let plain_key = reading.text(secret) == "key"
@@ -192,28 +200,25 @@ fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
     // `vault kv put secret/app token=…` is where a secret belongs.
     let stored = (verb.saturating_sub(3)..verb)
         .any(|before| is_one_of(reading.text(before), "vault kv secretsmanager ssm keyvault keyring sops"));
-    if stored && word.is("put set write store add") {
-        return None;
-    }
-    let clause = || (verb + 1..secret).chain(reading.rest_of_clause(secret, 10));
-    let shows = shows_secret(word.text);
-    // "echo $TOKEN | docker login --password-stdin" shows nothing.
+    (!(stored && word.is("put set write store add"))).then_some(secret)
+}
+
+/// Returns `true` if a secret is handed to the next program: "echo $TOKEN | docker login --password-stdin" shows
+/// nothing.
+fn is_piped_on(reading: &Reading<'_>, secret: usize) -> bool {
     let end = reading.words[secret].end;
     let rest = &reading.plain[end..reading.plain.floor_char_boundary(end + 120)];
-    let piped = rest
-        .split([';', '\n'])
-        .next()
-        .is_some_and(|rest| rest.contains('|') && (rest.contains("stdin") || rest.contains("login")));
-    if shows && piped {
-        return None;
-    }
-    let safe = clause().any(|next| {
-        reading.words[next].is(if shows {
-            "masked redacted encrypted hash hashed hashing mask redact encrypt"
-        } else {
-            SAFE_PLACES
-        }) && next != secret
-    });
+    let command = rest.split([';', '\n']).next();
+    command.is_some_and(|rest| rest.contains('|') && (rest.contains("stdin") || rest.contains("login")))
+}
+
+/// Returns `true` if what a verb does with a secret leaves it where others can read it.
+fn is_kept_openly(reading: &Reading<'_>, verb: usize, secret: usize, shows: bool) -> bool {
+    let word = &reading.words[verb];
+    let clause = || (verb + 1..secret).chain(reading.rest_of_clause(secret, 10));
+    let safe_words =
+        if shows { "masked redacted encrypted hash hashed hashing mask redact encrypt" } else { SAFE_PLACES };
+    let safe = clause().any(|next| reading.words[next].is(safe_words) && next != secret);
     let secret_store = clause().any(|next| {
         is_one_of(reading.text(next), "secret secrets")
             && is_one_of(reading.text(next + 1), "store manager storage engine vault")
@@ -225,31 +230,24 @@ fn find_keeping(reading: &Reading<'_>, verb: usize) -> Option<usize> {
             && !is_one_of(reading.text(next + 1), "secret secrets variable variables")
     });
     let safe = safe && !shared;
-    let is_kept = match word.text {
+    let in_places = |places: &str| is_one_of_places(reading, secret, places);
+    match word.text {
         "write" | "writing" | "store" | "storing" | "save" | "saving" | "record" | "persist"
         | "persisting" | "embed" | "embedding" | "upload" | "uploading" => !safe && !secret_store,
         "check" | "checking" => {
-            open && reading
-                .rest_of_clause(verb, 12)
-                .any(|next| reading.text(next) == "in" || reading.text(next) == "into")
+            open && reading.rest_of_clause(verb, 12).any(|next| matches!(reading.text(next), "in" | "into"))
         }
         "set" | "type" | "return" | "cache" | "keep" | "keeping" => {
             open && !safe
-                && is_one_of_places(
-                    reading,
-                    secret,
+                && in_places(
                     "url query git repo repository code source readme dockerfile log logs history plaintext plain clear public chat image",
                 )
         }
-        _ if keeps => {
-            !(safe || secret_store)
-                || is_one_of_places(reading, secret, "log logs git repo repository code readme commit")
+        _ if word.is(KEEPS) => {
+            !(safe || secret_store) || in_places("log logs git repo repository code readme commit")
         }
         _ => open && !safe && !secret_store,
-    };
-    is_kept.then(|| {
-        reading.rest_of_clause(secret, 6).find(|next| is_open_place(reading, *next)).unwrap_or(secret)
-    })
+    }
 }
 
 fn shows_secret(verb: &str) -> bool {

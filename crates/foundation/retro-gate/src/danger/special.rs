@@ -84,10 +84,7 @@ pub(super) fn judge_special(reading: &Reading<'_>, at: usize, value: Value, last
         return Some(danger);
     }
     if word.text.contains("hookspath") || parts.contains(&["hooks", "path"]) {
-        let moved = next.len() > 1 && next.contains(['/', '.']) || is_one_of(next, "none null empty tmp");
-        let own = HOOK_FOLDERS.iter().any(|folder| next.starts_with(folder));
-        let unset = at > 0 && is_one_of(reading.text(at - 1), "--unset --unset-all --get unset");
-        return (moved && !own && !unset).then_some(ChecksOff);
+        return moves_hooks(reading, at).then_some(ChecksOff);
     }
     if parts.is(&["exit", "zero"]) || parts.is(&["yolo"]) && word.is_option() {
         return Some(ChecksOff);
@@ -115,13 +112,8 @@ pub(super) fn judge_special(reading: &Reading<'_>, at: usize, value: Value, last
         return Some(VerificationOff);
     }
     if next.starts_with("/dev/null") {
-        return match () {
-            () if parts.has(CHECK) => Some(ChecksOff),
-            () if parts.contains(&["known", "hosts"]) || word.text.contains("knownhosts") => {
-                Some(VerificationOff)
-            }
-            () => None,
-        };
+        let hosts = parts.contains(&["known", "hosts"]) || word.text.contains("knownhosts");
+        return if parts.has(CHECK) { Some(ChecksOff) } else { hosts.then_some(VerificationOff) };
     }
     // `SKIP=eslint git commit`.
     let committed = || {
@@ -131,22 +123,36 @@ pub(super) fn judge_special(reading: &Reading<'_>, at: usize, value: Value, last
     if parts.is(&["skip"]) && reading.words.get(at + 1).is_some_and(|next| next.gap == gap::ASSIGN) {
         return (value == Value::Other && committed() || meaning(next) & CHECK != 0).then_some(ChecksOff);
     }
-    // `--skip tests`, `--disable=tls-verify`.
-    let switches_off =
-        word.is_option() && parts.list.len() == 1 && is_one_of(&parts.list[0].0, "skip disable bypass");
-    if switches_off
-        && reading.words.get(at + 1).is_some_and(|next| next.gap & (gap::STOP | gap::COMMA | gap::SHELL) == 0)
-    {
-        let object = &reading.words[at + 1].parts;
-        let whole = !object.list.is_empty()
-            && object.list.iter().all(|(_, meaning)| *meaning & (CHECK | PROOF | VERIFY) != 0);
-        if whole {
-            return Some(if object.has(PROOF | VERIFY) { VerificationOff } else { ChecksOff });
-        }
+    if let Some(danger) = judge_skipped(reading, at) {
+        return Some(danger);
     }
     // `trusted_index = http://…` is an address of packages.
     (parts.contains(&["insecure", "registry"]) && reading.words.get(at + 1).is_some_and(Word::is_address))
         .then_some(PackageAddress)
+}
+
+/// Returns `true` if the hooks of a repository are looked for in a folder that is not the project's own.
+fn moves_hooks(reading: &Reading<'_>, at: usize) -> bool {
+    let folder = reading.text(at + 1);
+    let moved = folder.len() > 1 && folder.contains(['/', '.']) || is_one_of(folder, "none null empty tmp");
+    let own = HOOK_FOLDERS.iter().any(|known| folder.starts_with(known));
+    let unset = at > 0 && is_one_of(reading.text(at - 1), "--unset --unset-all --get unset");
+    moved && !own && !unset
+}
+
+/// Judges what an option skips: `--skip tests`, `--disable=tls-verify`.
+fn judge_skipped(reading: &Reading<'_>, at: usize) -> Option<Danger> {
+    let word = &reading.words[at];
+    let skips = word.is_option()
+        && word.parts.list.len() == 1
+        && is_one_of(&word.parts.list[0].0, "skip disable bypass");
+    let next = reading.words.get(at + 1).filter(|_| skips)?;
+    let object = &next.parts;
+    let follows = next.gap & (gap::STOP | gap::COMMA | gap::SHELL) == 0;
+    let whole = !object.list.is_empty()
+        && object.list.iter().all(|(_, meaning)| *meaning & (CHECK | PROOF | VERIFY) != 0);
+    let danger = if object.has(PROOF | VERIFY) { VerificationOff } else { ChecksOff };
+    (follows && whole).then_some(danger)
 }
 
 /// Values of a check that say that it reports and stops nothing.

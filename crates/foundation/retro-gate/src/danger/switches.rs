@@ -6,7 +6,7 @@ use super::kind::Danger::{ChecksOff, VerificationOff};
 use super::kind::{Danger, Found};
 use super::patterns::{Pattern, find_patterns};
 use super::polarity::Form::{self, Command, Machine, Phrase};
-use super::reading::{Reading, gap};
+use super::reading::{Reading, Word, gap};
 use super::special::{Value, judge_special};
 use super::words::part::{ANY, CHECK, DIGEST, HOST, LAX, OFF, PROOF, REQUIRED, THING, TRUST, VERIFY};
 use super::words::{Parts, is_one_of};
@@ -275,28 +275,26 @@ fn judge_setting(reading: &Reading<'_>, at: usize, value: Value, last: usize) ->
         return (!states).then_some(ChecksOff);
     }
     if lax || verifies && !checks {
-        let thing = parts.has(THING) && !parts.has(CHECK) && !lax;
-        let object = parts.has(VERIFY) && parts.has(THING) && !parts.has(PROOF);
-        if !lax && !negative && (thing || object)
-            || negative && parts.has(THING) && !parts.has(VERIFY) && !lax
-        {
-            return None;
-        }
-        // `--no-verify` skips hooks; with another word it skips verification.
-        return Some(
-            if parts.is(&["no", "verify"])
-                && word.text.contains(['-', '_'])
-                && word.text.contains("no")
-                && !word.text.contains("noverify")
-            {
-                ChecksOff
-            } else {
-                VerificationOff
-            },
-        );
+        return judge_verification(word, lax, negative);
     }
     let certain = last > at && reading.words[last].is(CERTAIN_OFF_VALUES);
     judge_check(parts, negative, value, word.is_option() || certain).then_some(ChecksOff)
+}
+
+/// Judges a name that is about verification, or that lets anything through.
+fn judge_verification(word: &Word<'_>, lax: bool, negative: bool) -> Option<Danger> {
+    let parts = &word.parts;
+    let thing = parts.has(THING) && !parts.has(CHECK) && !lax;
+    let object = parts.has(VERIFY) && parts.has(THING) && !parts.has(PROOF);
+    let about_a_thing =
+        !lax && !negative && (thing || object) || negative && parts.has(THING) && !parts.has(VERIFY) && !lax;
+    // `--no-verify` skips hooks; with another word it skips verification.
+    let skips_hooks = parts.is(&["no", "verify"])
+        && word.text.contains(['-', '_'])
+        && word.text.contains("no")
+        && !word.text.contains("noverify");
+    let danger = if skips_hooks { ChecksOff } else { VerificationOff };
+    (!about_a_thing).then_some(danger)
 }
 
 fn judge_check(parts: &Parts, negative: bool, value: Value, certain: bool) -> bool {
