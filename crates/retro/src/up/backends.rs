@@ -155,9 +155,15 @@ fn probe_disk_space(folder: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use retro_bus::StreamSizes;
     use retro_config::Secret;
 
     use super::*;
+
+    #[test]
+    fn streams_have_the_same_sizes_with_and_without_a_configuration() {
+        assert_eq!(StreamSizes::divide(Config::default().streams_mib), StreamSizes::default());
+    }
 
     #[test]
     fn only_a_full_disk_and_an_unavailable_database_are_waited_for() {

@@ -44,6 +44,7 @@ mod rules;
 mod secrets;
 mod short_ids;
 mod slow_clients;
+mod stream_space;
 mod tenants;
 mod traces;
 mod world;

@@ -95,7 +95,8 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
     }
     wanted.metadata =
         database::claim_metadata(bus, &format!("stream {name}"), found.metadata.clone(), ownership)?;
-    if size < found.max_bytes && held > u64::try_from(size).unwrap_or(0) {
+    // An unlimited stream has the limit -1.
+    if size != found.max_bytes && held > u64::try_from(size).unwrap_or(0) {
         return Err(BusError::Unusable {
             name: format!("stream {name}"),
             problem: describe_too_small(held, size),

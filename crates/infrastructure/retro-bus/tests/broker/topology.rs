@@ -58,16 +58,18 @@ async fn a_stream_is_not_made_smaller_than_what_it_holds() {
     let bus = nats.connect_bus("test").await;
     publish_events(&bus, ["kept".to_owned()]).await;
     let jetstream = connect_directly(nats.url()).await;
-    let before = jetstream.get_stream(topology::INTAKE).await.unwrap().cached_info().config.clone();
-
+    let load = async || jetstream.get_stream(topology::INTAKE).await.unwrap().cached_info().clone();
+    let limited = load().await.config;
     let sizes = StreamSizes { intake_bytes: 16, ..nats.bus_config("test").sizes };
     let bus = Bus::connect(BusConfig { sizes, ..nats.bus_config("test") }).await.unwrap();
-    let error = topology::ensure_topology(&bus, ACK_WAIT).await.unwrap_err();
-    assert!(matches!(error, BusError::Unusable { .. }), "{error}");
-    assert!(error.to_string().contains("set a larger `streams_mib`"), "{error}");
-    let stream = jetstream.get_stream(topology::INTAKE).await.unwrap();
-    assert_eq!(stream.cached_info().config, before);
-    assert_eq!(stream.cached_info().state.messages, 1);
+    for before in [limited.clone(), stream::Config { max_bytes: -1, ..limited }] {
+        jetstream.update_stream(before.clone()).await.unwrap();
+        let error = topology::ensure_topology(&bus, ACK_WAIT).await.unwrap_err();
+        assert!(matches!(error, BusError::Unusable { .. }), "{error}");
+        assert!(error.to_string().contains("set a larger `streams_mib`"), "{error}");
+        let info = load().await;
+        assert_eq!((info.config.max_bytes, info.state.messages), (before.max_bytes, 1));
+    }
 }
 
 #[tokio::test]
