@@ -119,8 +119,8 @@ async fn print_context(
             (_, text) => format!("{text}\n({} tokens, {} omitted)", answer.tokens, answer.omitted),
         };
         let rules = answer.rules.as_ref().map(|rules| {
-            let retro_gateway::RulesAnswer { text, tokens, omitted, withheld, .. } = rules;
-            format!("\n{text}\n(rules: {tokens} tokens, {omitted} omitted, {withheld} withheld)")
+            let retro_gateway::RulesAnswer { text, tokens, omitted, blocked, .. } = rules;
+            format!("\n{text}\n(rules: {tokens} tokens, {omitted} omitted, {blocked} blocked)")
         });
         memories + &rules.unwrap_or_default()
     })?;

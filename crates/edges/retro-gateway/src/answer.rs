@@ -49,9 +49,9 @@ pub struct ContextAnswer {
     pub tokens: u32,
     /// Number of eligible memories that exceeded the policy's limits.
     pub omitted: u32,
-    /// Number of memories that are heavy enough and withheld until a person has looked at them.
+    /// Number of memories that are heavy enough and blocked until a person has looked at them.
     #[serde(default)]
-    pub withheld: u32,
+    pub blocked: u32,
     /// Rules of the repository, with a block and token budget of their own; absent if the request names no
     /// repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,8 +76,8 @@ pub struct RulesAnswer {
     pub tokens: u32,
     /// Number of eligible rules that exceeded the policy's limits.
     pub omitted: u32,
-    /// Number of rules that are heavy enough and withheld until a person has looked at them.
-    pub withheld: u32,
+    /// Number of rules that are heavy enough and blocked until a person has looked at them.
+    pub blocked: u32,
 }
 
 /// Outcome of recording which memories were presented to a run or read by it.
@@ -103,7 +103,7 @@ impl ContextAnswer {
             text: String::new(),
             tokens: 0,
             omitted: 0,
-            withheld: 0,
+            blocked: 0,
             rules: None,
             recorded: if run.is_some() { Recording::Nothing } else { Recording::Preview },
             reason: Some(reason),
@@ -114,7 +114,7 @@ impl ContextAnswer {
 /// Response to a request for a single memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryAnswer {
-    /// The memory; null if it is withheld or the database did not respond.
+    /// The memory; null if it is blocked or the database did not respond.
     pub memory: Option<MemoryText>,
     /// Outcome of recording the memory as read by the run.
     pub recorded: Recording,

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use retro_core::gate::withheld_reason;
+use retro_core::gate::blocked_reason;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::{Policies, Policy};
@@ -114,12 +114,12 @@ impl Gateway {
         let found = if ids.is_empty() { "nothing_eligible" } else { "answered" };
         retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, [found]);
         let (recorded, reason) = self.record_presentation(deadline, &key, run, &ids).await;
-        let Recall { memories, text, tokens, omitted, withheld } = recall;
-        if withheld > 0 {
-            debug!(memories.withheld = withheld, "context: {withheld} memories are withheld by the gate");
+        let Recall { memories, text, tokens, omitted, blocked } = recall;
+        if blocked > 0 {
+            debug!(memories.blocked = blocked, "context: {blocked} memories are blocked by the gate");
         }
-        retro_telemetry::metrics::MEMORIES_WITHHELD.add(u64::from(withheld), []);
-        ContextAnswer { memories, text, tokens, omitted, withheld, rules, recorded, reason }
+        retro_telemetry::metrics::MEMORIES_BLOCKED.add(u64::from(blocked), []);
+        ContextAnswer { memories, text, tokens, omitted, blocked, rules, recorded, reason }
     }
 
     async fn record_presentation(
@@ -166,16 +166,16 @@ impl Gateway {
                 return Ok(MemoryAnswer { memory: None, recorded, reason });
             }
         };
-        // Checked before the recording: a withheld memory does not count as read.
+        // Checked before the recording: a blocked memory does not count as read.
         let owner = memory.scope.owning_workflow();
         let policy = owner.map_or_else(Policy::default, |workflow| {
             self.policies.policy_for(&WorkflowKey { tenant: tenant.clone(), workflow })
         });
         // An agent learns that there is nothing for it, not what the text says.
-        let withheld = withheld_reason(&memory, &policy.held_dangers)
-            .inspect(|why| debug!(memory.id = %memory.id, "memory {} is withheld: {why}", memory.id))
-            .map(|_| "the memory is withheld until a person has looked at it");
-        if let Some(reason) = unshown_status_reason(memory.status).or(withheld) {
+        let blocked = blocked_reason(&memory, &policy.held_dangers)
+            .inspect(|why| debug!(memory.id = %memory.id, "memory {} is blocked: {why}", memory.id))
+            .map(|_| "the memory is blocked until a person has looked at it");
+        if let Some(reason) = unshown_status_reason(memory.status).or(blocked) {
             let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
             return Ok(MemoryAnswer { memory: None, recorded, reason: Some(reason.to_owned()) });
         }

@@ -8,7 +8,7 @@ use tracing::debug;
 use crate::answer::{PATHS_MAX, RulesAnswer};
 use crate::tokens;
 
-/// Selects the rules for a run. Rules that no agent may be shown are withheld, counted and logged.
+/// Selects the rules for a run. Rules that no agent may be shown are blocked, counted and logged.
 pub(crate) fn select_rules(
     candidates: Vec<RecallCandidate>,
     paths: &[String],
@@ -16,11 +16,11 @@ pub(crate) fn select_rules(
 ) -> RulesAnswer {
     // Excess paths are ignored rather than rejected, because a context request never fails.
     let paths = &paths[..paths.len().min(PATHS_MAX)];
-    let Recall { memories, text, tokens, omitted, withheld } =
+    let Recall { memories, text, tokens, omitted, blocked } =
         choose_rules(candidates, paths, policy, &tokens::count_tokens);
-    if withheld > 0 {
-        debug!(rules.withheld = withheld, "context: {withheld} rules are withheld by the gate");
+    if blocked > 0 {
+        debug!(rules.blocked = blocked, "context: {blocked} rules are blocked by the gate");
     }
-    metrics::RULES_BLOCKED.add(u64::from(withheld), []);
-    RulesAnswer { rules: memories, text, tokens, omitted, withheld }
+    metrics::RULES_BLOCKED.add(u64::from(blocked), []);
+    RulesAnswer { rules: memories, text, tokens, omitted, blocked }
 }

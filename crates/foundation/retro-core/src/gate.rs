@@ -7,7 +7,7 @@
 //! - **write**: a hostile observation is refused, and a memory that leads to a danger that the policy holds is
 //!   put into quarantine by the change that follows its creation; each retrospective, and each batch of rules,
 //!   holds what an earlier version of the gate let through;
-//! - **read**: what the gate would refuse or hold is withheld, even before a retrospective has held it.
+//! - **read**: what the gate would refuse or hold is blocked, even before a retrospective has held it.
 //!
 //! A lesson never changes, so its judgement is computed once a process and version of the gate. Evidence is
 //! added later and is judged whenever it is shown.
@@ -77,7 +77,7 @@ pub fn judge_lesson(scope: &MemoryScope, lesson: &Lesson, held: &[Danger]) -> Ga
 
 /// Decides if an agent may be shown a memory now. Returns the reason if not: it is held, or the gate objects to
 /// it and no operator has released it.
-pub fn withheld_reason(memory: &Memory, held: &[Danger]) -> Option<String> {
+pub fn blocked_reason(memory: &Memory, held: &[Danger]) -> Option<String> {
     if let Some(why) = &memory.quarantine {
         return Some(format!("it is held until a person releases it: {why}"));
     }

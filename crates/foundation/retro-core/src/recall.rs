@@ -11,7 +11,7 @@ pub use fence::{FENCE_BEGIN, FENCE_END, RecalledMemory, strip_injected};
 pub use memory_content::MemoryContent;
 pub use rules::choose_rules;
 
-use crate::gate::{shown_title, withheld_reason};
+use crate::gate::{blocked_reason, shown_title};
 use crate::id::MemoryId;
 use crate::memory::{Memory, MemoryStatus};
 use crate::policy::Policy;
@@ -37,10 +37,10 @@ pub struct Recall {
     pub tokens: u32,
     /// Number of eligible memories that did not fit.
     pub omitted: u32,
-    /// Number of memories that are heavy enough and withheld: held until a person releases them, or the gate
+    /// Number of memories that are heavy enough and blocked: held until a person releases them, or the gate
     /// objects to them.
     #[serde(default)]
-    pub withheld: u32,
+    pub blocked: u32,
 }
 
 /// Chooses the memories to present from the candidates of one step. `tokens` returns the number of tokens of
@@ -54,14 +54,12 @@ pub fn choose_memories(
     tokens: &dyn Fn(&str) -> usize,
 ) -> Recall {
     candidates.retain(|candidate| is_eligible(&candidate.memory, policy));
-    let withheld = withhold_objectionable(&mut candidates, policy);
+    let blocked = remove_blocked(&mut candidates, policy);
     candidates.sort_by_key(weight_order);
     let eligible = candidates.len();
     let places = policy.inject_memories_max as usize;
-    let fill = |lines| Recall {
-        withheld,
-        ..fill_budget(lines, eligible, policy.inject_tokens_max as usize, tokens)
-    };
+    let fill =
+        |lines| Recall { blocked, ..fill_budget(lines, eligible, policy.inject_tokens_max as usize, tokens) };
     // The number of lines that fit the token budget is known only after filling it once without newcomers.
     let heaviest = fill(candidates.iter().take(places).map(|one| recalled_memory(one, false)).collect());
     let found = heaviest.memories.len();
@@ -91,9 +89,9 @@ fn is_eligible(memory: &Memory, policy: &Policy) -> bool {
 }
 
 /// Removes the candidates that no agent may be shown, and returns their number.
-fn withhold_objectionable(candidates: &mut Vec<RecallCandidate>, policy: &Policy) -> u32 {
+fn remove_blocked(candidates: &mut Vec<RecallCandidate>, policy: &Policy) -> u32 {
     let before = candidates.len();
-    candidates.retain(|candidate| withheld_reason(&candidate.memory, &policy.held_dangers).is_none());
+    candidates.retain(|candidate| blocked_reason(&candidate.memory, &policy.held_dangers).is_none());
     u32::try_from(before - candidates.len()).unwrap_or(u32::MAX)
 }
 

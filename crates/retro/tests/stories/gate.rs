@@ -51,7 +51,7 @@ impl AttackResults {
         let mut opened = Vec::new();
         for memory in json_items(&memories["items"]) {
             let answer = get_json(world, &format!("/v1/memories/{}", json_text(memory, "id"))).await;
-            // A withheld memory is null.
+            // A blocked memory is null.
             opened.extend(Some(answer["memory"].clone()).filter(Value::is_object));
         }
         let is_held = held.iter().any(|memory| memory["scope"]["workflow"] == workflow);
@@ -168,7 +168,7 @@ async fn a_dangerous_repair_is_held_by_the_gate_until_a_person_releases_it() {
     let context = fetch_context(&world, RELEASED, "deploy").await;
     let text = json_text(&context, "text");
     assert!(text.contains("deploy_service") && !text.contains(DANGER), "only the honest repair: {text}");
-    assert_eq!((json_items(&context["memories"]).len(), &context["withheld"]), (1, &json!(1)), "{context}");
+    assert_eq!((json_items(&context["memories"]).len(), &context["blocked"]), (1, &json!(1)), "{context}");
     let report = load_report_text(&world, RELEASED).await;
     let command = format!("retro memories release {}", &id[..8]);
     assert!(report.contains("Held for a person") && report.contains(&command), "{report}");
@@ -179,7 +179,7 @@ async fn a_dangerous_repair_is_held_by_the_gate_until_a_person_releases_it() {
     let context = fetch_context(&world, RELEASED, "deploy").await;
     let text = json_text(&context, "text");
     assert!(text.contains("deploy_service") && text.contains(DANGER), "{text}");
-    assert_eq!(context["withheld"], 0, "{context}");
+    assert_eq!(context["blocked"], 0, "{context}");
     let why = world.run_json(&["memories", "why", id]).await;
     let kinds = json_items(&why["history"]).iter().map(|entry| json_text(entry, "change"));
     let kinds: Vec<_> = kinds.filter(|kind| *kind != "observed").collect();

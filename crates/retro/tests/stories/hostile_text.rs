@@ -126,10 +126,10 @@ async fn list_shown_rules(world: &World, repo: &str) -> Vec<String> {
 /// Returns a rule as an agent reads it.
 async fn open_memory(world: &World, id: &str) -> Value {
     world
-        .wait_for("the memory is opened, or withheld", async || {
+        .wait_for("the memory is opened, or blocked", async || {
             let (status, body) = world.get("acme", &format!("/v1/memories/{id}")).await;
             let answer: Value = serde_json::from_str(&body).expect("JSON");
-            let slow = answer["memory"].is_null() && !json_text(&answer, "reason").contains("withheld");
+            let slow = answer["memory"].is_null() && !json_text(&answer, "reason").contains("blocked");
             (status == 200 && !slow).then_some(answer)
         })
         .await

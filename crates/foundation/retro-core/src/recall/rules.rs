@@ -2,7 +2,7 @@
 //! displace the memories of the agent's step.
 
 use super::{
-    Recall, RecallCandidate, fill_budget, is_eligible, recalled_memory, weight_order, withhold_objectionable,
+    Recall, RecallCandidate, fill_budget, is_eligible, recalled_memory, remove_blocked, weight_order,
 };
 use crate::memory::MemoryScope;
 use crate::policy::Policy;
@@ -22,12 +22,12 @@ pub fn choose_rules(
         let memory = &candidate.memory;
         is_eligible(memory, policy) && matches_paths(&memory.scope, paths)
     });
-    let withheld = withhold_objectionable(&mut candidates, policy);
+    let blocked = remove_blocked(&mut candidates, policy);
     candidates.sort_by_key(weight_order);
     let eligible = candidates.len();
     let chosen = candidates.iter().take(policy.rule_inject_max as usize);
     let lines = chosen.map(|candidate| recalled_memory(candidate, false)).collect();
-    Recall { withheld, ..fill_budget(lines, eligible, policy.rule_tokens_max as usize, tokens) }
+    Recall { blocked, ..fill_budget(lines, eligible, policy.rule_tokens_max as usize, tokens) }
 }
 
 /// Returns `true` if the rule has no path, or if its path equals one of `paths` or is a folder above one of

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use retro_core::finding::MemoryVerdict;
-use retro_core::gate::withheld_reason;
+use retro_core::gate::blocked_reason;
 use retro_core::id::MemoryId;
 use retro_core::memory::{Memory, MemoryStatus, legal_changes, status_after};
 use retro_core::time::add_seconds;
@@ -71,7 +71,7 @@ proptest! {
     fn every_held_memory_can_be_released_and_is_then_shown(story in stories()) {
         for (mut world, id) in living_memories(&story) {
             show_again(&mut world, id);
-            let held = |world: &World| withheld_reason(find_memory(world, id), &world.policy.held_dangers);
+            let held = |world: &World| blocked_reason(find_memory(world, id), &world.policy.held_dangers);
             if find_memory(&world, id).quarantine.is_none() {
                 prop_assert_eq!(held(&world), None, "what the gate objects to is held after a retrospective");
                 continue;

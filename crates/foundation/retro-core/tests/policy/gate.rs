@@ -2,7 +2,7 @@
 //! independent witnesses.
 
 use retro_core::finding::{EvidenceOrigin, Finding};
-use retro_core::gate::{shown_content, shown_evidence, shown_title, withheld_reason};
+use retro_core::gate::{blocked_reason, shown_content, shown_evidence, shown_title};
 use retro_core::id::MemoryId;
 use retro_core::memory::{Lesson, MemoryScope, MemoryStatus};
 use retro_core::policy::{Policy, WitnessRule};
@@ -42,9 +42,9 @@ fn a_dangerous_memory_is_held_and_learns_on_until_a_person_releases_it() {
     let lines = world.retro(&[investigate("r2").with_finding(found.clone())]);
     assert_eq!(lines, ["r2 promoted the hook failed: active 0.300"]);
     let id = world.id(&found.title);
-    assert_eq!((recall(&world).memories.len(), recall(&world).withheld), (0, 1));
+    assert_eq!((recall(&world).memories.len(), recall(&world).blocked), (0, 1));
     world.release(id);
-    assert_eq!((recall(&world).memories.len(), recall(&world).withheld), (1, 0));
+    assert_eq!((recall(&world).memories.len(), recall(&world).blocked), (1, 0));
     world.retro(&[investigate("r3").with_finding(found)]);
     assert_eq!(recall(&world).memories.len(), 1, "a released memory is not held again");
     assert_eq!(world.memories[&id].released_by.as_deref(), Some("anna"));
@@ -58,11 +58,11 @@ fn the_policy_decides_which_dangers_are_held() {
 }
 
 #[test]
-fn a_memory_that_was_learned_under_another_policy_is_withheld_at_once_and_then_held() {
+fn a_memory_that_was_learned_under_another_policy_is_blocked_at_once_and_then_held() {
     let mut world = World::with(Policy { held_dangers: Vec::new(), ..Policy::default() });
     let id = learn(&mut world, &repair("the hook failed", "`git` with `--no-verify`"));
     world.policy = Policy::default();
-    assert_eq!((recall(&world).memories.len(), recall(&world).withheld), (0, 1));
+    assert_eq!((recall(&world).memories.len(), recall(&world).blocked), (0, 1));
     assert_eq!(world.memories[&id].quarantine, None);
     assert_eq!(world.retro(&[]), ["retro held the hook failed: active 0.300"]);
 }
@@ -158,7 +158,7 @@ fn an_opened_memory_is_plain_text_and_its_evidence_is_data() {
     assert_eq!(shown_content(&memory.scope, &memory.lesson), "one two");
     let evidence = shown_evidence(memory);
     assert!(evidence.iter().all(|shown| shown.origin.is_unknown() && !shown.quote.text.contains("make")));
-    assert_eq!(withheld_reason(memory, &world.policy.held_dangers), None);
+    assert_eq!(blocked_reason(memory, &world.policy.held_dangers), None);
 }
 
 #[test]

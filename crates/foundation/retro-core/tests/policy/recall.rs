@@ -175,7 +175,7 @@ fn the_block_is_fenced_and_names_id_weight_and_title_on_a_line_each() {
     assert_eq!(shown.pop().as_deref(), Some(&*format!("{FENCE_END}\n")));
     shown.sort();
     assert_eq!(shown, lines);
-    assert_eq!(recall.withheld, 1, "no memory is called like our marks");
+    assert_eq!(recall.blocked, 1, "no memory is called like our marks");
 }
 
 #[test]

@@ -150,10 +150,10 @@ instruments! {
     CONTEXT_DURATION: Histogram[] = "retro.context.duration", "s", ANSWER_S;
     /// Memories presented to runs, previews not included.
     MEMORIES_PRESENTED: Counter[] = "retro.memories.presented", "{memory}";
-    /// Memories withheld from agents until a person has looked at them: held ones, and those to which the gate
+    /// Memories blocked from agents until a person has looked at them: held ones, and those to which the gate
     /// objects.
-    MEMORIES_WITHHELD: Counter[] = "retro.memories.withheld", "{memory}";
-    /// Rules withheld from agents, as memories are.
+    MEMORIES_BLOCKED: Counter[] = "retro.memories.blocked", "{memory}";
+    /// Rules blocked from agents, as memories are.
     RULES_BLOCKED: Counter[] = "retro.rules.blocked", "{rule}";
     /// Memories that runs opened.
     MEMORIES_READ: Counter[] = "retro.memories.read", "{memory}";

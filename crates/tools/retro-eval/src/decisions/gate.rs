@@ -262,11 +262,11 @@ fn print_report(report: &Report) {
 
 /// Prints the lines without a label that an agent would not be handed.
 fn print_unlabelled(lines: &[GatedLine]) {
-    let withheld = |line: &&GatedLine| {
+    let blocked = |line: &&GatedLine| {
         line.expected == Expected::Unlabelled && (line.is_held() || !line.hostile.is_empty())
     };
-    for line in lines.iter().filter(withheld) {
-        println!("withheld: {}\n  found: {}", line.shown, line.describe_found());
+    for line in lines.iter().filter(blocked) {
+        println!("blocked: {}\n  found: {}", line.shown, line.describe_found());
     }
 }
 

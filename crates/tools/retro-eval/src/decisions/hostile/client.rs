@@ -119,7 +119,7 @@ impl<'a> ProgramClient<'a> {
     ) -> Result<()> {
         for fate in fates.iter_mut().filter(|fate| !fate.rules.is_empty()) {
             let rules = self.request_rules(&fate.case).await?;
-            fate.withheld = fate.withheld.max(rules["withheld"].as_u64().unwrap_or_default());
+            fate.blocked = fate.blocked.max(rules["blocked"].as_u64().unwrap_or_default());
             let text = rules["text"].as_str().unwrap_or_default();
             let mut shown = Vec::new();
             for rule in rules["rules"].as_array().into_iter().flatten() {
@@ -147,7 +147,7 @@ impl<'a> ProgramClient<'a> {
         bail!("the context of {} had no rules {CONTEXT_ATTEMPTS_MAX} times", case.repo)
     }
 
-    /// Returns the text that an agent reads when it opens a rule; empty if the rule is withheld.
+    /// Returns the text that an agent reads when it opens a rule; empty if the rule is blocked.
     async fn open_rule(&self, id: &str) -> Result<String> {
         let url = format!("{}/v1/memories/{id}", self.retro.http_url());
         let answer: Value = self.http.get(url).send().await?.error_for_status()?.json().await?;

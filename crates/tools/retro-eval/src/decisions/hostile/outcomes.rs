@@ -29,8 +29,8 @@ pub(super) struct TextOutcome {
     pub(super) rules: Vec<Memory>,
     pub(super) shown: Vec<ShownRule>,
     pub(super) shown_when_promoted: Vec<ShownRule>,
-    /// Number of active rules that were withheld from the agent's context.
-    pub(super) withheld: u64,
+    /// Number of active rules that were blocked from the agent's context.
+    pub(super) blocked: u64,
     /// Forbidden texts that were shown to the agent.
     pub(super) unfit: Vec<String>,
 }
@@ -48,7 +48,7 @@ enum FurthestStage {
 impl TextOutcome {
     pub(super) fn new(case: Case, remark: ReportedRemark, rules: Vec<Memory>) -> Self {
         let (shown, shown_when_promoted) = (Vec::new(), Vec::new());
-        Self { case, remark, rules, shown, shown_when_promoted, withheld: 0, unfit: Vec::new() }
+        Self { case, remark, rules, shown, shown_when_promoted, blocked: 0, unfit: Vec::new() }
     }
 
     /// Returns `true` if the text reads like a rule with enough certainty, so only its wording can keep it
@@ -91,7 +91,7 @@ struct OutcomeRow {
     screened: usize,
     shown: usize,
     promoted: usize,
-    withheld: usize,
+    blocked: usize,
 }
 
 impl OutcomeRow {
@@ -101,7 +101,7 @@ impl OutcomeRow {
         self.screened += usize::from(!fate.remark.screening.hostile.is_empty());
         self.shown += usize::from(!fate.shown.is_empty());
         self.promoted += usize::from(!fate.shown_when_promoted.is_empty());
-        self.withheld += usize::from(fate.withheld > 0);
+        self.blocked += usize::from(fate.blocked > 0);
     }
 
     fn print_row(&self, name: &str) {
@@ -117,7 +117,7 @@ impl OutcomeRow {
             came(FurthestStage::Active),
             self.shown,
             self.promoted,
-            self.withheld
+            self.blocked
         );
     }
 }
@@ -135,7 +135,7 @@ pub(super) fn print_outcomes(fates: &[TextOutcome]) {
         "active",
         "shown",
         "promoted",
-        "withheld"
+        "blocked"
     );
     let mut rows = BTreeMap::<String, OutcomeRow>::new();
     for fate in fates {
@@ -151,7 +151,7 @@ pub(super) fn print_outcomes(fates: &[TextOutcome]) {
         "screened: the screen flags the text, rule or not; refused: reads like a rule, but its sentence is not accepted;"
     );
     println!(
-        "shown: an agent is handed its rule; promoted: the same after a person promoted every held rule; withheld: not handed out then"
+        "shown: an agent is handed its rule; promoted: the same after a person promoted every held rule; blocked: not handed out then"
     );
     for (what, malicious) in
         [("malicious texts that read like rules", true), ("genuine texts that read like rules", false)]

@@ -42,7 +42,7 @@ pub(super) struct CollectedTexts {
     pub(super) memories: Vec<Value>,
     /// Contexts of the step, as a preview and for a run.
     pub(super) contexts: Vec<Value>,
-    /// Memories as an agent gets them on opening them; a memory that is withheld is missing.
+    /// Memories as an agent gets them on opening them; a memory that is blocked is missing.
     pub(super) opened: Vec<Value>,
 }
 

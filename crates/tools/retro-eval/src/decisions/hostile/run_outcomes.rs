@@ -80,7 +80,7 @@ pub(super) struct ShownHit {
 
 /// A lesson that no agent gets, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) struct WithheldLesson {
+pub(super) struct BlockedLesson {
     pub(super) title: String,
     pub(super) reason: String,
 }
@@ -99,8 +99,8 @@ pub(super) struct RunOutcome {
     pub(super) hits: Vec<ShownHit>,
     /// What breaks the frame of the texts.
     pub(super) frame: Vec<String>,
-    pub(super) held: Vec<WithheldLesson>,
-    pub(super) refused: Vec<WithheldLesson>,
+    pub(super) held: Vec<BlockedLesson>,
+    pub(super) refused: Vec<BlockedLesson>,
     /// Number of findings that were lost to the mechanical checks.
     pub(super) dropped: u64,
     /// Number of memories in every status.
@@ -132,7 +132,7 @@ impl RunOutcome {
         let observations = list_observations(&collected.report, &ids);
         let refused = observations.into_iter().filter(|one| one.result == ObservationResult::Refused);
         let refused: BTreeSet<_> =
-            refused.map(|one| WithheldLesson { title: one.title, reason: one.reason }).collect();
+            refused.map(|one| BlockedLesson { title: one.title, reason: one.reason }).collect();
         let dropped = count_dropped(&collected.report);
         let worst = hits.iter().map(|shown| shown.hit.sign).max();
         let result = match worst {
@@ -239,10 +239,10 @@ fn find_frame_problems(collected: &CollectedTexts) -> Vec<String> {
     problems.into_iter().collect()
 }
 
-fn list_held(memories: &[Value]) -> Vec<WithheldLesson> {
+fn list_held(memories: &[Value]) -> Vec<BlockedLesson> {
     let held = memories.iter().filter_map(|memory| {
         let title = memory["lesson"]["title"].as_str().unwrap_or_default().to_owned();
-        Some(WithheldLesson { title, reason: memory["quarantine"].as_str()?.to_owned() })
+        Some(BlockedLesson { title, reason: memory["quarantine"].as_str()?.to_owned() })
     });
     held.collect()
 }

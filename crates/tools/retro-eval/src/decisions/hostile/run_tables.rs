@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use retro_core::printable::make_printable_line;
 
 use super::judge::Sign;
-use super::run_outcomes::{CaseResult, RunOutcome, ShownHit, WithheldLesson};
+use super::run_outcomes::{BlockedLesson, CaseResult, RunOutcome, ShownHit};
 use crate::decisions::observations::mask_numbers;
 
 /// Maximum number of quoted texts to print. The worse ones are all printed.
@@ -60,8 +60,8 @@ pub(super) fn print_run_outcomes(outcomes: &[RunOutcome]) {
     );
     println!("instr.: a fragment stands outside “…”; frame: a broken block or hidden characters;");
     println!("honest: mixed cases whose honest lesson is handed out; rejected: by the intake");
-    print_withheld("held for a person", outcomes, |one| &one.held);
-    print_withheld("refused", outcomes, |one| &one.refused);
+    print_blocked("held for a person", outcomes, |one| &one.held);
+    print_blocked("refused", outcomes, |one| &one.refused);
     for (title, sign) in [("instructions", Sign::Instruction), ("effects", Sign::Effect)] {
         print_hits(title, outcomes, sign, usize::MAX);
     }
@@ -83,14 +83,10 @@ fn print_table(title: &str, outcomes: &[RunOutcome], names: impl Fn(&RunOutcome)
     rows.iter().for_each(|(name, row)| row.print_row(&name.replace("~ ", "")));
 }
 
-/// Prints the reasons for which lessons were withheld, most frequent first.
-fn print_withheld(
-    title: &str,
-    outcomes: &[RunOutcome],
-    withheld: impl Fn(&RunOutcome) -> &Vec<WithheldLesson>,
-) {
+/// Prints the reasons for which lessons were blocked, most frequent first.
+fn print_blocked(title: &str, outcomes: &[RunOutcome], blocked: impl Fn(&RunOutcome) -> &Vec<BlockedLesson>) {
     let mut counted = BTreeMap::<String, usize>::new();
-    for lesson in outcomes.iter().flat_map(&withheld) {
+    for lesson in outcomes.iter().flat_map(&blocked) {
         *counted.entry(mask_numbers(&lesson.reason)).or_default() += 1;
     }
     let mut reasons: Vec<_> = counted.into_iter().collect();

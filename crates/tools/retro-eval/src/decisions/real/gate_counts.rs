@@ -24,7 +24,7 @@ const RESULTS: [(ObservationResult, &str); 4] = [
 pub(super) struct GateCounts {
     results: BTreeMap<ObservationResult, usize>,
     /// Held and refused lines with the reason, and how often each was observed.
-    withheld: BTreeMap<(ObservationResult, String, String), usize>,
+    blocked: BTreeMap<(ObservationResult, String, String), usize>,
     /// Number of findings that were lost to the mechanical checks.
     dropped: u64,
 }
@@ -57,7 +57,7 @@ impl GateCounts {
                 ObservationResult::Refused => mask_numbers(&observation.reason),
                 ObservationResult::Passed | ObservationResult::NotCounted => continue,
             };
-            *self.withheld.entry((observation.result, observation.title, reason)).or_default() += 1;
+            *self.blocked.entry((observation.result, observation.title, reason)).or_default() += 1;
         }
         self.dropped += count_dropped(report);
     }
@@ -72,8 +72,7 @@ impl GateCounts {
         }
         for (result, name) in [(ObservationResult::Refused, "refused"), (ObservationResult::Held, "held")] {
             println!("\n{name} lines:");
-            for ((_, title, reason), count) in self.withheld.iter().filter(|((kind, ..), _)| *kind == result)
-            {
+            for ((_, title, reason), count) in self.blocked.iter().filter(|((kind, ..), _)| *kind == result) {
                 println!("{count:>7}  {}", make_printable_line(title));
                 println!("         reason: {}", make_printable_line(reason));
             }
@@ -111,6 +110,6 @@ mod tests {
         assert_eq!(RESULTS.map(|(result, _)| of(result)), [1, 1, 2, 1]);
         let held = (ObservationResult::Held, "b".to_owned(), "turns checks off".to_owned());
         let refused = (ObservationResult::Refused, "c".to_owned(), "run … says something hostile".to_owned());
-        assert_eq!((counts.withheld[&held], counts.withheld[&refused], counts.dropped), (1, 2, 3));
+        assert_eq!((counts.blocked[&held], counts.blocked[&refused], counts.dropped), (1, 2, 3));
     }
 }
