@@ -116,7 +116,10 @@ async fn print_context(
     output::print_data(context.output, &answer, || {
         let memories = match (&answer.reason, answer.text.as_str()) {
             (Some(reason), "") => format!("no memories: {reason}"),
-            (_, text) => format!("{text}\n({} tokens, {} omitted)", answer.tokens, answer.omitted),
+            (_, text) => format!(
+                "{text}\n({} tokens, {} omitted, {} withheld by chance)",
+                answer.tokens, answer.omitted, answer.withheld_by_chance
+            ),
         };
         let rules = answer.rules.as_ref().map(|rules| {
             let retro_gateway::RulesAnswer { text, tokens, omitted, blocked, .. } = rules;

@@ -52,6 +52,10 @@ pub struct ContextAnswer {
     /// Number of memories that are heavy enough and blocked until a person has looked at them.
     #[serde(default)]
     pub blocked: u32,
+    /// Number of memories that would have been selected and are withheld from this run by chance, to measure
+    /// their effect. A repeated request of the run gets the same answer.
+    #[serde(default)]
+    pub withheld_by_chance: u32,
     /// Rules of the repository, with a block and token budget of their own; absent if the request names no
     /// repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,6 +108,7 @@ impl ContextAnswer {
             tokens: 0,
             omitted: 0,
             blocked: 0,
+            withheld_by_chance: 0,
             rules: None,
             recorded: if run.is_some() { Recording::Nothing } else { Recording::Preview },
             reason: Some(reason),

@@ -8,7 +8,7 @@ use retro_core::gate::blocked_reason;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::{Policies, Policy};
-use retro_core::recall::{Recall, choose_memories};
+use retro_core::recall::{Assignment, Recall, choose_memories};
 use retro_http::TenantLimiter;
 use retro_store::{AGENT_CONNECTIONS_MAX, RecallStore, UnresolvedRef, resolve_memory_ref};
 use tokio::time::{Instant, timeout_at};
@@ -66,7 +66,8 @@ impl Gateway {
 
     /// Returns the context for the next run of a step. Never fails: if the database is down or slow, the
     /// response is empty and gives the reason. If the request contains a run id, the memories are recorded as
-    /// presented to that run, only once even if the request is repeated.
+    /// presented to that run, only once even if the request is repeated. Some are withheld from the run by chance,
+    /// which is recorded, too.
     pub async fn context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
         let started = Instant::now();
         let answer = self.select_context(tenant, request).await;
@@ -82,7 +83,7 @@ impl Gateway {
         let policy = self.policies.policy_for(&key);
         let reading = self.store.load_candidates(&key, &request.step, policy.inject_weight_min);
         let recall = match self.read_in_turn(deadline, tenant, reading).await {
-            Ok(candidates) => choose_memories(candidates, &policy, &tokens::count_tokens),
+            Ok(candidates) => choose_memories(candidates, run, &policy, &tokens::count_tokens),
             Err(reason) => {
                 warn!(reason = reason.as_str(), "context: answered without memories: {reason}");
                 retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, ["unavailable"]);
@@ -111,15 +112,31 @@ impl Gateway {
         };
         let presented = recall.memories.iter().chain(rules.iter().flat_map(|rules| &rules.rules));
         let ids: Vec<MemoryId> = presented.map(|memory| memory.id).collect();
-        let found = if ids.is_empty() { "nothing_eligible" } else { "answered" };
+        let withheld = u32::try_from(recall.withheld()).unwrap_or(u32::MAX);
+        let found = match (ids.is_empty(), withheld) {
+            (true, 0) => "nothing_eligible",
+            (true, _) => "withheld",
+            (false, _) => "answered",
+        };
         retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, [found]);
-        let (recorded, reason) = self.record_presentation(deadline, &key, run, &ids).await;
-        let Recall { memories, text, tokens, omitted, blocked } = recall;
+        let (recorded, reason) =
+            self.record_presentation(deadline, &key, run, &ids, &recall.assignments).await;
+        let Recall { memories, text, tokens, omitted, blocked, assignments: _ } = recall;
         if blocked > 0 {
             debug!(memories.blocked = blocked, "context: {blocked} memories are blocked by the gate");
         }
         retro_telemetry::metrics::MEMORIES_BLOCKED.add(u64::from(blocked), []);
-        ContextAnswer { memories, text, tokens, omitted, blocked, rules, recorded, reason }
+        ContextAnswer {
+            memories,
+            text,
+            tokens,
+            omitted,
+            blocked,
+            withheld_by_chance: withheld,
+            rules,
+            recorded,
+            reason,
+        }
     }
 
     async fn record_presentation(
@@ -128,6 +145,7 @@ impl Gateway {
         key: &WorkflowKey,
         run: Option<&RunId>,
         ids: &[MemoryId],
+        assignments: &[Assignment],
     ) -> (Recording, Option<String>) {
         let nothing = ids.is_empty();
         let Some(run) = run else {
@@ -135,15 +153,17 @@ impl Gateway {
                 if nothing { NONE_ELIGIBLE } else { "a preview: no run was named, so nothing is recorded" };
             return (Recording::Preview, Some(why.to_owned()));
         };
-        if nothing {
+        if nothing && assignments.is_empty() {
             return (Recording::Nothing, Some(NONE_ELIGIBLE.to_owned()));
         }
-        let recorded =
-            self.record_in_time(deadline, key, "presented", self.store.record_presented(key, run, ids)).await;
-        if recorded.0 == Recording::Recorded {
+        let recording = self.store.record_presented(key, run, ids, assignments);
+        let (recorded, reason) = self.record_in_time(deadline, key, "presented", recording).await;
+        if recorded == Recording::Recorded {
             retro_telemetry::metrics::MEMORIES_PRESENTED.add(ids.len() as u64, []);
+            let withheld = assignments.iter().filter(|assignment| assignment.withheld).count();
+            retro_telemetry::metrics::MEMORIES_WITHHELD.add(withheld as u64, []);
         }
-        recorded
+        (recorded, reason.or_else(|| nothing.then(|| ALL_WITHHELD.to_owned())))
     }
 
     /// Returns one memory of the tenant in full and, if a run is given, records it as read. `workflow` is the
@@ -266,6 +286,8 @@ impl Gateway {
 }
 
 const NONE_ELIGIBLE: &str = "no memory of this step is active with enough weight yet";
+
+const ALL_WITHHELD: &str = "every eligible memory is withheld from this run by chance, to measure its effect (policy key `withhold_permille`)";
 
 /// Returns the reason why no agent may open a memory with this status, or `None` if one may: a run may still open
 /// a memory that it was presented before it was archived or superseded.

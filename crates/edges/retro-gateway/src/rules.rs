@@ -16,7 +16,7 @@ pub(crate) fn select_rules(
 ) -> RulesAnswer {
     // Excess paths are ignored rather than rejected, because a context request never fails.
     let paths = &paths[..paths.len().min(PATHS_MAX)];
-    let Recall { memories, text, tokens, omitted, blocked } =
+    let Recall { memories, text, tokens, omitted, blocked, assignments: _ } =
         choose_rules(candidates, paths, policy, &tokens::count_tokens);
     if blocked > 0 {
         debug!(rules.blocked = blocked, "context: {blocked} rules are blocked by the gate");

@@ -11,7 +11,7 @@ use retro_core::id::{
     MemoryId, MemoryRef, Repository, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
 };
 use retro_core::memory::{Evidence, Lesson, Memory, MemoryScope, MemoryStatus};
-use retro_core::recall::RecallCandidate;
+use retro_core::recall::{Assignment, RecallCandidate};
 use retro_core::run::ObjectRef;
 use retro_core::time::FixedClock;
 use retro_core::trajectory::QuotePlace;
@@ -116,7 +116,7 @@ pub(crate) enum Trouble {
 pub(crate) struct FakeStore {
     pub(crate) trouble: Trouble,
     pub(crate) memories: Vec<(Tenant, Memory)>,
-    /// Recorded rows: `tenant/workflow`, run id, `presented` or `read`, and memory id.
+    /// Recorded rows: `tenant/workflow`, run id, `presented`, `withheld` or `read`, and memory id.
     pub(crate) records: Mutex<Vec<(String, String, &'static str, MemoryId)>>,
 }
 
@@ -195,8 +195,16 @@ impl RecallStore for FakeStore {
         Ok(found.map(|(_, memory)| RecallCandidate { memory: memory.clone(), presentations: 0 }).collect())
     }
 
-    async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()> {
-        self.add_records(key, run, "presented", memories).await
+    async fn record_presented(
+        &self,
+        key: &WorkflowKey,
+        run: &RunId,
+        memories: &[MemoryId],
+        assignments: &[Assignment],
+    ) -> Result<()> {
+        self.add_records(key, run, "presented", memories).await?;
+        let withheld = assignments.iter().filter(|assignment| assignment.withheld).map(|one| one.memory);
+        self.add_records(key, run, "withheld", &withheld.collect::<Vec<_>>()).await
     }
 
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()> {

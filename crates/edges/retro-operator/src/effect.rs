@@ -1,10 +1,10 @@
 //! Estimates the effect of a memory on the success rate of its workflow's runs.
 
 use retro_core::effect::{
-    Arm, ComparisonMethod, Estimate, MemoryEffect, Trial, active_periods, estimate_effect,
+    Arm, ComparisonMethod, MemoryEffect, RunComparison, Trial, active_periods, compare_runs, estimate_effect,
 };
 use retro_core::id::{MemoryId, Ordinal, Tenant, WorkflowKey};
-use retro_core::memory::{Change, Memory, MemoryScope};
+use retro_core::memory::{Memory, MemoryScope};
 use retro_store::{OperatorStore, Result};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,11 +17,15 @@ use crate::text;
 /// they include long remarks of the agent.
 const RUNS_PER_PAGE: u32 = 250;
 
-/// Maximum number of runs compared, newest first. Beyond a few thousand runs the confidence interval hardly
-/// narrows, and an operator is waiting.
+/// Maximum number of runs compared, newest first. More would hardly change the rates, and an operator is
+/// waiting.
 const RUNS_MAX: usize = 4_000;
 
-/// Estimated effect of a memory.
+/// Maximum number of runs from which the effect is estimated, oldest first: a window that moved with time would
+/// forget the looks before it. After so many runs, the interval is less than 20 points wide.
+const ASSIGNED_RUNS_MAX: u32 = 4_000;
+
+/// Effect of a memory by chance, and the comparison of all runs with and without it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct MemoryEffectView {
     /// Id of the memory, a UUID.
@@ -30,16 +34,20 @@ pub struct MemoryEffectView {
     /// Title of the lesson; null for a lesson that was suppressed before it became a memory.
     #[schema(required = true)]
     pub title: Option<String>,
-    /// Comparison of the runs; null if there are no runs of one workflow to compare.
+    /// Effect, from runs about which chance decided whether they were handed the memory; null if there are no
+    /// runs of one workflow.
     #[schema(required = true)]
     pub effect: Option<MemoryEffect>,
-    /// Conclusion of the comparison in one sentence.
+    /// The effect in one sentence.
     pub conclusion: String,
+    /// Comparison of all runs with and without the memory, which is no effect, because chance did not decide
+    /// between them; null if there are no runs of one workflow.
+    #[schema(required = true)]
+    pub comparison: Option<RunComparison>,
 }
 
-/// Compares the runs of a memory's workflow that were presented with the memory to the runs that were not.
-/// Returns `None` if the id is unknown. A rule has no comparison, because it is presented to runs of any
-/// workflow, and those are not comparable.
+/// Estimates the effect of a memory on the runs of its workflow. Returns `None` if the id is unknown. A rule has
+/// no effect, because it is presented to runs of any workflow, and it is never withheld by chance.
 pub async fn find_memory_effect(
     store: &dyn OperatorStore,
     tenant: &Tenant,
@@ -48,15 +56,20 @@ pub async fn find_memory_effect(
     let history = store.list_memory_changes(tenant, id).await?;
     let Some(why) = MemoryHistory::from_changes(id, &history) else { return Ok(None) };
     let title = why.memory.as_ref().map(|memory| memory.lesson.title.clone());
-    let (effect, conclusion) = match compare_runs(store, tenant, &why, &history).await? {
-        Comparison::NotComparable => (
-            None,
-            "a rule of a repository, or no memory: there are no runs of one workflow to compare".to_owned(),
-        ),
-        Comparison::NeverActive(effect) => (Some(effect), NEVER_ACTIVE.to_owned()),
-        Comparison::Compared(effect) => (Some(effect), describe_effect(&effect)),
+    let Some(key) = memory_workflow(tenant, &why) else {
+        let conclusion =
+            "a rule of a repository, or no memory: there are no runs of one workflow to compare".to_owned();
+        return Ok(Some(MemoryEffectView { id, title, effect: None, conclusion, comparison: None }));
     };
-    Ok(Some(MemoryEffectView { id, title, effect, conclusion }))
+    let effect = load_effect(store, &key, id).await?;
+    let spans = active_periods(&history);
+    let (conclusion, trials) = if spans.is_empty() {
+        (NEVER_ACTIVE.to_owned(), Vec::new())
+    } else {
+        (effect.summary_line(), load_trials(store, &key, id).await?)
+    };
+    let comparison = Some(compare_runs(&trials, &spans));
+    Ok(Some(MemoryEffectView { id, title, effect: Some(effect), conclusion, comparison }))
 }
 
 /// Loads the history of a memory with its effect. Returns `None` if the id is unknown.
@@ -67,7 +80,11 @@ pub async fn find_history_with_effect(
 ) -> Result<Option<MemoryHistory>> {
     let history = store.list_memory_changes(tenant, id).await?;
     let Some(why) = MemoryHistory::from_changes(id, &history) else { return Ok(None) };
-    let effect = compare_runs(store, tenant, &why, &history).await?.render_line();
+    let effect = match memory_workflow(tenant, &why) {
+        None => None,
+        Some(_) if active_periods(&history).is_empty() => Some(NEVER_ACTIVE.to_owned()),
+        Some(key) => Some(load_effect(store, &key, id).await?.summary_line()),
+    };
     Ok(Some(MemoryHistory { effect, ..why }))
 }
 
@@ -81,44 +98,15 @@ pub async fn memory_with_effect(
     Ok(MemoryWithEffect { memory, effect })
 }
 
-const NEVER_ACTIVE: &str = "it was never active, so no run was presented with it";
+const NEVER_ACTIVE: &str = "it was never active, so no run was handed it";
 
-/// Result of comparing the runs with and without a memory.
-enum Comparison {
-    NotComparable,
-    NeverActive(MemoryEffect),
-    Compared(MemoryEffect),
-}
-
-impl Comparison {
-    fn render_line(&self) -> Option<String> {
-        match self {
-            Self::NotComparable => None,
-            Self::NeverActive(_) => Some(NEVER_ACTIVE.to_owned()),
-            Self::Compared(effect) => Some(effect.summary_line()),
-        }
-    }
-}
-
-async fn compare_runs(
-    store: &dyn OperatorStore,
-    tenant: &Tenant,
-    why: &MemoryHistory,
-    history: &[Change],
-) -> Result<Comparison> {
-    let Some(key) = why.memory.as_ref().and_then(|memory| memory_workflow(tenant, memory)) else {
-        return Ok(Comparison::NotComparable);
-    };
-    let spans = active_periods(history);
-    if spans.is_empty() {
-        return Ok(Comparison::NeverActive(estimate_effect(&[], &spans)));
-    }
-    Ok(Comparison::Compared(estimate_effect(&load_trials(store, &key, why.id).await?, &spans)))
+async fn load_effect(store: &dyn OperatorStore, key: &WorkflowKey, id: MemoryId) -> Result<MemoryEffect> {
+    Ok(estimate_effect(&store.list_assigned_runs(key, id, ASSIGNED_RUNS_MAX).await?))
 }
 
 /// Returns the workflow whose runs are presented with the memory; `None` for scopes that span workflows.
-fn memory_workflow(tenant: &Tenant, memory: &Memory) -> Option<WorkflowKey> {
-    match &memory.scope {
+fn memory_workflow(tenant: &Tenant, why: &MemoryHistory) -> Option<WorkflowKey> {
+    match &why.memory.as_ref()?.scope {
         MemoryScope::Step { workflow, .. } | MemoryScope::Workflow { workflow } => {
             Some(WorkflowKey { tenant: tenant.clone(), workflow: workflow.clone() })
         }
@@ -143,37 +131,44 @@ async fn load_trials(store: &dyn OperatorStore, key: &WorkflowKey, id: MemoryId)
 }
 
 impl MemoryEffectView {
-    /// Renders the comparison for a terminal.
+    /// Renders the effect and the comparison for a terminal.
     pub fn render_text(&self) -> String {
         let title = self.title.as_deref().map_or_else(|| self.id.to_string(), text::single_line);
-        let arms =
-            self.effect.iter().flat_map(|effect| [("with it", effect.with), ("without it", effect.without)]);
-        let arms: String = arms.map(|(name, arm)| format!("  {name:<11} {}\n", format_rate(arm))).collect();
-        format!("{title}\n{arms}{}\n", self.conclusion)
+        let effect = self
+            .effect
+            .iter()
+            .flat_map(|effect| [("handed", effect.handed), ("withheld", effect.withheld)].map(render_arm));
+        let comparison = self.comparison.as_ref().map(render_comparison);
+        format!(
+            "{title}\n{}{}\n{}",
+            effect.collect::<String>(),
+            self.conclusion,
+            comparison.unwrap_or_default()
+        )
     }
 }
 
-fn format_rate(arm: Arm) -> String {
-    format!("{} of {} succeeded", arm.succeeded, text::format_count(arm.runs.into(), "run"))
+fn render_arm((name, arm): (&str, Arm)) -> String {
+    let runs = text::format_count(arm.runs.into(), "run");
+    format!("  {name:<11} {} of {runs} succeeded\n", arm.succeeded)
 }
 
-/// Describes the effect in one sentence: the conclusion and the method, or the number of observations and how
-/// tasks are counted.
-fn describe_effect(effect: &MemoryEffect) -> String {
-    let more = match &effect.estimate {
-        Some(estimate) => format!(", {}; not randomised", describe_method(effect, estimate)),
-        None => {
-            "; a task tried both with and without it counts as one, and so does a run of another task on each side"
-                .to_owned()
-        }
-    };
-    format!("{}{more}", effect.summary_line())
+/// Renders the comparison of all runs, with the reason why it shows no effect.
+fn render_comparison(comparison: &RunComparison) -> String {
+    let arms = [("with it", comparison.with), ("without it", comparison.without)].map(render_arm).concat();
+    let difference = comparison.difference_milli.map_or_else(String::new, |milli| {
+        let points = f64::from(milli) / 10.0;
+        format!("  {points:+.1} points, {}\n", describe_method(comparison))
+    });
+    format!(
+        "\nall runs while it was active, for comparison; not by chance, so not its effect:\n{arms}{difference}"
+    )
 }
 
-fn describe_method(effect: &MemoryEffect, estimate: &Estimate) -> String {
-    match estimate.method {
+fn describe_method(comparison: &RunComparison) -> String {
+    match comparison.method {
         ComparisonMethod::Paired => {
-            format!("task by task over {}", text::format_count(effect.paired_tasks.into(), "task"))
+            format!("task by task over {}", text::format_count(comparison.paired_tasks.into(), "task"))
         }
         ComparisonMethod::Unpaired => "all runs against all: no task was tried both ways".to_owned(),
     }

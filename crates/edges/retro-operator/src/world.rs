@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use retro_core::calls::StoredSummary;
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival, CountingFacts};
+use retro_core::effect::AssignedRun;
 use retro_core::finding::{
     CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, MemoryVerdict, Quote, VerdictRecord,
 };
@@ -39,6 +40,8 @@ pub(crate) struct World {
     pub(crate) runs: Vec<RunRow>,
     /// Call summaries, sorted by ordinal.
     pub(crate) summaries: Vec<(WorkflowKey, StoredSummary)>,
+    /// Runs about which chance decided whether they were handed a memory, sorted by ordinal.
+    pub(crate) assigned: Vec<(WorkflowKey, MemoryId, AssignedRun)>,
     pub(crate) memories: Vec<(Tenant, Memory)>,
     pub(crate) changes: Vec<(WorkflowKey, Change)>,
     pub(crate) tombstones: Vec<(WorkflowKey, Tombstone)>,

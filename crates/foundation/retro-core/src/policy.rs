@@ -71,6 +71,10 @@ pub struct Policy {
     /// Maximum number of tokens of all memories in one context response.
     #[schemars(range(min = 50, max = 100_000))]
     pub inject_tokens_max: u32,
+    /// Share of runs that are not handed an eligible memory, per mille, decided by chance for each memory and
+    /// run. Their outcomes show the effect of the memory. 0 hands out every memory and shows no effect.
+    #[schemars(range(min = 0, max = 500))]
+    pub withhold_permille: u16,
     /// Weight below which an active memory is archived, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub archive_weight: u16,
@@ -135,6 +139,7 @@ const KEYS_ADDED: &[&str] = &[
     "rule_tokens_max",
     "held_dangers",
     "witness",
+    "withhold_permille",
 ];
 
 /// Order in which runs are sampled from a window.
@@ -178,6 +183,7 @@ impl Default for Policy {
             inject_memories_max: 10,
             inject_newcomers: 2,
             inject_tokens_max: 500,
+            withhold_permille: 100,
             archive_weight: 50,
             tombstone_s: 30 * 24 * 3600,
             contradiction_runs: 2,

@@ -4,15 +4,17 @@ mod fence;
 mod memory_content;
 mod rules;
 mod strip;
+mod withhold;
 
 use serde::{Deserialize, Serialize};
 
 pub use fence::{FENCE_BEGIN, FENCE_END, RecalledMemory, strip_injected};
 pub use memory_content::MemoryContent;
 pub use rules::choose_rules;
+pub use withhold::{Assignment, is_withheld};
 
 use crate::gate::{blocked_reason, shown_title};
-use crate::id::MemoryId;
+use crate::id::{MemoryId, RunId};
 use crate::memory::{Memory, MemoryStatus};
 use crate::policy::Policy;
 use crate::weight::Weight;
@@ -41,6 +43,17 @@ pub struct Recall {
     /// objects to them.
     #[serde(default)]
     pub blocked: u32,
+    /// Decisions by chance: one for each presented memory, and one for each that would have been presented and
+    /// was withheld. Empty for a preview, for rules, and if the policy withholds nothing.
+    #[serde(default)]
+    pub assignments: Vec<Assignment>,
+}
+
+impl Recall {
+    /// Returns the number of memories that chance withheld from the run.
+    pub fn withheld(&self) -> usize {
+        self.assignments.iter().filter(|assignment| assignment.withheld).count()
+    }
 }
 
 /// Chooses the memories to present from the candidates of one step. `tokens` returns the number of tokens of
@@ -48,18 +61,52 @@ pub struct Recall {
 ///
 /// If more memories are eligible than there are places or tokens for, the least presented ones get some of
 /// the places. Otherwise no new memory would ever be presented.
+///
+/// If `run` is given, some eligible memories are withheld from it by chance. They take no place.
 pub fn choose_memories(
     mut candidates: Vec<RecallCandidate>,
+    run: Option<&RunId>,
     policy: &Policy,
     tokens: &dyn Fn(&str) -> usize,
 ) -> Recall {
     candidates.retain(|candidate| is_eligible(&candidate.memory, policy));
     let blocked = remove_blocked(&mut candidates, policy);
     candidates.sort_by_key(weight_order);
+    let permille = policy.withhold_permille;
+    let is_drawn = |one: &&RecallCandidate| run.is_some_and(|run| is_withheld(one.memory.id, run, permille));
+    let (drawn, handed): (Vec<_>, Vec<_>) = candidates.iter().partition(is_drawn);
+    let recall = fill_places(handed.clone(), policy, tokens);
+    // A memory that would not have been presented anyway is not counted as withheld: its runs would be compared
+    // with runs in which it had less competition.
+    let is_missing = |one: &&&RecallCandidate| {
+        let with_it = handed.iter().chain([*one]).copied().collect();
+        fill_places(with_it, policy, tokens).memories.iter().any(|line| line.id == one.memory.id)
+    };
+    let withheld = drawn.iter().take(DRAWN_MAX).filter(is_missing);
+    let assignment = |withheld| move |memory| Assignment { memory, withheld, permille };
+    let assignments = if run.is_none() || permille == 0 {
+        Vec::new()
+    } else {
+        let handed = recall.memories.iter().map(|line| line.id).map(assignment(false));
+        handed.chain(withheld.map(|one| one.memory.id).map(assignment(true))).collect()
+    };
+    Recall { blocked, assignments, ..recall }
+}
+
+/// Maximum number of withheld memories of a run, heaviest first, for which it is checked whether they would have
+/// been presented. Each check fills the block once, and 20 of 200 eligible memories are withheld by default.
+const DRAWN_MAX: usize = 20;
+
+/// Gives the places of the block to candidates.
+fn fill_places(
+    mut candidates: Vec<&RecallCandidate>,
+    policy: &Policy,
+    tokens: &dyn Fn(&str) -> usize,
+) -> Recall {
+    candidates.sort_by_key(|one| weight_order(one));
     let eligible = candidates.len();
     let places = policy.inject_memories_max as usize;
-    let fill =
-        |lines| Recall { blocked, ..fill_budget(lines, eligible, policy.inject_tokens_max as usize, tokens) };
+    let fill = |lines| fill_budget(lines, eligible, policy.inject_tokens_max as usize, tokens);
     // The number of lines that fit the token budget is known only after filling it once without newcomers.
     let heaviest = fill(candidates.iter().take(places).map(|one| recalled_memory(one, false)).collect());
     let found = heaviest.memories.len();
@@ -71,7 +118,7 @@ pub fn choose_memories(
     let mut rest = candidates.split_off(found.saturating_sub(newcomers));
     rest.sort_by_key(|candidate| (candidate.presentations, weight_order(candidate)));
     let mut others = rest.split_off(newcomers.min(rest.len()));
-    others.sort_by_key(weight_order);
+    others.sort_by_key(|one| weight_order(one));
     let lines = rest.iter().map(|one| recalled_memory(one, true));
     let heavy = candidates.iter().chain(&others).map(|one| recalled_memory(one, false));
     fill(lines.chain(heavy).take(places).collect())

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::calls::StoredSummary;
-use retro_core::effect::Trial;
+use retro_core::effect::{AssignedRun, Trial};
 use retro_core::id::{
     DeadLetterId, MemoryId, Ordinal, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow,
     WorkflowKey,
@@ -169,6 +169,14 @@ pub trait OperatorStore:
         after: Option<Ordinal>,
         limit: u32,
     ) -> Result<Vec<RunExposure>>;
+    /// Returns the counted runs of a workflow about which chance decided whether they were handed the memory, and
+    /// whose facts are still stored: the first `limit` by the time of the decision, sorted by ordinal.
+    async fn list_assigned_runs(
+        &self,
+        key: &WorkflowKey,
+        memory: MemoryId,
+        limit: u32,
+    ) -> Result<Vec<AssignedRun>>;
     /// Returns the tenant's memories that match the filter, in any status by default.
     async fn list_memories(&self, tenant: &Tenant, filter: &MemoryFilter) -> Result<Vec<Memory>>;
     /// Returns the changes of a memory, oldest first.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, Repository, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
-use retro_core::recall::RecallCandidate;
+use retro_core::recall::{Assignment, RecallCandidate};
 
 use crate::{MemoryRefStore, Result};
 
@@ -34,7 +34,16 @@ pub trait RecallStore: MemoryRefStore {
 
     /// Records that memories were presented in a run's prompt. Idempotent per run and memory. Ignores ids
     /// that are neither memories of the workflow nor repository rules of the tenant.
-    async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()>;
+    ///
+    /// Records the decisions by chance in the same transaction. The first decision about a run and a memory
+    /// stays. Ignores decisions about memories that are not the workflow's.
+    async fn record_presented(
+        &self,
+        key: &WorkflowKey,
+        run: &RunId,
+        memories: &[MemoryId],
+        assignments: &[Assignment],
+    ) -> Result<()>;
 
     /// Records that a run opened a memory. Idempotent per run and memory. Ignores an id that is neither a
     /// memory of the workflow nor a repository rule of the tenant.

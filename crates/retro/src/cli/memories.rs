@@ -37,7 +37,7 @@ pub(crate) enum Memories {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Estimate the effect of a memory by comparing the outcomes of runs with and without it.
+    /// Estimate the effect of a memory from the runs that it was withheld from by chance.
     Effect {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,

@@ -47,4 +47,5 @@ mod slow_clients;
 mod stream_space;
 mod tenants;
 mod traces;
+mod withholding;
 mod world;

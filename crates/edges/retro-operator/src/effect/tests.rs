@@ -1,10 +1,11 @@
+use retro_core::effect::AssignedRun;
 use retro_core::run::RunOutcome;
 
 use super::*;
 use crate::world::{World, rich_world, workflow_key};
 
-/// Builds a store in which the memory about "unknown column" was presented to every other run, starting with
-/// the second retrospective. Each pair of consecutive runs tries the same task.
+/// Builds a store in which the memory about "unknown column" was handed to every other run and withheld from the
+/// others, starting with the second retrospective. Each pair of consecutive runs tries the same task.
 fn tried(with: RunOutcome, without: RunOutcome) -> (World, MemoryId) {
     let mut world = rich_world();
     let id = world.memory_about("unknown column");
@@ -20,6 +21,11 @@ fn tried(with: RunOutcome, without: RunOutcome) -> (World, MemoryId) {
         row.facts.task = Some(format!("task {}", ordinal.div_ceil(2)));
         row.facts.outcome = if met { with } else { without };
         row.facts.memories.presented = if met { vec![id] } else { vec![] };
+        if ordinal > 10 {
+            let succeeded = row.facts.outcome.succeeded();
+            let run = AssignedRun { ordinal, withheld: !met, permille: 500, succeeded };
+            world.assigned.push((row.key.clone(), id, run));
+        }
     }
     (world, id)
 }
@@ -42,8 +48,9 @@ async fn the_effect_of_a_memory_is_shown_with_its_certainty() {
 async fn too_few_runs_make_no_claim() {
     let world = rich_world();
     let view = view_effect(&world, world.memory_about("unknown column")).await;
-    assert_eq!(view.effect.unwrap().estimate, None);
-    assert!(view.conclusion.starts_with("no claim"), "{}", view.conclusion);
+    assert_eq!(view.effect.unwrap().interval, None);
+    assert_eq!(view.comparison.unwrap().difference_milli, None);
+    assert!(view.conclusion.starts_with("not known yet"), "{}", view.conclusion);
 }
 
 #[tokio::test]
@@ -55,8 +62,8 @@ async fn a_memory_that_was_never_active_was_presented_to_no_run() {
         crate::world::investigation_result(seen, vec![])
     });
     let view = view_effect(&world, world.memory_about("once")).await;
-    assert_eq!(view.conclusion, "it was never active, so no run was presented with it");
-    assert_eq!(view.effect.unwrap().without.runs, 0);
+    assert_eq!(view.conclusion, "it was never active, so no run was handed it");
+    assert_eq!(view.comparison.unwrap().without.runs, 0);
 }
 
 /// Pages are read until `RUNS_MAX` runs are loaded, however many pages there are.
@@ -71,8 +78,8 @@ async fn runs_are_read_page_by_page_newest_first() {
         run.facts.memories.presented.clear();
         run
     }));
-    let effect = view_effect(&world, id).await.effect.unwrap();
-    assert_eq!((effect.with.runs, effect.without.runs as usize), (0, RUNS_MAX));
+    let comparison = view_effect(&world, id).await.comparison.unwrap();
+    assert_eq!((comparison.with.runs, comparison.without.runs as usize), (0, RUNS_MAX));
 }
 
 /// A memory is shown with its effect even if the comparison was not requested.
@@ -80,7 +87,8 @@ async fn runs_are_read_page_by_page_newest_first() {
 async fn a_memory_and_its_history_show_the_same_effect() {
     let (world, id) = tried(RunOutcome::Success, RunOutcome::Failure);
     let tenant = Tenant::default_tenant();
-    let line = "runs end well more often with it: +100.0 points of success, 90 % interval +81.9 to +100.0";
+    let line = &*view_effect(&world, id).await.conclusion;
+    assert!(line.starts_with("runs end well more often with it: 95 % interval +"), "{line}");
     let memory = memory_with_effect(&world, &tenant, world.memory(id).clone()).await.unwrap();
     let why = find_history_with_effect(&world, &tenant, id).await.unwrap().unwrap();
     assert_eq!((memory.effect.as_deref(), why.effect.as_deref()), (Some(line), Some(line)));

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use retro_core::calls::StoredSummary;
-use retro_core::effect::Trial;
+use retro_core::effect::{AssignedRun, Trial};
 use retro_core::id::{
     DeadLetterId, MemoryId, MemoryRef, Ordinal, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, Workflow,
     WorkflowKey,
@@ -143,6 +143,16 @@ impl OperatorStore for World {
             Some(RunExposure { ordinal, trial })
         };
         Ok(all.into_iter().filter_map(met).take(limit as usize).collect())
+    }
+
+    async fn list_assigned_runs(
+        &self,
+        key: &WorkflowKey,
+        memory: MemoryId,
+        limit: u32,
+    ) -> Result<Vec<AssignedRun>> {
+        let ours = self.assigned.iter().filter(|(owner, id, _)| owner == key && *id == memory);
+        Ok(ours.take(limit as usize).map(|(_, _, run)| *run).collect())
     }
 
     async fn list_ordinals(&self, key: &WorkflowKey) -> Result<Vec<Ordinal>> {

@@ -29,7 +29,7 @@ fn learn(world: &mut World, found: &Finding) -> MemoryId {
 fn recall(world: &World) -> Recall {
     let all = world.memories.values().cloned();
     let candidates = all.map(|memory| RecallCandidate { memory, presentations: 0 }).collect();
-    choose_memories(candidates, &world.policy, &|text| text.split_whitespace().count())
+    choose_memories(candidates, None, &world.policy, &|text| text.split_whitespace().count())
 }
 
 #[test]

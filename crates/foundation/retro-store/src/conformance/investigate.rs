@@ -25,7 +25,7 @@ pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
         run.arrival.run.memories.presented = vec![said, retro_core::id::MemoryId(unknown)];
         run.arrival.run.memories.read = vec![said];
         let id = &run.arrival.run.run_id;
-        database.one.record_presented(&scenario.key, id, &[shown]).await.expect("recording");
+        database.one.record_presented(&scenario.key, id, &[shown], &[]).await.expect("recording");
     }
     scenario.count_batch(&runs, time_at(0)).await;
     scenario.draw_sample().await;

@@ -133,9 +133,13 @@ pub async fn runs_are_listed_with_their_exposure_to_a_memory(database: &Database
     runs[2].arrival.run.outcome = RunOutcome::Timeout;
     runs[3].arrival.run.started_at = None;
     runs[4].arrival.run.outcome = RunOutcome::Skip;
-    database.one.record_presented(&scenario.key, &run_id("recorded"), &[memory]).await.expect("recording");
+    database
+        .one
+        .record_presented(&scenario.key, &run_id("recorded"), &[memory], &[])
+        .await
+        .expect("recording");
     database.one.record_read(&scenario.key, &run_id("read"), memory).await.expect("recording");
-    database.one.record_presented(&scenario.key, &run_id("neither"), &[other]).await.expect("recording");
+    database.one.record_presented(&scenario.key, &run_id("neither"), &[other], &[]).await.expect("recording");
     scenario.count_batch(&runs, super::scenario::time_at(0)).await;
     let check = |after, limit| database.two.list_run_exposures(&scenario.key, memory, after, limit);
     let all = check(None, 99).await.expect("reading");

@@ -1,7 +1,11 @@
 //! Conformance cases for recalling memories and recording presentations and reads.
 
+use std::sync::Arc;
+
 use futures::future::join;
-use retro_core::id::{MemoryId, MemoryRef, Step};
+use retro_core::effect::AssignedRun;
+use retro_core::id::{MemoryId, MemoryRef, Step, WorkflowKey};
+use retro_core::recall::Assignment;
 use retro_core::retrospective::PresentedMemory;
 
 use super::Database;
@@ -43,8 +47,11 @@ pub async fn a_presentation_counts_once_a_run(database: &Database) {
         async move {
             let (left, right) = (&database.one, &database.two);
             let run = run_id(run);
-            let both =
-                join(left.record_presented(key, &run, &ids), right.record_presented(key, &run, &ids)).await;
+            let both = join(
+                left.record_presented(key, &run, &ids, &[]),
+                right.record_presented(key, &run, &ids, &[]),
+            )
+            .await;
             both.0.and(both.1).expect("recording");
         }
     };
@@ -67,7 +74,7 @@ pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Da
     let run = run_id("met");
     let store = &database.one;
     store.record_read(&scenario.key, &run, ids[0]).await.expect("recording");
-    store.record_presented(&scenario.key, &run, &ids).await.expect("recording");
+    store.record_presented(&scenario.key, &run, &ids, &[]).await.expect("recording");
     store.record_read(&scenario.key, &run, ids[1]).await.expect("recording");
     store.record_read(&scenario.key, &run, ids[1]).await.expect("recording");
     store.record_read(&scenario.key, &run, only_read).await.expect("recording");
@@ -95,7 +102,7 @@ pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
         (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
     let memory = scenario.learn_lesson("Retry at once").await.id;
     let run = run_id("a");
-    database.one.record_presented(&other.key, &run, &[memory]).await.expect("the call does nothing");
+    database.one.record_presented(&other.key, &run, &[memory], &[]).await.expect("the call does nothing");
     database.one.record_read(&other.key, &run, memory).await.expect("the call does nothing");
     let found = database.one.load_candidates(&scenario.key, &PLAN, 0).await.expect("recalling");
     assert_eq!(found[0].presentations, 0);
@@ -106,6 +113,63 @@ pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
         assert_eq!((claim.presented.len(), claim.memories.len()), (0, 0));
         other.finish_claim(&claim, &empty_result()).await.expect("finishing");
     }
+}
+
+/// Checks that the first decision by chance about a run and a memory stays, that a withheld memory is not
+/// presented to the run, and that decisions are listed with the outcomes of counted runs.
+pub async fn the_first_decision_by_chance_stays_and_is_listed_with_its_run(database: &Database) {
+    let (scenario, other) =
+        (Scenario::new(&*database.one, "t", "w"), Scenario::new(&*database.one, "t", "v"));
+    let (handed, withheld) =
+        (scenario.learn_lesson("Retry at once").await.id, scenario.learn_lesson("Wait 5 seconds").await.id);
+    let decide = |memory, withheld| Assignment { memory, withheld, permille: 100 };
+    let first = [decide(handed, false), decide(withheld, true)];
+    // Decided again under another policy.
+    let later = first.map(|one| Assignment { withheld: !one.withheld, permille: 20, ..one });
+    record_twice(database, &scenario.key, "a", &[handed], &first).await;
+    record_twice(database, &scenario.key, "a", &[], &later).await;
+    record_twice(database, &other.key, "a", &[], &first).await;
+    record_twice(database, &scenario.key, "b", &[], &first[1..]).await;
+    record_twice(database, &scenario.key, "never counted", &[], &first).await;
+    let mut runs = ["a", "b"].map(|name| scenario.new_run(name));
+    runs[1].arrival.run.outcome = retro_core::run::RunOutcome::Failure;
+    scenario.count_batch(&runs, super::scenario::time_at(0)).await;
+    other.count_runs(&["a", "c"]).await;
+    let list = |key, memory, limit| database.two.list_assigned_runs(key, memory, limit);
+    let run = |ordinal, withheld, succeeded| AssignedRun { ordinal, withheld, permille: 100, succeeded };
+    let (a, b) = (run(5, true, Some(true)), run(6, true, Some(false)));
+    assert_eq!(list(&scenario.key, withheld, 9).await.expect("listing"), [a, b]);
+    assert_eq!(list(&scenario.key, withheld, 1).await.expect("listing"), [a]);
+    assert_eq!(list(&scenario.key, handed, 9).await.expect("listing"), [run(5, false, Some(true))]);
+    assert_eq!(list(&other.key, withheld, 9).await.expect("listing"), []);
+    let found = database.one.load_candidates(&scenario.key, &PLAN, 0).await.expect("recalling");
+    let presentations = |id| found.iter().find(|one| one.memory.id == id).expect("a candidate").presentations;
+    assert_eq!((presentations(handed), presentations(withheld)), (1, 0));
+    scenario.draw_sample().await;
+    for _ in 0..2 {
+        let claim = scenario.claim_next(LONG_S).await;
+        let presented = PresentedMemory::from_own_workflow(handed, false);
+        let expected = if claim.run.run_id == run_id("a") { vec![presented] } else { Vec::new() };
+        assert_eq!(claim.presented, expected);
+        scenario.finish_claim(&claim, &empty_result()).await.expect("finishing");
+    }
+}
+
+/// Records the same presentations and decisions twice at once.
+async fn record_twice(
+    database: &Database,
+    key: &WorkflowKey,
+    run: &str,
+    memories: &[MemoryId],
+    assignments: &[Assignment],
+) {
+    let run = run_id(run);
+    let record = |store: &Arc<dyn Store>| {
+        let (store, run) = (store.clone(), run.clone());
+        async move { store.record_presented(key, &run, memories, assignments).await }
+    };
+    let (left, right) = join(record(&database.one), record(&database.two)).await;
+    left.and(right).expect("recording");
 }
 
 /// Resolves an id or id prefix among the memories of tenant `t`.

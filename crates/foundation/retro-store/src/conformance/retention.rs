@@ -118,7 +118,7 @@ pub async fn facts_are_purged_after_bodies_and_identities_stay(database: &Databa
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("Retry at once").await;
     let run = run_id("Retry at once 1");
-    database.one.record_presented(&scenario.key, &run, &[memory.id]).await.expect("recording");
+    database.one.record_presented(&scenario.key, &run, &[memory.id], &[]).await.expect("recording");
     scenario.count_runs(&["c"]).await;
     assert_eq!(purge_all(database, RetentionStage::Runs, 0).await, 0, "their bodies come first");
     purge_all(database, RetentionStage::Bodies, 0).await;

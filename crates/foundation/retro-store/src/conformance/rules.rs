@@ -99,7 +99,7 @@ async fn judge_rule(
     at: i64,
 ) -> ReviewBatchId {
     for name in names {
-        scenario.store.record_presented(&scenario.key, &run_id(name), &[rule]).await.expect("recording");
+        scenario.store.record_presented(&scenario.key, &run_id(name), &[rule], &[]).await.expect("recording");
     }
     scenario.count_batch(&names.map(|name| scenario.new_run(name)), time_at(at)).await;
     scenario.draw_sample().await;

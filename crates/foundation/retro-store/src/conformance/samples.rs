@@ -33,7 +33,7 @@ pub async fn read_everything(store: &dyn Store) {
     let (mut reports, mut dead_letters, mut proposals) = (0, 0, 0);
     let (mut attempts, mut versions) = (0, 0);
     let (mut replays, mut batches, mut links) = (0, 0, 0);
-    let (mut reviews, mut summaries) = (0, 0);
+    let (mut reviews, mut summaries, mut assigned) = (0, 0, 0);
     for tenant in &tenants {
         let runs =
             store.list_runs(tenant, &RunFilter { limit: ALL, ..Default::default() }).await.expect("runs");
@@ -44,6 +44,15 @@ pub async fn read_everything(store: &dyn Store) {
             store.list_tombstones(&row.key).await.expect("tombstones");
             let of_workflow = store.list_call_summaries(&row.key, ALL).await.expect("summaries");
             summaries += of_workflow.iter().filter(|one| is_readable(one)).count();
+            for change in store.list_workflow_changes(&row.key).await.expect("changes") {
+                if change.effect.kind() == "created" {
+                    assigned += store
+                        .list_assigned_runs(&row.key, change.memory, ALL)
+                        .await
+                        .expect("decisions")
+                        .len();
+                }
+            }
             assert_fold(store, &row.key).await;
         }
         for row in store.list_retrospectives(tenant, None, ALL).await.expect("retrospectives") {
@@ -88,6 +97,7 @@ pub async fn read_everything(store: &dyn Store) {
     assert_eq!(links, 2, "one by its event and one by a trailer");
     assert_eq!((attempts, versions), (1, 1));
     assert_eq!(summaries, 3, "one of four cannot be read");
+    assert_eq!(assigned, 2, "one of three runs has not ended");
     let losses = store.list_losses().await.expect("losses");
     assert_eq!(losses.iter().map(|loss| loss.message.is_some()).collect::<Vec<_>>(), [true]);
     let closed = store.list_closed_losses().await.expect("losses");

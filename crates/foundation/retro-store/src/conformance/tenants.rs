@@ -7,6 +7,7 @@ use retro_core::count::Disposition;
 use retro_core::manual::{ProposalFacts, TriggerError};
 use retro_core::memory::MemoryStatus;
 use retro_core::message::Message;
+use retro_core::recall::Assignment;
 use retro_core::replay::ReplayPace;
 use retro_core::retrospective::PresentedMemory;
 
@@ -73,7 +74,7 @@ pub async fn investigating_keeps_tenants_apart(database: &Database) {
             // presentation of it.
             run.arrival.run.memories.presented = vec![memory.id];
             let id = &run.arrival.run.run_id;
-            database.one.record_presented(&scenario.key, id, &[memory.id]).await.expect("recording");
+            database.one.record_presented(&scenario.key, id, &[memory.id], &[]).await.expect("recording");
         }
         scenario.count_batch(&runs, super::scenario::time_at(0)).await;
         scenario.draw_sample().await;
@@ -261,7 +262,7 @@ pub async fn recalling_keeps_tenants_apart(database: &Database) {
         (mine.learn_lesson("Retry at once").await, theirs.learn_lesson("Retry at once").await);
     assert_ne!(own.id, foreign.id, "ids are derived from the tenant, too");
     let run = run_id("a");
-    database.one.record_presented(&theirs.key, &run, &[own.id, foreign.id]).await.expect("recording");
+    database.one.record_presented(&theirs.key, &run, &[own.id, foreign.id], &[]).await.expect("recording");
     database.one.record_read(&theirs.key, &run, own.id).await.expect("the call does nothing");
     for (scenario, memory, presentations) in [(&mine, &own, 0), (&theirs, &foreign, 1)] {
         let found = database.one.load_candidates(&scenario.key, &test_step(), 0).await.expect("recalling");
@@ -315,6 +316,11 @@ pub async fn every_query_keeps_tenants_apart(database: &Database) {
     let (mine, theirs) = two_tenants(database);
     let memory = mine.learn_lesson("Retry at once").await.id;
     super::write::delete_memory(&mine, memory, "gone").await.expect("the memory is living");
+    let assigned = [Assignment { memory, withheld: true, permille: 100 }];
+    for scenario in [&mine, &theirs] {
+        let run = run_id("Retry at once 1");
+        scenario.store.record_presented(&scenario.key, &run, &[], &assigned).await.expect("recording");
+    }
     let id = mine.latest_retrospective().await.id;
     let store = &database.two;
     assert_eq!(store.list_tenants().await.expect("listing"), std::slice::from_ref(&mine.key.tenant));
@@ -327,6 +333,8 @@ pub async fn every_query_keeps_tenants_apart(database: &Database) {
             store.list_run_exposures(key, memory, None, 9).await.expect("run exposures").len(),
             2 * sees
         );
+        let assigned = store.list_assigned_runs(key, memory, 9).await.expect("assigned runs");
+        assert_eq!(assigned.len(), sees);
         assert_eq!(store.list_workflows(tenant).await.expect("workflows").len(), sees);
         let memories = MemoryFilter { limit: 9, ..Default::default() };
         assert_eq!(store.list_memories(tenant, &memories).await.expect("memories").len(), sees);

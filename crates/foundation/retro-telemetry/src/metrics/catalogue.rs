@@ -144,12 +144,15 @@ instruments! {
     /// (unreadable), busy, or failed (not accepted by the broker). Unused events have the kind other.
     WEBHOOKS: Counter["retro.github.kind", "retro.outcome"] = "retro.github.deliveries", "{delivery}";
 
-    /// Context answers to agents: answered, nothing_eligible or unavailable (the database was unreachable or slow).
+    /// Context answers to agents: answered, nothing_eligible, withheld (by chance, every eligible memory) or
+    /// unavailable (the database was unreachable or slow).
     CONTEXT_ANSWERS: Counter["retro.reason"] = "retro.context.answers", "{answer}";
     /// Duration of a context answer.
     CONTEXT_DURATION: Histogram[] = "retro.context.duration", "s", ANSWER_S;
     /// Memories presented to runs, previews not included.
     MEMORIES_PRESENTED: Counter[] = "retro.memories.presented", "{memory}";
+    /// Memories that chance withheld from runs, to measure their effect; previews not included.
+    MEMORIES_WITHHELD: Counter[] = "retro.memories.withheld_by_chance", "{memory}";
     /// Memories blocked from agents until a person has looked at them: held ones, and those to which the gate
     /// objects.
     MEMORIES_BLOCKED: Counter[] = "retro.memories.blocked", "{memory}";

@@ -1,7 +1,9 @@
 //! Implements the read-only queries for operators.
 
 use async_trait::async_trait;
+use futures::TryStreamExt as _;
 use retro_core::calls::StoredSummary;
+use retro_core::effect::AssignedRun;
 use retro_core::id::{
     DeadLetterId, MemoryId, Ordinal, RetrospectiveId, ReviewBatchId, Tenant, Workflow, WorkflowKey,
 };
@@ -14,14 +16,14 @@ use retro_store::{
 };
 use uuid::Uuid;
 
-use super::dialect::{OnTable, Store, any_of, arrival, by_index, list_parameter};
+use super::dialect::{OnTable, Store, any_of, arrival, by_index, list_parameter, lookup_join};
 use super::memory::is_held;
 use super::{audit, investigations, memory, retrospective, stored_dead_letters, summaries};
 use crate::rows::count::WorkflowRecord;
 use crate::rows::dead_letter::DeadLetterRecord;
 use crate::rows::memory::{parse_change, parse_memory};
 use crate::rows::retrospective::RetrospectiveListRecord;
-use crate::rows::run::{RunRecord, run_exposure_from_row};
+use crate::rows::run::{RunRecord, assigned_run_from_row, run_exposure_from_row};
 use crate::{at, parse_workflow_key, to_i64};
 
 #[async_trait]
@@ -119,6 +121,45 @@ impl OperatorStore for Store {
             .await
             .on_table("runs")?;
         rows.iter().map(|row| run_exposure_from_row(key, memory, row)).collect()
+    }
+
+    async fn list_assigned_runs(
+        &self,
+        key: &WorkflowKey,
+        memory: MemoryId,
+        limit: u32,
+    ) -> Result<Vec<AssignedRun>> {
+        const LOAD: &str = concat!(
+            "SELECT runs.ordinal, run_facts.facts, decided.withheld, decided.permille
+             FROM memory_assignments AS decided",
+            lookup_join!(
+                "runs",
+                "tenant, workflow, number, ordinal",
+                "runs.tenant = decided.tenant AND runs.workflow = decided.workflow
+                 AND runs.run_id = decided.run_id AND runs.ordinal IS NOT NULL"
+            ),
+            lookup_join!(
+                "run_facts",
+                "facts",
+                "run_facts.tenant = runs.tenant AND run_facts.workflow = runs.workflow
+                 AND run_facts.number = runs.number"
+            ),
+            " WHERE decided.tenant = $1 AND decided.workflow = $2 AND decided.memory = $3
+             ORDER BY decided.assigned_ms, decided.run_id LIMIT $4"
+        );
+        let mut rows = sqlx::query_as(LOAD)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .bind(memory.to_string())
+            .bind(i64::from(limit))
+            .fetch(self.reader());
+        // Facts may be large, so only one row at a time is in memory.
+        let mut runs = Vec::new();
+        while let Some(row) = rows.try_next().await.on_table("memory_assignments")? {
+            runs.push(assigned_run_from_row(key, &row)?);
+        }
+        runs.sort_by_key(|run| run.ordinal);
+        Ok(runs)
     }
 
     async fn list_memories(&self, tenant: &Tenant, filter: &MemoryFilter) -> Result<Vec<Memory>> {

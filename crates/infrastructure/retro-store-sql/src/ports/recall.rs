@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, Repository, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
-use retro_core::recall::RecallCandidate;
+use retro_core::recall::{Assignment, RecallCandidate};
 use retro_fault::Label;
 use retro_store::{MemoryRefStore, RecallStore, Result};
 
@@ -71,14 +71,21 @@ impl RecallStore for Store {
         rows.iter().map(candidate).collect()
     }
 
-    async fn record_presented(&self, key: &WorkflowKey, run: &RunId, memories: &[MemoryId]) -> Result<()> {
-        if memories.is_empty() {
+    async fn record_presented(
+        &self,
+        key: &WorkflowKey,
+        run: &RunId,
+        memories: &[MemoryId],
+        assignments: &[Assignment],
+    ) -> Result<()> {
+        if memories.is_empty() && assignments.is_empty() {
             return Ok(());
         }
         let mut transaction = self.begin_write().await?;
         // Presenting a memory to the same run again must not count twice.
         let first_time = record_presentations(&mut transaction, key, run, memories).await?;
         count_presentations(&mut transaction, key, &first_time).await?;
+        record_assignments(&mut transaction, key, run, assignments).await?;
         commit(transaction, Label::PresentedCommit).await
     }
 
@@ -131,6 +138,34 @@ impl MemoryRefStore for Store {
             .on_table("memories")?;
         rows.iter().map(|id| at("memories.id", id).parse(id)).collect()
     }
+}
+
+/// Records decisions by chance, in id order like the presentations. A decision that the run already has stays,
+/// even if the policy has changed since.
+async fn record_assignments(
+    connection: &mut Connection,
+    key: &WorkflowKey,
+    run: &RunId,
+    assignments: &[Assignment],
+) -> Result<()> {
+    if assignments.is_empty() {
+        return Ok(());
+    }
+    const ASSIGN: &str = concat!(
+        "INSERT INTO memory_assignments (tenant, workflow, run_id, memory, withheld, permille, assigned_ms)
+         SELECT memories.tenant, $2, $3, memories.id, decided.withheld, decided.permille, ",
+        now_ms!(),
+        " FROM ",
+        rows_table!("decided", "$4" "memory", "$5" "withheld", "$6" "permille"),
+        " JOIN memories ON memories.tenant = $1 AND memories.workflow = $2 AND memories.id = decided.memory
+         ORDER BY memories.id
+         ON CONFLICT (tenant, workflow, run_id, memory) DO NOTHING"
+    );
+    let query = sqlx::query(ASSIGN).bind(key.tenant.as_str()).bind(key.workflow.as_str()).bind(run.as_str());
+    let query =
+        bind_rows!(query, assignments, |one| [one.memory.to_string(), one.withheld, i64::from(one.permille)]);
+    query.execute(connection).await.on_table("memory_assignments")?;
+    Ok(())
 }
 
 /// Records presentations and returns the ids of the memories presented to the run for the first time. Skips

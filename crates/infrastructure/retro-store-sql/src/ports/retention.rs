@@ -186,6 +186,25 @@ macro_rules! delete_details {
     };
 }
 
+/// SQL statement that deletes the rows of the runs in parameters 1 to 3 from a table that names a run by its id.
+macro_rules! delete_by_run_ids {
+    ($table:literal) => {
+        concat!(
+            "DELETE FROM ",
+            $table,
+            " WHERE (tenant, workflow, run_id) IN (
+                 SELECT runs.tenant, runs.workflow, runs.run_id FROM ",
+            rows_table!("old", "$1" "tenant", "$2" "workflow", "$3" "number"),
+            lookup_join!(
+                "runs",
+                "tenant, workflow, run_id",
+                "runs.tenant = old.tenant AND runs.workflow = old.workflow AND runs.number = old.number"
+            ),
+            ")"
+        )
+    };
+}
+
 pub(crate) use {delete_details, is_of_runs};
 
 async fn purge_bodies(connection: &mut Connection, age_s: i64, limit: i64) -> Result<PurgeResult> {
@@ -244,20 +263,11 @@ async fn purge_runs(connection: &mut Connection, age_s: i64, limit: i64) -> Resu
         " ORDER BY state_ms LIMIT $2",
         skip_locked!()
     );
-    const PRESENTATIONS: &str = concat!(
-        "DELETE FROM presentations WHERE (tenant, workflow, run_id) IN (
-             SELECT runs.tenant, runs.workflow, runs.run_id FROM ",
-        rows_table!("old", "$1" "tenant", "$2" "workflow", "$3" "number"),
-        lookup_join!(
-            "runs",
-            "tenant, workflow, run_id",
-            "runs.tenant = old.tenant AND runs.workflow = old.workflow AND runs.number = old.number"
-        ),
-        ")"
-    );
     let windows = list_windows(connection, WINDOWS, age_s).await?;
     let picked = pick_runs(connection, of_windows!("run_facts"), &windows, limit).await?;
-    delete_by_runs(connection, "presentations", PRESENTATIONS, &picked).await?;
+    delete_by_runs(connection, "presentations", delete_by_run_ids!("presentations"), &picked).await?;
+    delete_by_runs(connection, "memory_assignments", delete_by_run_ids!("memory_assignments"), &picked)
+        .await?;
     let rows = delete_by_runs(connection, "run_facts", delete_details!("run_facts"), &picked).await?;
     let marked = mark_purged_windows(connection, mark_windows!("run_facts", "1", "2"), &windows).await?;
     Ok(PurgeResult { rows, has_more: marked > 0 || to_i64(rows) >= limit })

@@ -1,7 +1,7 @@
 //! Converts rows of `runs` and `run_facts`.
 
 use jiff::Timestamp;
-use retro_core::effect::Trial;
+use retro_core::effect::{AssignedRun, Trial};
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::report::{InvestigatedRun, RunSpending, WindowRun};
 use retro_core::retrospective::{Investigation, Retrospective};
@@ -68,7 +68,24 @@ pub(crate) fn run_exposure_from_row(
     Ok(RunExposure { ordinal: place.parse_unsigned(*ordinal)?, trial })
 }
 
-/// Subset of a run's facts for the report of a window.
+/// Converts a row with a decision by chance: the ordinal and the facts of the run, whether the memory was
+/// withheld, and the probability of that, per mille.
+pub(crate) fn assigned_run_from_row(
+    key: &WorkflowKey,
+    row: &(i64, String, bool, i64),
+) -> Result<AssignedRun> {
+    let (ordinal, facts, withheld, permille) = row;
+    let name = format!("{key}, ordinal {ordinal}");
+    let OutcomeFacts { outcome } = at("run_facts.facts", &name).parse_json(facts)?;
+    Ok(AssignedRun {
+        ordinal: at("runs", &name).parse_unsigned(*ordinal)?,
+        withheld: *withheld,
+        permille: at("memory_assignments.permille", &name).parse_unsigned(*permille)?,
+        succeeded: outcome.succeeded(),
+    })
+}
+
+/// Subset of a run's facts for the report of a window, and for the effect of a memory.
 #[derive(Deserialize)]
 struct OutcomeFacts {
     outcome: RunOutcome,
