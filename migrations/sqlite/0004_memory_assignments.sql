@@ -12,4 +12,4 @@ CREATE TABLE memory_assignments (
     PRIMARY KEY (tenant, workflow, run_id, memory)
 ) STRICT, WITHOUT ROWID;
 -- For the effect of one memory, oldest decision first.
-CREATE INDEX memory_assignments_by_memory ON memory_assignments (tenant, memory, assigned_ms, run_id);
+CREATE INDEX memory_assignments_by_memory ON memory_assignments (tenant, workflow, memory, assigned_ms, run_id);

@@ -30,7 +30,7 @@ use serde_json::json;
 /// Returns a policy under which a single run opens a retrospective and a single finding creates an active
 /// memory.
 fn policy() -> Policy {
-    Policy { threshold_runs: 1, confirm_runs: 1, ..Policy::default() }
+    Policy { threshold_runs: 1, confirm_runs: 1, withhold_permille: 0, ..Policy::default() }
 }
 
 fn key(tenant: &str) -> WorkflowKey {

@@ -1,14 +1,18 @@
 use retro_core::id::Step;
 use retro_core::memory::MemoryScope;
 use retro_core::policy::Policy;
-use retro_core::recall::{FENCE_BEGIN, FENCE_END};
+use retro_core::recall::{FENCE_BEGIN, FENCE_END, is_withheld};
 
 use super::*;
 use crate::testing::{FakeStore, Trouble, active_memory};
 
 fn gateway(shelf: FakeStore) -> (Gateway, Arc<FakeStore>) {
+    gateway_with(shelf, Policy { withhold_permille: 0, ..Policy::default() })
+}
+
+fn gateway_with(shelf: FakeStore, policy: Policy) -> (Gateway, Arc<FakeStore>) {
     let shelf = Arc::new(shelf);
-    (Gateway::new(shelf.clone(), Arc::new(Policy::default())), shelf)
+    (Gateway::new(shelf.clone(), Arc::new(policy)), shelf)
 }
 
 fn request(run: Option<&str>) -> ContextRequest {
@@ -39,6 +43,27 @@ async fn a_run_gets_its_memories_in_a_fence_and_they_are_recorded() {
     let expected =
         |name| ("default/shop".to_owned(), "run-7".to_owned(), "presented", active_memory(name, 0).id);
     assert_eq!(records, [expected("insert"), expected("select")]);
+}
+
+/// A withheld memory is recorded, although nothing is presented, and the agent does not learn which one it is.
+#[tokio::test]
+async fn a_withheld_memory_is_recorded_and_only_counted_in_the_answer() {
+    let memory = active_memory("select", 300);
+    let shelf = FakeStore::with_memories(vec![memory.clone()]);
+    let (gateway, shelf) = gateway_with(shelf, Policy { withhold_permille: 500, ..Policy::default() });
+    let is_drawn = |run: &String| is_withheld(memory.id, &RunId::new(run).unwrap(), 500);
+    let run = (0..100).map(|nth| format!("run-{nth}")).find(is_drawn).unwrap();
+    let answer = gateway.context(&home(), request(Some(&run))).await;
+    assert_eq!((answer.memories.len(), answer.withheld_by_chance), (0, 1));
+    assert_eq!((answer.text.as_str(), answer.recorded), ("", Recording::Recorded));
+    assert!(answer.reason.is_some_and(|reason| reason.contains("by chance")));
+    let expected = ("default/shop".to_owned(), run, "withheld", memory.id);
+    assert_eq!(shelf.records.lock().unwrap().clone(), [expected]);
+    assert_eq!(
+        gateway.context(&home(), request(None)).await.memories.len(),
+        1,
+        "a preview withholds nothing"
+    );
 }
 
 #[tokio::test]

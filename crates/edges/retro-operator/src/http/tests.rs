@@ -155,14 +155,15 @@ async fn a_report_is_json_markdown_or_tables_by_accept() {
     assert!(table.kind.starts_with("text/plain") && table.body.contains("════"));
     assert_eq!(ask("default", &path, "text/html").await.kind, "application/json");
     let effect = format!("/v1/memories/{}/effect", two_tenants().memory_about("syntax"));
-    assert!(ask("default", &effect, "text/plain").await.body.contains("no claim"));
+    assert!(ask("default", &effect, "text/plain").await.body.contains("not known yet"));
     let json = ask("default", &effect, "*/*").await.json();
-    assert_eq!((&json["effect"]["estimate"], &json["effect"]["without"]["runs"]), (&json!(null), &json!(20)));
+    assert_eq!(
+        (&json["effect"]["interval"], &json["comparison"]["without"]["runs"]),
+        (&json!(null), &json!(20))
+    );
     let why = format!("/v1/memories/{}/why", two_tenants().memory_about("syntax"));
     assert!(ask("default", &why, "text/plain").await.body.contains("0.300 → 0.150"));
-    assert!(
-        ask("default", &why, "text/plain").await.body.contains("\neffect: no claim: 0 of 10 observations\n")
-    );
+    assert!(ask("default", &why, "text/plain").await.body.contains("\neffect: not known yet: handed to 0 "));
     let json = ask("default", &why, "*/*").await.json();
     assert_eq!(json["history"].as_array().unwrap().len(), 5);
     assert_eq!(json["effect"], "no claim: 0 of 10 observations");
