@@ -40,7 +40,7 @@ type AddRun<'a> = &'a dyn Fn(&mut World);
 const RUNS_PER_LOOK: usize = 10;
 
 /// Returns the share of worlds, per mille, in which one of these claims is made at any of the looks.
-fn share_of_claims(worlds: u64, runs: usize, wanted: &[Claim], add_run: AddRun) -> u64 {
+fn share_of_claims(worlds: u64, runs: usize, wanted: &[Claim], add_run: AddRun<'_>) -> u64 {
     let claims = |seed: &u64| {
         let mut world = World::new(*seed);
         (0..runs / RUNS_PER_LOOK).any(|_| {
@@ -63,7 +63,7 @@ fn without_an_effect_hardly_any_world_ever_claims_one() {
         0..100 => world.add_run(100, [200, 200]),
         _ => world.add_run(20, [900, 900]),
     };
-    let cases: [(&str, AddRun); 6] = [
+    let cases: [(&str, AddRun<'_>); 6] = [
         ("half", &always(500)),
         ("seldom", &always(50)),
         ("mostly", &always(950)),
