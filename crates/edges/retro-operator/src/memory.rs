@@ -151,7 +151,7 @@ mod tests {
     fn a_memory_is_shown_with_its_cue_and_the_words_behind_it() {
         let world = rich_world();
         let memory = world.memory(world.memory_about("unknown column")).clone();
-        let effect = Some("no claim: 7 of 10 observations".to_owned());
+        let effect = Some("not known yet: handed to 7 and by chance withheld from 0 runs".to_owned());
         insta::assert_snapshot!(super::render_memory(&super::MemoryWithEffect { memory, effect }));
     }
 }

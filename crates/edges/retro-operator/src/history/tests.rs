@@ -12,7 +12,7 @@ fn history(world: &World, id: MemoryId) -> MemoryHistory {
 }
 
 fn text(of: MemoryHistory, columns: u16) -> String {
-    let effect = Some("no claim: 7 of 10 observations".to_owned());
+    let effect = Some("not known yet: handed to 7 and by chance withheld from 0 runs".to_owned());
     MemoryHistory { effect, ..of }.render_text(columns)
 }
 

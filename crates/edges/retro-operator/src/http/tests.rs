@@ -166,7 +166,7 @@ async fn a_report_is_json_markdown_or_tables_by_accept() {
     assert!(ask("default", &why, "text/plain").await.body.contains("\neffect: not known yet: handed to 0 "));
     let json = ask("default", &why, "*/*").await.json();
     assert_eq!(json["history"].as_array().unwrap().len(), 5);
-    assert_eq!(json["effect"], "no claim: 0 of 10 observations");
+    assert_eq!(json["effect"], "not known yet: handed to 0 and by chance withheld from 0 runs");
 }
 
 #[tokio::test]
