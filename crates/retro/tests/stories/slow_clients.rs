@@ -133,11 +133,10 @@ async fn blocked_presentation_records_do_not_delay_memories_on_postgres() {
         let previews = futures::future::join_all((0..24).map(|_| ask(None)));
         let (runs, previews): (Vec<Value>, Vec<Value>) = tokio::join!(runs, previews);
         for answer in &runs {
-            assert_eq!(
-                (json_items(&answer["memories"]).len(), &answer["recorded"]),
-                (1, &json!("unknown")),
-                "{answer}"
-            );
+            // Chance withholds the only memory from some of the runs.
+            let handed = json_items(&answer["memories"]).len();
+            assert_eq!(answer["withheld_by_chance"], 1 - handed, "{answer}");
+            assert_eq!(answer["recorded"], "unknown", "{answer}");
         }
         for answer in &previews {
             assert_eq!(json_items(&answer["memories"]).len(), 1, "{answer}");
