@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use retro_core::calls::Contrast;
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival};
 use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, Quote};
@@ -96,7 +97,7 @@ fn settle_sequence(sequence: &InvestigationSequence) -> FollowUp {
     let message = Notice::MutationsDue { retrospective: id }.into_message(&sequence.retrospective.key);
     FollowUp {
         next: decide_next_stage(&sequence.sample, &results),
-        batch: settle_investigations(id, &sequence.ended),
+        batch: settle_investigations(id, &sequence.ended, &Contrast::of_window(&sequence.window)),
         calls: None,
         message,
     }

@@ -11,6 +11,7 @@
 use std::io::{BufWriter, Write};
 
 use jiff::Timestamp;
+use retro_core::calls::Contrast;
 use retro_core::count::{self, Arrival, CountingFacts};
 use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{
@@ -86,7 +87,7 @@ impl Template {
                 timings: vec![InvestigationTiming::default(); investigations.len()],
                 writer: writer_facts(&retrospective),
                 state,
-                batch: settle_investigations(retrospective.id, &investigations),
+                batch: settle_investigations(retrospective.id, &investigations, &Contrast::default()),
                 retrospective: retrospective.clone(),
                 sample,
                 investigations,

@@ -152,6 +152,7 @@ pub(crate) fn describe_change(effect: &ChangeEffect) -> String {
         ChangeEffect::Promoted { weight, .. } => format!("tentative → active {weight}"),
         ChangeEffect::Accepted { weight, .. } => format!("accepted by a person → active {weight}"),
         ChangeEffect::Observed { .. } => "one more run shows it".to_owned(),
+        ChangeEffect::Revised { lesson } => format!("stated anew: {}", single_line(&lesson.title)),
         ChangeEffect::Reweighted { before, delta, after, .. } => format!("{before} → {after} ({delta})"),
         ChangeEffect::Exempted { cue_not_met } => {
             format!("weight kept: its cue never came up ({cue_not_met} in a row)")

@@ -7,7 +7,7 @@ pub(crate) mod summaries;
 mod verify_store;
 
 use jiff::{SignedDuration, Timestamp};
-use retro_core::calls::StoredSummary;
+use retro_core::calls::{Contrast, StoredSummary};
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival, CountingFacts};
 use retro_core::effect::AssignedRun;
@@ -135,7 +135,7 @@ impl World {
         let (sample, investigations) = self.details.last().unwrap().clone();
         let key = retrospective.key.clone();
         let at = self.workflows.iter().position(|row| row.key == key).unwrap();
-        let batch = settle_investigations(retrospective.id, &investigations);
+        let batch = settle_investigations(retrospective.id, &investigations, &Contrast::default());
         let timing = |one: &Investigation| InvestigationTiming {
             attempts: if one.result.as_ref().unwrap().is_success() { 1 } else { 3 },
             duration_ms: 40 + u64::from(one.number),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use jiff::{SignedDuration, Timestamp};
+use retro_core::calls::Contrast;
 use retro_core::canonical::content_hash;
 use retro_core::count::{self, Arrival};
 use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, Quote};
@@ -104,9 +105,10 @@ fn follow_up(sequence: &InvestigationSequence) -> FollowUp {
         NextStage::Investigate { number, .. } => {
             (Vec::new(), Notice::InvestigationDue { retrospective: id, investigation: number })
         }
-        NextStage::Settle => {
-            (settle_investigations(id, &sequence.ended), Notice::MutationsDue { retrospective: id })
-        }
+        NextStage::Settle => (
+            settle_investigations(id, &sequence.ended, &Contrast::of_window(&sequence.window)),
+            Notice::MutationsDue { retrospective: id },
+        ),
     };
     FollowUp { next, batch, calls: None, message: notice.into_message(&sequence.retrospective.key) }
 }

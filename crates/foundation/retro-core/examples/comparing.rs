@@ -127,7 +127,7 @@ fn observe_mutation(number: u32, title: String) -> Mutation {
     let run = RunId::new(format!("run-{number}")).expect("a name");
     Mutation {
         id: MutationId::of_investigation(retrospective, "observe", number, 0),
-        request: MutationKind::Observe { memory, run, finding, no_lesson: None },
+        request: MutationKind::Observe { memory, run, finding, no_lesson: None, support: None },
     }
 }
 

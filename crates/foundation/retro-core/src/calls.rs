@@ -5,17 +5,30 @@
 //! [`SUMMARY_BYTES_MAX`] bytes. The summaries of a window become [`CallCounts`] when its retrospective
 //! settles. The counts travel with the batch of mutations, and the writer reports them without counting again.
 
+mod contrast;
 mod count;
+mod error_class;
 mod failure;
+mod reaction;
 mod statistics;
 mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use contrast::{
+    CONTRAST_RUNS, Contrast, ContrastAnswer, FIRST_SLOT, HarmNumbers, ReactionCounts, SharedPart,
+    SharedRemedy, TOOL_SLOT,
+};
 pub use count::{CallCounts, SummaryCoverage, WindowSummaries, count_calls};
+pub use error_class::is_same_error_class;
 pub use failure::{FAILURES_MAX, MissedFailure, MissedReason, RecurringFailure};
+pub use reaction::{
+    COMMAND_WORDS_MAX, ChangedPart, FORM_CHARS_MAX, FORMS_MAX, PARTS_MAX, REACTIONS_MAX, Reaction,
+    ReactionEnding, VOLATILE_MARK, label_of_words,
+};
 pub use statistics::{OPERATIONS_MAX, OperationStatistics, compute_statistics};
 pub use summary::{
-    CallSummary, ERROR_CHARS_MAX, ObservedCall, Operation, SUMMARIES_KEPT, SUMMARY_BYTES_MAX,
-    SUMMARY_VERSION, StoredSummary, SummarizedCall, SummarizedError, SummaryContent,
+    CallSummary, ERROR_CHARS_MAX, MemoryTrial, ObservedBehaviour, ObservedCall, Operation, SUMMARIES_KEPT,
+    SUMMARY_BYTES_MAX, SUMMARY_VERSION, StoredSummary, SummarizedCall, SummarizedError, SummaryContent,
+    hash_answer, hash_label,
 };

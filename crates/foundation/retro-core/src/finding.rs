@@ -2,8 +2,12 @@
 //! memories.
 
 mod check;
+mod cue;
+mod line;
 
 pub use check::{check_answer, is_verbatim_quote};
+pub use cue::LessonCue;
+pub use line::{Advice, FORM_SEPARATOR, TITLE_CHARS_MAX, format_advice, format_title};
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -27,8 +31,6 @@ pub struct Quote {
 
 /// Maximum length of a quote, in characters.
 pub const QUOTE_CHARS_MAX: usize = 400;
-/// Maximum length of a memory's title, in characters. A title is one line of a prompt.
-pub const TITLE_CHARS_MAX: usize = 240;
 /// Maximum length of a memory's content, in characters.
 pub const CONTENT_CHARS_MAX: usize = 2000;
 /// Maximum length of a subject, in characters. A subject is a tool, a command or a file with its path.
@@ -120,64 +122,6 @@ impl EvidenceOrigin {
         let named = [("user", &self.user), ("task", &self.task), ("read from", &self.source)];
         let parts = named.iter().filter_map(|(name, part)| Some(format!("{name} {}", part.as_ref()?)));
         parts.collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// Machine-readable part of a lesson: when the lesson applies, and how a trace shows that it was followed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LessonCue {
-    /// Tool whose calls the lesson is about; `None` if the lesson is only text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool: Option<String>,
-    /// Error that the lesson is about, with numbers, paths, identifiers and quoted names masked; `None` if
-    /// the lesson is not about one error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Part of the failing call that the successful call does not contain; `None` if there is no such part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub avoid: Option<String>,
-    /// Part of the successful call that the failing call does not contain; `None` if there is no such part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prefer: Option<String>,
-    /// Arguments of the call that worked, as the agent made it, shortened; `None` if no call did. Not part of
-    /// the signature: it differs in every run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worked: Option<String>,
-}
-
-impl LessonCue {
-    /// Returns a key that is equal for equal lessons. Returns `None` if the lesson is only text or names
-    /// nothing but a tool, because all lessons about that tool would otherwise share one key. The direction
-    /// of the advice matters: "x instead of y" and "y instead of x" are two lessons.
-    pub fn signature(&self) -> Option<String> {
-        let tool = self.tool.as_deref()?;
-        self.error.as_ref().or(self.avoid.as_ref()).or(self.prefer.as_ref())?;
-        let part = |text: &Option<String>| text.as_deref().unwrap_or("").to_owned();
-        // The unit separator keeps the parts apart: without it, `ab` and `c` would give the key of `a` and
-        // `bc`.
-        Some([tool, &part(&self.error), &part(&self.avoid), &part(&self.prefer)].join("\u{1f}"))
-    }
-
-    /// Returns `true` if both cues are about the same error of the same tool and only this one has a remedy.
-    pub fn adds_remedy_to(&self, other: &Self) -> bool {
-        self.tool.is_some()
-            && self.error.is_some()
-            && self.tool == other.tool
-            && self.error == other.error
-            && self.prefer.is_some()
-            && other.prefer.is_none()
-            && other.avoid.is_none()
-    }
-
-    /// Returns `true` if the two cues give opposite advice about the same tool: each prefers what the other
-    /// avoids.
-    pub fn opposes(&self, other: &Self) -> bool {
-        self.tool.is_some()
-            && self.tool == other.tool
-            && self.prefer.is_some()
-            && self.avoid.is_some()
-            && self.prefer == other.avoid
-            && self.avoid == other.prefer
     }
 }
 
@@ -329,6 +273,28 @@ pub struct Contradiction {
     pub quote: Quote,
 }
 
+/// A failing call of a run that a later call got past. What helped is decided by a contrast over many runs; this
+/// is the evidence of one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedFailure {
+    /// Step in which the call failed.
+    pub step: Step,
+    /// Tool that failed.
+    pub tool: String,
+    /// Text of the error, masked as in [`LessonCue::error`].
+    pub error: String,
+    /// What happened, in a few sentences.
+    pub content: String,
+    /// Arguments of the call that worked, shortened; `None` if they are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worked: Option<String>,
+    /// Verbatim quote of the error.
+    pub quote: Quote,
+    /// Origin of the error. An investigator states only the source; the check adds the facts of the run.
+    #[serde(default, skip_serializing_if = "EvidenceOrigin::is_unknown")]
+    pub origin: EvidenceOrigin,
+}
+
 /// Answer of an investigator, not yet checked. If all its parts are empty, the investigator found nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RawAnswer {
@@ -345,6 +311,9 @@ pub struct RawAnswer {
     /// Evidence against known memories, given separately from the findings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
+    /// Failing calls that the run got past.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<ObservedFailure>,
 }
 
 /// Result of asking an investigator about a run. An answer without findings, an invalid answer and a failure
@@ -383,6 +352,9 @@ pub struct CheckedAnswer {
     /// Evidence against known memories, given separately from the findings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,
+    /// Failing calls that the run got past.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<ObservedFailure>,
     /// Number of entries that were dropped because they failed a check, exceeded a limit, or were weaker
     /// verdicts on the same memory. A dropped fault is not counted.
     pub dropped: u32,
@@ -403,31 +375,5 @@ impl InvestigationBrief {
             | QuotePlace::Answer { turn, .. } => Some(&self.trajectory.turns.get(turn as usize)?.step),
             QuotePlace::Review => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cue(tool: Option<&str>, parts: [Option<&str>; 3]) -> LessonCue {
-        let [error, avoid, prefer] = parts.map(|part| part.map(str::to_owned));
-        LessonCue { tool: tool.map(str::to_owned), error, avoid, prefer, worked: None }
-    }
-
-    #[test]
-    fn a_signature_needs_a_tool_and_something_about_it() {
-        assert_eq!(cue(None, [Some("not found"), None, None]).signature(), None);
-        assert_eq!(cue(Some("sh"), [None, None, None]).signature(), None, "or all lessons about sh were one");
-        assert!(cue(Some("sh"), [None, None, Some("rg")]).signature().is_some());
-    }
-
-    #[test]
-    fn signatures_differ_by_part_and_direction() {
-        let one = cue(Some("sh"), [None, Some("grep"), Some("rg")]);
-        let other = cue(Some("sh"), [None, Some("rg"), Some("grep")]);
-        assert_ne!(one.signature(), other.signature());
-        assert!(one.opposes(&other) && !one.opposes(&one));
-        assert_ne!(one.signature(), cue(Some("sh"), [Some("grep"), None, Some("rg")]).signature());
     }
 }

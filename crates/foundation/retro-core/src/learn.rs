@@ -11,6 +11,7 @@ mod apply;
 mod close;
 mod missed;
 mod observe;
+mod remedies;
 mod rules;
 mod settle;
 mod weigh;
@@ -18,6 +19,7 @@ mod writer;
 
 pub use apply::{apply_mutations, delete_by_operator, release_by_operator};
 pub use close::{ClosedRetrospective, ClosingFacts, close_retrospective};
+pub use remedies::ContrastSupport;
 pub use rules::{
     ClosedReview, PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, RuleFacts, RuleUse,
     RuleUseBatch, apply_rules, build_rule_use_batches, close_review, promote_rule,

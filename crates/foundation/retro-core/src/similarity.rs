@@ -69,7 +69,7 @@ impl<'e> VectorCache<'e> {
     /// Cached version of the free function [`lesson_similarity`].
     pub(crate) fn lesson_similarity(&self, a: &Lesson, b: &Lesson) -> u16 {
         match (a.cue.signature(), b.cue.signature()) {
-            (Some(a), Some(b)) if a == b => 1000,
+            (Some(one), Some(other)) if one == other || a.cue.is_same_remedy(&b.cue) => 1000,
             (Some(_), Some(_)) => 0,
             _ => self.text_similarity(a.comparison_text(), b.comparison_text()),
         }

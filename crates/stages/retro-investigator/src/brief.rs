@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use retro_core::finding::{BriefMemory, EarlierFinding, InvestigationBrief};
 use retro_core::id::Step;
-use retro_core::memory::Memory;
+use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::retrospective::{Investigation, PresentedMemory};
 use retro_core::run::RunFacts;
 use retro_core::trajectory::Trajectory;
@@ -101,6 +101,12 @@ pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<Investi
         outcomes: claim.outcomes.clone(),
         focus: claim.retrospective.manual_request.as_ref().and_then(|request| request.focus.clone()),
     })
+}
+
+/// Returns the active memories of the workflow's steps, without what is known about their presentation.
+pub(crate) fn active_memories(claim: &Claim) -> Vec<BriefMemory> {
+    let active = claim.memories.iter().filter(|memory| memory.status == MemoryStatus::Active);
+    active.filter_map(|memory| to_known_memory(memory, &[])).collect()
 }
 
 /// Converts a step-scoped memory, or a rule presented to the run, into its form in the brief. Returns `None`

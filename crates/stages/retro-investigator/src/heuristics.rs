@@ -17,6 +17,10 @@
 //! 3. `failure`: no later call resolves an error. The lesson is what the error demands (`advice`).
 //! 4. `feedback`: the agent itself gives advice for the next run.
 //!
+//! All of these see one run. What a run did about its failing calls (`reaction`), and in which `parts` the call that
+//! then succeeded differs, is noted for the call summary. A contrast over the summaries of many runs decides what
+//! they have in common, and its lesson takes the place of one of the above.
+//!
 //! The content of a lesson includes what the tool reported (`tool_output`) and, in a failed run, that no
 //! later call of the tool succeeded (`blame`). The report names the turn at which a failed run probably went
 //! wrong and marks it as a guess. `cargo xtask eval findings` measures each part separately on real data.
@@ -51,14 +55,17 @@ mod log_ending;
 mod lookup;
 mod manner;
 mod outcome;
+mod parts;
 mod prerequisite;
 mod quote;
+mod reaction;
 mod repair;
 mod retry_loop;
 mod signature;
 mod soft_failure;
 mod tool_output;
 mod transient;
+mod trial;
 mod verdict;
 
 #[cfg(test)]
@@ -70,7 +77,8 @@ pub use outcome::{CallFailure, CallOutcome};
 pub use signature::error_signature;
 pub use tool_output::{Diagnostic, TestCounts, find_diagnostics, parse_test_counts};
 
-use retro_core::finding::{Finding, InvestigationBrief, InvestigatorAnswer, RawAnswer};
+use retro_core::calls::ObservedBehaviour;
+use retro_core::finding::{BriefMemory, Finding, InvestigationBrief, InvestigatorAnswer, RawAnswer};
 use retro_core::id::Step;
 use retro_core::run::RunOutcome;
 use retro_core::trajectory::{ToolCall, Trajectory};
@@ -78,10 +86,13 @@ use retro_core::trajectory::{ToolCall, Trajectory};
 use arguments::{Arguments, Command};
 use call::StepCalls;
 use handled_errors::HandledErrors;
+use reaction::SeenReaction;
 
 /// Maximum number of findings about calls per run. People have to read the report, and a recurring pattern is
 /// found again in other runs.
 const CALL_FINDINGS_MAX: usize = 6;
+/// Maximum number of failing calls per run whose remedy a contrast may state.
+const FAILURES_MAX: usize = 16;
 /// Maximum number of an agent's remarks on its own run that become findings.
 const REMARKS_MAX: usize = 3;
 
@@ -99,8 +110,27 @@ pub fn investigate_run(brief: &InvestigationBrief) -> InvestigatorAnswer {
     }
     let verdicts = verdict::judge_presented_memories(brief, &steps);
     let transients = transient::find_transients(&brief.trajectory, &steps);
-    let contradictions = contradiction::find_contradictions(&brief.memories, &transients, &verdicts);
-    InvestigatorAnswer::Answered(RawAnswer { findings, verdicts, fault, transients, contradictions })
+    let mut contradictions = contradiction::find_contradictions(&brief.memories, &transients, &verdicts);
+    let seen = reaction::find_reactions(&brief.trajectory, &steps);
+    let undone = contradiction::find_undone_memories(&brief.memories, &seen);
+    let is_undone = |one: &&SeenReaction<'_>| {
+        undone.iter().any(|undone| one.quote.as_ref().is_some_and(|quote| *quote == undone.quote))
+    };
+    // What a memory caused, and its removal mended, is no lesson.
+    findings.retain(|finding| {
+        finding.contradicts.is_some() || undone.iter().all(|undone| finding.quote != undone.quote)
+    });
+    let failures = seen.iter().filter(|one| !is_undone(one));
+    let failures = failures.filter_map(lesson::describe_reaction).take(FAILURES_MAX).collect();
+    contradictions.extend(undone);
+    InvestigatorAnswer::Answered(RawAnswer {
+        findings,
+        verdicts,
+        fault,
+        transients,
+        contradictions,
+        failures,
+    })
 }
 
 /// Judges the outcome of one call: by the log's own flag if there is one, otherwise by the answer. Unlike an
@@ -126,9 +156,21 @@ pub(crate) struct JudgedCall<'a> {
     pub(crate) error: Option<String>,
 }
 
-/// Judges the calls of a run's agentic steps, in the order of the run.
-pub(crate) fn judge_calls(trajectory: &Trajectory) -> Vec<JudgedCall<'_>> {
+/// Observes the calls of a run's agentic steps for its summary: each call, judged and in the order of the run, and
+/// what the run did about its failing calls and about the memories of the workflow.
+pub(crate) fn observe_calls<'a>(
+    trajectory: &'a Trajectory,
+    memories: &[BriefMemory],
+) -> (Vec<JudgedCall<'a>>, ObservedBehaviour) {
     let steps = call::calls_by_step(trajectory);
+    let seen = reaction::find_reactions(trajectory, &steps);
+    let mut behaviour = reaction::observe_behaviour(&seen, &steps);
+    behaviour.trials = memories.iter().filter_map(|memory| trial::find_trial(memory, &steps)).collect();
+    (judge_calls(&steps), behaviour)
+}
+
+/// Judges the calls of a run's agentic steps, in the order of the run.
+fn judge_calls<'a>(steps: &[StepCalls<'a>]) -> Vec<JudgedCall<'a>> {
     let mut calls: Vec<_> = steps
         .iter()
         .flat_map(|step| step.calls.iter().map(|call| (call.turn, call.call_index, step.step, call)))

@@ -12,7 +12,7 @@ use retro_store::{Claim, InvestigatorStore, RunToSummarize, StoreError, SummaryW
 use tracing::debug;
 
 use crate::blocking::run_blocking;
-use crate::brief::{BodyError, BodySources, fetch_body};
+use crate::brief::{BodyError, BodySources, active_memories, fetch_body};
 use crate::summary::summarize_run;
 
 /// Maximum number of runs that are summarised between two writes. Their stored bodies are in memory at once.
@@ -58,13 +58,14 @@ impl Summarizer<'_> {
             }
         };
         let what = format!("summary of run {run} in retrospective {}", claim.retrospective.id);
+        let memories = active_memories(claim);
         // The watch moves into the closure: nothing else can stop a thread that computes for too long.
         let watch = self.watchdog.watch(what, self.deadline);
         let summarized = catch_panic(run_blocking(move || {
             let _watch = watch;
             fetched.parse_trajectory(&facts).map(|trajectory| {
                 // Our own words in the trace are no answer of a tool.
-                summarize_run(&facts, &trajectory.without_injected_blocks())
+                summarize_run(&facts, &trajectory.without_injected_blocks(), &memories)
             })
         }));
         write(match summarized.await {

@@ -1,15 +1,21 @@
 //! Summarises the calls of a run. Only what can be counted is kept; an investigation reads the run itself.
 
 use retro_core::calls::{CallSummary, ObservedCall};
+use retro_core::finding::BriefMemory;
 use retro_core::run::RunFacts;
 use retro_core::trajectory::Trajectory;
 
-use crate::heuristics::{JudgedCall, judge_calls};
+use crate::heuristics::{JudgedCall, observe_calls};
 
-/// Summarises a run. Takes time linear in the length of the run, so call it on a blocking thread.
-pub(crate) fn summarize_run(facts: &RunFacts, trajectory: &Trajectory) -> CallSummary {
-    let calls = judge_calls(trajectory);
-    CallSummary::from_calls(facts, calls.iter().map(|call| to_observed(call, trajectory)))
+/// Summarises a run. `memories` are those of its workflow. Takes time linear in the length of the run, so call it on
+/// a blocking thread.
+pub(crate) fn summarize_run(
+    facts: &RunFacts,
+    trajectory: &Trajectory,
+    memories: &[BriefMemory],
+) -> CallSummary {
+    let (calls, behaviour) = observe_calls(trajectory, memories);
+    CallSummary::from_calls(facts, calls.iter().map(|call| to_observed(call, trajectory)), behaviour)
 }
 
 fn to_observed<'a>(call: &JudgedCall<'a>, trajectory: &Trajectory) -> ObservedCall<'a> {
@@ -60,7 +66,7 @@ mod tests {
 
     fn summarize(turns: Vec<Turn>) -> CallSummary {
         let facts = serde_json::json!({ "run_id": "a", "outcome": "failure" });
-        summarize_run(&serde_json::from_value(facts).unwrap(), &Trajectory { turns })
+        summarize_run(&serde_json::from_value(facts).unwrap(), &Trajectory { turns }, &[])
     }
 
     #[test]

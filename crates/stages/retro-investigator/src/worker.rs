@@ -294,7 +294,7 @@ impl Worker {
                 .await?;
                 let checked = run_blocking(move || check_answer(&brief, looked)).await;
                 let presented = claim.presented.clone();
-                Ok(AttemptOutcome::Final(if checked.findings.is_empty() {
+                Ok(AttemptOutcome::Final(if checked.findings.is_empty() && checked.failures.is_empty() {
                     InvestigationResult::Nothing { checked, presented }
                 } else {
                     InvestigationResult::Found { checked, presented }
@@ -384,7 +384,7 @@ fn count_window(sequence: &InvestigationSequence) -> Option<CallCounts> {
 /// Builds the batch of mutations that the findings and verdicts request.
 fn build_mutations(sequence: &InvestigationSequence) -> Vec<Mutation> {
     let work = Span::start("settle", Kind::Internal, SpanParent::Current);
-    let batch = build_batch(&sequence.retrospective, &sequence.ended);
+    let batch = build_batch(&sequence.retrospective, &sequence.ended, &sequence.window);
     work.set_attribute("retro.investigations", i64::try_from(sequence.ended.len()).unwrap_or(i64::MAX));
     work.set_attribute("retro.mutations", i64::try_from(batch.len()).unwrap_or(i64::MAX));
     batch

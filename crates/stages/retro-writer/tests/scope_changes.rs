@@ -70,7 +70,7 @@ fn settle_sequence(sequence: &InvestigationSequence) -> FollowUp {
     let results: Vec<_> = sequence.ended.iter().filter_map(|one| one.result.clone()).collect();
     FollowUp {
         next: decide_next_stage(&sequence.sample, &results),
-        batch: build_batch(&sequence.retrospective, &sequence.ended),
+        batch: build_batch(&sequence.retrospective, &sequence.ended, &sequence.window),
         calls: None,
         message: Notice::MutationsDue { retrospective: id }.into_message(&sequence.retrospective.key),
     }

@@ -78,10 +78,20 @@ fn add_witness(memory: &mut Value, evidence: &Value) {
 fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
     let status = memory["status"].as_str().unwrap_or_default();
     let allowed: &[&str] = match status {
-        "tentative" => &["promoted", "accepted", "observed", "held", "released", "deleted", "superseded"],
-        "active" => {
-            &["observed", "reweighted", "exempted", "held", "released", "archived", "deleted", "superseded"]
+        "tentative" => {
+            &["promoted", "accepted", "observed", "revised", "held", "released", "deleted", "superseded"]
         }
+        "active" => &[
+            "observed",
+            "revised",
+            "reweighted",
+            "exempted",
+            "held",
+            "released",
+            "archived",
+            "deleted",
+            "superseded",
+        ],
         "archived" => &["promoted", "accepted", "revived", "held", "released", "deleted", "superseded"],
         _ => &[],
     };
@@ -150,6 +160,12 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
                     json!([change["epoch"], run]),
                     CONTRADICTIONS_MAX,
                 );
+            }
+        }
+        "revised" => {
+            memory["lesson"] = effect["lesson"].clone();
+            if let Some(fields) = memory.as_object_mut() {
+                fields.remove("released_by");
             }
         }
         "exempted" => memory["cue_not_met"] = effect["cue_not_met"].clone(),

@@ -381,6 +381,7 @@ fn consequence_rank(effect: &ChangeEffect) -> (u8, Reverse<u32>) {
         | ChangeEffect::Created { status: MemoryStatus::Active, .. } => 0,
         ChangeEffect::Deleted { .. }
         | ChangeEffect::Superseded { .. }
+        | ChangeEffect::Revised { .. }
         | ChangeEffect::Held { .. }
         | ChangeEffect::Released { .. } => 1,
         ChangeEffect::Archived => 2,

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use retro_core::calls::{
-    CallCounts, CallSummary, ObservedCall, StoredSummary, SummaryContent, WindowSummaries, count_calls,
+    CallCounts, CallSummary, ObservedBehaviour, ObservedCall, StoredSummary, SummaryContent, WindowSummaries,
+    count_calls,
 };
 use retro_core::id::{Ordinal, RunId, Step, WorkflowKey};
 use retro_core::retrospective::{Investigation, Retrospective};
@@ -42,7 +43,8 @@ pub(crate) fn run_summary(
         error: error.map(str::to_owned),
         took_ms: Some(30),
     });
-    let content = SummaryContent::Summary(CallSummary::from_calls(&facts, observed));
+    let content =
+        SummaryContent::Summary(CallSummary::from_calls(&facts, observed, ObservedBehaviour::default()));
     StoredSummary { run, ordinal: n, content }
 }
 
@@ -79,6 +81,7 @@ impl World {
         let investigated: BTreeSet<_> =
             investigations.iter().filter(answered).map(|one| one.run.clone()).collect();
         let runs = u32::try_from(retrospective.window_runs()).unwrap();
-        (!summaries.is_empty()).then(|| count_calls(&WindowSummaries { runs, summaries }, &investigated))
+        (!summaries.is_empty())
+            .then(|| count_calls(&WindowSummaries { runs, summaries, earlier: Vec::new() }, &investigated))
     }
 }

@@ -42,6 +42,9 @@ pub struct WindowSummaries {
     pub runs: u32,
     /// Summaries, sorted by ordinal.
     pub summaries: Vec<StoredSummary>,
+    /// Summaries of the runs claimed before, sorted by ordinal: with those of the window, at most
+    /// [`CONTRAST_RUNS`](super::CONTRAST_RUNS).
+    pub earlier: Vec<StoredSummary>,
 }
 
 /// Counts the calls of a window. `investigated` are the runs whose investigation gave an answer.

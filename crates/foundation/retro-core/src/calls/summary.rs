@@ -1,16 +1,19 @@
 //! Summary of the calls of one run.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::reaction::{REACTIONS_MAX, Reaction};
 use crate::finding::EvidenceOrigin;
-use crate::id::{Ordinal, RunId, Step};
+use crate::id::{MemoryId, Ordinal, RunId, Step};
 use crate::run::{RunFacts, RunOutcome};
 
 /// Version of the summaries that this program writes. Summaries of another version are not counted together
 /// with them, because another program may have judged the same call in another way.
-pub const SUMMARY_VERSION: u16 = 1;
+pub const SUMMARY_VERSION: u16 = 2;
 
 /// Maximum size of a summary as JSON, in bytes.
 pub const SUMMARY_BYTES_MAX: usize = 8 * 1024;
@@ -31,11 +34,16 @@ const ERRORS_MAX: usize = 24;
 const NAME_CHARS_MAX: usize = 64;
 const PROGRAM_WORDS_MAX: usize = 3;
 
+/// Maximum number of hashes of ordinary calls and of answers in a summary, and of trials of memories.
+const ROUTINE_MAX: usize = 96;
+const KEPT_MAX: usize = 160;
+const TRIALS_MAX: usize = 24;
+
 /// Number of bytes of a hash of a witness, written as hexadecimal digits. A window has some hundred witnesses.
 const WITNESS_HASH_BYTES: usize = 8;
 
 /// Calls of one run. It outlives the body of the run, so it holds no text of it but names of tools and
-/// programs, and errors whose changing parts are masked.
+/// programs, errors whose changing parts are masked, and short values and words of the calls that got past them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSummary {
     /// Version of the program's judgement: [`SUMMARY_VERSION`].
@@ -55,6 +63,20 @@ pub struct CallSummary {
     /// Different errors, in the order in which they first occurred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<SummarizedError>,
+    /// What the run did about its failing calls, in the order in which they failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reactions: Vec<Reaction>,
+    /// Hashes of the calls that the run made in the ordinary course of its work, and not between a failing call
+    /// and its repetition ([`hash_label`]), in the order of their first call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routine: Vec<u32>,
+    /// Hashes of what the answers said that the run kept, without repeating the call ([`hash_answer`]), sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<u32>,
+    /// Effects of following a memory: whether the first call that a memory is about was made as it says, and
+    /// failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trials: Vec<MemoryTrial>,
     /// Calls in the order of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<SummarizedCall>,
@@ -108,6 +130,32 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
+/// First call of a run that a memory is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "TrialRow", into = "TrialRow")]
+pub struct MemoryTrial {
+    /// Memory of the call's step.
+    pub memory: MemoryId,
+    /// `true` if the call was made as the memory says.
+    pub followed: bool,
+    /// `true` if the call failed.
+    pub failed: bool,
+}
+
+type TrialRow = (MemoryId, bool, bool);
+
+impl From<TrialRow> for MemoryTrial {
+    fn from((memory, followed, failed): TrialRow) -> Self {
+        Self { memory, followed, failed }
+    }
+}
+
+impl From<MemoryTrial> for TrialRow {
+    fn from(trial: MemoryTrial) -> Self {
+        (trial.memory, trial.followed, trial.failed)
+    }
+}
+
 /// One call, stored as an array to save space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "CallRow", into = "CallRow")]
@@ -135,6 +183,7 @@ impl From<SummarizedCall> for CallRow {
 }
 
 /// What the summary of a run turned out to be.
+#[expect(clippy::large_enum_variant, reason = "nearly all are summaries; a box would only hide them")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SummaryContent {
     /// The calls of the run.
@@ -172,6 +221,35 @@ pub struct ObservedCall<'a> {
     pub took_ms: Option<u32>,
 }
 
+/// What a run did beyond its single calls, as it enters a summary.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObservedBehaviour {
+    /// What the run did about its failing calls.
+    pub reactions: Vec<Reaction>,
+    /// Hashes of the calls outside of reactions, as returned by [`hash_label`].
+    pub routine: Vec<u32>,
+    /// Hashes of what answers said outside of reactions, as returned by [`hash_answer`].
+    pub kept: Vec<u32>,
+    /// First calls that memories are about.
+    pub trials: Vec<MemoryTrial>,
+}
+
+/// Returns the hash of the label of a call in a step: the first four bytes of a SHA-256. Two labels share one with
+/// a chance of 1 in 4 billion, which makes a call look like an ordinary one.
+pub fn hash_label(step: &Step, label: &str) -> u32 {
+    hash_text(&format!("{step}\u{1f}{label}"))
+}
+
+/// Returns the hash of a masked line of an answer to a tool in a step, as [`hash_label`].
+pub fn hash_answer(step: &Step, tool: &str, line: &str) -> u32 {
+    hash_text(&format!("{step}\u{1f}{tool}\u{1f}{line}"))
+}
+
+fn hash_text(text: &str) -> u32 {
+    let digest = Sha256::digest(text.as_bytes());
+    u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
+}
+
 /// Returns the hashes of the names of the witness that a run is.
 fn hash_witnesses(facts: &RunFacts) -> Vec<String> {
     let origin = EvidenceOrigin { user: facts.user.clone(), task: facts.task.clone(), source: None };
@@ -185,7 +263,20 @@ fn hash_witnesses(facts: &RunFacts) -> Vec<String> {
 impl CallSummary {
     /// Summarises the calls of a run, in the order of the run. Leaves calls out of the middle until the
     /// summary is at most [`SUMMARY_BYTES_MAX`] bytes long.
-    pub fn from_calls<'a>(facts: &RunFacts, calls: impl IntoIterator<Item = ObservedCall<'a>>) -> Self {
+    pub fn from_calls<'a>(
+        facts: &RunFacts,
+        calls: impl IntoIterator<Item = ObservedCall<'a>>,
+        behaviour: ObservedBehaviour,
+    ) -> Self {
+        let ObservedBehaviour { mut reactions, routine, kept, mut trials } = behaviour;
+        reactions.truncate(REACTIONS_MAX);
+        let sorted = |hashes: Vec<u32>| -> Vec<u32> {
+            let hashes: BTreeSet<u32> = hashes.into_iter().take(KEPT_MAX).collect();
+            hashes.into_iter().collect()
+        };
+        let mut known = BTreeSet::new();
+        let routine = routine.into_iter().filter(|hash| known.insert(*hash)).take(ROUTINE_MAX).collect();
+        trials.truncate(TRIALS_MAX);
         let summary = Self {
             version: SUMMARY_VERSION,
             outcome: facts.outcome,
@@ -193,6 +284,10 @@ impl CallSummary {
             witnesses: hash_witnesses(facts),
             operations: Vec::new(),
             errors: Vec::new(),
+            reactions,
+            routine,
+            kept: sorted(kept),
+            trials,
             calls: Vec::new(),
             omitted_calls: 0,
             uncounted_calls: 0,
@@ -203,7 +298,7 @@ impl CallSummary {
         builder.summary
     }
 
-    /// Makes the summary short enough: leaves calls out of the middle, then the last errors, then the last
+    /// Makes the summary short enough: leaves calls out of the middle, then the last trials, reactions, errors and
     /// operations.
     fn shorten(&mut self) {
         while self.json_bytes() > SUMMARY_BYTES_MAX {
@@ -213,6 +308,8 @@ impl CallSummary {
                 self.calls.drain(from..from + left_out);
                 let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
                 self.omitted_calls = self.omitted_calls.saturating_add(left_out);
+            } else if self.trials.pop().is_some() || self.reactions.pop().is_some() {
+                // The last ones are left out.
             } else if self.errors.pop().is_none() {
                 // Without calls and errors, nothing refers to an operation.
                 let Some(left_out) = self.operations.pop() else { return };

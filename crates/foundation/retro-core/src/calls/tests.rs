@@ -32,13 +32,13 @@ fn run_with_error(run: &str, error: &str, recovers: bool, facts: &RunFacts) -> S
     StoredSummary {
         run: RunId::new(run).unwrap(),
         ordinal: 1,
-        content: SummaryContent::Summary(CallSummary::from_calls(facts, calls)),
+        content: SummaryContent::Summary(CallSummary::from_calls(facts, calls, ObservedBehaviour::default())),
     }
 }
 
 fn count(summaries: Vec<StoredSummary>) -> CallCounts {
     let runs = u32::try_from(summaries.len()).unwrap();
-    count_calls(&WindowSummaries { runs, summaries }, &BTreeSet::new())
+    count_calls(&WindowSummaries { runs, summaries, earlier: Vec::new() }, &BTreeSet::new())
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_failure_recurs_if_two_witnesses_met_it() {
 fn an_error_that_occurs_again_was_not_recovered_from() {
     let step = Step::main();
     let calls = [Some("locked"), None, Some("locked")].map(|error| observed(&step, "query", error));
-    let summary = CallSummary::from_calls(&facts("a", "failure"), calls);
+    let summary = CallSummary::from_calls(&facts("a", "failure"), calls, ObservedBehaviour::default());
     assert_eq!((summary.errors[0].calls, summary.errors[0].recovered), (2, false));
     assert_eq!((summary.operations[0].calls, summary.operations[0].failed), (3, 2));
 }
@@ -74,7 +74,7 @@ fn statistics_begin_with_what_failed_most() {
     let step = Step::main();
     let calls = [("read", None), ("read", None), ("write", Some("denied")), ("write", None)]
         .map(|(tool, error)| observed(&step, tool, error));
-    let summary = CallSummary::from_calls(&facts("a", "success"), calls);
+    let summary = CallSummary::from_calls(&facts("a", "success"), calls, ObservedBehaviour::default());
     let statistics = compute_statistics([&summary, &summary]);
     let rows: Vec<_> = statistics.iter().map(|one| (&*one.tool, one.runs, one.calls, one.failed)).collect();
     assert_eq!(rows, [("write", 2, 4, 2), ("read", 2, 4, 0)]);
@@ -128,7 +128,7 @@ proptest! {
             error: error.clone(),
             took_ms: None,
         });
-        let summary = CallSummary::from_calls(&facts("a", "success"), observed);
+        let summary = CallSummary::from_calls(&facts("a", "success"), observed, ObservedBehaviour::default());
         prop_assert!(serde_json::to_vec(&summary).unwrap().len() <= SUMMARY_BYTES_MAX);
         let counted: u32 = summary.operations.iter().map(|one| one.calls).sum();
         prop_assert_eq!(counted + summary.uncounted_calls, total);

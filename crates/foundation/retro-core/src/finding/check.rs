@@ -2,8 +2,9 @@
 
 use super::{
     CONTENT_CHARS_MAX, CUE_CHARS_MAX, CheckedAnswer, Contradiction, EvidenceOrigin, FINDINGS_MAX, Fault,
-    Finding, InvestigationBrief, LessonCue, MemoryVerdict, ORIGIN_CHARS_MAX, QUOTE_CHARS_MAX, Quote,
-    REASON_CHARS_MAX, RawAnswer, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, TransientError, VerdictRecord,
+    Finding, InvestigationBrief, LessonCue, MemoryVerdict, ORIGIN_CHARS_MAX, ObservedFailure,
+    QUOTE_CHARS_MAX, Quote, REASON_CHARS_MAX, RawAnswer, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, TransientError,
+    VerdictRecord,
 };
 use crate::trajectory::QuotePlace;
 
@@ -11,8 +12,9 @@ use crate::trajectory::QuotePlace;
 /// that it names, and that place must be in the entry's step. Texts must be within their limits, and verdicts
 /// must be about presented memories. Of several verdicts on one memory, the strongest is kept.
 pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAnswer {
-    let RawAnswer { mut findings, mut verdicts, fault, mut transients, mut contradictions } = answer;
-    let before = findings.len() + verdicts.len() + transients.len() + contradictions.len();
+    let RawAnswer { mut findings, mut verdicts, fault, mut transients, mut contradictions, mut failures } =
+        answer;
+    let before = findings.len() + verdicts.len() + transients.len() + contradictions.len() + failures.len();
     // Invalid entries are dropped before the list is cut, so they do not take up places of valid ones.
     findings.retain(|finding| is_valid_finding(brief, finding));
     findings.truncate(FINDINGS_MAX);
@@ -27,10 +29,15 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
     transients.truncate(FINDINGS_MAX);
     contradictions.retain(|contradiction| is_valid_contradiction(brief, contradiction));
     contradictions.truncate(FINDINGS_MAX);
-    let kept = findings.len() + verdicts.len() + transients.len() + contradictions.len();
+    failures.retain(|failure| is_valid_failure(brief, failure));
+    failures.truncate(FINDINGS_MAX);
+    for failure in &mut failures {
+        failure.origin = complete_origin(brief, failure.origin.source.take());
+    }
+    let kept = findings.len() + verdicts.len() + transients.len() + contradictions.len() + failures.len();
     let dropped = u32::try_from(before - kept).unwrap_or(u32::MAX);
     let fault = fault.filter(|fault| is_valid_fault(brief, fault));
-    CheckedAnswer { findings, verdicts, fault, transients, contradictions, dropped }
+    CheckedAnswer { findings, verdicts, fault, transients, contradictions, failures, dropped }
 }
 
 fn is_valid_fault(brief: &InvestigationBrief, fault: &Fault) -> bool {
@@ -80,6 +87,15 @@ fn is_valid_transient(brief: &InvestigationBrief, transient: &TransientError) ->
         && brief.step_at(transient.quote.place) == Some(&transient.step)
         && fits_chars(&transient.tool, CUE_CHARS_MAX)
         && fits_chars(&transient.error, CUE_CHARS_MAX)
+}
+
+fn is_valid_failure(brief: &InvestigationBrief, failure: &ObservedFailure) -> bool {
+    is_verbatim_quote(brief, &failure.quote)
+        && brief.step_at(failure.quote.place) == Some(&failure.step)
+        && fits_chars(&failure.content, CONTENT_CHARS_MAX)
+        && fits_chars(&failure.tool, CUE_CHARS_MAX)
+        && fits_chars(&failure.error, CUE_CHARS_MAX)
+        && failure.worked.as_ref().is_none_or(|worked| fits_chars(worked, CUE_CHARS_MAX))
 }
 
 fn is_valid_contradiction(brief: &InvestigationBrief, contradiction: &Contradiction) -> bool {

@@ -21,8 +21,8 @@ pub fn apply_mutations(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Em
             MutationKind::Observe { run, no_lesson: Some(why), .. } => {
                 writer.ledger.explain_outcome(row, why.describe(run));
             }
-            MutationKind::Observe { memory, run, finding, .. } => {
-                writer.apply_observation(row, *memory, run, finding);
+            MutationKind::Observe { memory, run, finding, support, .. } => {
+                writer.apply_observation(row, *memory, run, finding, support.as_ref());
             }
             MutationKind::Contradict { memory, run, step, subject, reason, .. } => {
                 writer.apply_contradiction(row, *memory, run, step, subject, reason);

@@ -1,25 +1,27 @@
 //! Applies observations: a finding creates, confirms or revives a memory, adds evidence to an existing one,
 //! or is suppressed.
 
+use super::remedies::ContrastSupport;
 use super::writer::MemoryWriter;
 use crate::finding::Finding;
 use crate::gate::{GateDecision, is_remark, judge_lesson, refused_quote_reason};
 use crate::id::{MemoryId, RunId};
 use crate::memory::{
-    ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Lesson, MemoryScope, MemoryStatus, OBSERVATION_KINDS,
+    ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Lesson, Memory, MemoryScope, MemoryStatus, OBSERVATION_KINDS,
 };
 use crate::policy::WitnessRule;
 use crate::weight::Weight;
 
 impl MemoryWriter<'_> {
     /// Applies the observation of a finding in a run. If the lesson is new, its memory gets the id
-    /// `candidate`.
+    /// `candidate`. With the support of other runs, one investigated run is enough.
     pub(super) fn apply_observation(
         &mut self,
         row: usize,
         candidate: MemoryId,
         run: &RunId,
         finding: &Finding,
+        support: Option<&ContrastSupport>,
     ) {
         let scope = MemoryScope::Step { workflow: self.workflow.clone(), step: finding.step.clone() };
         let lesson = Lesson::from_finding(finding);
@@ -40,7 +42,7 @@ impl MemoryWriter<'_> {
             remark: None,
             origin: finding.origin.clone(),
         };
-        let known = self.best_match(&scope, &lesson, finding.contradicts);
+        let mut known = self.best_match(&scope, &lesson, finding.contradicts);
         // A tombstone does not stop evidence for an active memory: it forbids another lesson that is merely
         // similar.
         if !matches!(known, Some((_, MemoryStatus::Active)))
@@ -67,11 +69,14 @@ impl MemoryWriter<'_> {
             self.ledger.explain_outcome(row, format!("it is not added to memory {id}: {why}"));
             return;
         }
+        if known.is_none() && support.is_some() {
+            known = self.revise_memory(row, run, &scope, &lesson, &decision);
+        }
         match known {
-            Some((id, MemoryStatus::Tentative)) => self.confirm_memory(row, id, evidence),
+            Some((id, MemoryStatus::Tentative)) => self.confirm_memory(row, id, evidence, support),
             Some((id, _)) => self.add_evidence(row, id, evidence),
             None => {
-                self.create_memory(row, candidate, scope, lesson, evidence);
+                self.create_memory(row, candidate, scope, lesson, evidence, support);
                 if let GateDecision::Held { why } = decision {
                     self.ledger.make_change(
                         row,
@@ -83,6 +88,42 @@ impl MemoryWriter<'_> {
                 }
             }
         }
+    }
+
+    /// States anew the lesson of the memory that changes a call in the same place after the same error. Returns the
+    /// memory, or `None` if there is none.
+    fn revise_memory(
+        &mut self,
+        row: usize,
+        run: &RunId,
+        scope: &MemoryScope,
+        lesson: &Lesson,
+        decision: &GateDecision,
+    ) -> Option<(MemoryId, MemoryStatus)> {
+        let restated = |memory: &&Memory| {
+            memory.scope == *scope
+                && matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Active)
+                && lesson.cue.restates(&memory.lesson.cue)
+        };
+        let oldest =
+            |memory: &&Memory| (memory.status == MemoryStatus::Tentative, memory.created_at, memory.id);
+        let memory = self.ledger.memories().values().filter(restated).min_by_key(oldest)?;
+        let (id, status, is_held) = (memory.id, memory.status, memory.quarantine.is_some());
+        let reason = format!("more runs show what they have in common; it was: {}", memory.lesson.title);
+        let cause = self.run_cause(run);
+        let effect = ChangeEffect::Revised { lesson: lesson.clone() };
+        if self.ledger.make_change(row, id, cause.clone(), effect, reason)
+            && let GateDecision::Held { why } = decision
+            && !is_held
+        {
+            self.ledger.make_change(row, id, cause, ChangeEffect::Held { why: why.clone() }, why.clone());
+        }
+        Some((id, status))
+    }
+
+    /// Returns `true` if enough independent runs show a lesson without being investigated.
+    fn is_supported(&self, support: Option<&ContrastSupport>) -> bool {
+        support.is_some_and(|support| support.runs.len() >= self.policy.confirm_runs as usize)
     }
 
     /// Returns the gate's decision on a finding: on its lesson and on the quote that would be its evidence.
@@ -139,11 +180,14 @@ impl MemoryWriter<'_> {
         scope: MemoryScope,
         lesson: Lesson,
         evidence: Evidence,
+        support: Option<&ContrastSupport>,
     ) {
         let (status, weight, wait) = if self.policy.confirm_runs <= 1 {
-            (MemoryStatus::Active, self.confirmed_weight(), "one run is enough by policy")
+            (MemoryStatus::Active, self.confirmed_weight(), "one run is enough by policy".to_owned())
+        } else if let Some(support) = support.filter(|support| self.is_supported(Some(support))) {
+            (MemoryStatus::Active, self.confirmed_weight(), describe_support(support))
         } else {
-            (MemoryStatus::Tentative, Weight::ZERO, "a separate run has to confirm it")
+            (MemoryStatus::Tentative, Weight::ZERO, "a separate run has to confirm it".to_owned())
         };
         let reason = format!("first seen in run {}; {wait}", evidence.run);
         self.record_evidence(
@@ -157,8 +201,20 @@ impl MemoryWriter<'_> {
     /// Counts a run towards the confirmation of a tentative memory, and promotes the memory once enough
     /// witnesses have shown the lesson. A run that has shown it since the memory became tentative does not
     /// count again, nor does another run of the same witness.
-    fn confirm_memory(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
+    fn confirm_memory(
+        &mut self,
+        row: usize,
+        id: MemoryId,
+        evidence: Evidence,
+        support: Option<&ContrastSupport>,
+    ) {
         let run = evidence.run.clone();
+        if let Some(support) = support.filter(|support| self.is_supported(Some(support))) {
+            let reason = format!("seen in run {run}; {}", describe_support(support));
+            let weight = self.confirmed_weight();
+            self.record_evidence(row, id, ChangeEffect::Promoted { weight, evidence }, reason);
+            return;
+        }
         let earlier = self.ledger.memories()[&id].tentative_runs.clone();
         if earlier.contains(&run) {
             let reason = format!("run {run} has shown it already; only a separate run confirms");
@@ -238,4 +294,19 @@ impl MemoryWriter<'_> {
     const fn confirmed_weight(&self) -> Weight {
         Weight::from_thousandths(self.policy.confirmed_weight)
     }
+}
+
+/// Maximum number of runs that a reason names.
+const RUNS_NAMED_MAX: usize = 5;
+
+/// Describes the runs behind a lesson: "5 of 7 runs that got past the error did so (a, b, c)".
+fn describe_support(support: &ContrastSupport) -> String {
+    let counts = support.counts;
+    let named: Vec<_> = support.runs.iter().take(RUNS_NAMED_MAX).map(RunId::as_str).collect();
+    format!(
+        "{} of {} runs that got past the error did so, among them {}",
+        counts.with_remedy,
+        counts.changed + counts.repeated,
+        named.join(", ")
+    )
 }

@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use super::remedies::{ContrastSupport, Opinion, judge_failures, judge_finding};
+use crate::calls::{Contrast, ReactionCounts, WindowSummaries};
 use crate::finding::{
     CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, VerdictRecord,
 };
@@ -42,6 +44,9 @@ pub enum MutationKind {
         /// retrospective; `None` if it is a lesson.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         no_lesson: Option<NoLessonReason>,
+        /// Other runs that show the same, as far as call summaries tell; `None` if only this run does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        support: Option<ContrastSupport>,
     },
     /// A run shows that a memory is wrong.
     Contradict {
@@ -85,6 +90,11 @@ pub enum NoLessonReason {
         /// Run of the retrospective in which the repeated call succeeded.
         run: RunId,
     },
+    /// In other runs the identical call got past the error when it was repeated.
+    PassesByItself {
+        /// Numbers of the runs with the error.
+        counts: ReactionCounts,
+    },
     /// Following a memory caused the error. The error counts as harm by that memory and teaches nothing else.
     Harm {
         /// Memory that caused the error.
@@ -102,6 +112,12 @@ impl NoLessonReason {
             Self::Transient { run } => {
                 format!("the very same call got past the error in run {run}: it passes by itself")
             }
+            Self::PassesByItself { counts } => format!(
+                "the very same call got past the error in {} of the last {} runs that got past it: it passes by \
+                 itself",
+                counts.repeated,
+                counts.repeated + counts.changed
+            ),
             Self::Harm { memory } => {
                 format!("following memory {memory} led to this error, which counts as its harm")
             }
@@ -131,11 +147,17 @@ impl MutationKind {
 
 /// Builds the batch of mutations that a retrospective requests. The batch of a manual retrospective is empty,
 /// because its findings become proposals when it closes.
-pub fn build_batch(retrospective: &Retrospective, investigations: &[Investigation]) -> Vec<Mutation> {
+///
+/// `window` has the call summaries against which the findings are held.
+pub fn build_batch(
+    retrospective: &Retrospective,
+    investigations: &[Investigation],
+    window: &WindowSummaries,
+) -> Vec<Mutation> {
     if retrospective.manual_request.is_some() {
         return Vec::new();
     }
-    settle_investigations(retrospective.id, investigations)
+    settle_investigations(retrospective.id, investigations, &Contrast::of_window(window))
 }
 
 /// Turns the results of investigations into a batch of mutations, in the order observe, contradict, credit,
@@ -143,6 +165,7 @@ pub fn build_batch(retrospective: &Retrospective, investigations: &[Investigatio
 pub fn settle_investigations(
     retrospective: RetrospectiveId,
     investigations: &[Investigation],
+    contrast: &Contrast<'_>,
 ) -> Vec<Mutation> {
     let mut batch = Vec::new();
     let answered = || {
@@ -154,15 +177,29 @@ pub fn settle_investigations(
         MutationId::of_investigation(retrospective, kind, one.number, index)
     };
     for (one, checked, _) in answered() {
-        for (index, finding) in (0u32..).zip(&checked.findings) {
+        let judged = judge_failures(contrast, one, checked);
+        let mut observe = |index: u32, finding: Finding, no_lesson, support| {
             let memory = MemoryId::of_finding(retrospective, one.number, index);
-            let request = MutationKind::Observe {
-                memory,
-                run: one.run.clone(),
-                finding: finding.clone(),
-                no_lesson: find_no_lesson_reason(investigations, one, finding),
-            };
+            let run = one.run.clone();
+            let request = MutationKind::Observe { memory, run, finding, no_lesson, support };
             batch.push(Mutation { id: id("observe", one, index), request });
+        };
+        for (index, finding) in (0u32..).zip(&checked.findings) {
+            let no_lesson = match judge_finding(&judged, finding) {
+                Opinion::Replaced => continue,
+                Opinion::PassesByItself(counts) => Some(NoLessonReason::PassesByItself { counts }),
+                Opinion::None => None,
+            };
+            let no_lesson = no_lesson.or_else(|| find_no_lesson_reason(investigations, one, finding));
+            observe(index, finding.clone(), no_lesson, None);
+        }
+        // The index continues behind the findings, because it is part of stored ids.
+        let first = u32::try_from(checked.findings.len()).unwrap_or(u32::MAX);
+        for (index, failure) in (first..).zip(judged) {
+            if let Some((finding, support)) = failure.into_lesson() {
+                let no_lesson = find_no_lesson_reason(investigations, one, &finding);
+                observe(index, finding, no_lesson, Some(support));
+            }
         }
     }
     for (one, checked, _) in answered() {
@@ -190,6 +227,7 @@ pub fn settle_investigations(
             batch.push(Mutation { id: id("credit", one, index), request });
         }
     }
+    batch.extend(credit_harm(retrospective, contrast));
     // The sweep comes last, because it applies the weight changes that the credits and contradictions have
     // collected.
     batch.push(Mutation {
@@ -197,6 +235,29 @@ pub fn settle_investigations(
         request: MutationKind::Sweep,
     });
     batch
+}
+
+/// Credits memories with the failures of the calls that followed them, in any run of the window, if such calls fail
+/// more often than others. Words are not needed to see it.
+fn credit_harm(retrospective: RetrospectiveId, contrast: &Contrast<'_>) -> Vec<Mutation> {
+    let mut credits = Vec::new();
+    for memory in contrast.memories_tried() {
+        let Some((numbers, runs)) = contrast.find_harmed_runs(memory) else { continue };
+        for run in runs {
+            let reason = format!(
+                "followed, and the call failed: of calls as it says {} of {} failed, of others {} of {}",
+                numbers.followed_failed, numbers.followed, numbers.others_failed, numbers.others
+            );
+            let verdict = MemoryVerdict::Harmed;
+            let request = MutationKind::Credit { memory, run, verdict, read: false, reason };
+            let index = u32::try_from(credits.len()).unwrap_or(u32::MAX);
+            credits.push(Mutation {
+                id: MutationId::of_investigation(retrospective, "harm", 0, index),
+                request,
+            });
+        }
+    }
+    credits
 }
 
 fn contradiction_from_finding(one: &Investigation, finding: &Finding) -> Option<MutationKind> {
@@ -383,6 +444,7 @@ mod tests {
         let batch = settle_investigations(
             RetrospectiveId(derive_uuid("settle", &["retrospective"])),
             &[harmed, other],
+            &Contrast::default(),
         );
         let first = batch.into_iter().find_map(|mutation| match mutation.request {
             MutationKind::Credit { verdict, reason, run, .. } if run.as_str() == "r1" => {
@@ -400,6 +462,7 @@ mod tests {
         let batch = settle_investigations(
             RetrospectiveId(derive_uuid("settle", &["retrospective"])),
             &[harmed, other],
+            &Contrast::default(),
         );
         let MutationKind::Observe { no_lesson, .. } = &batch[0].request else { panic!("it observes first") };
         no_lesson.clone()

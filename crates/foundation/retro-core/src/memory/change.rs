@@ -162,6 +162,12 @@ pub enum ChangeEffect {
         /// Evidence that was added.
         evidence: Evidence,
     },
+    /// The lesson was stated anew, because more runs show what they have in common: the same remedy of the same
+    /// error, more or less specific. Weight and evidence stay.
+    Revised {
+        /// New content of the memory.
+        lesson: Lesson,
+    },
     /// The weight of the memory changed.
     Reweighted {
         /// Weight before the change, in thousandths.

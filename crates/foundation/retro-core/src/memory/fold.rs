@@ -60,11 +60,19 @@ pub const fn initial_statuses() -> &'static [MemoryStatus] {
 pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
     match status {
         MemoryStatus::Tentative => {
-            &["promoted", "accepted", "observed", "held", "released", "deleted", "superseded"]
+            &["promoted", "accepted", "observed", "revised", "held", "released", "deleted", "superseded"]
         }
-        MemoryStatus::Active => {
-            &["observed", "reweighted", "exempted", "held", "released", "archived", "deleted", "superseded"]
-        }
+        MemoryStatus::Active => &[
+            "observed",
+            "revised",
+            "reweighted",
+            "exempted",
+            "held",
+            "released",
+            "archived",
+            "deleted",
+            "superseded",
+        ],
         MemoryStatus::Archived => {
             &["promoted", "accepted", "revived", "held", "released", "deleted", "superseded"]
         }
@@ -191,6 +199,11 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             }
             add_evidence(memory, evidence);
         }
+        ChangeEffect::Revised { lesson } => {
+            memory.lesson = lesson.clone();
+            // Whoever released the memory has not seen this lesson.
+            memory.released_by = None;
+        }
         ChangeEffect::Reweighted { after, cue_not_met, .. } => {
             memory.weight = *after;
             memory.cue_not_met = *cue_not_met;
@@ -250,6 +263,7 @@ mod tests {
             "promoted",
             "accepted",
             "observed",
+            "revised",
             "reweighted",
             "exempted",
             "archived",

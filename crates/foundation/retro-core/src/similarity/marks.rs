@@ -8,7 +8,7 @@ use super::words::{content_words, is_stop_word};
 use crate::memory::Lesson;
 
 /// Returns `true` if two different lessons may be merged. If both lessons have a signature, the signatures
-/// must be equal. Otherwise negation, numbers and identifiers of their texts must agree, and short texts must
+/// must be equal, or state the same remedy of one class of errors. Otherwise negation, numbers and identifiers of their texts must agree, and short texts must
 /// share most of their words.
 pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
     may_merge_by(a, b, |a, b| TextFeatures::from_text(a).may_merge(&TextFeatures::from_text(b)))
@@ -17,7 +17,7 @@ pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
 /// Implements [`may_merge`] with a given function that compares the texts.
 pub(super) fn may_merge_by(a: &Lesson, b: &Lesson, texts: impl FnOnce(&str, &str) -> bool) -> bool {
     match (a.cue.signature(), b.cue.signature()) {
-        (Some(a), Some(b)) => a == b,
+        (Some(one), Some(other)) => one == other || a.cue.is_same_remedy(&b.cue),
         _ => texts(a.comparison_text(), b.comparison_text()),
     }
 }

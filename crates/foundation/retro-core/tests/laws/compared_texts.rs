@@ -3,6 +3,7 @@
 //! [`CollectedTexts`]), so the stories of all other laws are cases, too.
 
 use proptest::prelude::*;
+use retro_core::calls::Contrast;
 use retro_core::learn::{apply_mutations, close_retrospective, settle_investigations};
 use retro_core::remark::AuthorStanding;
 use retro_core::retrospective::ManualRequest;
@@ -42,7 +43,7 @@ proptest! {
             lessons.iter().fold(investigate(&format!("r{run}")), |one, nth| one.with_finding(lesson(*nth)))
         });
         facts.investigations = (1u32..).zip(investigated).map(|(number, one)| one.to_investigation(number)).collect();
-        facts.batch = settle_investigations(facts.retrospective.id, &facts.investigations);
+        facts.batch = settle_investigations(facts.retrospective.id, &facts.investigations, &Contrast::default());
         facts.writer = world.facts(facts.retrospective.id, &facts.batch);
         if is_manual {
             facts.batch.clear();

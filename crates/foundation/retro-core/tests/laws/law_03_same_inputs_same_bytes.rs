@@ -2,6 +2,7 @@
 //! regardless of the split into batches and of the order in which a database returns its rows.
 
 use proptest::prelude::*;
+use retro_core::calls::Contrast;
 use retro_core::id::RetrospectiveId;
 use retro_core::learn::{ClosingFacts, close_retrospective};
 use retro_core::report::WindowRun;
@@ -46,7 +47,7 @@ pub(crate) fn closing_facts(world: &World) -> ClosingFacts {
         .zip(investigated)
         .map(|(number, investigated_run)| investigated_run.to_investigation(number))
         .collect();
-    let batch = retro_core::learn::settle_investigations(id, &investigations);
+    let batch = retro_core::learn::settle_investigations(id, &investigations, &Contrast::default());
     ClosingFacts {
         history: Default::default(),
         retrospective: Retrospective {

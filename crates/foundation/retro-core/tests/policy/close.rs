@@ -1,6 +1,7 @@
 //! Closes retrospectives, and checks the effect on their workflow.
 
 use jiff::Timestamp;
+use retro_core::calls::Contrast;
 use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::RetrospectiveId;
 use retro_core::learn::{ClosedRetrospective, ClosingFacts, close_retrospective, settle_investigations};
@@ -43,7 +44,7 @@ pub(crate) fn closing_facts(world: &World, counted: u64, investigations: Vec<Inv
         outcome: RunOutcome::Failure,
         pull_requests: Vec::new(),
     };
-    let batch = settle_investigations(id, &investigations);
+    let batch = settle_investigations(id, &investigations, &Contrast::default());
     ClosingFacts {
         history: Default::default(),
         sample: draw_sample(id, (1..=10).collect(), &world.policy),

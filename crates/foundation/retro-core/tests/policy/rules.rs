@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use retro_core::calls::WindowSummaries;
 use retro_core::finding::MemoryVerdict;
 use retro_core::id::{MemoryId, Repository, RetrospectiveId, Tenant, Workflow, derive_uuid};
 use retro_core::learn::{MutationKind, PromoteError, RuleUse, RuleUseBatch, build_rule_use_batches};
@@ -292,7 +293,7 @@ fn verdicts_on_rules_are_credited_only_in_their_rule_scope() {
         manual_request: None,
     };
     // The run's own workflow gets only the sweep.
-    let own = retro_core::learn::build_batch(&retrospective, &investigated);
+    let own = retro_core::learn::build_batch(&retrospective, &investigated, &WindowSummaries::default());
     assert!(matches!(&own[..], [one] if one.request == MutationKind::Sweep), "{own:?}");
     let used = build_rule_use_batches(&retrospective, &investigated, &Policy::default());
     let describe = |used: &RuleUseBatch| {

@@ -7,6 +7,7 @@ mod texts;
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
+use retro_core::calls::Contrast;
 use retro_core::finding::{
     CheckedAnswer, Contradiction, EvidenceOrigin, Finding, FindingKind, LessonCue, MemoryVerdict, Quote,
     TransientError, VerdictRecord,
@@ -317,7 +318,7 @@ impl World {
             .zip(investigated)
             .map(|(number, investigated_run)| investigated_run.to_investigation(number))
             .collect();
-        let batch = settle_investigations(retrospective, &investigations);
+        let batch = settle_investigations(retrospective, &investigations, &Contrast::default());
         let facts = self.facts(retrospective, &batch);
         self.previous = Some(self.epoch);
         WriterInput { facts, batch }

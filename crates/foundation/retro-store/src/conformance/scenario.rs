@@ -244,7 +244,7 @@ pub(super) fn decide_finish(sequence: &InvestigationSequence) -> FollowUp {
     let automatic = sequence.retrospective.manual_request.is_none();
     let (batch, calls, notice) = match next {
         NextStage::Settle => (
-            build_batch(&sequence.retrospective, &sequence.ended),
+            build_batch(&sequence.retrospective, &sequence.ended, &sequence.window),
             automatic.then(|| count_calls(&sequence.window, &answered_runs(&sequence.ended))),
             Notice::MutationsDue { retrospective: *id },
         ),

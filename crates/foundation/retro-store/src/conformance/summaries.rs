@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use retro_core::calls::{
-    CallSummary, ObservedCall, SUMMARIES_KEPT, SUMMARY_VERSION, StoredSummary, SummaryContent,
-    SummaryCoverage, WindowSummaries,
+    CallSummary, ObservedBehaviour, ObservedCall, SUMMARIES_KEPT, SUMMARY_VERSION, StoredSummary,
+    SummaryContent, SummaryCoverage, WindowSummaries,
 };
 use retro_core::report::InvestigationTiming;
 
@@ -280,7 +280,8 @@ pub(super) fn readable(name: &str, tool: &str) -> SummaryWrite {
         error: Some("no \0 such file".to_owned()),
         took_ms: Some(u32::MAX),
     };
-    let content = SummaryContent::Summary(CallSummary::from_calls(&run, [call]));
+    let content =
+        SummaryContent::Summary(CallSummary::from_calls(&run, [call], ObservedBehaviour::default()));
     SummaryWrite { run: run.run_id, attempt: 1, content }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use retro_core::calls::{SUMMARIES_KEPT, SUMMARY_VERSION, StoredSummary, WindowSummaries};
+use retro_core::calls::{CONTRAST_RUNS, SUMMARIES_KEPT, SUMMARY_VERSION, StoredSummary, WindowSummaries};
 use retro_core::id::WorkflowKey;
 use retro_core::retrospective::Retrospective;
 use retro_core::run::RunFacts;
@@ -170,7 +170,8 @@ async fn write_rows(
     Ok(done.rows_affected())
 }
 
-/// Loads the stored summaries of a window, sorted by ordinal.
+/// Loads the stored summaries of a window, and of the runs claimed before it that a contrast reads, sorted by
+/// ordinal.
 pub(crate) async fn load_window(
     connection: &mut Connection,
     retrospective: &Retrospective,
@@ -188,17 +189,22 @@ pub(crate) async fn load_window(
          ORDER BY runs.ordinal"
     );
     let key = &retrospective.key;
+    let first = first_summarised(retrospective);
+    let contrasted = to_i64((retrospective.last + 1).saturating_sub(CONTRAST_RUNS as u64));
     let rows: Vec<StoredColumns> = sqlx::query_as(LOAD)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(first_summarised(retrospective))
+        .bind(first.min(contrasted))
         .bind(to_i64(retrospective.last))
         .fetch_all(connection)
         .await
         .on_table("call_summaries")?;
+    let stored = rows.into_iter().map(|row| stored_summary_from_row(key, row)).collect::<Result<Vec<_>>>()?;
+    let (earlier, summaries) = stored.into_iter().partition(|one| to_i64(one.ordinal) < first);
     Ok(WindowSummaries {
         runs: u32::try_from(retrospective.window_runs()).unwrap_or(u32::MAX),
-        summaries: rows.into_iter().map(|row| stored_summary_from_row(key, row)).collect::<Result<_>>()?,
+        summaries,
+        earlier,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Finds the advice about an error, and formats the title of a lesson.
+//! Finds the advice about an error.
 //!
 //! Error classes with a publicly known meaning (those of a database or a shell) have advice in words of our
 //! own. An error that states in plain words what was not met ("non-pending order cannot be modified") is only
@@ -8,30 +8,13 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use retro_core::finding::TITLE_CHARS_MAX;
-use retro_gate::{Speaker, quote_as_data};
+pub(super) use retro_core::finding::{Advice, format_title};
 
 use super::call::Call;
 use super::signature;
 
 /// Advice for a path that does not exist.
 const USE_A_PATH: &str = "list the parent directory and use a path that it shows";
-/// Minimum number of characters of an error that a title quotes. A shorter quote would not distinguish the
-/// error from others.
-const ERROR_CHARS_MIN: usize = 40;
-/// Maximum number of characters of an error that a title quotes.
-const ERROR_CHARS_MAX: usize = 110;
-
-/// What a lesson tells an agent, apart from the error that it is about. Only names, values and choices of calls
-/// that the agent itself made, and sentences of our own, become advice: an error is quoted, never obeyed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Advice {
-    /// An imperative clause about what to do when the tool answers the error, such as "pass `a` as well".
-    When(String),
-    /// Nothing to do is known. The agent only learns what the tool may answer.
-    Expect,
-}
-
 /// Returns the advice of a lesson about a failed call. Returns `None` if there is nothing to add to the error
 /// itself, or if the known advice does not fit this call.
 pub(super) fn advice_for_call(call: &Call<'_>) -> Option<Advice> {
@@ -77,27 +60,6 @@ static MISSING_FILE: LazyLock<Regex> = LazyLock::new(|| {
 fn advice_for_error(error: &str) -> Option<Advice> {
     let known = find_known_advice(error).map(|advice| Advice::When(advice.to_owned()));
     known.or_else(|| states_condition(error).then_some(Advice::Expect))
-}
-
-/// Formats a title, such as "When `tool` answers “error”, advice." The error is quoted as data: without what it
-/// tells its reader to do, and without commands that are not among the calls that `worked`. Returns `None` for
-/// advice to expect an error of which nothing may be quoted.
-pub(super) fn format_title(tool: &str, error: &str, advice: &Advice, worked: &[&str]) -> Option<String> {
-    let frame = match advice {
-        Advice::When(advice) => format!("When `{tool}` answers “”, {advice}.").chars().count(),
-        Advice::Expect => format!("Before calling `{tool}`, expect that it may answer “”.").chars().count(),
-    };
-    let room = TITLE_CHARS_MAX.saturating_sub(frame).clamp(ERROR_CHARS_MIN, ERROR_CHARS_MAX);
-    let quoted = quote_as_data(error, Speaker::Tool, worked, room);
-    match (advice, quoted) {
-        (Advice::When(advice), Some(error)) => Some(format!("When `{tool}` answers “{error}”, {advice}.")),
-        (Advice::When(advice), None) => {
-            Some(format!("When `{tool}` fails with an error that is not quoted here, {advice}."))
-        }
-        (Advice::Expect, error) => {
-            Some(format!("Before calling `{tool}`, expect that it may answer “{}”.", error?))
-        }
-    }
 }
 
 /// Returns the advice for a known error class, whichever tool reported the error.
@@ -246,6 +208,7 @@ static CONDITION: LazyLock<Regex> = LazyLock::new(|| {
 mod tests {
     use super::super::outcome::{CallFailure, CallOutcome};
     use super::*;
+    use retro_core::finding::TITLE_CHARS_MAX;
 
     fn title_for(error: &str) -> Option<String> {
         format_title("t", error, &advice_for_error(error)?, &[])

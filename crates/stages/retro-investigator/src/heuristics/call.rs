@@ -10,7 +10,7 @@ use retro_core::trajectory::{QuotePlace, ToolCall, Trajectory, Turn};
 use super::arguments::Arguments;
 use super::outcome::{self, CallFailure, CallOutcome};
 use super::quote;
-use super::{conversation, soft_failure};
+use super::{conversation, signature, soft_failure};
 
 /// Maximum number of calls considered per run, far more than a genuine run makes. Bounds the time of one
 /// investigation to about a second.
@@ -77,7 +77,10 @@ impl<'a> Call<'a> {
     /// Creates a call from a tool call in the log.
     fn from_log(turn: u32, nth: u32, call: &'a ToolCall) -> Self {
         let arguments = Arguments::parse(&call.arguments);
-        let outcome = outcome::judge_outcome(call, &arguments);
+        let mut outcome = outcome::judge_outcome(call, &arguments);
+        if let CallOutcome::Failed(failure) = &mut outcome {
+            failure.error = signature::mask_arguments(std::mem::take(&mut failure.error), &arguments);
+        }
         let answer = call.answer.as_deref().unwrap_or("");
         let (flagged, tool, raw) = (call.failed.is_some(), call.tool.as_str(), call.arguments.as_str());
         Self { turn, call_index: nth, terminal: None, flagged, tool, raw, arguments, answer, outcome }
@@ -141,6 +144,11 @@ impl<'a> Call<'a> {
             ),
             _ => quote::quote_at(self.answer_place(), line),
         }
+    }
+
+    /// Quotes a part of the answer.
+    pub(super) fn quote_answer(&self, words: &str) -> Option<Quote> {
+        quote::quote_at(self.answer_place(), words)
     }
 
     /// Quotes the arguments or, if there are none, the answer.

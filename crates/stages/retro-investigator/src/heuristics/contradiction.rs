@@ -5,12 +5,15 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use retro_core::calls::ReactionEnding;
 use retro_core::finding::{
     BriefMemory, Contradiction, Finding, FindingKind, MemoryVerdict, TransientError, VerdictRecord,
 };
 use retro_core::id::MemoryId;
 
+use super::call::Call;
 use super::manner::Manner;
+use super::reaction::SeenReaction;
 
 /// Returns the memory of the same step and subject that a repair contradicts: the call made as the memory
 /// advises failed, and the opposite call succeeded. A memory without `avoid` is contradicted by a repair that
@@ -55,6 +58,37 @@ pub(super) fn find_contradictions(
             })?
         });
     passed.chain(harmed).collect()
+}
+
+/// Returns the contradictions shown by calls that followed a presented memory, failed, and succeeded without what the
+/// memory says.
+pub(super) fn find_undone_memories(
+    memories: &[BriefMemory],
+    seen: &[SeenReaction<'_>],
+) -> Vec<Contradiction> {
+    let undone = |memory: &BriefMemory| {
+        let prefer = Manner::parse(memory.cue.prefer.as_deref()?);
+        let follows = |call: &Call<'_>| prefer.applies_to(call) && prefer.matches_call(call);
+        let found = seen.iter().find(|one| {
+            one.worked.is_some_and(|worked| {
+                memory.step.as_ref() == Some(&one.reaction.step)
+                    && memory.cue.tool.as_deref() == Some(one.failing.tool)
+                    && worked.tool == one.failing.tool
+                    && follows(one.failing)
+                    && !prefer.matches_call(worked)
+                    && !one.reaction.temporary
+                    && matches!(&one.reaction.ending, ReactionEnding::Changed { parts } if parts.len() == 1)
+            })
+        })?;
+        let reason = format!("called {prefer}, which failed; without it the call succeeded");
+        build_contradiction(memory, reason, found.quote.clone()?)
+    };
+    let shown = memories.iter().filter(|memory| memory.presented);
+    shown.filter(|memory| is_shown_by_call(memory)).filter_map(undone).collect()
+}
+
+fn is_shown_by_call(memory: &BriefMemory) -> bool {
+    memory.cue.prefer.as_deref().is_some_and(|prefer| Manner::parse(prefer).shows_in_call())
 }
 
 fn build_contradiction(

@@ -2,7 +2,8 @@
 //! and a quote as evidence.
 
 use retro_core::finding::{
-    CONTENT_CHARS_MAX, CUE_CHARS_MAX, EvidenceOrigin, Finding, FindingKind, LessonCue, TITLE_CHARS_MAX,
+    CONTENT_CHARS_MAX, CUE_CHARS_MAX, EvidenceOrigin, Finding, FindingKind, LessonCue, ObservedFailure,
+    TITLE_CHARS_MAX,
 };
 use retro_core::id::Step;
 use retro_core::trajectory::QuotePlace;
@@ -15,6 +16,7 @@ use super::call::Call;
 use super::lookup;
 use super::manner::Manner;
 use super::quote::shorten_text;
+use super::reaction::SeenReaction;
 use super::tool_output::summarize_output;
 
 /// Maximum number of characters of the arguments, and of the answer, that the content shows.
@@ -68,6 +70,33 @@ impl Lesson {
             origin: EvidenceOrigin { source: find_source(failing), ..EvidenceOrigin::default() },
         })
     }
+}
+
+/// Describes a reaction as evidence for a contrast. Returns `None` if no call got past the error, or if there is
+/// nothing to quote.
+pub(super) fn describe_reaction(seen: &SeenReaction<'_>) -> Option<ObservedFailure> {
+    let (failing, worked) = (seen.failing, seen.worked?);
+    let quote = seen.quote.clone()?;
+    let shown = quote_as_data(&quote.text, Speaker::Tool, &[worked.raw], SHOWN_CHARS_MAX);
+    let answered = match shown {
+        Some(words) => format!("answered “{words}”"),
+        None => "answered with an error that is not quoted here".to_owned(),
+    };
+    let arguments = show_arguments(failing);
+    let content = format!(
+        "Seen: `{}` was called with “{arguments}” and {answered}. {}",
+        failing.tool,
+        describe_success(worked)
+    );
+    Some(ObservedFailure {
+        step: seen.reaction.step.clone(),
+        tool: seen.reaction.tool.clone(),
+        error: seen.reaction.error.clone(),
+        content: shorten_text(&content, CONTENT_CHARS_MAX),
+        worked: Some(shorten_text(worked.raw, CUE_CHARS_MAX)),
+        quote,
+        origin: EvidenceOrigin { source: find_source(failing), ..EvidenceOrigin::default() },
+    })
 }
 
 /// Appends a note to the findings about the blamed turn: the run failed, and no later call of the tool

@@ -8,11 +8,13 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use retro_core::finding::FORM_SEPARATOR;
 use serde_json::Value;
 
-use super::arguments::Command;
+use super::arguments::{Command, basename, is_assignment};
 use super::call::Call;
 use super::lookup;
+use super::parts;
 use super::prerequisite;
 
 /// Constructor of a manner from the name of a parameter or program and a detail, such as a type or an option.
@@ -50,6 +52,12 @@ pub(super) enum Manner {
     Bare,
     /// The identical call is made again.
     SameCallAgain,
+    /// The value of the parameter is written in this way, in words such as `in upper case`.
+    Form(String, String),
+    /// The value of the parameter comes from the answer of a call with this label.
+    From(String, String),
+    /// All of these at once.
+    Several(Vec<Self>),
     /// The arguments contain this string, which describes no other manner.
     Text(String),
 }
@@ -71,6 +79,12 @@ impl fmt::Display for Manner {
             Self::Fenced => f.write_str("in a code block"),
             Self::Bare => f.write_str("as a bare command"),
             Self::SameCallAgain => f.write_str("the same call again"),
+            Self::Form(key, form) => write!(f, "`{key}` {form}"),
+            Self::From(key, label) => write!(f, "`{key}` from `{label}`"),
+            Self::Several(manners) => {
+                let texts: Vec<_> = manners.iter().map(Self::to_string).collect();
+                f.write_str(&texts.join(FORM_SEPARATOR))
+            }
             Self::Text(text) => f.write_str(text),
         }
     }
@@ -94,7 +108,10 @@ impl Manner {
             "the same call again" => return Self::SameCallAgain,
             _ => {}
         }
-        let Some(found) = FORM.captures(text) else { return Self::Text(text.to_owned()) };
+        if text.contains(FORM_SEPARATOR) {
+            return Self::Several(text.split(FORM_SEPARATOR).map(Self::parse).collect());
+        }
+        let Some(found) = FORM.captures(text) else { return Self::parse_form(text) };
         let part = |name| found.name(name).map(|part| part.as_str().to_owned());
         if let (Some(word), Some(only)) = (part("word"), part("only")) {
             return match word.as_str() {
@@ -118,6 +135,44 @@ impl Manner {
         read.unwrap_or_else(|| Self::Text(text.to_owned()))
     }
 
+    /// Parses a form of a value in words, or any other text.
+    fn parse_form(text: &str) -> Self {
+        let own = |part: &str| part.to_owned();
+        match text.split('`').collect::<Vec<_>>().as_slice() {
+            ["", key, " from ", label, ""] => Self::From(own(key), own(label)),
+            ["", key, form @ ..] if form.first().is_some_and(|words| words.starts_with(' ')) => {
+                Self::Form(own(key), form.join("`").trim().to_owned())
+            }
+            _ => Self::Text(own(text)),
+        }
+    }
+
+    /// Returns the part of the manner that is a call of its own before the call, or another tool instead of it.
+    pub(super) fn other_call(&self) -> Option<&Self> {
+        match self {
+            Self::CalledFirst(_) | Self::Tool(_) => Some(self),
+            Self::Several(manners) => manners.iter().find_map(Self::other_call),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if the arguments of a call show whether it was made in this manner.
+    pub(super) fn shows_in_call(&self) -> bool {
+        match self {
+            Self::WithParameter(_)
+            | Self::WithoutParameter(_)
+            | Self::Typed(..)
+            | Self::Written(..)
+            | Self::Kind(..)
+            | Self::Value(..)
+            | Self::WithOption(..)
+            | Self::WithoutOption(..)
+            | Self::Program(_) => true,
+            Self::Several(manners) => manners.iter().all(Self::shows_in_call),
+            _ => false,
+        }
+    }
+
     /// Returns `true` if the call could be made in this manner or in its opposite, because it has the
     /// parameter or runs the program.
     pub(super) fn applies_to(&self, call: &Call<'_>) -> bool {
@@ -125,10 +180,16 @@ impl Manner {
             Self::Typed(key, _) | Self::Written(key, _) | Self::Kind(key, _) | Self::Value(key, _) => {
                 find_parameter(call, key).is_some()
             }
-            Self::WithOption(program, _) | Self::WithoutOption(program, _) => call
-                .arguments
-                .as_command()
-                .is_some_and(|command| command.programs().any(|one| one == program)),
+            Self::WithOption(program, _) | Self::WithoutOption(program, _) => {
+                parts::words_of(call).first().is_some_and(|word| basename(word) == program)
+                    || call
+                        .arguments
+                        .as_command()
+                        .is_some_and(|command| command.programs().any(|one| one == program))
+            }
+            Self::Form(key, _) | Self::From(key, _) => find_parameter(call, key).is_some(),
+            // A program in the place of another: calls of either are meant, and of the same tool anyway.
+            Self::Several(manners) => manners.iter().all(|manner| manner.applies_to(call)),
             _ => true,
         }
     }
@@ -156,6 +217,16 @@ impl Manner {
             Self::CalledFirst(label) => {
                 lookup::lookup_label(call).or_else(|| prerequisite::prerequisite_label(call)).as_deref()
                     == Some(label)
+                    || call.tool == label
+                    || runs_command(call, label)
+            }
+            Self::Form(key, form) => {
+                find_parameter(call, key).is_some_and(|value| has_form(&format_value(value), form))
+            }
+            // Where the value came from does not show in the call.
+            Self::From(key, _) => find_parameter(call, key).is_some(),
+            Self::Several(manners) => {
+                manners.iter().filter(|one| one.other_call().is_none()).all(|one| one.matches_call(call))
             }
             Self::Fenced => command.is_some_and(|command| command.fenced),
             Self::Bare => command.is_some_and(|command| !command.fenced),
@@ -193,10 +264,62 @@ fn runs_program(command: &Command, program: &str) -> bool {
         && does.is_none_or(|does| command.words_after(program).first().is_some_and(|word| word == does))
 }
 
+/// Returns `true` if one of the commands of a call contains the words of another command in their order, and begins
+/// with the first of them.
+fn runs_command(call: &Call<'_>, command: &str) -> bool {
+    let wanted: Vec<&str> = command.split(' ').collect();
+    let words = parts::words_of(call);
+    wanted.len() > 1
+        && words.split(|word| matches!(word.as_str(), "&&" | "||" | ";" | "|" | "&")).any(|words| {
+            let mut rest = words.iter().skip_while(|word| is_assignment(word)).peekable();
+            rest.peek().is_some_and(|word| basename(word) == wanted[0])
+                && wanted[1..].iter().all(|wanted| rest.any(|word| word.trim_matches(['"', '\'']) == *wanted))
+        })
+}
+
+/// Returns `true` if a value is written in a form that is described in words. A form that the value alone does not
+/// show counts as met.
+fn has_form(value: &str, form: &str) -> bool {
+    let affix = |words: &str| form.strip_prefix(words).map(|rest| rest.trim_matches('`').to_owned());
+    match form {
+        "in upper case" => value.to_uppercase() == value,
+        "in lower case" => value.to_lowercase() == value,
+        "written without separators" => value.chars().all(char::is_alphanumeric),
+        _ => {
+            let digits = form.strip_prefix("written with ").and_then(|rest| rest.strip_suffix(" digits"));
+            affix("beginning with ")
+                .map(|text| value.starts_with(&text))
+                .or_else(|| affix("ending with ").map(|text| value.ends_with(&text)))
+                .or_else(|| affix("not beginning with ").map(|text| !value.starts_with(&text)))
+                .or_else(|| affix("not ending with ").map(|text| !value.ends_with(&text)))
+                .or_else(|| digits.map(|digits| value.chars().count().to_string() == digits))
+                .unwrap_or(true)
+        }
+    }
+}
+
 fn has_option(call: &Call<'_>, program: &str, option: &str) -> Option<bool> {
-    let command = call.arguments.as_command()?;
-    let mut words = command.words_after(program).iter().chain(command.assignments_before(program));
-    command.programs().any(|one| one == program).then(|| words.any(|word| word == option))
+    let Some(command) = call.arguments.as_command() else {
+        // A command as a list of words.
+        let words = parts::words_of(call);
+        let runs_it = words.first().is_some_and(|word| basename(word) == program);
+        return runs_it.then(|| has_words(&words, option));
+    };
+    let words = command.words_after(program).iter().chain(command.assignments_before(program));
+    let words: Vec<String> = words.cloned().collect();
+    command.programs().any(|one| one == program).then(|| has_words(&words, option))
+}
+
+/// Returns `true` if an option is among some words: with its value, as one word or two, or with any value if none is
+/// named.
+fn has_words(words: &[String], option: &str) -> bool {
+    let wanted: Vec<&str> = option.split(' ').collect();
+    let equal = |word: &String, wanted: &str| {
+        word == wanted
+            || (wanted.starts_with('-')
+                && word.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('=')))
+    };
+    words.windows(wanted.len()).any(|some| some.iter().zip(&wanted).all(|(word, wanted)| equal(word, wanted)))
 }
 
 /// Formats a parameter value for a lesson: a string without quotes, any other value as JSON.

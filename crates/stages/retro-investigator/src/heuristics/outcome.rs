@@ -95,11 +95,12 @@ fn find_failure<'a>(tool: &str, arguments: &Arguments, full_answer: &'a str) -> 
     {
         return Some(failure);
     }
-    if let Some(status) = EXIT.captures(answer) {
-        let failed = status.iter().skip(1).flatten().any(|code| code.as_str() != "0");
+    if let Some(failed) = find_exit_status(answer).or_else(|| find_exit_status(full_answer)) {
         return failed.then(|| {
             CallFailure::from_line(
-                find_error_line(answer).or_else(|| find_failing_line(full_answer)).unwrap_or(""),
+                find_error_line(answer)
+                    .or_else(|| find_failing_line(full_answer))
+                    .unwrap_or_else(|| find_last_line(full_answer)),
             )
         });
     }
@@ -135,6 +136,21 @@ fn find_failure<'a>(tool: &str, arguments: &Arguments, full_answer: &'a str) -> 
         .map(CallFailure::from_line)
 }
 
+/// Returns `true` if a line of the harness says that the command failed, `false` if it says that it did not, and
+/// `None` if there is no such line. It is the first or the last line, in whatever form the harness prints it.
+fn find_exit_status(answer: &str) -> Option<bool> {
+    let not_zero = |found: regex::Captures<'_>| {
+        found.iter().skip(1).flatten().any(|code| !code.as_str().trim_start_matches('0').is_empty())
+    };
+    if let Some(found) = EXIT.captures(answer) {
+        return Some(not_zero(found));
+    }
+    let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next()?;
+    let last = lines.next_back().unwrap_or(first);
+    [last, first].into_iter().find_map(|line| EXIT_LINE.captures(line)).map(not_zero)
+}
+
 macro_rules! pattern {
     ($name:ident, $text:expr) => {
         static $name: LazyLock<Regex> =
@@ -148,6 +164,14 @@ pattern!(
     concat!(
         r"(?im)\A(?:exit code:? ?(\d+)|<returncode>(\d+)</returncode>|exit status:? ?(\d+))|",
         r"^(?:process exited with (?:code|status) (\d+)|\[exit (?:code|status):? (\d+)\])"
+    )
+);
+// A line that holds nothing but an exit status.
+pattern!(
+    EXIT_LINE,
+    concat!(
+        r"(?i)\A\W{0,3}(?:(?:the )?(?:process|command|script) )?(?:exit(?:ed|s)?(?: with)?[ _-]?(?:code|status|value)?|",
+        r"return[ _-]?code|rc)\W{0,3}(\d{1,3})\W{0,3}\z"
     )
 );
 // Phrases in which a runner reports that a command failed.
@@ -282,6 +306,13 @@ fn is_complaint(command: &Command, line: &str) -> bool {
         || command.programs().any(|program| program.starts_with(speaker) && !speaker.is_empty())
 }
 
+/// Returns the last line of an answer that is no exit status: whatever it says, in whatever language, it is what the
+/// program said last. Empty if there is no such line.
+fn find_last_line(answer: &str) -> &str {
+    let mut lines = answer.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    lines.find(|line| !EXIT_LINE.is_match(line) && !EXIT.is_match(line)).unwrap_or("")
+}
+
 /// Returns the line of a log that says why the work failed. Call this only if the work is known to have
 /// failed.
 fn find_failing_line(answer: &str) -> Option<&str> {
@@ -293,6 +324,7 @@ fn find_error_line(answer: &str) -> Option<&str> {
     find_exception(answer).or_else(|| {
         answer.lines().take(LINES_MAX).map(str::trim).find(|line| {
             !EXIT.is_match(line)
+                && !EXIT_LINE.is_match(line)
                 && (STARTS.is_match(line) || SHORT_STARTS.is_match(line) || COMPLAINT.is_match(line))
         })
     })

@@ -46,10 +46,12 @@ static SETUP: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Returns the lesson that the only call in `between`, apart from look-ups, made the identical call succeed.
 /// `between` must contain all calls of the step between the failing call and its repetition.
-pub(super) fn prerequisite_lesson(between: &[Call<'_>]) -> Option<Lesson> {
+pub(super) fn prerequisite_lesson(failing: &Call<'_>, between: &[Call<'_>]) -> Option<Lesson> {
     let mut acts = between.iter().filter(|call| lookup::lookup_label(call).is_none());
     let (Some(act), None) = (acts.next(), acts.next()) else { return None };
-    let label = prerequisite_label(act).filter(|_| act.succeeded() && act.error().is_empty())?;
+    // The name of the failing tool does not tell the call before from the failing one.
+    let tells = |label: &String| act.succeeded() && act.error().is_empty() && *label != failing.tool;
+    let label = prerequisite_label(act).filter(tells)?;
     Some(Lesson {
         kind: FindingKind::Repair,
         advice: Advice::When(format!("{} `{label}` first", call_verb(act))),

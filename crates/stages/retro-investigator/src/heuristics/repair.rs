@@ -71,7 +71,7 @@ fn find_repair(calls: &[Call<'_>], at: usize) -> Option<Lesson> {
         let same_tool = later.tool == failing.tool;
         if same_tool && later.raw == last.raw && later.succeeded() {
             // The identical call got past the error, so no later change can be its repair.
-            return prerequisite::prerequisite_lesson(&calls[last_at + 1..nth]);
+            return prerequisite::prerequisite_lesson(failing, &calls[last_at + 1..nth]);
         }
         if same_tool && later.error() == failing.error() {
             // The same error again: the next call is compared with this attempt, so earlier calls no longer

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::arguments::basename;
+use super::arguments::{Arguments, basename};
 use super::quote::{first_chars, shorten_text};
 
 /// Mask for everything that is specific to one run.
@@ -112,6 +112,25 @@ pub fn error_signature(line: &str) -> String {
     } else {
         String::new()
     }
+}
+
+/// Minimum length of an argument that is masked in an error, in characters.
+const ARGUMENT_CHARS_MIN: usize = 4;
+
+/// Masks what a call was given where its error repeats it. Plain words stay: they may as well be words of the error.
+pub(super) fn mask_arguments(error: String, arguments: &Arguments) -> String {
+    let Some(map) = arguments.as_object() else { return error };
+    let is_name = |text: &&str| {
+        text.chars().count() >= ARGUMENT_CHARS_MIN
+            && !text.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c == '-')
+    };
+    let mut masked = error;
+    for text in map.values().filter_map(serde_json::Value::as_str).filter(is_name) {
+        if masked.contains(text) {
+            masked = REPEATED.replace_all(&masked.replace(text, MASK), MASK).into_owned();
+        }
+    }
+    masked
 }
 
 /// Replaces a list in brackets by `[…]` and keeps the word before it. An error number, such as `[Errno 2]`,

@@ -1,6 +1,7 @@
 //! Tests of the heuristics on whole runs.
 
 mod conversations;
+mod remedies;
 mod rules;
 mod stories;
 mod transients;

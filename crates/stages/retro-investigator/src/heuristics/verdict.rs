@@ -115,10 +115,10 @@ impl<'b> MemoryCase<'b> {
             );
         };
         match &self.prefer {
-            Some(prefer @ (Manner::CalledFirst(_) | Manner::Tool(_))) => {
-                self.judge_by_earlier_call(prefer, last)
-            }
-            Some(prefer) => self.judge_by_manner(prefer, &own, last),
+            Some(prefer) => match prefer.other_call() {
+                Some(other) => self.judge_by_earlier_call(other, last),
+                None => self.judge_by_manner(prefer, &own, last),
+            },
             None if self.avoid == Some(Manner::SameCallAgain) => self.judge_by_repeats(&own),
             None => self.judge_by_error(&own, last),
         }

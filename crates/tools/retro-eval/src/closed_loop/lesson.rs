@@ -32,6 +32,8 @@ pub(crate) enum Element {
     Value(String, String),
     /// The parameter is written in another form, such as `as a number`.
     Form(String, String),
+    /// The value of the parameter is taken from the answer of a call with this name.
+    Origin(String, String),
     /// The command has this option.
     Option(String),
     /// The command has this option with this value.
@@ -82,7 +84,8 @@ impl Lesson {
 /// with `parameter` or `option` and perhaps `value`, with `tool` or `first`.
 fn read_elements(value: &Value) -> Vec<Element> {
     match value {
-        Value::String(text) => vec![Element::parse(text)],
+        // A remedy of several parts is a list in one text.
+        Value::String(text) => text.split("; ").map(Element::parse).collect(),
         Value::Array(items) => items.iter().flat_map(read_elements).collect(),
         Value::Object(map) => {
             let text = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -130,11 +133,15 @@ impl Element {
             ["tool ", name, ""] => Self::Tool(own(name)),
             ["first ", name, ""] => Self::First(own(name)),
             ["", name, " = ", value, ""] => Self::Value(own(name), own(value)),
-            ["", _, " with ", option, ""] => Self::Option(own(option)),
+            ["", name, " from ", source, ""] => Self::Origin(own(name), own(source)),
+            ["", _, " with ", option, ""] => match option.split_once(' ') {
+                Some((option, value)) if option.starts_with('-') => {
+                    Self::OptionValue(own(option), own(value))
+                }
+                _ => Self::Option(own(option)),
+            },
             ["", _, " without ", option, ""] => Self::NoOption(own(option)),
-            ["", name, form] | ["", name, form, _, ""]
-                if [" as ", " written ", " of kind "].iter().any(|word| form.starts_with(word)) =>
-            {
+            ["", name, form] | ["", name, form, _, ""] if form.starts_with(' ') => {
                 Self::Form(own(name), own(form.trim()))
             }
             _ if text == "the same call again" => Self::SameCall,
@@ -179,6 +186,9 @@ mod tests {
             ("`row` as a number", Element::Form("row".into(), "as a number".into())),
             ("`day` written YYYY-MM-DD", Element::Form("day".into(), "written YYYY-MM-DD".into())),
             ("`pay` of kind `credit_card`", Element::Form("pay".into(), "of kind".into())),
+            ("`node` from `get_leader`", Element::Origin("node".into(), "get_leader".into())),
+            ("`tar` with `-f a.tar`", Element::OptionValue("-f".into(), "a.tar".into())),
+            ("`zone` in upper case", Element::Form("zone".into(), "in upper case".into())),
             ("`tar` without `-c`", Element::NoOption("-c".into())),
             ("program `helm upgrade`", Element::Program("helm upgrade".into())),
             ("tool `b`", Element::Tool("b".into())),

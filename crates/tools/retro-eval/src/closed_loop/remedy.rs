@@ -171,12 +171,22 @@ impl Remedy<'_> {
             Element::NoParameter(name) => only(at(&wrong, name), at(&right, name)),
             Element::Value(name, value) => fit_value(&wrong, &right, name, value),
             Element::Form(name, form) => fit_form(&wrong, &right, name, form),
+            Element::Origin(name, source) => match self.fit_first(source) {
+                // The call before is stated by an element of its own. Here it says where the value is from.
+                Fit::States(mut edits) => {
+                    let changed =
+                        at(&right, name).into_iter().filter(|path| wrong.get(path) != right.get(path));
+                    edits.extend(changed.map(Edit::Parameter));
+                    Fit::States(edits)
+                }
+                _ => Fit::Unknown,
+            },
             Element::Option(option) => self.fit_option(option, self.right, self.wrong),
             Element::OptionValue(option, value) => self.fit_option_value(option, value),
             Element::NoOption(option) => self.fit_option(option, self.wrong, self.right),
             Element::Program(program) => {
                 let runs = |call: PlannedCall<'_>| {
-                    command_words(call.arguments).iter().any(|words| contains_words(words, program))
+                    command_words(call.arguments).iter().any(|words| contains_in_order(words, program))
                 };
                 if runs(self.right) && !runs(self.wrong) { Fit::States(self.edits()) } else { Fit::Wrong }
             }
@@ -247,7 +257,9 @@ impl Remedy<'_> {
         let is_named = |call: &PlannedCall<'_>| {
             // The name of a shell before another call of the same shell says nothing.
             let by_tool = call.tool == label && call.tool != self.wrong.tool;
-            by_tool || command_words(call.arguments).iter().any(|words| contains_words(words, label))
+            by_tool
+                || names_call(call, label)
+                || command_words(call.arguments).iter().any(|words| contains_in_order(words, label))
         };
         if let Some(at) = self.first.iter().position(is_named) {
             return Fit::States(vec![Edit::First(at)]);
@@ -386,6 +398,27 @@ fn contains_words(words: &[String], phrase: &str) -> bool {
     let phrase: Vec<&str> = phrase.split_whitespace().collect();
     !phrase.is_empty()
         && words.windows(phrase.len()).any(|some| some.iter().zip(&phrase).all(|(a, b)| a == b))
+}
+
+/// Returns `true` if a label is the tool of a call, followed by words of what the call is given.
+fn names_call(call: &PlannedCall<'_>, label: &str) -> bool {
+    let mut words = label.split_whitespace();
+    let texts: Vec<String> = flatten_arguments(call.arguments).into_values().map(format_value).collect();
+    words.next() == Some(call.tool)
+        && label.contains(' ')
+        && words.all(|word| texts.iter().any(|text| text.ends_with(word)))
+}
+
+/// Returns `true` if a command begins one of its parts with the first word of a phrase and has the others in their
+/// order: `git push` is part of `git -C app push`.
+fn contains_in_order(words: &[String], phrase: &str) -> bool {
+    let phrase: Vec<&str> = phrase.split_whitespace().collect();
+    let Some((program, rest)) = phrase.split_first() else { return false };
+    words.iter().enumerate().filter(|(_, word)| word == program).any(|(at, _)| {
+        let mut following =
+            words[at + 1..].iter().take_while(|word| !matches!(word.as_str(), "&&" | "||" | ";"));
+        rest.iter().all(|wanted| following.any(|word| word.trim_matches(['"', '\'']) == *wanted))
+    })
 }
 
 fn is_option(word: &str, option: &str) -> bool {

@@ -1,0 +1,292 @@
+//! Holds what one run did about an error against what all recent runs did: the contrast.
+//!
+//! A single run shows what it changed before a call succeeded, and that may have been anything. Over many runs the
+//! remedy is what those have in common that got past the same error. So a lesson is counted, not guessed from the
+//! words of the error, and it needs no knowledge of the tool:
+//!
+//! * Runs that repeated the identical call and succeeded show that the error passes by itself.
+//! * A part of the change that most of the other runs share is the remedy. It is stated as specifically as they
+//!   agree: the exact value, its form, or only the parameter.
+//! * A call in between that runs make anyway, without the error, is no part of the remedy.
+//! * Errors of one text may have several causes. So only runs that changed something in the same place as the
+//!   run in question are compared with it, and the others count against it.
+//!
+//! Only the newest runs with an error count, because remedies change. Runs of one witness count once.
+
+mod harm;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod witness;
+
+use std::collections::BTreeSet;
+
+use super::count::WindowSummaries;
+use super::error_class::is_same_error_class;
+use super::reaction::{ChangedPart, Reaction, ReactionEnding, label_of_words};
+use super::summary::{CallSummary, SUMMARY_VERSION, StoredSummary, SummaryContent, hash_answer, hash_label};
+use crate::id::{Ordinal, RunId};
+
+pub use harm::HarmNumbers;
+pub use statement::{SharedPart, SharedRemedy};
+pub use witness::ReactionCounts;
+use witness::{Witness, parts_of};
+
+/// Number of claimed runs, up to the end of the window, that a contrast reads.
+pub const CONTRAST_RUNS: usize = 200;
+/// Maximum number of reactions to one error that count, the newest. A remedy that replaced another becomes the
+/// usual one after some windows.
+const REACTIONS_COUNTED: usize = 24;
+/// Minimum number of witnesses that share a remedy.
+const WITNESSES_MIN: usize = 2;
+/// Minimum number of witnesses if no answer says that a call failed.
+const SUSPECTING_WITNESSES_MIN: usize = 3;
+/// Minimum share of the runs that got past an error which share a remedy, in per cent.
+const SHARE_MIN: usize = 40;
+/// Maximum share of the repetitions of the identical call that succeed, in per cent. Above it, the error passes by
+/// itself.
+const REPEATED_SHARE_MAX: usize = 34;
+/// Maximum share of the runs past the error in which the identical call was enough, in per cent.
+const REPEATED_RUNS_MAX: usize = 20;
+/// Maximum share of the runs with a suspected answer, in per cent. What most runs do anyway is a routine of two
+/// calls.
+const SUSPECTED_SHARE_MAX: usize = 70;
+
+/// Minimum number of runs that kept a suspected answer and ended badly.
+const KEPT_MIN: usize = 2;
+/// Minimum share of the runs that kept a suspected answer which ended badly, in per cent.
+const KEPT_BAD_MIN: usize = 90;
+/// Maximum chance that these runs ended badly for other reasons.
+const KEPT_CHANCE_MAX: f64 = 0.2;
+
+/// Summaries of the newest claimed runs of a workflow, to hold claims against.
+#[derive(Debug, Default)]
+pub struct Contrast<'a> {
+    /// Sorted by ordinal.
+    runs: Vec<ContrastRun<'a>>,
+    /// Ordinal of the first run of the window.
+    window_from: Ordinal,
+}
+
+/// Summary of one run in a contrast.
+#[derive(Debug)]
+struct ContrastRun<'a> {
+    run: &'a RunId,
+    ordinal: Ordinal,
+    summary: &'a CallSummary,
+}
+
+/// Answer of a contrast about what a run did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContrastAnswer {
+    /// Other runs did the same and got past the error.
+    Supported(SharedRemedy),
+    /// The identical call gets past the error as well, so nothing has to be changed.
+    PassesByItself(ReactionCounts),
+    /// Too few runs did the same, or the runs agree in nothing.
+    Undecided(ReactionCounts),
+}
+
+impl ContrastRun<'_> {
+    /// Returns `true` if the run met an error of the same class.
+    fn meets_error_of(&self, reaction: &Reaction) -> bool {
+        self.summary.reactions.iter().any(|other| {
+            other.step == reaction.step
+                && other.tool == reaction.tool
+                && is_same_error_class(&other.error, &reaction.error)
+        })
+    }
+}
+
+impl<'a> Contrast<'a> {
+    /// Creates the contrast of a window: its runs and those claimed before it. Summaries that cannot be read, and
+    /// those of another version, are left out.
+    pub fn of_window(window: &'a WindowSummaries) -> Self {
+        let readable = |stored: &'a StoredSummary| match &stored.content {
+            SummaryContent::Summary(summary) if summary.version == SUMMARY_VERSION => {
+                Some(ContrastRun { run: &stored.run, ordinal: stored.ordinal, summary })
+            }
+            _ => None,
+        };
+        let mut runs: Vec<_> = window.earlier.iter().chain(&window.summaries).filter_map(readable).collect();
+        runs.drain(..runs.len().saturating_sub(CONTRAST_RUNS));
+        Self { runs, window_from: window.summaries.first().map_or(Ordinal::MAX, |first| first.ordinal) }
+    }
+
+    /// Returns what a run did about its errors; empty if the run has no summary.
+    pub fn reactions_of(&self, run: &RunId) -> &'a [Reaction] {
+        let found = self.runs.iter().find(|one| one.run == run);
+        found.map_or(&[], |one| one.summary.reactions.as_slice())
+    }
+
+    /// Judges what a run did about an error.
+    pub fn judge_reaction(&self, reaction: &Reaction) -> ContrastAnswer {
+        let witnesses = self.find_witnesses(reaction);
+        let mut counts = self.count_reactions(&witnesses);
+        let tried = counts.repeated + counts.repeats_failed;
+        if counts.repeated > 0
+            && exceeds_share(counts.repeated, tried, REPEATED_SHARE_MAX)
+            && exceeds_share(counts.repeated, counts.repeated + counts.changed, REPEATED_RUNS_MAX)
+        {
+            return ContrastAnswer::PassesByItself(counts);
+        }
+        let own = self.parts_that_matter(reaction);
+        let shares_slot = |witness: &&Witness<'_>| {
+            let parts = parts_of(witness.reaction);
+            own.iter().any(|part| parts.iter().any(|other| other.slot == part.slot))
+        };
+        let alike: Vec<Witness<'_>> = witnesses.iter().filter(shares_slot).copied().collect();
+        counts.with_remedy = to_count(alike.len());
+        let needed = if reaction.suspected { SUSPECTING_WITNESSES_MIN } else { WITNESSES_MIN };
+        let is_usual = !exceeds_share(counts.with_remedy, counts.changed + counts.repeated, SHARE_MIN - 1);
+        if alike.len() < needed
+            || is_usual
+            || alike.iter().all(|witness| witness.ended_badly)
+            || (reaction.suspected && (self.is_routine_pair(reaction) || !self.is_bad_answer(reaction)))
+            || (reaction.temporary && !counts.outweighs_words())
+        {
+            return ContrastAnswer::Undecided(counts);
+        }
+        match SharedRemedy::find(&own, &alike, counts) {
+            Some(remedy) => ContrastAnswer::Supported(remedy),
+            None => ContrastAnswer::Undecided(counts),
+        }
+    }
+
+    /// Returns the newest reactions to the error of a reaction, one a witness. If at least two runs have exactly
+    /// this error, only they count; otherwise all runs with an error of its class.
+    fn find_witnesses(&self, about: &Reaction) -> Vec<Witness<'a>> {
+        let exact = self.collect_witnesses(about, |error| error == about.error);
+        let changed =
+            exact.iter().filter(|one| matches!(one.reaction.ending, ReactionEnding::Changed { .. }));
+        if changed.count() >= WITNESSES_MIN {
+            return exact;
+        }
+        self.collect_witnesses(about, |error| is_same_error_class(error, &about.error))
+    }
+
+    fn collect_witnesses(&self, about: &Reaction, is_error: impl Fn(&str) -> bool) -> Vec<Witness<'a>> {
+        let mut known: BTreeSet<&str> = BTreeSet::new();
+        let mut found = Vec::new();
+        for one in self.runs.iter().rev() {
+            let of_error = |reaction: &&Reaction| {
+                reaction.step == about.step && reaction.tool == about.tool && is_error(&reaction.error)
+            };
+            // A run may meet an error twice. What it changed says more than that it gave up.
+            let same = one.summary.reactions.iter().filter(of_error);
+            let Some(reaction) = same.min_by_key(|reaction| match reaction.ending {
+                ReactionEnding::Repeated => 0,
+                ReactionEnding::Changed { .. } => 1,
+                ReactionEnding::GaveUp => 2,
+            }) else {
+                continue;
+            };
+            let names: Vec<&str> = one.summary.witnesses.iter().map(String::as_str).collect();
+            if names.iter().any(|name| known.contains(name)) {
+                continue;
+            }
+            known.extend(names);
+            let ended_badly = one.summary.outcome.succeeded() == Some(false);
+            found.push(Witness { run: one.run, ended_badly, reaction });
+            if found.len() == REACTIONS_COUNTED {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Counts what the witnesses did. A run after whose failing call only its ordinary work came gave up.
+    fn count_reactions(&self, witnesses: &[Witness<'a>]) -> ReactionCounts {
+        let mut counts = ReactionCounts::default();
+        for witness in witnesses {
+            counts.repeats_failed += u32::from(witness.reaction.repeats_failed);
+            let only_routine = |parts: &[ChangedPart]| {
+                !parts.is_empty() && parts.iter().all(|part| self.is_routine_call(part, witness.reaction))
+            };
+            match &witness.reaction.ending {
+                ReactionEnding::GaveUp => counts.gave_up += 1,
+                ReactionEnding::Repeated => counts.repeated += 1,
+                ReactionEnding::Changed { parts } if only_routine(parts) => counts.gave_up += 1,
+                ReactionEnding::Changed { .. } => counts.changed += 1,
+            }
+        }
+        counts
+    }
+
+    /// Returns the parts of a reaction without the calls in between that runs without the error make as well.
+    fn parts_that_matter(&self, reaction: &'a Reaction) -> Vec<&'a ChangedPart> {
+        parts_of(reaction).iter().filter(|part| !self.is_routine_call(part, reaction)).collect()
+    }
+
+    /// Returns `true` if at least half of the runs that make the same call without the error make the call that a part
+    /// names before it. Another tool in the place of the failing one may come after it as well.
+    fn is_routine_call(&self, part: &ChangedPart, reaction: &Reaction) -> bool {
+        let instead = part.slot.strip_prefix(TOOL_SLOT);
+        let called = match part.words.as_slice() {
+            [] => instead.map(str::to_owned),
+            words => Some(label_of_words(words)),
+        };
+        let Some(called) = called else { return false };
+        let label = hash_label(&reaction.step, &called);
+        let failing = hash_label(&reaction.step, &reaction.call);
+        let (mut without, mut making) = (0, 0);
+        for one in self.runs.iter().filter(|one| !one.meets_error_of(reaction)) {
+            let place = |hash: u32| one.summary.routine.iter().position(|other| *other == hash);
+            let Some(at) = place(failing) else { continue };
+            without += 1;
+            making += u32::from(place(label).is_some_and(|before| before < at || instead.is_some()));
+        }
+        making > 0 && making * 2 >= without
+    }
+
+    /// Returns `true` if the suspected answer of a reaction is a failure: runs that kept it ended badly, and more often
+    /// than chance explains.
+    fn is_bad_answer(&self, reaction: &Reaction) -> bool {
+        let answer = hash_answer(&reaction.step, &reaction.tool, &reaction.error);
+        let reacts = |one: &ContrastRun<'_>| {
+            one.summary.reactions.iter().any(|other| {
+                other.step == reaction.step && other.tool == reaction.tool && other.error == reaction.error
+            })
+        };
+        let ended_badly = |one: &&ContrastRun<'_>| one.summary.outcome.succeeded() == Some(false);
+        let keeps = |one: &&ContrastRun<'_>| one.summary.kept.binary_search(&answer).is_ok() && !reacts(one);
+        let (kept, others): (Vec<_>, Vec<_>) = self.runs.iter().partition(|one| keeps(one));
+        let bad = kept.iter().filter(|one| ended_badly(one)).count();
+        let bad_others = others.iter().filter(|one| ended_badly(one)).count();
+        if bad < KEPT_MIN || bad * 100 < kept.len() * KEPT_BAD_MIN {
+            return false;
+        }
+        // The chance that as many of the others end badly.
+        let rate = f64::from(to_count(bad_others + 1)) / f64::from(to_count(others.len() + 2));
+        (0..bad).fold(1.0, |chance, _| chance * rate) <= KEPT_CHANCE_MAX
+    }
+
+    /// Returns `true` if most runs that call the tool in the step get the suspected answer: then the two calls are a
+    /// routine, and the first of them did not fail.
+    fn is_routine_pair(&self, reaction: &Reaction) -> bool {
+        let calls_tool = |one: &&ContrastRun<'_>| {
+            one.summary.operations.iter().any(|op| op.step == reaction.step && op.tool == reaction.tool)
+        };
+        let calling = self.runs.iter().filter(calls_tool);
+        let (mut all, mut suspecting) = (0, 0);
+        for one in calling {
+            all += 1;
+            suspecting += u32::from(one.meets_error_of(reaction));
+        }
+        exceeds_share(suspecting, all, SUSPECTED_SHARE_MAX)
+    }
+}
+
+/// Beginning of the slot of a call that was made before.
+pub const FIRST_SLOT: &str = "first ";
+/// Beginning of the slot of another tool that was called instead.
+pub const TOOL_SLOT: &str = "tool ";
+
+/// Returns `true` if a part of a whole is more than `percent` per cent of it.
+const fn exceeds_share(part: u32, whole: u32, percent: usize) -> bool {
+    part as usize * 100 > whole as usize * percent
+}
+
+fn to_count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,114 @@
+//! Decides if following a memory makes calls fail.
+
+use super::{Contrast, to_count};
+use crate::calls::summary::MemoryTrial;
+use crate::id::{MemoryId, RunId};
+
+/// Number of newest runs that count.
+const RUNS_COUNTED: usize = 40;
+/// Minimum number of followed calls that failed.
+const FAILED_MIN: u32 = 2;
+/// Minimum probability that calls as the memory says fail more often than others.
+const WORSE_MIN: f64 = 0.9;
+
+/// Numbers of first calls that a memory is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HarmNumbers {
+    /// Calls made as the memory says.
+    pub followed: u32,
+    /// Those of them that failed.
+    pub followed_failed: u32,
+    /// Other calls.
+    pub others: u32,
+    /// Those of them that failed.
+    pub others_failed: u32,
+}
+
+impl Contrast<'_> {
+    /// Returns the runs of the window whose call failed although or because it followed a memory, if such
+    /// calls fail more often than others. The numbers are about the newest 40 runs with such a call.
+    pub fn find_harmed_runs(&self, memory: MemoryId) -> Option<(HarmNumbers, Vec<RunId>)> {
+        let trial_of = |trials: &[MemoryTrial]| trials.iter().find(|trial| trial.memory == memory).copied();
+        let trials: Vec<_> = self
+            .runs
+            .iter()
+            .rev()
+            .filter_map(|one| Some((one, trial_of(&one.summary.trials)?)))
+            .take(RUNS_COUNTED)
+            .collect();
+        let count = |wanted: &dyn Fn(&MemoryTrial) -> bool| {
+            to_count(trials.iter().filter(|(_, trial)| wanted(trial)).count())
+        };
+        let numbers = HarmNumbers {
+            followed: count(&|trial| trial.followed),
+            followed_failed: count(&|trial| trial.followed && trial.failed),
+            others: count(&|trial| !trial.followed),
+            others_failed: count(&|trial| !trial.followed && trial.failed),
+        };
+        if numbers.followed_failed < FAILED_MIN || numbers.probability_of_harm() < WORSE_MIN {
+            return None;
+        }
+        let harmed = trials
+            .iter()
+            .filter(|(one, trial)| one.ordinal >= self.window_from && trial.followed && trial.failed);
+        let runs: Vec<RunId> = harmed.map(|(one, _)| one.run.clone()).collect();
+        (!runs.is_empty()).then_some((numbers, runs))
+    }
+
+    /// Returns the memories with a trial in the runs of the window, sorted.
+    pub fn memories_tried(&self) -> Vec<MemoryId> {
+        let since = self.runs.iter().filter(|one| one.ordinal >= self.window_from);
+        let mut tried: Vec<MemoryId> =
+            since.flat_map(|one| one.summary.trials.iter().map(|trial| trial.memory)).collect();
+        tried.sort_unstable();
+        tried.dedup();
+        tried
+    }
+}
+
+impl HarmNumbers {
+    /// Returns the probability that followed calls fail more often than others, with uniform priors.
+    ///
+    /// Both failure rates have beta distributions with integer parameters, for which the probability is a finite
+    /// sum (E. Miller, "Formulas for Bayesian A/B Testing", 2014). It is computed with the four basic operations
+    /// only, so every machine gets the same bits.
+    fn probability_of_harm(self) -> f64 {
+        let beta = |failed: u32, all: u32| (f64::from(failed + 1), f64::from(all - failed + 1));
+        let (a_others, b_others) = beta(self.others_failed, self.others);
+        let (_, b_followed) = beta(self.followed_failed, self.followed);
+        let mut term = 1.0;
+        for k in 0..=(self.followed - self.followed_failed) {
+            let k = f64::from(k);
+            term *= (b_others + k) / (a_others + b_others + k);
+        }
+        let mut sum = 0.0;
+        for i in 0..=self.followed_failed {
+            sum += term;
+            let i = f64::from(i);
+            term *= (a_others + i) / (a_others + b_others + b_followed + i) * (b_followed + i) / (1.0 + i);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probability(followed: [u32; 2], others: [u32; 2]) -> f64 {
+        let ([followed_failed, followed], [others_failed, others]) = (followed, others);
+        HarmNumbers { followed, followed_failed, others, others_failed }.probability_of_harm()
+    }
+
+    #[test]
+    fn equal_numbers_leave_it_open_and_a_clear_difference_does_not() {
+        for same in [[0, 0], [1, 2], [3, 9]] {
+            assert!((probability(same, same) - 0.5).abs() < 1e-12, "{same:?}");
+        }
+        // One side has the rate p with density 1, the other 2p: the integral of 2p·p is 2/3.
+        assert!((probability([1, 1], [0, 0]) - 2.0 / 3.0).abs() < 1e-12);
+        assert!(probability([4, 4], [0, 6]) > 0.99);
+        assert!(probability([0, 6], [4, 6]) < 0.05);
+        assert!((probability([4, 4], [0, 6]) + probability([0, 6], [4, 4]) - 1.0).abs() < 1e-12);
+    }
+}

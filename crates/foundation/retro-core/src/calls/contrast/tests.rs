@@ -1,0 +1,216 @@
+use super::*;
+use crate::calls::ObservedBehaviour;
+use crate::id::{MemoryId, Step, derive_uuid};
+use crate::run::RunFacts;
+
+/// Part with forms, such as `region: `region` = `eu` | with `region``.
+fn part(slot: &str, forms: &[&str]) -> ChangedPart {
+    ChangedPart {
+        slot: slot.to_owned(),
+        forms: forms.iter().map(|form| (*form).to_owned()).collect(),
+        words: Vec::new(),
+        avoid: None,
+        dropped: false,
+    }
+}
+
+fn first(slot: &str, command: &str) -> ChangedPart {
+    let words = command.split(' ').map(str::to_owned).collect();
+    ChangedPart { words, ..part(&format!("{FIRST_SLOT}{slot}"), &[]) }
+}
+
+fn reaction(error: &str, ending: ReactionEnding) -> Reaction {
+    Reaction {
+        step: Step::main(),
+        tool: "deploy".to_owned(),
+        call: "deploy".to_owned(),
+        error: error.to_owned(),
+        temporary: false,
+        suspected: false,
+        repeats_failed: 0,
+        ending,
+    }
+}
+
+fn changed(parts: &[ChangedPart]) -> Reaction {
+    reaction("region is missing", ReactionEnding::Changed { parts: parts.to_vec() })
+}
+
+fn repeated() -> Reaction {
+    reaction("region is missing", ReactionEnding::Repeated)
+}
+
+/// Run with what it did: its outcome, the labels of its ordinary calls, and its kept answers.
+struct Told<'a>(&'a str, Vec<Reaction>, &'a [&'a str], &'a [&'a str]);
+
+fn did(reactions: &[Reaction]) -> Told<'static> {
+    Told("success", reactions.to_vec(), &[], &[])
+}
+
+fn window(runs: Vec<Told<'_>>) -> WindowSummaries {
+    let step = Step::main();
+    let summaries = (1u32..).zip(runs).map(|(at, Told(outcome, reactions, routine, kept))| {
+        let facts = serde_json::json!({ "run_id": format!("run-{at}"), "outcome": outcome });
+        let facts: RunFacts = serde_json::from_value(facts).unwrap();
+        let behaviour = ObservedBehaviour {
+            reactions,
+            routine: routine.iter().map(|label| hash_label(&step, label)).collect(),
+            kept: kept.iter().map(|line| hash_answer(&step, "deploy", line)).collect(),
+            trials: Vec::new(),
+        };
+        let call = crate::calls::ObservedCall {
+            step: &step,
+            tool: "deploy",
+            program: Vec::new(),
+            goal: String::new(),
+            error: None,
+            took_ms: None,
+        };
+        let summary = CallSummary::from_calls(&facts, [call], behaviour);
+        StoredSummary { run: facts.run_id, ordinal: at.into(), content: SummaryContent::Summary(summary) }
+    });
+    WindowSummaries { summaries: summaries.collect(), ..WindowSummaries::default() }
+}
+
+/// Returns the forms that the contrast states for the newest reaction, or the reason why there are none.
+fn stated(runs: Vec<Told<'_>>) -> String {
+    let newest = runs.last().and_then(|run| run.1.first()).cloned().expect("the last run reacted");
+    match Contrast::of_window(&window(runs)).judge_reaction(&newest) {
+        ContrastAnswer::Supported(remedy) => {
+            remedy.parts.into_iter().map(|part| part.form).collect::<Vec<_>>().join("; ")
+        }
+        ContrastAnswer::PassesByItself(_) => "passes".to_owned(),
+        ContrastAnswer::Undecided(_) => "undecided".to_owned(),
+    }
+}
+
+fn region(value: &str) -> ChangedPart {
+    part("region", &[&format!("`region` = `{value}`"), "with `region`"])
+}
+
+#[test]
+fn a_value_is_stated_if_runs_agree_on_it_and_otherwise_its_parameter() {
+    assert_eq!(stated(vec![did(&[changed(&[region("eu")])])]), "undecided", "one run shows nothing");
+    let two = |a, b| stated(vec![did(&[changed(&[region(a)])]), did(&[changed(&[region(b)])])]);
+    assert_eq!(two("eu", "eu"), "`region` = `eu`");
+    assert_eq!(two("eu", "us"), "with `region`");
+}
+
+#[test]
+fn a_value_that_the_task_names_needs_more_runs_than_an_accident() {
+    let named = |value: &str| part("region", &[&format!("…`region` = `{value}`"), "with `region`"]);
+    let runs = |count: usize| stated((0..count).map(|_| did(&[changed(&[named("eu")])])).collect());
+    assert_eq!(runs(4), "with `region`");
+    assert_eq!(runs(5), "`region` = `eu`");
+}
+
+#[test]
+fn what_only_some_runs_change_besides_is_no_part_of_the_remedy() {
+    let (eu, fast) = (region("eu"), part("fast", &["with `fast`"]));
+    let runs = vec![
+        did(&[changed(&[eu.clone(), fast.clone()])]),
+        did(&[changed(std::slice::from_ref(&eu))]),
+        did(&[changed(std::slice::from_ref(&eu))]),
+        did(&[changed(&[eu, fast])]),
+    ];
+    assert_eq!(stated(runs), "`region` = `eu`");
+}
+
+#[test]
+fn an_error_that_the_identical_call_gets_past_needs_no_remedy() {
+    let superstition = || did(&[changed(&[region("eu")])]);
+    assert_eq!(stated(vec![did(&[repeated()]), superstition(), superstition()]), "passes");
+    let often = (0..5).map(|_| superstition());
+    assert_eq!(stated(std::iter::once(did(&[repeated()])).chain(often).collect()), "`region` = `eu`");
+    let runs = vec![did(&[repeated()]), did(&[repeated()]), superstition(), superstition()];
+    assert_eq!(stated(runs), "passes");
+}
+
+#[test]
+fn one_error_may_have_two_causes() {
+    let mode = || part("mode", &["`mode` = `write`"]);
+    let runs = vec![
+        did(&[changed(&[region("eu")])]),
+        did(&[changed(&[mode()])]),
+        did(&[changed(&[region("eu")])]),
+        did(&[changed(&[mode()])]),
+    ];
+    assert_eq!(stated(runs), "`mode` = `write`");
+}
+
+#[test]
+fn a_command_before_is_stated_by_the_words_that_runs_share() {
+    let runs = vec![
+        did(&[changed(&[first("terraform init", "terraform -chdir=a init -input=false")])]),
+        did(&[changed(&[first("terraform init", "terraform -chdir=b init -input=false")])]),
+    ];
+    assert_eq!(stated(runs), "first `terraform init -input=false`");
+    let other = || did(&[changed(&[first("git", "git fetch")]), changed(&[first("git", "git pull")])]);
+    assert_eq!(stated(vec![other(), did(&[changed(&[first("git", "git gc")])])]), "undecided");
+}
+
+#[test]
+fn a_call_that_runs_make_anyway_is_no_remedy() {
+    let looks = || did(&[changed(&[first("status", "status")])]);
+    let plain = || Told("success", Vec::new(), &["status", "deploy"], &[]);
+    let afterwards = || Told("success", Vec::new(), &["deploy", "status"], &[]);
+    assert_eq!(stated(vec![looks(), looks()]), "first `status`");
+    assert_eq!(stated(vec![plain(), plain(), looks(), looks()]), "undecided");
+    assert_eq!(stated(vec![afterwards(), afterwards(), looks(), looks()]), "first `status`");
+}
+
+#[test]
+fn asking_for_less_is_a_remedy_only_of_runs_that_ended_well() {
+    let less = || ChangedPart { dropped: true, ..part("rows", &["without `rows`"]) };
+    let run = |outcome| Told(outcome, vec![changed(&[less()])], &[], &[]);
+    assert_eq!(stated(vec![run("success"), run("success")]), "without `rows`");
+    assert_eq!(stated(vec![run("failure"), run("success"), run("failure")]), "undecided");
+}
+
+#[test]
+fn a_suspected_answer_is_a_failure_if_runs_that_kept_it_ended_badly() {
+    let suspect = || Reaction { suspected: true, ..changed(&[region("eu")]) };
+    let kept = |outcome| Told(outcome, Vec::new(), &[], &["region is missing"]);
+    let others = || (0..6).map(|_| Told("success", Vec::new(), &[], &[]));
+    let reacting = || (0..3).map(|_| did(&[suspect()]));
+    let with = |outcomes: &[&'static str]| {
+        stated(outcomes.iter().map(|one| kept(one)).chain(others()).chain(reacting()).collect())
+    };
+    assert_eq!(with(&["failure", "failure"]), "`region` = `eu`");
+    assert_eq!(with(&["failure", "success"]), "undecided", "runs do well with this answer");
+    assert_eq!(with(&[]), "undecided", "nobody kept it");
+}
+
+#[test]
+fn an_error_that_says_to_try_again_needs_more_runs() {
+    let temporary = |repeats_failed| Reaction { temporary: true, repeats_failed, ..changed(&[region("eu")]) };
+    let runs = |count: usize, repeats| stated((0..count).map(|_| did(&[temporary(repeats)])).collect());
+    assert_eq!(runs(3, 0), "undecided");
+    assert_eq!(runs(3, 1), "`region` = `eu`");
+    assert_eq!(runs(4, 0), "`region` = `eu`");
+}
+
+#[test]
+fn a_remedy_that_replaced_another_in_the_same_place_is_stated_after_some_runs() {
+    let mut runs: Vec<_> = (0..9).map(|_| did(&[changed(&[region("eu")])])).collect();
+    runs.extend((0..5).map(|_| did(&[changed(&[region("us")])])));
+    assert_eq!(stated(runs), "`region` = `us`");
+}
+
+#[test]
+fn a_memory_is_harmful_if_calls_that_follow_it_fail_more_often() {
+    let memory = MemoryId(derive_uuid("contrast", &["memory"]));
+    let trial = |followed, failed| crate::calls::MemoryTrial { memory, followed, failed };
+    let harmed = |trials: &[(bool, bool)]| {
+        let mut window = window(trials.iter().map(|_| did(&[])).collect());
+        for (stored, (followed, failed)) in window.summaries.iter_mut().zip(trials) {
+            let SummaryContent::Summary(summary) = &mut stored.content else { unreachable!() };
+            summary.trials = vec![trial(*followed, *failed)];
+        }
+        Contrast::of_window(&window).find_harmed_runs(memory).map(|(_, runs)| runs.len())
+    };
+    let mixed = [(true, true), (true, true), (true, true), (false, false), (false, false), (false, false)];
+    assert_eq!(harmed(&mixed), Some(3));
+    assert_eq!(harmed(&mixed.map(|(followed, _)| (followed, false))), None, "nothing failed");
+    assert_eq!(harmed(&mixed.map(|(followed, _)| (followed, true))), None, "others fail as well");
+}

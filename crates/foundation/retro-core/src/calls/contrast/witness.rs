@@ -1,0 +1,47 @@
+//! What runs did about one error, and their numbers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::calls::reaction::{ChangedPart, Reaction, ReactionEnding};
+use crate::id::RunId;
+
+/// What one run did about an error, with the run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Witness<'a> {
+    pub(super) run: &'a RunId,
+    /// `true` if the run is known to have ended badly.
+    pub(super) ended_badly: bool,
+    pub(super) reaction: &'a Reaction,
+}
+
+/// Numbers of runs that reacted to one error, of those that a contrast counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ReactionCounts {
+    /// Runs that got past the error with the remedy; 0 if there is none.
+    pub with_remedy: u32,
+    /// Runs that got past the error with a changed call, or with another call before it.
+    pub changed: u32,
+    /// Runs in which the identical call succeeded when it was repeated at once.
+    pub repeated: u32,
+    /// Repetitions of the identical call that failed again.
+    pub repeats_failed: u32,
+    /// Runs that did not get past the error.
+    pub gave_up: u32,
+}
+
+impl ReactionCounts {
+    /// Returns `true` if the runs leave no doubt that the remedy is needed, although the words of the error say that it
+    /// passes.
+    pub(super) const fn outweighs_words(&self) -> bool {
+        self.repeated == 0 && (self.with_remedy >= 4 || self.repeats_failed > 1)
+    }
+}
+
+/// Returns the parts in which a call that succeeded differs; empty if none did.
+pub(super) fn parts_of(reaction: &Reaction) -> &[ChangedPart] {
+    match &reaction.ending {
+        ReactionEnding::Changed { parts } => parts,
+        _ => &[],
+    }
+}

@@ -1,0 +1,139 @@
+//! The machine-readable part of a lesson, and how two of them compare.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::line::FORM_SEPARATOR;
+use crate::calls::is_same_error_class;
+
+/// Machine-readable part of a lesson: when the lesson applies, and how a trace shows that it was followed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LessonCue {
+    /// Tool whose calls the lesson is about; `None` if the lesson is only text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Error that the lesson is about, with numbers, paths, identifiers and quoted names masked; `None` if
+    /// the lesson is not about one error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Part of the failing call that the successful call does not contain; `None` if there is no such part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avoid: Option<String>,
+    /// Part of the successful call that the failing call does not contain; `None` if there is no such part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefer: Option<String>,
+    /// Arguments of the call that worked, as the agent made it, shortened; `None` if no call did. Not part of
+    /// the signature: it differs in every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worked: Option<String>,
+}
+
+impl LessonCue {
+    /// Returns a key that is equal for equal lessons. Returns `None` if the lesson is only text or names
+    /// nothing but a tool, because all lessons about that tool would otherwise share one key. The direction
+    /// of the advice matters: "x instead of y" and "y instead of x" are two lessons.
+    pub fn signature(&self) -> Option<String> {
+        let tool = self.tool.as_deref()?;
+        self.error.as_ref().or(self.avoid.as_ref()).or(self.prefer.as_ref())?;
+        let part = |text: &Option<String>| text.as_deref().unwrap_or("").to_owned();
+        // The unit separator keeps the parts apart: without it, `ab` and `c` would give the key of `a` and
+        // `bc`.
+        Some([tool, &part(&self.error), &part(&self.avoid), &part(&self.prefer)].join("\u{1f}"))
+    }
+
+    /// Returns `true` if both cues are about the same error of the same tool and only this one has a remedy.
+    pub fn adds_remedy_to(&self, other: &Self) -> bool {
+        self.tool.is_some()
+            && self.error.is_some()
+            && self.tool == other.tool
+            && self.error == other.error
+            && self.prefer.is_some()
+            && other.prefer.is_none()
+            && other.avoid.is_none()
+    }
+
+    /// Returns `true` if both cues state the same remedy of one class of errors. The names in an error differ from
+    /// run to run.
+    pub fn is_same_remedy(&self, other: &Self) -> bool {
+        self.tool.is_some()
+            && self.tool == other.tool
+            && self.prefer.is_some()
+            && self.prefer == other.prefer
+            && self.is_about_error_of(other)
+    }
+
+    /// Returns `true` if both cues change a call in the same place after one class of errors, so that one of them
+    /// states the other anew.
+    pub fn restates(&self, other: &Self) -> bool {
+        let places = |cue: &Self| -> BTreeSet<String> {
+            let forms = cue.prefer.iter().flat_map(|prefer| prefer.split(FORM_SEPARATOR));
+            forms.filter_map(place_of_form).collect()
+        };
+        self.tool.is_some()
+            && self.tool == other.tool
+            && self.is_about_error_of(other)
+            && !places(self).is_disjoint(&places(other))
+    }
+
+    fn is_about_error_of(&self, other: &Self) -> bool {
+        match (&self.error, &other.error) {
+            (Some(one), Some(other)) => is_same_error_class(one, other),
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if the two cues give opposite advice about the same tool: each prefers what the other
+    /// avoids.
+    pub fn opposes(&self, other: &Self) -> bool {
+        self.tool.is_some()
+            && self.tool == other.tool
+            && self.prefer.is_some()
+            && self.avoid.is_some()
+            && self.prefer == other.avoid
+            && self.avoid == other.prefer
+    }
+}
+
+/// Returns the place in a call that a form of a remedy is about: a parameter, a program with its option, or what is
+/// called first.
+fn place_of_form(form: &str) -> Option<String> {
+    match form.split('`').collect::<Vec<_>>().as_slice() {
+        ["with " | "without ", key, ""] => Some((*key).to_owned()),
+        ["first ", call, ""] => {
+            Some(format!("first {}", call.split(' ').take(2).collect::<Vec<_>>().join(" ")))
+        }
+        ["program " | "tool ", _, ""] => Some("program".to_owned()),
+        ["", program, " with " | " without ", option, ""] => {
+            Some(format!("{program} {}", option.split([' ', '=']).next().unwrap_or_default()))
+        }
+        ["", key, ..] => Some((*key).to_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cue(tool: Option<&str>, parts: [Option<&str>; 3]) -> LessonCue {
+        let [error, avoid, prefer] = parts.map(|part| part.map(str::to_owned));
+        LessonCue { tool: tool.map(str::to_owned), error, avoid, prefer, worked: None }
+    }
+
+    #[test]
+    fn a_signature_needs_a_tool_and_something_about_it() {
+        assert_eq!(cue(None, [Some("not found"), None, None]).signature(), None);
+        assert_eq!(cue(Some("sh"), [None, None, None]).signature(), None, "or all lessons about sh were one");
+        assert!(cue(Some("sh"), [None, None, Some("rg")]).signature().is_some());
+    }
+
+    #[test]
+    fn signatures_differ_by_part_and_direction() {
+        let one = cue(Some("sh"), [None, Some("grep"), Some("rg")]);
+        let other = cue(Some("sh"), [None, Some("rg"), Some("grep")]);
+        assert_ne!(one.signature(), other.signature());
+        assert!(one.opposes(&other) && !one.opposes(&one));
+        assert_ne!(one.signature(), cue(Some("sh"), [Some("grep"), None, Some("rg")]).signature());
+    }
+}

@@ -1,0 +1,130 @@
+//! Turns the failing calls of an investigated run into lessons, as far as a contrast over many runs supports them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::calls::{Contrast, ContrastAnswer, FIRST_SLOT, ReactionCounts, SharedRemedy};
+use crate::finding::{
+    Advice, CONTENT_CHARS_MAX, CheckedAnswer, FORM_SEPARATOR, Finding, FindingKind, LessonCue,
+    ObservedFailure, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, format_advice, format_title,
+};
+use crate::id::RunId;
+use crate::retrospective::Investigation;
+
+/// Runs beyond the investigated one that show the same remedy, counted by their call summaries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContrastSupport {
+    /// Independent runs that got past the error with the remedy, the investigated one included.
+    pub runs: Vec<RunId>,
+    /// Numbers of the runs with the error.
+    pub counts: ReactionCounts,
+}
+
+/// Error of a run, with what the contrast says about it.
+pub(super) struct JudgedFailure<'c> {
+    failure: &'c ObservedFailure,
+    answer: ContrastAnswer,
+}
+
+/// Judges the failing calls of an investigated run.
+pub(super) fn judge_failures<'c>(
+    contrast: &Contrast<'_>,
+    one: &Investigation,
+    checked: &'c CheckedAnswer,
+) -> Vec<JudgedFailure<'c>> {
+    let reactions = contrast.reactions_of(&one.run);
+    let judge = |failure: &'c ObservedFailure| {
+        let same = reactions.iter().find(|reaction| {
+            reaction.step == failure.step && reaction.tool == failure.tool && reaction.error == failure.error
+        })?;
+        Some(JudgedFailure { failure, answer: contrast.judge_reaction(same) })
+    };
+    checked.failures.iter().filter_map(judge).collect()
+}
+
+impl JudgedFailure<'_> {
+    /// Returns `true` if a finding is about this error.
+    fn is_about(&self, finding: &Finding) -> bool {
+        finding.step == self.failure.step
+            && finding.cue.tool.as_deref() == Some(self.failure.tool.as_str())
+            && finding.cue.error.as_deref() == Some(self.failure.error.as_str())
+    }
+
+    /// Returns the lesson of the error. Returns `None` if the contrast supports none, or if it cannot be stated.
+    pub(super) fn into_lesson(self) -> Option<(Finding, ContrastSupport)> {
+        let ContrastAnswer::Supported(remedy) = self.answer else { return None };
+        let finding = build_finding(self.failure, &remedy)?;
+        Some((finding, ContrastSupport { runs: remedy.runs, counts: remedy.counts }))
+    }
+}
+
+/// What the contrast says about a finding of the investigator.
+pub(super) enum Opinion {
+    /// The contrast states a remedy of the same error, which takes the place of the finding.
+    Replaced,
+    /// The error passes by itself.
+    PassesByItself(ReactionCounts),
+    /// The contrast says nothing.
+    None,
+}
+
+/// Returns what the contrast says about a finding.
+pub(super) fn judge_finding(judged: &[JudgedFailure<'_>], finding: &Finding) -> Opinion {
+    match judged.iter().find(|one| one.is_about(finding)).map(|one| (&one.answer, one.failure)) {
+        Some((ContrastAnswer::Supported(remedy), failure)) if build_finding(failure, remedy).is_some() => {
+            Opinion::Replaced
+        }
+        Some((ContrastAnswer::PassesByItself(counts), _)) => Opinion::PassesByItself(*counts),
+        _ => Opinion::None,
+    }
+}
+
+fn build_finding(failure: &ObservedFailure, remedy: &SharedRemedy) -> Option<Finding> {
+    let forms: Vec<&str> = remedy.parts.iter().map(|part| part.form.as_str()).collect();
+    let avoid = match remedy.parts.as_slice() {
+        [part] => part.avoid.clone(),
+        _ => None,
+    };
+    let advice = Advice::When(format_advice(&forms, avoid.as_deref()));
+    let worked: Vec<&str> = failure.worked.as_deref().into_iter().collect();
+    let title = format_title(&failure.tool, &failure.error, &advice, &worked)?;
+    if title.chars().count() > TITLE_CHARS_MAX {
+        return None;
+    }
+    let counts = remedy.counts;
+    let content = format!(
+        "{} {} of {} runs that got past this error did so.",
+        failure.content,
+        counts.with_remedy,
+        counts.changed + counts.repeated
+    );
+    Some(Finding {
+        kind: FindingKind::Repair,
+        step: failure.step.clone(),
+        subject: subject_of(&failure.tool, remedy),
+        title,
+        content: content.chars().take(CONTENT_CHARS_MAX).collect(),
+        cue: LessonCue {
+            tool: Some(failure.tool.clone()),
+            error: Some(failure.error.clone()),
+            avoid,
+            prefer: Some(forms.join(FORM_SEPARATOR)),
+            worked: failure.worked.clone(),
+        },
+        quote: failure.quote.clone(),
+        contradicts: None,
+        origin: failure.origin.clone(),
+    })
+}
+
+/// Returns the subject of a lesson: the tool, with the parameter or the program whose way of being given is the
+/// lesson. A lesson that a parameter is given, and its reverse, are about the tool.
+fn subject_of(tool: &str, remedy: &SharedRemedy) -> String {
+    let part = remedy.parts.iter().find(|part| !part.slot.starts_with(FIRST_SLOT));
+    let about = part.and_then(|part| match part.slot.split_once(' ') {
+        _ if part.form.starts_with("with") || part.form.starts_with("tool ") => None,
+        Some((program, _)) => Some(program),
+        None => Some(part.slot.as_str()),
+    });
+    let subject = about.map_or_else(|| tool.to_owned(), |about| format!("{tool} {about}"));
+    subject.chars().take(SUBJECT_CHARS_MAX).collect()
+}

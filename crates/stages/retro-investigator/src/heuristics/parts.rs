@@ -1,0 +1,281 @@
+//! Describes in which parts a call that succeeded differs from a failing one, in ways that may hold in other runs.
+//!
+//! Every part is described several times, from the exact value to the mere presence of a parameter. Which
+//! description is the lesson is not decided here: a contrast takes the most specific one in which the runs
+//! agree. A description that holds in one run only is harmless, because no other run shares it.
+
+mod commands;
+mod values;
+
+use std::collections::BTreeMap;
+
+use retro_core::calls::{ChangedPart, FORM_CHARS_MAX, FORMS_MAX, PARTS_MAX};
+use serde_json::{Map, Value};
+
+use super::arguments::{Arguments, Command};
+use super::call::Call;
+use super::quote::first_chars;
+
+use commands::describe_first_call;
+pub(super) use commands::{first_label, is_same_goal, words_of};
+
+/// Maximum number of characters of an answer in which values are searched for.
+const ANSWER_CHARS_MAX: usize = 20_000;
+/// Minimum length of a value that is searched for in other texts, in characters. Shorter ones occur everywhere.
+const VALUE_CHARS_MIN: usize = 3;
+
+/// Texts of the run in which a new value may have its origin.
+#[derive(Clone, Copy)]
+pub(super) struct ValueOrigins<'c> {
+    /// What the agent was told to do.
+    pub(super) task: &'c str,
+    /// Answer of the failing call.
+    pub(super) error: &'c str,
+    /// Calls before the one that succeeded, the newest first.
+    pub(super) earlier: &'c [&'c Call<'c>],
+}
+
+/// What differs in a call that succeeded.
+#[derive(Debug, Default)]
+pub(super) struct CallDifference<'c> {
+    /// The parts.
+    pub(super) parts: Vec<ChangedPart>,
+    /// Earlier calls whose answers hold new values.
+    pub(super) suppliers: Vec<&'c Call<'c>>,
+}
+
+/// Compares a failing call with a later one of the same tool. Returns `None` if they differ in too much.
+pub(super) fn compare_calls<'c>(
+    failing: &Call<'_>,
+    worked: &Call<'_>,
+    origins: ValueOrigins<'c>,
+) -> Option<CallDifference<'c>> {
+    let mut difference = CallDifference::default();
+    let (before, after) = (&failing.arguments, &worked.arguments);
+    match (before, after) {
+        (Arguments::Command(a), Arguments::Command(b))
+            if !commands::is_command_line(a) && !a.sql && !a.program && a.parameters.is_some() =>
+        {
+            let (a, b) = (a.parameters.as_ref()?, b.parameters.as_ref()?);
+            compare_parameters(a, b, origins, &mut difference);
+        }
+        (Arguments::Command(a), Arguments::Command(b)) => {
+            if a.text != b.text {
+                compare_texts(a, b, origins, &mut difference);
+            }
+            let settings =
+                |command: &Command| command.parameters.as_ref().map(|map| without_command(map, command));
+            let (a, b) = (settings(a).unwrap_or_default(), settings(b).unwrap_or_default());
+            compare_parameters(&a, &b, origins, &mut difference);
+        }
+        (Arguments::Object(a), Arguments::Object(b)) => compare_parameters(a, b, origins, &mut difference),
+        _ => return None,
+    }
+    difference.parts.retain(|part| part.slot.chars().count() <= FORM_CHARS_MAX);
+    for part in &mut difference.parts {
+        part.forms.retain(|form| form.chars().count() <= FORM_CHARS_MAX);
+        part.forms.dedup();
+        part.forms.truncate(FORMS_MAX);
+    }
+    (difference.parts.len() <= PARTS_MAX).then_some(difference)
+}
+
+/// Returns how much two calls of one tool have in common, in per cent. A parameter with another value counts half.
+pub(super) fn similarity(a: &Call<'_>, b: &Call<'_>) -> usize {
+    match (&a.arguments, &b.arguments) {
+        (Arguments::Command(a), Arguments::Command(b)) => commands::shared_words(&a.words, &b.words),
+        (Arguments::Object(a), Arguments::Object(b)) => {
+            if let (Some(a), Some(b)) = (commands::argument_list(a), commands::argument_list(b)) {
+                return commands::shared_words(&a.1, &b.1);
+            }
+            let (a, b) = (flatten(a), flatten(b));
+            let all = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))).count().max(1);
+            let shared: usize =
+                a.iter().filter_map(|(key, value)| Some(if b.get(key)? == value { 2 } else { 1 })).sum();
+            shared * 50 / all
+        }
+        _ => 0,
+    }
+}
+
+fn without_command(map: &Map<String, Value>, command: &Command) -> Map<String, Value> {
+    let is_command = |value: &Value| value.as_str().is_some_and(|text| text.contains(&command.text));
+    map.iter()
+        .filter(|(_, value)| !is_command(value))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+fn compare_texts<'c>(a: &Command, b: &Command, origins: ValueOrigins<'c>, found: &mut CallDifference<'c>) {
+    if a.sql || b.sql || a.program || b.program {
+        // Another statement is another way to say what is wanted, which no other run shares. What it names may come
+        // from an earlier answer.
+        let new = b.words.iter().filter(|word| !a.words.contains(word));
+        let supplier =
+            new.filter_map(|word| origins.find_supplier(word.trim_matches(['`', '"', '\'']))).next();
+        found.suppliers.extend(supplier);
+        found.parts.push(ChangedPart {
+            slot: "statement".to_owned(),
+            forms: Vec::new(),
+            words: Vec::new(),
+            avoid: None,
+            dropped: false,
+        });
+        return;
+    }
+    commands::compare_words(&a.words, &b.words, origins, found);
+}
+
+fn compare_parameters<'c>(
+    a: &Map<String, Value>,
+    b: &Map<String, Value>,
+    origins: ValueOrigins<'c>,
+    found: &mut CallDifference<'c>,
+) {
+    if let (Some((key, before)), Some((other, after))) =
+        (commands::argument_list(a), commands::argument_list(b))
+        && key == other
+    {
+        if before != after {
+            commands::compare_words(&before, &after, origins, found);
+        }
+        let rest = |map: &Map<String, Value>| -> Map<String, Value> {
+            map.iter()
+                .filter(|(name, _)| **name != key)
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        };
+        return compare_parameters(&rest(a), &rest(b), origins, found);
+    }
+    let (a, b) = (flatten(a), flatten(b));
+    let removed: Vec<_> = a.iter().filter(|(path, _)| !b.contains_key(*path)).collect();
+    let mut renamed = Vec::new();
+    for (path, value) in &b {
+        match a.get(path) {
+            Some(before) if before == value => {}
+            before => {
+                let old = removed
+                    .iter()
+                    .find(|(old, was)| before.is_none() && *was == value && !renamed.contains(old));
+                renamed.extend(old.map(|(old, _)| *old));
+                let avoid = old.map(|(old, _)| format!("with `{old}`"));
+                found.add_value(path, before.copied(), value, origins);
+                if let (Some(part), Some(_)) = (found.parts.last_mut(), &avoid) {
+                    part.avoid = avoid;
+                    // The value is the same as before: only the name is the lesson.
+                    part.forms.retain(|form| form.starts_with("with "));
+                }
+            }
+        }
+    }
+    for (path, _) in removed.iter().filter(|(path, _)| !renamed.contains(path)) {
+        found.parts.push(ChangedPart {
+            slot: (*path).clone(),
+            forms: values::is_name_of_parameter(path)
+                .then(|| format!("without `{path}`"))
+                .into_iter()
+                .collect(),
+            words: Vec::new(),
+            avoid: None,
+            dropped: true,
+        });
+    }
+}
+
+impl<'c> CallDifference<'c> {
+    /// Adds the part that a parameter has another value, or a value at all.
+    fn add_value(&mut self, path: &str, before: Option<&Value>, after: &Value, origins: ValueOrigins<'c>) {
+        let text = values::text_of(after);
+        let supplier = origins.find_supplier(&text).filter(|_| !values::is_plain_choice(after));
+        if !values::is_name_of_parameter(path) {
+            self.parts.push(ChangedPart {
+                slot: path.to_owned(),
+                forms: Vec::new(),
+                words: Vec::new(),
+                avoid: None,
+                dropped: false,
+            });
+            return;
+        }
+        let forms = values::describe_value(path, before, after, origins, supplier);
+        let avoid = before
+            .filter(|before| values::is_shareable(&values::text_of(before)))
+            .map(|before| format!("`{path}` = `{}`", values::text_of(before)));
+        self.suppliers.extend(supplier);
+        self.parts.push(ChangedPart {
+            slot: path.to_owned(),
+            forms,
+            words: Vec::new(),
+            avoid,
+            dropped: false,
+        });
+    }
+}
+
+impl<'c> ValueOrigins<'c> {
+    /// Returns the newest earlier call whose answer contains a value.
+    pub(super) fn find_supplier(&self, value: &str) -> Option<&'c Call<'c>> {
+        let named = value.chars().count() >= VALUE_CHARS_MIN;
+        let supplies = |call: &&&Call<'_>| contains_value(first_chars(call.answer, ANSWER_CHARS_MAX), value);
+        named.then(|| self.earlier.iter().find(supplies).copied())?
+    }
+
+    /// Returns `true` if the task names a value, or a part of it such as a folder.
+    fn task_names(&self, value: &str) -> bool {
+        let parts = value.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-');
+        let named = |part: &str| part.chars().count() >= VALUE_CHARS_MIN && contains_value(self.task, part);
+        named(value) || parts.into_iter().any(named)
+    }
+}
+
+/// Returns `true` if a text contains a value as a word of its own.
+pub(super) fn contains_value(text: &str, value: &str) -> bool {
+    let joins = |neighbour: Option<char>, edge: Option<char>| {
+        neighbour.is_some_and(char::is_alphanumeric) && edge.is_some_and(char::is_alphanumeric)
+    };
+    !value.is_empty()
+        && text.match_indices(value).any(|(at, _)| {
+            let (before, after) = (&text[..at], &text[at + value.len()..]);
+            !joins(before.chars().next_back(), value.chars().next())
+                && !joins(after.chars().next(), value.chars().next_back())
+        })
+}
+
+/// Returns the leaves of parameters by dotted path. A list is a leaf, unless it contains objects.
+fn flatten(map: &Map<String, Value>) -> BTreeMap<String, &Value> {
+    fn collect<'v>(path: &str, value: &'v Value, depth: usize, out: &mut BTreeMap<String, &'v Value>) {
+        let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        match value {
+            Value::Object(map) if depth < 5 && !map.is_empty() => {
+                map.iter().for_each(|(key, item)| collect(&below(key), item, depth + 1, out));
+            }
+            Value::Array(items) if depth < 5 && items.iter().any(Value::is_object) => {
+                let numbered = items.iter().enumerate().take(16);
+                numbered.for_each(|(at, item)| collect(&below(&at.to_string()), item, depth + 1, out));
+            }
+            leaf => {
+                out.insert(path.to_owned(), leaf);
+            }
+        }
+    }
+    let mut out = BTreeMap::new();
+    map.iter().for_each(|(key, value)| collect(key, value, 1, &mut out));
+    out
+}
+
+/// Returns the parts that calls were made first. `tool` is the tool of the failing call.
+pub(super) fn first_parts<'c>(
+    calls: impl IntoIterator<Item = &'c Call<'c>>,
+    tool: &str,
+    task: &str,
+) -> Vec<ChangedPart> {
+    let mut parts: Vec<ChangedPart> = Vec::new();
+    for call in calls {
+        if let Some(part) = describe_first_call(call, tool, task)
+            && !parts.contains(&part)
+        {
+            parts.push(part);
+        }
+    }
+    parts
+}

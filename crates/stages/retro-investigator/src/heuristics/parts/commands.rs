@@ -1,0 +1,474 @@
+//! Describes in which words two commands differ: programs, options with their values, and operands.
+//!
+//! Only the conventions of command lines are known here, no programs: words that begin with `-` are options, the
+//! first word of a part between `&&`, `;` or `|` is a program, and what stands before an equal command is run
+//! first.
+
+use std::collections::BTreeSet;
+
+use retro_core::calls::{
+    COMMAND_WORDS_MAX, ChangedPart, FIRST_SLOT, FORM_CHARS_MAX, VOLATILE_MARK, label_of_words,
+};
+use retro_gate::is_plain_name;
+use serde_json::{Map, Value};
+
+use super::super::arguments::{Arguments, Command, basename, is_assignment};
+use super::super::call::Call;
+use super::super::lookup;
+use super::values::is_shareable;
+use super::{CallDifference, ValueOrigins};
+
+/// Returns the share of distinct words that two commands have in common, in per cent.
+pub(super) fn shared_words(a: &[String], b: &[String]) -> usize {
+    let set =
+        |words: &[String]| -> BTreeSet<String> { words.iter().map(|word| word.to_lowercase()).collect() };
+    let (a, b) = (set(a), set(b));
+    a.intersection(&b).count() * 100 / a.union(&b).count().max(1)
+}
+
+/// Returns the only parameter that is a list of words, as `["git", "push"]`, with the words.
+pub(super) fn argument_list(map: &Map<String, Value>) -> Option<(String, Vec<String>)> {
+    let words = |value: &Value| -> Option<Vec<String>> {
+        let items = value.as_array().filter(|items| items.len() > 1)?;
+        items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+    };
+    let mut lists = map.iter().filter_map(|(key, value)| Some((key, words(value)?)));
+    let (key, list) = lists.next().filter(|_| lists.next().is_none())?;
+    // A list of values has no options. The first word of a command is a program.
+    let has_options = list.iter().skip(1).any(|word| word.starts_with('-'));
+    let named = matches!(key.as_str(), "argv" | "args" | "command" | "cmd" | "arguments");
+    ((has_options || named) && is_program(&list[0])).then(|| (key.clone(), list))
+}
+
+fn is_program(word: &str) -> bool {
+    let name = basename(word);
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.+-".contains(c))
+}
+
+fn is_separator(word: &str) -> bool {
+    matches!(word, "&&" | "||" | ";" | "|" | "&")
+}
+
+fn is_option(word: &str) -> bool {
+    word.len() > 1
+        && word.starts_with('-')
+        && word.trim_start_matches('-').starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+/// Part of a command line between two separators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Segment {
+    /// Variable assignments before the program.
+    assignments: Vec<String>,
+    /// Program and its words.
+    words: Vec<String>,
+    /// `true` if the segment gets the output of the one before it.
+    piped: bool,
+}
+
+impl Segment {
+    fn program(&self) -> &str {
+        self.words.first().map_or("", |word| basename(word))
+    }
+}
+
+/// Joins the words of each command substitution, as in `kill $(lsof -ti:80)`, to one word: it is a value.
+fn join_substitutions(words: &[String]) -> Vec<String> {
+    let mut joined: Vec<String> = Vec::new();
+    let mut inner: Option<Vec<&str>> = None;
+    for word in words {
+        match (&mut inner, word.as_str()) {
+            (None, "$(") => inner = Some(Vec::new()),
+            (Some(within), ")") => {
+                joined.push(format!("$({})", within.join(" ")));
+                inner = None;
+            }
+            (Some(within), word) => within.push(word),
+            (None, word) => joined.push(word.to_owned()),
+        }
+    }
+    joined
+}
+
+fn split_segments(words: &[String]) -> Vec<Segment> {
+    let words = join_substitutions(words);
+    let mut segments = Vec::new();
+    let mut piped = false;
+    for part in words.split_inclusive(|word| is_separator(word)) {
+        let (own, separator) = match part.split_last() {
+            Some((last, before)) if is_separator(last) => (before, Some(last.as_str())),
+            _ => (part, None),
+        };
+        let own: Vec<&String> = own.iter().filter(|word| !matches!(word.as_str(), "(" | ")")).collect();
+        let at = own.iter().position(|word| !is_assignment(word)).unwrap_or(own.len());
+        let copy = |words: &[&String]| words.iter().map(|word| (*word).clone()).collect::<Vec<_>>();
+        if at < own.len() {
+            segments.push(Segment { assignments: copy(&own[..at]), words: copy(&own[at..]), piped });
+        }
+        piped = separator == Some("|");
+    }
+    segments
+}
+
+/// Adds the parts in which two commands differ.
+pub(super) fn compare_words<'c>(
+    before: &[String],
+    after: &[String],
+    origins: ValueOrigins<'c>,
+    found: &mut CallDifference<'c>,
+) {
+    let (a, b) = (split_segments(before), split_segments(after));
+    let mut used = vec![false; a.len()];
+    let matches: Vec<Option<usize>> = b
+        .iter()
+        .map(|segment| {
+            let best = (0..a.len()).filter(|at| !used[*at]).map(|at| (affinity(&a[at], segment), at));
+            // Two single commands do the same work, even with other words.
+            let score_min = if a.len() == 1 && b.len() == 1 { 0 } else { 30 };
+            let (_, at) = best
+                .filter(|(score, _)| *score >= score_min)
+                .max_by_key(|(score, at)| (*score, usize::MAX - at))?;
+            used[at] = true;
+            Some(at)
+        })
+        .collect();
+    for (at, segment) in b.iter().enumerate() {
+        match matches[at] {
+            Some(old) => SegmentComparison { before: &a[old], after: segment, origins }.add_parts(found),
+            None if segment.piped => {
+                found.parts.push(plain_part(format!("pipe {}", segment.program()), Vec::new()));
+            }
+            None => {
+                found.parts.extend(describe_command(&segment.words, origins.task));
+            }
+        }
+    }
+    for (segment, _) in a.iter().zip(&used).filter(|(_, used)| !**used) {
+        let mut part = plain_part(format!("part {}", segment.program()), Vec::new());
+        part.dropped = true;
+        found.parts.push(part);
+    }
+}
+
+/// Returns how much two segments have in common, in per cent, with a bonus for the same program.
+fn affinity(a: &Segment, b: &Segment) -> usize {
+    let same = if a.program() == b.program() { 40 } else { 0 };
+    shared_words(&a.words, &b.words) + same
+}
+
+fn plain_part(slot: String, forms: Vec<String>) -> ChangedPart {
+    ChangedPart { slot, forms, words: Vec::new(), avoid: None, dropped: false }
+}
+
+/// Two segments that do the same work.
+struct SegmentComparison<'s, 'c> {
+    before: &'s Segment,
+    after: &'s Segment,
+    origins: ValueOrigins<'c>,
+}
+
+/// Word of a command with the option that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Argument {
+    /// Name of the option; empty for an operand.
+    option: String,
+    /// Value of the option, or the operand; empty for an option without a value.
+    value: String,
+    /// `true` if option and value are one word, joined by `=`.
+    joined: bool,
+    /// Index among the operands.
+    place: usize,
+}
+
+impl<'c> SegmentComparison<'_, 'c> {
+    fn add_parts(&self, found: &mut CallDifference<'c>) {
+        let program = self.after.program().to_owned();
+        if !is_plain_name(&program) {
+            found.parts.push(plain_part("command".to_owned(), Vec::new()));
+            return;
+        }
+        let new = self.after.assignments.iter().filter(|one| !self.before.assignments.contains(one));
+        for assignment in new {
+            let name = assignment.split('=').next().unwrap_or_default();
+            let mut forms = Vec::new();
+            if is_shareable(assignment) {
+                forms.push(format!("{}`{program}` with `{assignment}`", self.mark(assignment)));
+            }
+            forms.push(format!("`{program}` with `{name}`"));
+            found.parts.push(plain_part(format!("{program} {name}="), forms));
+        }
+        let mut after_words: &[String] = &self.after.words[1..];
+        if self.before.program() != program {
+            let old = self.before.program();
+            // A program before the whole command, as `bundle exec`, or another program for the same work.
+            let wrapped = self
+                .after
+                .words
+                .iter()
+                .position(|word| basename(word) == old)
+                .filter(|at| *at > 0 && self.before.words.get(1..) == self.after.words.get(at + 1..));
+            let text = match wrapped {
+                Some(at) => {
+                    after_words = &self.after.words[at + 1..];
+                    self.after.words[..=at].join(" ")
+                }
+                None => self.after.words[0].clone(),
+            };
+            let mut part = plain_part("program".to_owned(), Vec::new());
+            if is_shareable(&text) {
+                part.forms.push(format!("program `{text}`"));
+            }
+            // A program before another is no other program.
+            part.avoid = (wrapped.is_none() && is_plain_name(old)).then(|| format!("program `{old}`"));
+            found.parts.push(part);
+        }
+        let (old, new) = (parse_arguments(&self.before.words[1..]), parse_arguments(after_words));
+        let (old, new) = (split_flags(old.clone(), &new), split_flags(new, &old));
+        self.compare_arguments(&program, &old, &new, found);
+    }
+
+    fn compare_arguments(
+        &self,
+        program: &str,
+        old: &[Argument],
+        new: &[Argument],
+        found: &mut CallDifference<'c>,
+    ) {
+        let is_kept = |one: &Argument, among: &[Argument]| {
+            among.iter().any(|other| other.option == one.option && other.value == one.value)
+        };
+        let added: Vec<&Argument> = new.iter().filter(|one| !is_kept(one, old)).collect();
+        let mut removed: Vec<&Argument> = old.iter().filter(|one| !is_kept(one, new)).collect();
+        if added.is_empty() && removed.is_empty() && old != new {
+            let moved = new.iter().zip(old).find(|(one, other)| one != other).map(|(one, _)| one.text());
+            let form =
+                moved.filter(|text| is_shareable(text)).map(|text| format!("`{text}` in another place"));
+            found.parts.push(plain_part(format!("{program} order"), form.into_iter().collect()));
+            return;
+        }
+        for one in added {
+            let same = |other: &&Argument| match one.option.is_empty() {
+                false => other.option == one.option,
+                true => other.option.is_empty() && (other.place == one.place || removed.len() == 1),
+            };
+            let was = removed.iter().position(same).map(|at| removed.remove(at));
+            self.add_argument(program, was, one, found);
+        }
+        for one in removed {
+            let (slot, text) = match one.option.is_empty() {
+                true => (format!("{program} operand"), one.value.clone()),
+                false => (format!("{program} {}", one.option), one.option.clone()),
+            };
+            let forms = is_shareable(&text).then(|| format!("`{program}` without `{text}`"));
+            let mut part = plain_part(slot, forms.into_iter().collect());
+            part.dropped = true;
+            found.parts.push(part);
+        }
+    }
+
+    fn add_argument(
+        &self,
+        program: &str,
+        was: Option<&Argument>,
+        one: &Argument,
+        found: &mut CallDifference<'c>,
+    ) {
+        let value = one.value.trim_matches(['"', '\'']);
+        let supplier = if value.is_empty() { None } else { self.origins.find_supplier(value) };
+        found.suppliers.extend(supplier);
+        let text = one.text();
+        let mut forms = Vec::new();
+        let is_subcommand = one.option.is_empty()
+            && one.place == 0
+            && value.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == ':');
+        let slot = if !one.option.is_empty() {
+            format!("{program} {}", one.option)
+        } else if is_subcommand {
+            format!("{program} subcommand")
+        } else {
+            format!("{program} operand")
+        };
+        if is_shareable(&text) {
+            let mark = if supplier.is_some() { VOLATILE_MARK.to_string() } else { self.mark(value) };
+            forms.push(if is_subcommand {
+                format!("program `{program} {text}`")
+            } else {
+                format!("{mark}`{program}` with `{text}`")
+            });
+        }
+        if let Some(label) = supplier.and_then(first_label) {
+            forms.push(format!("`{program}` with a value from `{label}`"));
+        }
+        // The value differs between runs, and the option is the lesson if the failing command lacks it.
+        if !one.option.is_empty() && was.is_none() && !one.value.is_empty() {
+            forms.push(format!("`{program}` with `{}`", one.option));
+        }
+        let avoid =
+            was.map(Argument::text).filter(|text| is_shareable(text)).map(|text| match is_subcommand {
+                true => format!("program `{program} {text}`"),
+                false => format!("`{program}` with `{text}`"),
+            });
+        found.parts.push(ChangedPart { slot, forms, words: Vec::new(), avoid, dropped: false });
+    }
+
+    fn mark(&self, value: &str) -> String {
+        if self.origins.task_names(value) { VOLATILE_MARK.to_string() } else { String::new() }
+    }
+}
+
+impl Argument {
+    /// Returns the words as they stand in the command.
+    fn text(&self) -> String {
+        match (self.option.is_empty(), self.value.is_empty()) {
+            (true, _) => self.value.clone(),
+            (false, true) => self.option.clone(),
+            (false, false) if self.joined => format!("{}={}", self.option, self.value),
+            (false, false) => format!("{} {}", self.option, self.value),
+        }
+    }
+}
+
+/// Splits the words after a program into options with their values, and operands. Which options take a value is not
+/// known: the word after an option counts as its value if a subcommand came before and the word is no path.
+fn parse_arguments(words: &[String]) -> Vec<Argument> {
+    let mut found: Vec<Argument> = Vec::new();
+    let mut place = 0;
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        if !is_option(word) {
+            found.push(Argument { option: String::new(), value: word.clone(), joined: false, place });
+            place += 1;
+            continue;
+        }
+        if let Some((option, value)) = word.split_once('=') {
+            found.push(Argument {
+                option: option.to_owned(),
+                value: value.to_owned(),
+                joined: true,
+                place: 0,
+            });
+            continue;
+        }
+        let is_value = words.peek().is_some_and(|next| !is_option(next) && !next.contains('/'));
+        let value =
+            if is_value && place > 0 { words.next().cloned().unwrap_or_default() } else { String::new() };
+        found.push(Argument { option: word.clone(), value, joined: false, place: 0 });
+    }
+    found
+}
+
+/// Separates an option from the word after it if that word is an operand of the other command: the option takes no
+/// value.
+fn split_flags(arguments: Vec<Argument>, others: &[Argument]) -> Vec<Argument> {
+    let is_operand = |value: &str| others.iter().any(|one| one.option.is_empty() && one.value == value);
+    let mut split = Vec::with_capacity(arguments.len());
+    for one in arguments {
+        if one.option.is_empty() || one.joined || one.value.is_empty() || !is_operand(&one.value) {
+            split.push(one);
+            continue;
+        }
+        split.push(Argument { value: String::new(), ..one.clone() });
+        split.push(Argument { option: String::new(), ..one });
+    }
+    let operands = split.iter_mut().filter(|one| one.option.is_empty());
+    operands.enumerate().for_each(|(place, one)| one.place = place);
+    split
+}
+
+/// Returns the part that a call was made first. Returns `None` if its name may not stand in a lesson. A call of the
+/// tool that failed is told apart by what it was given.
+pub(in super::super) fn describe_first_call(call: &Call<'_>, tool: &str, task: &str) -> Option<ChangedPart> {
+    if let Some(words) = command_of(call) {
+        let segments = split_segments(&words);
+        return describe_command(&segments.last()?.words, task);
+    }
+    if let Some(label) = lookup::lookup_label(call).filter(|_| call.arguments.as_command().is_some()) {
+        let words = label.split(' ').map(str::to_owned).collect();
+        return Some(ChangedPart { words, ..plain_part(format!("{FIRST_SLOT}{label}"), Vec::new()) });
+    }
+    let map = call.arguments.parameters().filter(|_| is_plain_name(call.tool))?;
+    let mut words = vec![call.tool.to_owned()];
+    if call.tool == tool {
+        let texts = map.values().filter_map(Value::as_str).filter(|text| is_shareable(text));
+        words.extend(texts.map(|text| basename(text).to_owned()).take(COMMAND_WORDS_MAX - 1));
+    }
+    Some(ChangedPart { words, ..plain_part(format!("{FIRST_SLOT}{}", call.tool), Vec::new()) })
+}
+
+/// Returns the label of a call: its tool, or its program with the subcommands.
+pub(in super::super) fn first_label(call: &Call<'_>) -> Option<String> {
+    describe_first_call(call, "", "").map(|part| label_of_words(&part.words))
+}
+
+/// Returns `true` if two calls of one tool do the same kind of work: commands with the same program and subcommand, or
+/// any calls that are no commands.
+pub(in super::super) fn is_same_goal(a: &Call<'_>, b: &Call<'_>) -> bool {
+    let goal = |call: &Call<'_>| {
+        let words = command_of(call)?;
+        let segments = split_segments(&words);
+        let program = segments.last()?;
+        Some(label_of_words(&program.words).split(' ').take(2).map(str::to_owned).collect::<Vec<_>>())
+    };
+    goal(a) == goal(b)
+}
+
+/// Returns the words of a call that is a command; empty for any other call.
+pub(in super::super) fn words_of(call: &Call<'_>) -> Vec<String> {
+    command_of(call).unwrap_or_default()
+}
+
+/// Returns `true` if a text is a command line: it stands under a name for one, or looks like one. A query may be any
+/// words.
+pub(super) fn is_command_line(command: &Command) -> bool {
+    let named = command
+        .parameters
+        .as_ref()
+        .is_none_or(|map| ["command", "cmd", "script", "commands"].iter().any(|key| map.contains_key(*key)));
+    let looks = || command.words.iter().any(|word| is_option(word) || is_separator(word));
+    !command.sql
+        && !command.program
+        && command.words.first().is_some_and(|word| {
+            is_program(word.split('=').next_back().unwrap_or(word)) || is_assignment(word)
+        })
+        && (named || looks())
+}
+
+fn command_of(call: &Call<'_>) -> Option<Vec<String>> {
+    match &call.arguments {
+        Arguments::Command(command) if is_command_line(command) => Some(command.words.clone()),
+        Arguments::Command(_) => None,
+        Arguments::Object(map) => argument_list(map).map(|(_, words)| words),
+    }
+}
+
+/// Returns the part that a command was run first, with its words. Words that the task names are marked.
+fn describe_command(words: &[String], task: &str) -> Option<ChangedPart> {
+    let program = basename(words.first()?);
+    if !is_plain_name(program) {
+        return None;
+    }
+    let is_subcommand = |word: &&String| {
+        word.starts_with(|c: char| c.is_ascii_lowercase())
+            && word.len() <= 24
+            && word.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '_')
+    };
+    let first = words[1..].iter().find(|word| !is_option(word)).filter(is_subcommand);
+    let slot = first.map_or_else(|| program.to_owned(), |word| format!("{program} {word}"));
+    let origins = ValueOrigins { task, error: "", earlier: &[] };
+    let show = |word: &String| {
+        let word = word.trim_matches(['"', '\'']);
+        let shown = if is_shareable(word) { word } else { "" };
+        let volatile = shown.is_empty() || origins.task_names(word);
+        if volatile { format!("{VOLATILE_MARK}{shown}") } else { shown.to_owned() }
+    };
+    let mut shown: Vec<String> = words.iter().skip(1).take(COMMAND_WORDS_MAX - 1).map(show).collect();
+    shown.retain(|word| word.chars().count() <= FORM_CHARS_MAX);
+    // The subcommand is what the command does, even if the task says the same word.
+    if let Some(first) = first {
+        let marked = format!("{VOLATILE_MARK}{first}");
+        shown.iter_mut().filter(|word| **word == marked).for_each(|word| word.clone_from(first));
+    }
+    shown.insert(0, program.to_owned());
+    Some(ChangedPart { words: shown, ..plain_part(format!("{FIRST_SLOT}{slot}"), Vec::new()) })
+}

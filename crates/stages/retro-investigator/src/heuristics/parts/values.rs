@@ -1,0 +1,193 @@
+//! Describes the new value of a parameter.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use retro_core::calls::VOLATILE_MARK;
+use retro_gate::is_plain_name;
+use serde_json::Value;
+
+use super::super::call::Call;
+use super::super::manner::{json_type_name, value_pattern};
+use super::super::quote::first_chars;
+use super::commands::first_label;
+use super::{ValueOrigins, contains_value};
+
+/// Maximum length of a value that a lesson states, in characters.
+const VALUE_CHARS_MAX: usize = 48;
+/// Maximum number of words of such a value.
+const VALUE_WORDS_MAX: usize = 5;
+/// Factors by which agents convert units.
+const FACTORS: [f64; 6] = [10.0, 60.0, 100.0, 1000.0, 3600.0, 1024.0];
+
+/// Returns `true` if a path of parameters may stand in a lesson.
+pub(super) fn is_name_of_parameter(path: &str) -> bool {
+    is_plain_name(path)
+}
+
+/// Returns a value as a lesson shows it: a string without quotes, any other value as JSON.
+pub(super) fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Returns `true` if a lesson may state a value: it is short and in plain characters.
+pub(super) fn is_shareable(text: &str) -> bool {
+    !text.is_empty()
+        && text.chars().count() <= VALUE_CHARS_MAX
+        && text.split_whitespace().count() <= VALUE_WORDS_MAX
+        && !text.contains("://")
+        && !text.contains("redacted")
+        && text.chars().all(|c| c.is_alphanumeric() || "_.-/:+=,@#%*!?~^()[]{}<>\"'$& ".contains(c))
+}
+
+/// Returns `true` for values that occur in many answers by accident.
+pub(super) fn is_plain_choice(value: &Value) -> bool {
+    match value {
+        Value::Bool(_) | Value::Null => true,
+        Value::Number(number) => number.to_string().len() < 3,
+        _ => false,
+    }
+}
+
+/// Describes that the parameter `path` has the value `after`, which an earlier call may have supplied.
+pub(super) fn describe_value(
+    path: &str,
+    before: Option<&Value>,
+    after: &Value,
+    origins: ValueOrigins<'_>,
+    supplier: Option<&Call<'_>>,
+) -> Vec<String> {
+    let text = text_of(after);
+    let mut forms = Vec::new();
+    if is_shareable(&text) {
+        let volatile = supplier.is_some() || (!is_plain_choice(after) && origins.task_names(&text));
+        let mark = if volatile { VOLATILE_MARK.to_string() } else { String::new() };
+        forms.push(format!("{mark}`{path}` = `{text}`"));
+    }
+    if let Some(before) = before {
+        forms.extend(describe_edit(before, after).map(|edit| format!("`{path}` {edit}")));
+    }
+    if let Some(label) = supplier.and_then(first_label) {
+        forms.push(format!("`{path}` from `{label}`"));
+    } else if text.chars().count() > 2 && contains_value(first_chars(origins.error, 4_000), &text) {
+        forms.push(format!("`{path}` as named in the error"));
+    } else if !is_plain_choice(after) && contains_value(origins.task, &text) {
+        forms.push(format!("`{path}` as named in the task"));
+    }
+    match before {
+        None => forms.push(format!("with `{path}`")),
+        Some(before) => forms.extend(describe_pattern(before, after).map(|form| format!("`{path}` {form}"))),
+    }
+    forms
+}
+
+/// Describes what was done to a value, such as `in upper case`, without the value itself.
+fn describe_edit(before: &Value, after: &Value) -> Option<String> {
+    if let Value::Array(items) = after
+        && items.len() == 1
+        && items[0] == *before
+    {
+        return Some("as a list".to_owned());
+    }
+    if json_type_name(before) != json_type_name(after) {
+        return Some(format!("as {}", json_type_name(after)));
+    }
+    match (before, after) {
+        (Value::String(before), Value::String(after)) => describe_text_edit(before, after),
+        (Value::Number(before), Value::Number(after)) => describe_scale(before.as_f64()?, after.as_f64()?),
+        _ => None,
+    }
+}
+
+fn describe_scale(before: f64, after: f64) -> Option<String> {
+    let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+    let up = FACTORS.iter().find(|factor| before != 0.0 && near(before * **factor, after));
+    let down = || FACTORS.iter().find(|factor| before != 0.0 && near(before / **factor, after));
+    up.map(|factor| format!("multiplied by {factor}"))
+        .or_else(|| down().map(|factor| format!("divided by {factor}")))
+}
+
+fn describe_text_edit(before: &str, after: &str) -> Option<String> {
+    if before == after || before.is_empty() {
+        return None;
+    }
+    if is_date(before) && is_date(after) {
+        let (old, new) = (value_pattern(before), value_pattern(after));
+        return (old != new).then(|| format!("written {new}"));
+    }
+    if before.to_lowercase() == after.to_lowercase() {
+        let (upper, lower) = (after.to_uppercase() == after, after.to_lowercase() == after);
+        return Some(if upper {
+            "in upper case".to_owned()
+        } else if lower {
+            "in lower case".to_owned()
+        } else {
+            "in the other letter case".to_owned()
+        });
+    }
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    if digits(before) && digits(after) && before.trim_start_matches('0') == after.trim_start_matches('0') {
+        return Some(format!("written with {} digits", after.chars().count()));
+    }
+    if let Some((front, back)) = after.split_once(before) {
+        return describe_affix(front, back, "");
+    }
+    if let Some((front, back)) = before.split_once(after) {
+        return describe_affix(front, back, "not ");
+    }
+    if let (Ok(old), Ok(new)) = (before.parse::<f64>(), after.parse::<f64>())
+        && let Some(scale) = describe_scale(old, new)
+    {
+        return Some(scale);
+    }
+    let plain = |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).collect() };
+    if plain(before) == plain(after) {
+        let is_bare = plain(after) == after;
+        return Some(if is_bare {
+            "written without separators".to_owned()
+        } else {
+            format!("written {}", separators_of(after))
+        });
+    }
+    None
+}
+
+/// Describes what was added before or after a value.
+fn describe_affix(front: &str, back: &str, negation: &str) -> Option<String> {
+    let (place, what) = match (front.trim(), back.trim()) {
+        ("", "") => return Some(format!("{negation}with blanks around it")),
+        (front, "") => ("beginning", front),
+        ("", back) => ("ending", back),
+        _ => return None,
+    };
+    is_shareable(what).then(|| format!("{negation}{place} with `{what}`"))
+}
+
+/// Describes the separators of a value, such as `with “-”`.
+fn separators_of(text: &str) -> String {
+    let mut separators: Vec<char> = text.chars().filter(|c| !c.is_alphanumeric()).collect();
+    separators.dedup();
+    let shown: String = separators.into_iter().take(3).map(|c| if c == ' ' { '␣' } else { c }).collect();
+    format!("with “{shown}” between its parts")
+}
+
+fn is_date(text: &str) -> bool {
+    static DATE: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?:[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$")
+            .expect("constant patterns compile")
+    });
+    DATE.is_match(text)
+}
+
+/// Describes the shape of a text if it differs from that of the old one, and says more than "letters".
+fn describe_pattern(before: &Value, after: &Value) -> Option<String> {
+    let (before, after) = (before.as_str()?, after.as_str()?);
+    let is_word = |text: &str| text.chars().count() <= VALUE_CHARS_MAX && !text.contains(char::is_whitespace);
+    if !is_word(before) || !is_word(after) {
+        return None;
+    }
+    let (old, new) = (value_pattern(before), value_pattern(after));
+    let says_something =
+        new.chars().any(|c| !c.is_alphanumeric()) || (new.contains('9') && new.contains('a'));
+    (old != new && says_something && new.len() <= 24 && is_shareable(&new)).then(|| format!("written {new}"))
+}

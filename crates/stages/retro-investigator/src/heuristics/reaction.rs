@@ -1,0 +1,389 @@
+//! Finds what a run did about its failing calls: whether it repeated, changed or prepared them, and what then worked.
+//!
+//! Which call failed is judged by its flag and its answer (`outcome`). What agents do next says more where tools
+//! speak in ways that nobody listed, in another language or without any word of an error: an agent that changes a
+//! call and repeats it at once, or repeats it after another call, was not satisfied with its answer. Such an answer
+//! is *suspected*. A walk over pages or ids changes and repeats a call, too, but gets the same kind of answer.
+
+use retro_core::calls::{
+    ChangedPart, ObservedBehaviour, Reaction, ReactionEnding, TOOL_SLOT, hash_answer, hash_label,
+    is_same_error_class,
+};
+use retro_core::finding::Quote;
+use retro_core::trajectory::{Trajectory, TurnSource};
+use retro_gate::is_plain_name;
+use serde_json::Value;
+
+use super::call::{Call, StepCalls};
+use super::handled_errors::is_transient_error;
+use super::parts::{self, ValueOrigins};
+use super::quote::first_chars;
+use super::signature::{error_signature, mask_arguments};
+
+/// Maximum number of calls after a failing call within which another one recovers from it.
+const CALLS_AFTER_MAX: usize = 8;
+/// The same for an answer that is only suspected.
+const SUSPECTED_CALLS_AFTER_MAX: usize = 3;
+/// Maximum number of calls after a failing call within which another tool replaces it.
+const TOOL_SWITCH_CALLS_MAX: usize = 3;
+/// Minimum similarity of a failing call and one that recovers from it, in per cent.
+const SIMILARITY_MIN: usize = 25;
+/// Added to the similarity of the call that directly follows a failing one, in per cent.
+const NEXT_CALL_BONUS: usize = 20;
+/// Minimum similarity of two calls of which the first is only suspected, in per cent.
+const SUSPECTED_SIMILARITY_MIN: usize = 40;
+/// Maximum number of parts of a changed call after a suspected answer.
+const SUSPECTED_PARTS_MAX: usize = 3;
+/// Number of calls before the one that succeeded whose answers may have supplied a value.
+const EARLIER_CALLS_MAX: usize = 12;
+/// Maximum number of characters of the task in which values are searched for.
+const TASK_CHARS_MAX: usize = 8_000;
+/// Maximum number of lines of an answer that are compared with another answer.
+const LINES_MAX: usize = 80;
+/// Number of lines at the beginning and at the end of an answer that may say what it is.
+const FIRST_LINES: usize = 6;
+const LAST_LINES: usize = 4;
+/// Maximum number of answers of a step that are noted.
+const ANSWERS_MAX: usize = 200;
+
+/// Reaction of a run, with the calls that show it.
+pub(super) struct SeenReaction<'c> {
+    pub(super) reaction: Reaction,
+    /// Failing call.
+    pub(super) failing: &'c Call<'c>,
+    /// Call that succeeded; `None` if none did.
+    pub(super) worked: Option<&'c Call<'c>>,
+    /// Quote of the error.
+    pub(super) quote: Option<Quote>,
+}
+
+/// Finds the reactions of a run, in the order of its steps and calls.
+pub(super) fn find_reactions<'c>(
+    trajectory: &Trajectory,
+    steps: &'c [StepCalls<'c>],
+) -> Vec<SeenReaction<'c>> {
+    let mut found = Vec::new();
+    for step in steps {
+        let task = collect_task(trajectory, step);
+        found.extend(StepReactions { step, task: &task, taken: vec![false; step.calls.len()] }.find());
+    }
+    found
+}
+
+/// Returns what the run did, for its summary, without the trials of memories.
+pub(super) fn observe_behaviour<'c>(
+    seen: &[SeenReaction<'c>],
+    steps: &'c [StepCalls<'c>],
+) -> ObservedBehaviour {
+    let (mut routine, mut kept) = (Vec::new(), Vec::new());
+    for step in steps {
+        let within = |call: &Call<'_>| {
+            let place = |call: &Call<'_>| (call.turn, call.call_index);
+            seen.iter().filter(|one| one.reaction.step == *step.step).any(|one| {
+                place(one.failing) < place(call)
+                    && one.worked.is_some_and(|worked| place(call) < place(worked))
+            })
+        };
+        let outside = || step.calls.iter().filter(|call| !within(call));
+        routine.extend(outside().filter_map(|call| Some(hash_label(step.step, &parts::first_label(call)?))));
+        let is_suspected = |call: &Call<'_>| seen.iter().any(|one| std::ptr::eq(one.failing, call));
+        let answers = outside().filter(|call| call.succeeded() && !is_suspected(call)).take(ANSWERS_MAX);
+        for call in answers {
+            let statements = statements_of(call.answer).into_iter();
+            let kinds = statements.map(|line| mask_arguments(error_signature(line), &call.arguments));
+            kept.extend(
+                kinds.filter(|kind| !kind.is_empty()).map(|kind| hash_answer(step.step, call.tool, &kind)),
+            );
+        }
+    }
+    let reactions = seen.iter().map(|one| one.reaction.clone()).collect();
+    ObservedBehaviour { reactions, routine, kept, trials: Vec::new() }
+}
+
+/// Returns what the agent was told in a step: the messages that are not its own.
+fn collect_task(trajectory: &Trajectory, step: &StepCalls<'_>) -> String {
+    let told =
+        trajectory.turns.iter().filter(|turn| turn.source != TurnSource::Agent && turn.step == *step.step);
+    let mut task = String::new();
+    for turn in told {
+        if task.len() > TASK_CHARS_MAX {
+            break;
+        }
+        task.push_str(first_chars(&turn.message, TASK_CHARS_MAX));
+        task.push('\n');
+    }
+    task
+}
+
+/// Search for the reactions in one step.
+struct StepReactions<'c, 't> {
+    step: &'c StepCalls<'c>,
+    task: &'t str,
+    /// `true` for calls that are part of a reaction already.
+    taken: Vec<bool>,
+}
+
+/// Call that got past an error.
+struct Recovery {
+    /// Index of the failing attempt that is most like it.
+    attempt: usize,
+    /// Index of the call.
+    worked: usize,
+}
+
+impl<'c> StepReactions<'c, '_> {
+    fn find(mut self) -> Vec<SeenReaction<'c>> {
+        let step = self.step;
+        let mut found = Vec::new();
+        for (at, call) in step.calls.iter().enumerate() {
+            if self.taken[at] || !is_plain_name(call.tool) {
+                continue;
+            }
+            if !call.error().is_empty() {
+                found.push(self.react_to_failure(at));
+            } else if call.succeeded() {
+                found.extend(self.react_to_suspected(at));
+            }
+        }
+        found
+    }
+
+    fn react_to_failure(&mut self, at: usize) -> SeenReaction<'c> {
+        let calls = &self.step.calls;
+        let failing = &calls[at];
+        let mut attempts = vec![at];
+        let mut repeats_failed = 0u16;
+        let mut best: Option<(usize, Recovery)> = None;
+        for (nth, later) in calls.iter().enumerate().skip(at + 1).take(CALLS_AFTER_MAX) {
+            if later.tool != failing.tool {
+                continue;
+            }
+            if later.failure().is_some() {
+                if is_same_error_class(later.error(), failing.error()) {
+                    let last = attempts[attempts.len() - 1];
+                    repeats_failed += u16::from(calls[last].raw == later.raw);
+                    self.taken[nth] = true;
+                    attempts.push(nth);
+                }
+                continue;
+            }
+            if !later.succeeded() {
+                continue;
+            }
+            if let Some(attempt) = attempts.iter().rev().find(|attempt| calls[**attempt].raw == later.raw) {
+                best = Some((usize::MAX, Recovery { attempt: *attempt, worked: nth }));
+                break;
+            }
+            let alike = attempts.iter().map(|attempt| (parts::similarity(&calls[*attempt], later), *attempt));
+            // What comes next is more often the next attempt than what comes later.
+            let is_next = nth == attempts[attempts.len() - 1] + 1;
+            let alike =
+                alike.max().map(|(score, attempt)| (score + usize::from(is_next) * NEXT_CALL_BONUS, attempt));
+            if let Some((score, attempt)) = alike
+                && score >= SIMILARITY_MIN
+                && best.as_ref().is_none_or(|(known, _)| score > *known)
+            {
+                best = Some((score, Recovery { attempt, worked: nth }));
+            }
+        }
+        let recovery = best.map(|(_, recovery)| recovery);
+        let (ending, worked) = match recovery {
+            Some(recovery) => (self.describe_recovery(&attempts, &recovery), Some(recovery.worked)),
+            None => self.switch_of_tool(at).unwrap_or((ReactionEnding::GaveUp, None)),
+        };
+        SeenReaction {
+            reaction: Reaction {
+                step: self.step.step.clone(),
+                tool: failing.tool.to_owned(),
+                call: parts::first_label(failing).unwrap_or_default(),
+                error: failing.error().to_owned(),
+                suspected: false,
+                temporary: is_transient_error(failing.error()),
+                repeats_failed,
+                ending,
+            },
+            failing,
+            worked: worked.map(|nth| &calls[nth]),
+            quote: failing.error_quote(),
+        }
+    }
+
+    /// Describes how a call got past an error: what was changed, or what came in between.
+    fn describe_recovery(&self, attempts: &[usize], recovery: &Recovery) -> ReactionEnding {
+        let calls = &self.step.calls;
+        let (attempt, worked) = (&calls[recovery.attempt], &calls[recovery.worked]);
+        let last =
+            attempts.iter().rev().find(|one| **one < recovery.worked).copied().unwrap_or(recovery.attempt);
+        let between = &calls[last + 1..recovery.worked];
+        let between: Vec<&Call<'_>> =
+            between.iter().filter(|call| call.failure().is_none() && call.raw != worked.raw).collect();
+        if attempt.raw == worked.raw {
+            return match between.as_slice() {
+                [] => ReactionEnding::Repeated,
+                between => ReactionEnding::Changed {
+                    parts: parts::first_parts(between.iter().copied(), attempt.tool, self.task),
+                },
+            };
+        }
+        let first = recovery.worked.saturating_sub(EARLIER_CALLS_MAX);
+        let earlier: Vec<&Call<'_>> = calls[first..recovery.worked]
+            .iter()
+            .rev()
+            .filter(|call| call.failure().is_none() && !is_attempt_of(call, attempt))
+            .collect();
+        let origins = ValueOrigins { task: self.task, error: attempt.answer, earlier: &earlier };
+        let Some(difference) = parts::compare_calls(attempt, worked, origins) else {
+            return ReactionEnding::Changed { parts: Vec::new() };
+        };
+        // A call in between counts if it supplied a new value, or if nothing else changed.
+        let supplied = difference.suppliers.iter().copied().filter(|supplier| {
+            between.iter().any(|call| (call.turn, call.call_index) == (supplier.turn, supplier.call_index))
+        });
+        let mut parts: Vec<ChangedPart> = parts::first_parts(supplied, attempt.tool, self.task);
+        parts.extend(difference.parts);
+        ReactionEnding::Changed { parts }
+    }
+
+    /// Returns the ending of a run that called another tool instead, with the index of that call.
+    fn switch_of_tool(&self, at: usize) -> Option<(ReactionEnding, Option<usize>)> {
+        let failing = &self.step.calls[at];
+        let later = self.step.calls.iter().enumerate().skip(at + 1).take(TOOL_SWITCH_CALLS_MAX);
+        let (nth, other) = later.into_iter().find(|(_, other)| {
+            other.tool != failing.tool
+                && other.succeeded()
+                && !other.answer.trim().is_empty()
+                && is_plain_name(other.tool)
+                && !hands_on_credential(other)
+                && shares_value(failing, other)
+        })?;
+        let part = ChangedPart {
+            slot: format!("{TOOL_SLOT}{}", other.tool),
+            forms: vec![format!("tool `{}`", other.tool)],
+            words: Vec::new(),
+            avoid: Some(format!("tool `{}`", failing.tool)),
+            dropped: false,
+        };
+        Some((ReactionEnding::Changed { parts: vec![part] }, Some(nth)))
+    }
+
+    /// Returns the reaction to an answer that the agent was not satisfied with: it changed the call and repeated it
+    /// at once, or repeated it after another call, and got an answer of another kind.
+    fn react_to_suspected(&mut self, at: usize) -> Option<SeenReaction<'c>> {
+        let calls = &self.step.calls;
+        let first = &calls[at];
+        if first.answer.trim().is_empty() {
+            return None;
+        }
+        let later = calls.iter().enumerate().skip(at + 1).take(SUSPECTED_CALLS_AFTER_MAX);
+        let is_again = |(nth, later): &(usize, &Call<'_>)| {
+            later.tool == first.tool && later.succeeded() && (later.raw != first.raw || *nth > at + 1)
+        };
+        let same_answer = |later: &Call<'_>| later.raw == first.raw && later.answer == first.answer;
+        let (nth, again) = later.into_iter().filter(|(_, later)| !same_answer(later)).find(is_again)?;
+        if parts::similarity(first, again) < SUSPECTED_SIMILARITY_MIN || !parts::is_same_goal(first, again) {
+            return None;
+        }
+        let line = find_unlike_line(first.answer, again.answer)?;
+        let error = mask_arguments(error_signature(line), &first.arguments);
+        if error.is_empty() {
+            return None;
+        }
+        let recovery = Recovery { attempt: at, worked: nth };
+        let ending = self.describe_recovery(&[at], &recovery);
+        let ReactionEnding::Changed { parts } = &ending else { return None };
+        if parts.is_empty() || parts.len() > SUSPECTED_PARTS_MAX {
+            return None;
+        }
+        self.taken[nth] = true;
+        Some(SeenReaction {
+            reaction: Reaction {
+                step: self.step.step.clone(),
+                tool: first.tool.to_owned(),
+                call: parts::first_label(first).unwrap_or_default(),
+                error,
+                suspected: true,
+                temporary: false,
+                repeats_failed: 0,
+                ending,
+            },
+            failing: first,
+            worked: Some(again),
+            quote: first.quote_answer(line),
+        })
+    }
+}
+
+/// Returns `true` if a call is another attempt at the same work, whose answer supplies nothing.
+fn is_attempt_of(call: &Call<'_>, attempt: &Call<'_>) -> bool {
+    call.tool == attempt.tool && call.raw == attempt.raw
+}
+
+fn hands_on_credential(call: &Call<'_>) -> bool {
+    const WORDS: [&str; 7] = ["password", "passwd", "secret", "token", "credential", "key", "cookie"];
+    call.arguments
+        .as_object()
+        .is_none_or(|map| map.keys().any(|key| WORDS.iter().any(|word| key.to_lowercase().contains(word))))
+}
+
+/// Returns `true` if two calls of different tools have a value in common that is not just a number or a choice.
+fn shares_value(a: &Call<'_>, b: &Call<'_>) -> bool {
+    let (Some(a), Some(b)) = (a.arguments.as_object(), b.arguments.as_object()) else { return false };
+    let says_something = |value: &&Value| value.as_str().is_some_and(|text| text.chars().count() >= 3);
+    a.values().filter(says_something).any(|value| b.values().any(|other| other == value))
+}
+
+/// Returns the first statement of an answer whose like is not in the other answer. Returns `None` if the answers are of
+/// one kind.
+fn find_unlike_line<'a>(answer: &'a str, other: &str) -> Option<&'a str> {
+    if let (Ok(Value::Object(one)), Ok(Value::Object(with))) = (parse_json(answer), parse_json(other))
+        && one.keys().eq(with.keys())
+    {
+        // Documents with the same fields are of one kind.
+        return None;
+    }
+    let lines = other.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
+    let kinds: Vec<String> = lines.map(error_signature).collect();
+    let is_unlike = |line: &&&str| {
+        let kind = error_signature(line);
+        !kind.is_empty() && !kinds.iter().any(|known| is_same_error_class(known, &kind))
+    };
+    let statements = statements_of(answer);
+    let unlike: Vec<&&str> = statements.iter().filter(is_unlike).collect();
+    // Of several, the first with several words says what is wrong; tables and numbers do not.
+    let words =
+        |line: &str| line.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count();
+    unlike.iter().find(|line| words(line) > 2).or(unlike.first()).map(|line| **line)
+}
+
+/// Returns what an answer says: the texts of a document, and its first and last lines.
+fn statements_of(answer: &str) -> Vec<&str> {
+    let mut statements = Vec::new();
+    if let Ok(document) = parse_json(answer) {
+        let mut texts = Vec::new();
+        collect_texts(&document, &mut texts);
+        let sentences = texts.iter().filter(|text| text.contains(' '));
+        statements.extend(sentences.filter_map(|text| find_verbatim(answer, text)).take(FIRST_LINES));
+    }
+    let lines: Vec<&str> = answer.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = lines.len().saturating_sub(LAST_LINES).max(FIRST_LINES.min(lines.len()));
+    statements.extend(lines.iter().take(FIRST_LINES).chain(&lines[last..]));
+    statements
+}
+
+fn collect_texts<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().take(FIRST_LINES).for_each(|item| collect_texts(item, texts)),
+        Value::Object(map) => map.values().for_each(|item| collect_texts(item, texts)),
+        _ => {}
+    }
+}
+
+fn parse_json(text: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(first_chars(text.trim(), 65_536))
+}
+
+fn find_verbatim<'a>(answer: &'a str, text: &str) -> Option<&'a str> {
+    let at = answer.find(text)?;
+    Some(&answer[at..at + text.len()])
+}

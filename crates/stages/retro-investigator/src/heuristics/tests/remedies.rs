@@ -1,0 +1,191 @@
+//! What several runs did about the same error becomes one lesson: from calls and answers to its line.
+
+use retro_core::calls::{Contrast, StoredSummary, SummaryContent, WindowSummaries};
+use retro_core::finding::check_answer;
+use retro_core::id::{RetrospectiveId, RunId, derive_uuid};
+use retro_core::learn::{MutationKind, settle_investigations};
+use retro_core::retrospective::{Investigation, InvestigationResult};
+use retro_core::run::RunOutcome;
+
+use super::*;
+use crate::summary::summarize_run;
+
+/// Returns the lines of the lessons that the contrast states over runs, each given by its calls.
+fn lessons(runs: &[Vec<Told<'_>>]) -> Vec<String> {
+    let mut window = WindowSummaries::default();
+    let mut investigations = Vec::new();
+    for (number, calls) in (1u32..).zip(runs) {
+        let mut brief = run(calls);
+        brief.run.run_id = RunId::new(format!("run-{number}")).unwrap();
+        brief.run.outcome = RunOutcome::Success;
+        let summary = summarize_run(&brief.run, &brief.trajectory, &[]);
+        window.summaries.push(StoredSummary {
+            run: brief.run.run_id.clone(),
+            ordinal: number.into(),
+            content: SummaryContent::Summary(summary),
+        });
+        let checked = check_answer(&brief, raw_answer(&brief));
+        assert_eq!(checked.dropped, 0, "every quote is in its run");
+        investigations.push(Investigation {
+            number,
+            ordinal: number.into(),
+            run: brief.run.run_id.clone(),
+            replacement: false,
+            result: Some(InvestigationResult::Found { checked, presented: Vec::new() }),
+        });
+    }
+    let id = RetrospectiveId(derive_uuid("remedies", &["retrospective"]));
+    let batch = settle_investigations(id, &investigations, &Contrast::of_window(&window));
+    let mut lines: Vec<String> = batch
+        .into_iter()
+        .filter_map(|mutation| match mutation.request {
+            MutationKind::Observe { finding, support: Some(_), no_lesson: None, .. } => Some(finding.title),
+            _ => None,
+        })
+        .collect();
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+/// Asserts that two runs which meet an error, and then make the given calls, learn one lesson.
+#[track_caller]
+fn check(tool: &str, failing: &str, error: &str, then: &[(&str, &str)], expected: &str) {
+    let told = |n: &str| -> Vec<(String, String)> {
+        let mut calls = vec![(failing.replace("{n}", n), error.replace("{n}", n))];
+        calls.extend(then.iter().map(|(raw, answer)| (raw.replace("{n}", n), answer.replace("{n}", n))));
+        calls
+    };
+    let runs = [told("4711"), told("902")];
+    let runs: Vec<Vec<Told<'_>>> = runs
+        .iter()
+        .map(|calls| calls.iter().map(|(raw, answer)| (tool, raw.as_str(), answer.as_str())).collect())
+        .collect();
+    let found = lessons(&runs);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].ends_with(&format!(", {expected}.")), "{}", found[0]);
+}
+
+#[test]
+fn errors_that_a_new_user_would_meet_teach_their_remedy() {
+    const DOCKER: &str =
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?";
+    check(
+        "bash",
+        "docker build -t app:{n} .",
+        DOCKER,
+        &[("service docker start", "Starting Docker: docker."), ("docker build -t app:{n} .", "built")],
+        "run `service docker start` first",
+    );
+    check(
+        "bash",
+        "node server.js",
+        "Error: listen EADDRINUSE: address already in use :::3000",
+        &[("kill $(lsof -ti:3000)", ""), ("node server.js", "listening")],
+        "run `kill $(lsof -ti:3000)` first",
+    );
+    check(
+        "bash",
+        "cargo fmt --check",
+        "Diff in /app/src/main.rs:{n}:\nerror: formatting check failed\nexit code: 1",
+        &[("cargo fmt", ""), ("cargo fmt --check", "exit code: 0")],
+        "run `cargo fmt` first",
+    );
+    check(
+        "bash",
+        "aws s3 ls s3://bucket-{n}",
+        "An error occurred (ExpiredToken) when calling the ListObjectsV2 operation: The provided token has expired.",
+        &[("aws sso login", "Successfully logged in"), ("aws s3 ls s3://bucket-{n}", "2026-01-01 a")],
+        "run `aws sso login` first",
+    );
+    check(
+        "bash",
+        "mvn -q package",
+        "[ERROR] java.lang.OutOfMemoryError: Java heap space\nexit code: 1",
+        &[("MAVEN_OPTS=-Xmx2g mvn -q package", "exit code: 0")],
+        "call `mvn` with `MAVEN_OPTS=-Xmx2g`",
+    );
+    check(
+        "bash",
+        "npx jest src/a{n}.test.js",
+        "sh: 1: jest: not found",
+        &[("npm ci", "added 312 packages"), ("npx jest src/a{n}.test.js", "Tests: 3 passed")],
+        "run `npm ci` first",
+    );
+    check(
+        "bash",
+        "psql app -c \"select count(*) from orders_{n}\"",
+        "ERROR:  relation \"orders_{n}\" does not exist",
+        &[("make migrate", "migrated"), ("psql app -c \"select count(*) from orders_{n}\"", "3")],
+        "run `make migrate` first",
+    );
+    check(
+        "bash",
+        "python report.py --id {n}",
+        "Traceback (most recent call last):\n  File \"report.py\", line 3, in <module>\nModuleNotFoundError: No module named 'pandas'",
+        &[("pip install pandas", "Successfully installed"), ("python report.py --id {n}", "done")],
+        "run `pip install pandas` first",
+    );
+}
+
+#[test]
+fn tools_that_nobody_has_heard_of_teach_their_remedy() {
+    check(
+        "bash",
+        "frobnicate --in data-{n}.bin",
+        "fehlgeschlagen: Kalibrierung fehlt\nexit code: 7",
+        &[
+            ("frobnicate --calibrate", "ok\nexit code: 0"),
+            ("frobnicate --in data-{n}.bin", "ok\nexit code: 0"),
+        ],
+        "run `frobnicate --calibrate` first",
+    );
+    check(
+        "fhir_validate",
+        r#"{"id":"{n}","date":"31.12.2026"}"#,
+        "Error: date is not valid",
+        &[(r#"{"id":"{n}","date":"2026-12-31"}"#, "valid")],
+        "set `date` to `2026-12-31` instead of `31.12.2026`",
+    );
+    check(
+        "assign",
+        r#"{"ticket":"T-{n}","to":"anna"}"#,
+        "Error: `to` takes the number of a user",
+        &[(r#"{"ticket":"T-{n}","to":"u-{n}"}"#, "assigned")],
+        "write `to` as a-9",
+    );
+}
+
+#[test]
+fn a_value_from_an_earlier_answer_is_stated_by_its_origin() {
+    let told = |node: &'static str, answer: &'static str, right: &'static str| -> Vec<Told<'static>> {
+        vec![
+            ("restart", r#"{"node":"leader"}"#, "Error: unknown node"),
+            ("get_leader", "{}", answer),
+            ("restart", right, node),
+        ]
+    };
+    let runs = [
+        told("restarted", "leader: db-7f3a", r#"{"node":"db-7f3a"}"#),
+        told("restarted", "leader: db-19cc", r#"{"node":"db-19cc"}"#),
+    ];
+    let expected = "When `restart` answers “unknown node”, call `get_leader` first and take `node` from the answer of `get_leader`.";
+    assert_eq!(lessons(&runs), [expected]);
+}
+
+#[test]
+fn a_walk_over_pages_teaches_nothing() {
+    let walk = |page: &'static str, next: &'static str| -> Vec<Told<'static>> {
+        vec![
+            ("orders", page, r#"{"orders":["a b"],"more":true}"#),
+            ("orders", next, r#"{"orders":["c d"],"more":true}"#),
+        ]
+    };
+    let runs = [
+        walk(r#"{"page":1}"#, r#"{"page":2}"#),
+        walk(r#"{"page":1}"#, r#"{"page":2}"#),
+        walk(r#"{"page":1}"#, r#"{"page":2}"#),
+        walk(r#"{"page":1}"#, r#"{"page":2}"#),
+    ];
+    assert_eq!(lessons(&runs), [""; 0]);
+}

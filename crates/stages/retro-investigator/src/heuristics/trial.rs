@@ -1,0 +1,24 @@
+//! Notes whether the first call that a memory is about was made as the memory says, and whether it failed.
+
+use retro_core::calls::MemoryTrial;
+use retro_core::finding::BriefMemory;
+
+use super::call::{Call, StepCalls};
+use super::handled_errors::is_transient_error;
+use super::manner::Manner;
+
+/// Returns the trial of a memory in a run: the first call made as it says or, if there is none, the first call that
+/// could have been. Returns `None` if there is no such call, or if a single call cannot show it.
+pub(super) fn find_trial(memory: &BriefMemory, steps: &[StepCalls<'_>]) -> Option<MemoryTrial> {
+    let (step, tool) = (memory.step.as_ref()?, memory.cue.tool.as_deref()?);
+    let prefer = Manner::parse(memory.cue.prefer.as_deref()?);
+    if !prefer.shows_in_call() {
+        return None;
+    }
+    let calls = &steps.iter().find(|one| one.step == step)?.calls;
+    let is_about = |call: &&Call<'_>| call.tool == tool && prefer.applies_to(call);
+    let followed = calls.iter().filter(is_about).find(|call| prefer.matches_call(call));
+    let first = followed.or_else(|| calls.iter().find(is_about))?;
+    let failed = first.failure().is_some() && !is_transient_error(first.error());
+    Some(MemoryTrial { memory: memory.id, followed: followed.is_some(), failed })
+}
