@@ -183,7 +183,7 @@ async fn a_dangerous_repair_is_held_by_the_gate_until_a_person_releases_it() {
     let why = world.run_json(&["memories", "why", id]).await;
     let kinds = json_items(&why["history"]).iter().map(|entry| json_text(entry, "change"));
     let kinds: Vec<_> = kinds.filter(|kind| *kind != "observed").collect();
-    assert_eq!(kinds, ["created", "held", "promoted", "released"], "{why}");
+    assert_eq!(kinds, ["created", "held", "released"], "{why}");
 
     let other = find_held(&world, RETIRED).await;
     let retire = ["memories", "retire", json_text(&other, "id"), "--reason", "nobody goes past the hook"];

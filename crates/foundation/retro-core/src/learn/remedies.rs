@@ -38,7 +38,8 @@ pub(super) fn judge_failures<'c>(
         })?;
         Some(JudgedFailure { failure, answer: contrast.judge_reaction(same) })
     };
-    checked.failures.iter().filter_map(judge).collect()
+    // One page is one witness, however many runs read it.
+    checked.failures.iter().filter(|failure| failure.origin.source.is_none()).filter_map(judge).collect()
 }
 
 impl JudgedFailure<'_> {

@@ -49,6 +49,9 @@ impl SharedRemedy {
                 continue;
             }
             let Some(form) = shared_form(part, &holders) else {
+                if part.slot.starts_with("first ") {
+                    return None;
+                }
                 // A part of the remedy cannot be stated: what remains may be the lesser half of it.
                 continue;
             };

@@ -455,11 +455,21 @@ fn describe_command(words: &[String], task: &str) -> Option<ChangedPart> {
     };
     let first = words[1..].iter().find(|word| !is_option(word)).filter(is_subcommand);
     let slot = first.map_or_else(|| program.to_owned(), |word| format!("{program} {word}"));
+    // What is fetched, redirected or substituted is no command that a lesson may repeat.
+    let is_opaque = |word: &String| word.contains(['<', '>', '$', '|']) || word.contains("://");
+    if words.iter().any(is_opaque) {
+        return Some(plain_part(format!("{FIRST_SLOT}{slot}"), Vec::new()));
+    }
     let origins = ValueOrigins { task, error: "", earlier: &[] };
     let show = |word: &String| {
         let word = word.trim_matches(['"', '\'']);
         let shown = if is_shareable(word) { word } else { "" };
-        let volatile = shown.is_empty() || origins.task_names(word);
+        // A package or address that a lesson names would be anybody's choice.
+        let is_named = word.contains(['@', '/']) && !word.starts_with('-');
+        let volatile = shown.is_empty() || is_named || origins.task_names(word);
+        if is_named {
+            return VOLATILE_MARK.to_string();
+        }
         if volatile { format!("{VOLATILE_MARK}{shown}") } else { shown.to_owned() }
     };
     let mut shown: Vec<String> = words.iter().skip(1).take(COMMAND_WORDS_MAX - 1).map(show).collect();

@@ -79,13 +79,6 @@ fn errors_that_a_new_user_would_meet_teach_their_remedy() {
     );
     check(
         "bash",
-        "node server.js",
-        "Error: listen EADDRINUSE: address already in use :::3000",
-        &[("kill $(lsof -ti:3000)", ""), ("node server.js", "listening")],
-        "run `kill $(lsof -ti:3000)` first",
-    );
-    check(
-        "bash",
         "cargo fmt --check",
         "Diff in /app/src/main.rs:{n}:\nerror: formatting check failed\nexit code: 1",
         &[("cargo fmt", ""), ("cargo fmt --check", "exit code: 0")],
