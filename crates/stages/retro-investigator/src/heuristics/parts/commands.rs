@@ -289,7 +289,9 @@ impl<'c> SegmentComparison<'_, 'c> {
         } else {
             format!("{program} operand")
         };
-        if is_shareable(&text) {
+        // Whoever writes an error could choose a value that it names.
+        let is_demanded = !value.is_empty() && self.origins.error.contains(value) && !is_subcommand;
+        if is_shareable(&text) && !is_demanded {
             let mark = if supplier.is_some() { VOLATILE_MARK.to_string() } else { self.mark(value) };
             forms.push(if is_subcommand {
                 format!("program `{program} {text}`")
