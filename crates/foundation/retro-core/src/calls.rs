@@ -16,15 +16,14 @@ mod summary;
 mod tests;
 
 pub use contrast::{
-    CONTRAST_RUNS, Contrast, ContrastAnswer, FIRST_SLOT, HarmNumbers, ReactionCounts, SharedPart,
-    SharedRemedy, TOOL_SLOT,
+    CONTRAST_RUNS, Contrast, ContrastAnswer, HarmNumbers, ReactionCounts, SharedPart, SharedRemedy,
 };
 pub use count::{CallCounts, SummaryCoverage, WindowSummaries, count_calls};
 pub use error_class::is_same_error_class;
 pub use failure::{FAILURES_MAX, MissedFailure, MissedReason, RecurringFailure};
 pub use reaction::{
-    COMMAND_WORDS_MAX, ChangedPart, FORM_CHARS_MAX, FORMS_MAX, PARTS_MAX, REACTIONS_MAX, Reaction,
-    ReactionEnding, VOLATILE_MARK, label_of_words,
+    COMMAND_WORDS_MAX, ChangedPart, FIRST_SLOT, FORM_CHARS_MAX, FORMS_MAX, PARTS_MAX, REACTIONS_MAX,
+    Reaction, ReactionEnding, TOOL_SLOT, VOLATILE_MARK, label_of_words,
 };
 pub use statistics::{OPERATIONS_MAX, OperationStatistics, compute_statistics};
 pub use summary::{

@@ -23,14 +23,14 @@ use std::collections::BTreeSet;
 
 use super::count::WindowSummaries;
 use super::error_class::is_same_error_class;
-use super::reaction::{ChangedPart, Reaction, ReactionEnding, label_of_words};
+use super::reaction::{ChangedPart, Reaction, ReactionEnding, TOOL_SLOT, label_of_words};
 use super::summary::{CallSummary, SUMMARY_VERSION, StoredSummary, SummaryContent, hash_answer, hash_label};
 use crate::id::{Ordinal, RunId};
 
 pub use harm::HarmNumbers;
 pub use statement::{SharedPart, SharedRemedy};
 pub use witness::ReactionCounts;
-use witness::{Witness, parts_of};
+use witness::{Witness, parts_of, to_count};
 
 /// Number of claimed runs, up to the end of the window, that a contrast reads.
 pub const CONTRAST_RUNS: usize = 200;
@@ -147,9 +147,10 @@ impl<'a> Contrast<'a> {
         {
             return ContrastAnswer::Undecided(counts);
         }
-        match SharedRemedy::find(&own, &alike, counts) {
-            Some(remedy) => ContrastAnswer::Supported(remedy),
-            None => ContrastAnswer::Undecided(counts),
+        match SharedRemedy::find(&reaction.tool, &own, &alike, counts) {
+            // Those that changed the same place in another way do not show the remedy.
+            Some(remedy) if remedy.runs.len() >= needed => ContrastAnswer::Supported(remedy),
+            _ => ContrastAnswer::Undecided(counts),
         }
     }
 
@@ -277,16 +278,7 @@ impl<'a> Contrast<'a> {
     }
 }
 
-/// Beginning of the slot of a call that was made before.
-pub const FIRST_SLOT: &str = "first ";
-/// Beginning of the slot of another tool that was called instead.
-pub const TOOL_SLOT: &str = "tool ";
-
 /// Returns `true` if a part of a whole is more than `percent` per cent of it.
 const fn exceeds_share(part: u32, whole: u32, percent: usize) -> bool {
     part as usize * 100 > whole as usize * percent
-}
-
-fn to_count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -86,6 +86,11 @@ pub struct ChangedPart {
     pub dropped: bool,
 }
 
+/// Beginning of the slot of a call that was made before.
+pub const FIRST_SLOT: &str = "first ";
+/// Beginning of the slot of another tool that was called instead.
+pub const TOOL_SLOT: &str = "tool ";
+
 /// Mark before a form, or before a word of a command, with a value that the task or an earlier answer names. Two runs
 /// may have the same such value by accident, so more runs have to agree on it.
 pub const VOLATILE_MARK: char = '…';

@@ -136,4 +136,27 @@ mod tests {
         assert!(one.opposes(&other) && !one.opposes(&one));
         assert_ne!(one.signature(), cue(Some("sh"), [Some("grep"), None, Some("rg")]).signature());
     }
+
+    #[test]
+    fn a_remedy_is_the_same_or_stated_anew_only_for_one_class_of_errors() {
+        let about = |error: &str, prefer: &str| cue(Some("sh"), [Some(error), None, Some(prefer)]);
+        let (one, other) = ("no stack named a found in acme", "no stack named b found in acme");
+        assert!(about(one, "with `x`").is_same_remedy(&about(other, "with `x`")));
+        assert!(!about(one, "with `x`").is_same_remedy(&about("locked", "with `x`")));
+        for (form, anew) in [
+            ("`x` = `1`", "with `x`"),
+            ("`x` written YYYY-MM-DD", "`x` = `1`"),
+            ("`tar` with `-f a`", "`tar` with `-f`"),
+            ("first `npm ci --silent`", "first `npm ci`"),
+            ("first `a b`; with `x`", "`x` = `1`"),
+        ] {
+            assert!(about(one, form).restates(&about(other, anew)), "{form} / {anew}");
+            assert!(!about(one, form).restates(&about("locked", anew)), "{form} / {anew}");
+        }
+        for (form, another) in
+            [("with `x`", "with `y`"), ("`tar` with `-f`", "`tar` with `-x`"), ("first `a b`", "first `a c`")]
+        {
+            assert!(!about(one, form).restates(&about(one, another)), "{form} / {another}");
+        }
+    }
 }

@@ -82,9 +82,10 @@ fn names_failure(failure: &RecurringFailure, step: &Step, cue: &LessonCue) -> bo
 
 /// Returns `true` if a mutation found that the failure passes without a change.
 fn calls_transient(mutation: &Mutation, failure: &RecurringFailure) -> bool {
+    use NoLessonReason::{PassesByItself, Transient};
     matches!(
         &mutation.request,
-        MutationKind::Observe { finding, no_lesson: Some(NoLessonReason::Transient { .. }), .. }
+        MutationKind::Observe { finding, no_lesson: Some(Transient { .. } | PassesByItself { .. }), .. }
             if names_failure(failure, &finding.step, &finding.cue)
     )
 }

@@ -22,7 +22,18 @@ pub struct ContrastSupport {
 /// Error of a run, with what the contrast says about it.
 pub(super) struct JudgedFailure<'c> {
     failure: &'c ObservedFailure,
-    answer: ContrastAnswer,
+    opinion: Opinion,
+}
+
+/// What the contrast says about an error.
+#[expect(clippy::large_enum_variant, reason = "a run has a few of them; a box would only hide the finding")]
+enum Opinion {
+    /// Runs share a remedy, which this lesson states.
+    Lesson(Finding, ContrastSupport),
+    /// The error passes by itself.
+    PassesByItself(ReactionCounts),
+    /// Nothing can be said, or nothing that a lesson could state.
+    Undecided,
 }
 
 /// Judges the failing calls of an investigated run.
@@ -36,9 +47,19 @@ pub(super) fn judge_failures<'c>(
         let same = reactions.iter().find(|reaction| {
             reaction.step == failure.step && reaction.tool == failure.tool && reaction.error == failure.error
         })?;
-        Some(JudgedFailure { failure, answer: contrast.judge_reaction(same) })
+        let opinion = match contrast.judge_reaction(same) {
+            ContrastAnswer::Supported(remedy) => match build_finding(failure, &remedy) {
+                Some(finding) => {
+                    Opinion::Lesson(finding, ContrastSupport { runs: remedy.runs, counts: remedy.counts })
+                }
+                None => Opinion::Undecided,
+            },
+            ContrastAnswer::PassesByItself(counts) => Opinion::PassesByItself(counts),
+            ContrastAnswer::Undecided(_) => Opinion::Undecided,
+        };
+        Some(JudgedFailure { failure, opinion })
     };
-    // One page is one witness, however many runs read it.
+    // One page is one witness, however many runs read it, and summaries do not know pages.
     checked.failures.iter().filter(|failure| failure.origin.source.is_none()).filter_map(judge).collect()
 }
 
@@ -50,33 +71,26 @@ impl JudgedFailure<'_> {
             && finding.cue.error.as_deref() == Some(self.failure.error.as_str())
     }
 
-    /// Returns the lesson of the error. Returns `None` if the contrast supports none, or if it cannot be stated.
+    /// Returns the lesson of the error, or `None` if the contrast supports none.
     pub(super) fn into_lesson(self) -> Option<(Finding, ContrastSupport)> {
-        let ContrastAnswer::Supported(remedy) = self.answer else { return None };
-        let finding = build_finding(self.failure, &remedy)?;
-        Some((finding, ContrastSupport { runs: remedy.runs, counts: remedy.counts }))
-    }
-}
-
-/// What the contrast says about a finding of the investigator.
-pub(super) enum Opinion {
-    /// The contrast states a remedy of the same error, which takes the place of the finding.
-    Replaced,
-    /// The error passes by itself.
-    PassesByItself(ReactionCounts),
-    /// The contrast says nothing.
-    None,
-}
-
-/// Returns what the contrast says about a finding.
-pub(super) fn judge_finding(judged: &[JudgedFailure<'_>], finding: &Finding) -> Opinion {
-    match judged.iter().find(|one| one.is_about(finding)).map(|one| (&one.answer, one.failure)) {
-        Some((ContrastAnswer::Supported(remedy), failure)) if build_finding(failure, remedy).is_some() => {
-            Opinion::Replaced
+        match self.opinion {
+            Opinion::Lesson(finding, support) => Some((finding, support)),
+            Opinion::PassesByItself(_) | Opinion::Undecided => None,
         }
-        Some((ContrastAnswer::PassesByItself(counts), _)) => Opinion::PassesByItself(*counts),
-        _ => Opinion::None,
     }
+}
+
+/// Returns `true` if the contrast states a lesson about the error of a finding, which then takes its place.
+pub(super) fn is_replaced(judged: &[JudgedFailure<'_>], finding: &Finding) -> bool {
+    judged.iter().any(|one| one.is_about(finding) && matches!(one.opinion, Opinion::Lesson(..)))
+}
+
+/// Returns the numbers of the runs if the error of a finding passes by itself.
+pub(super) fn passing_counts(judged: &[JudgedFailure<'_>], finding: &Finding) -> Option<ReactionCounts> {
+    judged.iter().filter(|one| one.is_about(finding)).find_map(|one| match one.opinion {
+        Opinion::PassesByItself(counts) => Some(counts),
+        _ => None,
+    })
 }
 
 fn build_finding(failure: &ObservedFailure, remedy: &SharedRemedy) -> Option<Finding> {

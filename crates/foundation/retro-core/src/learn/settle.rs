@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use super::remedies::{ContrastSupport, Opinion, judge_failures, judge_finding};
+use super::remedies::{ContrastSupport, is_replaced, judge_failures, passing_counts};
 use crate::calls::{Contrast, ReactionCounts, WindowSummaries};
 use crate::finding::{
     CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, VerdictRecord,
@@ -177,30 +177,13 @@ pub fn settle_investigations(
         MutationId::of_investigation(retrospective, kind, one.number, index)
     };
     for (one, checked, _) in answered() {
-        let judged = judge_failures(contrast, one, checked);
-        let mut observe = |index: u32, finding: Finding, no_lesson, support| {
+        let lessons = collect_lessons(investigations, contrast, one, checked);
+        batch.extend(lessons.into_iter().map(|(index, finding, no_lesson, support)| {
             let memory = MemoryId::of_finding(retrospective, one.number, index);
             let run = one.run.clone();
             let request = MutationKind::Observe { memory, run, finding, no_lesson, support };
-            batch.push(Mutation { id: id("observe", one, index), request });
-        };
-        for (index, finding) in (0u32..).zip(&checked.findings) {
-            let no_lesson = match judge_finding(&judged, finding) {
-                Opinion::Replaced => continue,
-                Opinion::PassesByItself(counts) => Some(NoLessonReason::PassesByItself { counts }),
-                Opinion::None => None,
-            };
-            let no_lesson = no_lesson.or_else(|| find_no_lesson_reason(investigations, one, finding));
-            observe(index, finding.clone(), no_lesson, None);
-        }
-        // The index continues behind the findings, because it is part of stored ids.
-        let first = u32::try_from(checked.findings.len()).unwrap_or(u32::MAX);
-        for (index, failure) in (first..).zip(judged) {
-            if let Some((finding, support)) = failure.into_lesson() {
-                let no_lesson = find_no_lesson_reason(investigations, one, &finding);
-                observe(index, finding, no_lesson, Some(support));
-            }
-        }
+            Mutation { id: id("observe", one, index), request }
+        }));
     }
     for (one, checked, _) in answered() {
         for (index, finding) in (0u32..).zip(&checked.findings) {
@@ -235,6 +218,36 @@ pub fn settle_investigations(
         request: MutationKind::Sweep,
     });
     batch
+}
+
+/// Pattern of a run with its index, which is part of stored ids, the reason why it is no lesson, and the runs beside it.
+type CollectedLesson = (u32, Finding, Option<NoLessonReason>, Option<ContrastSupport>);
+
+/// Collects the patterns of a run: the findings, and behind them the lessons that the contrast states in their place.
+fn collect_lessons(
+    investigations: &[Investigation],
+    contrast: &Contrast<'_>,
+    one: &Investigation,
+    checked: &CheckedAnswer,
+) -> Vec<CollectedLesson> {
+    let judged = judge_failures(contrast, one, checked);
+    let mut lessons = Vec::new();
+    for (index, finding) in (0u32..).zip(&checked.findings) {
+        if is_replaced(&judged, finding) {
+            continue;
+        }
+        let passes = passing_counts(&judged, finding).map(|counts| NoLessonReason::PassesByItself { counts });
+        let no_lesson = passes.or_else(|| find_no_lesson_reason(investigations, one, finding));
+        lessons.push((index, finding.clone(), no_lesson, None));
+    }
+    let first = u32::try_from(checked.findings.len()).unwrap_or(u32::MAX);
+    for (index, failure) in (first..).zip(judged) {
+        if let Some((finding, support)) = failure.into_lesson() {
+            let no_lesson = find_no_lesson_reason(investigations, one, &finding);
+            lessons.push((index, finding, no_lesson, Some(support)));
+        }
+    }
+    lessons
 }
 
 /// Credits memories with the failures of the calls that followed them, in any run of the window, if such calls fail

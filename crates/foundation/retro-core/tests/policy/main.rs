@@ -8,6 +8,7 @@ mod world;
 mod cancel;
 mod close;
 mod contradict;
+mod contrast;
 mod count;
 mod credit;
 mod gate;

@@ -209,6 +209,17 @@ pub async fn counts_travel_from_the_last_investigation_to_the_closing(database: 
     let report = scenario.store.find_report(&scenario.key.tenant, claim.retrospective.id).await;
     let report = report.expect("reading").expect("it is closed");
     assert_eq!(report.calls.expect("it has calls").coverage, coverage);
+
+    // The next window gets the summaries of the runs before it apart from its own.
+    let claim = claim_window(&scenario, &["d", "e", "f"]).await;
+    store(&scenario, &claim, &[readable("d", "read")]).await.expect("storing");
+    finish_and_see_window(&scenario, &claim).await;
+    let window = finish_and_see_window(&scenario, &scenario.claim_next(LONG_S).await).await;
+    let names = |summaries: &[StoredSummary]| -> Vec<(u64, String)> {
+        summaries.iter().map(|one| (one.ordinal, one.run.to_string())).collect()
+    };
+    assert_eq!(names(&window.earlier), [(1, "a".to_owned()), (2, "b".to_owned())]);
+    assert_eq!(names(&window.summaries), [(4, "d".to_owned())]);
 }
 
 /// Checks that closing a retrospective deletes the summaries of ordinals far before the end of its window, and

@@ -54,7 +54,11 @@ impl Lesson {
         let reported =
             summarize_output(failing.answer).map_or_else(String::new, |summary| format!(" {summary}"));
         let content = shorten_text(
-            &format!("{}{reported} {}", describe_failure(failing, &worked), self.after),
+            &format!(
+                "{}{reported} {}",
+                describe_failure(failing, failing_line(failing), &worked),
+                self.after
+            ),
             CONTENT_CHARS_MAX,
         );
         let quote = failing.error_quote()?;
@@ -77,17 +81,8 @@ impl Lesson {
 pub(super) fn describe_reaction(seen: &SeenReaction<'_>) -> Option<ObservedFailure> {
     let (failing, worked) = (seen.failing, seen.worked?);
     let quote = seen.quote.clone()?;
-    let shown = quote_as_data(&quote.text, Speaker::Tool, &[worked.raw], SHOWN_CHARS_MAX);
-    let answered = match shown {
-        Some(words) => format!("answered “{words}”"),
-        None => "answered with an error that is not quoted here".to_owned(),
-    };
-    let arguments = show_arguments(failing);
-    let content = format!(
-        "Seen: `{}` was called with “{arguments}” and {answered}. {}",
-        failing.tool,
-        describe_success(worked)
-    );
+    let content =
+        format!("{} {}", describe_failure(failing, &quote.text, &[worked.raw]), describe_success(worked));
     Some(ObservedFailure {
         step: seen.reaction.step.clone(),
         tool: seen.reaction.tool.clone(),
@@ -128,8 +123,12 @@ fn lesson_subject(failing: &Call<'_>, manner: Option<&Manner>) -> String {
     }
 }
 
-fn describe_failure(failing: &Call<'_>, worked: &[&str]) -> String {
-    let line = failing.failure().map_or("", |failure| failure.line);
+fn failing_line<'a>(failing: &Call<'a>) -> &'a str {
+    failing.failure().map_or("", |failure| failure.line)
+}
+
+/// Describes a call that was answered with the line of an error.
+fn describe_failure(failing: &Call<'_>, line: &str, worked: &[&str]) -> String {
     let answered = match quote_as_data(line, Speaker::Tool, worked, SHOWN_CHARS_MAX) {
         Some(words) => format!("answered “{words}”"),
         None => "answered with an error that is not quoted here".to_owned(),

@@ -111,7 +111,8 @@ impl Manner {
         if text.contains(FORM_SEPARATOR) {
             return Self::Several(text.split(FORM_SEPARATOR).map(Self::parse).collect());
         }
-        let Some(found) = FORM.captures(text) else { return Self::parse_form(text) };
+        let in_words = [" written with", " as named in "].iter().any(|words| text.contains(words));
+        let Some(found) = FORM.captures(text).filter(|_| !in_words) else { return Self::parse_form(text) };
         let part = |name| found.name(name).map(|part| part.as_str().to_owned());
         if let (Some(word), Some(only)) = (part("word"), part("only")) {
             return match word.as_str() {
@@ -188,7 +189,6 @@ impl Manner {
                         .is_some_and(|command| command.programs().any(|one| one == program))
             }
             Self::Form(key, _) | Self::From(key, _) => find_parameter(call, key).is_some(),
-            // A program in the place of another: calls of either are meant, and of the same tool anyway.
             Self::Several(manners) => manners.iter().all(|manner| manner.applies_to(call)),
             _ => true,
         }
@@ -430,6 +430,29 @@ mod tests {
             ("the same call again", "ls"),
         ] {
             assert!(!holds(text, "t", raw), "{text}: {raw}");
+        }
+        for (text, raw, follows) in [
+            ("`no` written with 8 digits", r#"{"no":"00012345"}"#, true),
+            ("`no` written with 8 digits", r#"{"no":"12345"}"#, false),
+            ("`no` written without separators", r#"{"no":"12345"}"#, true),
+            ("`no` written without separators", r#"{"no":"12 345"}"#, false),
+            ("`zone` in upper case", r#"{"zone":"EU"}"#, true),
+            ("`zone` in upper case", r#"{"zone":"eu"}"#, false),
+            ("`id` beginning with `#`", r##"{"id":"#7"}"##, true),
+            ("`id` not beginning with `#`", r##"{"id":"#7"}"##, false),
+            ("`id` as named in the error", r#"{"id":"x"}"#, true),
+            ("`id` as named in the error", r#"{"no":"x"}"#, false),
+            ("`node` from `get_leader`", r#"{"node":"db-1"}"#, true),
+            ("`a` = `1`; with `b`", r#"{"a":1,"b":2}"#, true),
+            ("`a` = `1`; with `b`", r#"{"a":1}"#, false),
+            ("`tar` with `-f a.tar`", "tar -x -f a.tar", true),
+            ("`tar` with `-f a.tar`", "tar -x -f b.tar", false),
+            ("`tar` with `-f`", r#"{"argv":["tar","-x","-f","a"]}"#, true),
+            ("first `terraform init -input=false`", "terraform -chdir=a init -input=false", true),
+            ("first `terraform init -input=false`", "terraform plan && terraform init", false),
+            ("first `pip install`", "pip install -r requirements.txt && pytest -q", true),
+        ] {
+            assert_eq!(holds(text, "t", raw), follows, "{text}: {raw}");
         }
         assert!(holds("tool `b`", "b", "{}") && !holds("tool `b`", "a", "{}"));
     }

@@ -17,7 +17,7 @@ use super::call::Call;
 use super::quote::first_chars;
 
 use commands::describe_first_call;
-pub(super) use commands::{first_label, is_same_goal, words_of};
+pub(super) use commands::{first_label, is_same_goal, shared_words, words_of};
 
 /// Maximum number of characters of an answer in which values are searched for.
 const ANSWER_CHARS_MAX: usize = 20_000;
@@ -220,6 +220,12 @@ impl<'c> ValueOrigins<'c> {
         named.then(|| self.earlier.iter().find(supplies).copied())?
     }
 
+    /// Returns `true` if the error names a value. Whoever writes an error could otherwise choose what a lesson tells an
+    /// agent to give, and an agent can read it in the error.
+    fn error_names(&self, value: &str) -> bool {
+        contains_value(first_chars(self.error, ANSWER_CHARS_MAX), value)
+    }
+
     /// Returns `true` if the task names a value, or a part of it such as a folder.
     fn task_names(&self, value: &str) -> bool {
         let parts = value.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-');
@@ -263,15 +269,16 @@ fn flatten(map: &Map<String, Value>) -> BTreeMap<String, &Value> {
     out
 }
 
-/// Returns the parts that calls were made first. `tool` is the tool of the failing call.
+/// Returns the parts that calls were made before the failing call was repeated.
 pub(super) fn first_parts<'c>(
     calls: impl IntoIterator<Item = &'c Call<'c>>,
-    tool: &str,
+    failing: &Call<'_>,
     task: &str,
 ) -> Vec<ChangedPart> {
+    let origins = ValueOrigins { task, error: failing.answer, earlier: &[] };
     let mut parts: Vec<ChangedPart> = Vec::new();
     for call in calls {
-        if let Some(part) = describe_first_call(call, tool, task)
+        if let Some(part) = describe_first_call(call, failing.tool, origins)
             && !parts.contains(&part)
         {
             parts.push(part);

@@ -18,6 +18,7 @@ use super::call::{Call, StepCalls};
 use super::handled_errors::is_transient_error;
 use super::parts::{self, ValueOrigins};
 use super::quote::first_chars;
+use super::repair::names_credential;
 use super::signature::{error_signature, mask_arguments};
 
 /// Maximum number of calls after a failing call within which another one recovers from it.
@@ -151,43 +152,8 @@ impl<'c> StepReactions<'c, '_> {
     fn react_to_failure(&mut self, at: usize) -> SeenReaction<'c> {
         let calls = &self.step.calls;
         let failing = &calls[at];
-        let mut attempts = vec![at];
-        let mut repeats_failed = 0u16;
-        let mut best: Option<(usize, Recovery)> = None;
-        for (nth, later) in calls.iter().enumerate().skip(at + 1).take(CALLS_AFTER_MAX) {
-            if later.tool != failing.tool {
-                continue;
-            }
-            if later.failure().is_some() {
-                if is_same_error_class(later.error(), failing.error()) {
-                    let last = attempts[attempts.len() - 1];
-                    repeats_failed += u16::from(calls[last].raw == later.raw);
-                    self.taken[nth] = true;
-                    attempts.push(nth);
-                }
-                continue;
-            }
-            if !later.succeeded() {
-                continue;
-            }
-            if let Some(attempt) = attempts.iter().rev().find(|attempt| calls[**attempt].raw == later.raw) {
-                best = Some((usize::MAX, Recovery { attempt: *attempt, worked: nth }));
-                break;
-            }
-            let alike = attempts.iter().map(|attempt| (parts::similarity(&calls[*attempt], later), *attempt));
-            // What comes next is more often the next attempt than what comes later.
-            let is_next = nth == attempts[attempts.len() - 1] + 1;
-            let alike =
-                alike.max().map(|(score, attempt)| (score + usize::from(is_next) * NEXT_CALL_BONUS, attempt));
-            if let Some((score, attempt)) = alike
-                && score >= SIMILARITY_MIN
-                && best.as_ref().is_none_or(|(known, _)| score > *known)
-            {
-                best = Some((score, Recovery { attempt, worked: nth }));
-            }
-        }
-        let recovery = best.map(|(_, recovery)| recovery);
-        let (ending, worked) = match recovery {
+        let (attempts, repeats_failed) = self.take_attempts(at);
+        let (ending, worked) = match self.find_recovery(at, &attempts) {
             Some(recovery) => (self.describe_recovery(&attempts, &recovery), Some(recovery.worked)),
             None => self.switch_of_tool(at).unwrap_or((ReactionEnding::GaveUp, None)),
         };
@@ -208,6 +174,51 @@ impl<'c> StepReactions<'c, '_> {
         }
     }
 
+    /// Returns the attempts that fail with one error from a call on, until the identical call succeeds, and how many of
+    /// them repeat the one before unchanged. Marks them as part of a reaction.
+    fn take_attempts(&mut self, at: usize) -> (Vec<usize>, u16) {
+        let calls = &self.step.calls;
+        let (mut attempts, mut repeats_failed) = (vec![at], 0u16);
+        for (nth, later) in calls.iter().enumerate().skip(at + 1).take(CALLS_AFTER_MAX) {
+            if later.tool != calls[at].tool {
+                continue;
+            }
+            if later.succeeded() && attempts.iter().any(|attempt| calls[*attempt].raw == later.raw) {
+                break;
+            }
+            if later.failure().is_some() && is_same_error_class(later.error(), calls[at].error()) {
+                let last = attempts[attempts.len() - 1];
+                repeats_failed += u16::from(calls[last].raw == later.raw);
+                self.taken[nth] = true;
+                attempts.push(nth);
+            }
+        }
+        (attempts, repeats_failed)
+    }
+
+    /// Returns the call that got past the error: the identical one, otherwise the one that is most like an attempt
+    /// before it.
+    fn find_recovery(&self, at: usize, attempts: &[usize]) -> Option<Recovery> {
+        let calls = &self.step.calls;
+        let later = calls.iter().enumerate().skip(at + 1).take(CALLS_AFTER_MAX);
+        let mut best: Option<(usize, Recovery)> = None;
+        for (nth, later) in later.filter(|(_, later)| later.tool == calls[at].tool && later.succeeded()) {
+            let before: Vec<usize> = attempts.iter().copied().filter(|attempt| *attempt < nth).collect();
+            if let Some(attempt) = before.iter().rev().find(|attempt| calls[**attempt].raw == later.raw) {
+                return Some(Recovery { attempt: *attempt, worked: nth });
+            }
+            let alike = before.iter().map(|attempt| (parts::similarity(&calls[*attempt], later), *attempt));
+            let Some((score, attempt)) = alike.max() else { continue };
+            // What comes next is more often the next attempt than what comes later.
+            let is_next = before.last().is_some_and(|last| nth == last + 1);
+            let score = score + usize::from(is_next) * NEXT_CALL_BONUS;
+            if score >= SIMILARITY_MIN && best.as_ref().is_none_or(|(known, _)| score > *known) {
+                best = Some((score, Recovery { attempt, worked: nth }));
+            }
+        }
+        best.map(|(_, recovery)| recovery)
+    }
+
     /// Describes how a call got past an error: what was changed, or what came in between.
     fn describe_recovery(&self, attempts: &[usize], recovery: &Recovery) -> ReactionEnding {
         let calls = &self.step.calls;
@@ -221,7 +232,7 @@ impl<'c> StepReactions<'c, '_> {
             return match between.as_slice() {
                 [] => ReactionEnding::Repeated,
                 between => ReactionEnding::Changed {
-                    parts: parts::first_parts(between.iter().copied(), attempt.tool, self.task),
+                    parts: parts::first_parts(between.iter().copied(), attempt, self.task),
                 },
             };
         }
@@ -239,7 +250,7 @@ impl<'c> StepReactions<'c, '_> {
         let supplied = difference.suppliers.iter().copied().filter(|supplier| {
             between.iter().any(|call| (call.turn, call.call_index) == (supplier.turn, supplier.call_index))
         });
-        let mut parts: Vec<ChangedPart> = parts::first_parts(supplied, attempt.tool, self.task);
+        let mut parts: Vec<ChangedPart> = parts::first_parts(supplied, attempt, self.task);
         parts.extend(difference.parts);
         ReactionEnding::Changed { parts }
     }
@@ -253,7 +264,7 @@ impl<'c> StepReactions<'c, '_> {
                 && other.succeeded()
                 && !other.answer.trim().is_empty()
                 && is_plain_name(other.tool)
-                && !hands_on_credential(other)
+                && !is_given_credential(other)
                 && shares_value(failing, other)
         })?;
         let part = ChangedPart {
@@ -318,11 +329,9 @@ fn is_attempt_of(call: &Call<'_>, attempt: &Call<'_>) -> bool {
     call.tool == attempt.tool && call.raw == attempt.raw
 }
 
-fn hands_on_credential(call: &Call<'_>) -> bool {
-    const WORDS: [&str; 7] = ["password", "passwd", "secret", "token", "credential", "key", "cookie"];
-    call.arguments
-        .as_object()
-        .is_none_or(|map| map.keys().any(|key| WORDS.iter().any(|word| key.to_lowercase().contains(word))))
+/// Returns `true` if a call is given a credential. Handing one to another tool is a decision for people.
+fn is_given_credential(call: &Call<'_>) -> bool {
+    call.arguments.as_object().is_none_or(|map| map.keys().any(|key| names_credential(key)))
 }
 
 /// Returns `true` if two calls of different tools have a value in common that is not just a number or a choice.

@@ -339,7 +339,7 @@ fn lesson_from_tool_switch(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesso
 }
 
 /// Returns `true` if a parameter is named like a credential.
-fn names_credential(key: &str) -> bool {
+pub(super) fn names_credential(key: &str) -> bool {
     let key = key.to_lowercase();
     ["password", "passwd", "secret", "token", "credential", "apikey", "api_key", "private_key", "cookie"]
         .iter()

@@ -1,6 +1,7 @@
 //! Decides if following a memory makes calls fail.
 
-use super::{Contrast, to_count};
+use super::Contrast;
+use super::witness::to_count;
 use crate::calls::summary::MemoryTrial;
 use crate::id::{MemoryId, RunId};
 

@@ -1,9 +1,7 @@
 //! States the remedy that the runs past one error share.
 
-use std::collections::BTreeSet;
-
-use super::witness::{ReactionCounts, Witness, parts_of};
-use crate::calls::reaction::{ChangedPart, VOLATILE_MARK};
+use super::witness::{ReactionCounts, Witness, parts_of, to_count};
+use crate::calls::reaction::{ChangedPart, FIRST_SLOT, VOLATILE_MARK};
 use crate::id::RunId;
 
 /// Minimum share of these runs that have a part of the remedy, in per cent.
@@ -38,9 +36,14 @@ pub struct SharedPart {
 }
 
 impl SharedRemedy {
-    /// Finds what the witnesses share of a run's own parts. Returns `None` if they share nothing that can be
-    /// stated.
-    pub(super) fn find(own: &[&ChangedPart], alike: &[Witness<'_>], counts: ReactionCounts) -> Option<Self> {
+    /// Finds what the witnesses share of a run's own parts. Returns `None` if they share nothing that can be stated,
+    /// or if a call before it cannot be: the rest would be the lesser half of the remedy.
+    pub(super) fn find(
+        tool: &str,
+        own: &[&ChangedPart],
+        alike: &[Witness<'_>],
+        counts: ReactionCounts,
+    ) -> Option<Self> {
         let mut parts = Vec::new();
         for part in own {
             let holders: Vec<&ChangedPart> =
@@ -48,22 +51,43 @@ impl SharedRemedy {
             if holders.len() * 100 < alike.len() * PART_SHARE_MIN {
                 continue;
             }
-            let Some(form) = shared_form(part, &holders) else {
-                if part.slot.starts_with("first ") {
-                    return None;
-                }
-                // A part of the remedy cannot be stated: what remains may be the lesser half of it.
-                continue;
-            };
-            let avoid = part.avoid.clone().filter(|avoid| {
-                form_index(part, &form) == Some(0)
-                    && holders.iter().all(|one| one.avoid.as_ref() == Some(avoid))
-            });
-            parts.push(SharedPart { slot: part.slot.clone(), form, avoid });
+            match shared_form(tool, part, &holders) {
+                Some(form) => parts.push((
+                    *part,
+                    SharedPart { avoid: shared_avoid(part, &form, &holders), form, slot: part.slot.clone() },
+                )),
+                None if part.slot.starts_with(FIRST_SLOT) => return None,
+                None => {}
+            }
         }
-        let runs: BTreeSet<&RunId> = alike.iter().map(|witness| witness.run).collect();
-        (!parts.is_empty()).then(|| Self { parts, counts, runs: runs.into_iter().cloned().collect() })
+        let shows_all = |witness: &&Witness<'_>| {
+            parts
+                .iter()
+                .all(|(own, shared)| find_part(witness, own).is_some_and(|part| has_form(part, &shared.form)))
+        };
+        let runs: Vec<RunId> = alike.iter().filter(shows_all).map(|witness| witness.run.clone()).collect();
+        let counts = ReactionCounts { with_remedy: to_count(runs.len()), ..counts };
+        let parts: Vec<SharedPart> = parts.into_iter().map(|(_, shared)| shared).collect();
+        (!parts.is_empty()).then_some(Self { parts, counts, runs })
     }
+}
+
+/// Returns `true` if a part can be described in a form. What was called first has the words of the form.
+fn has_form(part: &ChangedPart, form: &str) -> bool {
+    let same = |other: &String| other.trim_start_matches(VOLATILE_MARK) == form;
+    let command = form.strip_prefix("first `").and_then(|rest| rest.strip_suffix('`'));
+    part.forms.iter().any(same)
+        || command.is_some_and(|command| {
+            let mut words = part.words.iter().map(|word| word.trim_start_matches(VOLATILE_MARK));
+            command.split(' ').all(|wanted| words.any(|word| word == wanted))
+        })
+}
+
+/// Returns what all holders had before, if the form is the most specific one: otherwise it is not what the form replaces.
+fn shared_avoid(part: &ChangedPart, form: &str, holders: &[&ChangedPart]) -> Option<String> {
+    let is_first = part.forms.first().is_some_and(|first| first == form);
+    let avoid = part.avoid.as_ref().filter(|_| is_first)?;
+    holders.iter().all(|one| one.avoid.as_ref() == Some(avoid)).then(|| avoid.clone())
 }
 
 /// Returns the part of a witness in the same place: of several calls before, the one that is most alike. What was only
@@ -75,13 +99,9 @@ fn find_part<'a>(witness: &Witness<'a>, part: &ChangedPart) -> Option<&'a Change
     (!(found.dropped && witness.ended_badly)).then_some(found)
 }
 
-fn form_index(part: &ChangedPart, form: &str) -> Option<usize> {
-    part.forms.iter().position(|one| one == form)
-}
-
 /// Returns the most specific form in which the holders of a part agree.
-fn shared_form(part: &ChangedPart, holders: &[&ChangedPart]) -> Option<String> {
-    let command = shared_command(part, holders).map(|command| format!("first `{command}`"));
+fn shared_form(tool: &str, part: &ChangedPart, holders: &[&ChangedPart]) -> Option<String> {
+    let command = shared_command(tool, part, holders).map(|command| format!("first `{command}`"));
     let agree = |form: &&String, among: &[&ChangedPart], percent: usize| {
         let with = among.iter().filter(|one| one.forms.contains(form)).count();
         with * 100 >= among.len() * percent && (with >= VOLATILE_MIN || !form.starts_with(VOLATILE_MARK))
@@ -96,9 +116,9 @@ fn shared_form(part: &ChangedPart, holders: &[&ChangedPart]) -> Option<String> {
     command.or_else(|| form().map(|form| form.trim_start_matches(VOLATILE_MARK).to_owned()))
 }
 
-/// Returns the words that the calls of all holders have in common, in their order. Returns `None` if it is only the
-/// program or tool, unless that was all.
-fn shared_command(part: &ChangedPart, holders: &[&ChangedPart]) -> Option<String> {
+/// Returns the words that the calls of all holders have in common, in their order. The name of the failing tool alone
+/// does not tell the call before from the failing one, so `None` is returned for it.
+fn shared_command(tool: &str, part: &ChangedPart, holders: &[&ChangedPart]) -> Option<String> {
     let mut common: Vec<&str> = part.words.iter().map(String::as_str).collect();
     for holder in holders {
         common = common_words(&common, &holder.words);
@@ -106,10 +126,14 @@ fn shared_command(part: &ChangedPart, holders: &[&ChangedPart]) -> Option<String
     if holders.len() < VOLATILE_MIN {
         common.retain(|word| !word.starts_with(VOLATILE_MARK));
     }
-    let starts = common.first().is_some_and(|first| part.words.first().is_some_and(|own| own == first));
-    let whole = holders.iter().all(|holder| holder.words.len() == 1);
-    let words: Vec<&str> = common.iter().map(|word| word.trim_start_matches(VOLATILE_MARK)).collect();
-    (starts && (words.len() > 1 || whole)).then(|| words.join(" "))
+    // A mark without a word stands for a word that may not be shown.
+    let words: Vec<&str> = common
+        .iter()
+        .map(|word| word.trim_start_matches(VOLATILE_MARK))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let starts = words.first().is_some_and(|first| part.words.first().is_some_and(|own| own == first));
+    (starts && words != [tool]).then(|| words.join(" "))
 }
 
 /// Returns the longest common subsequence of words.

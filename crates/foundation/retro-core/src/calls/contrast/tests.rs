@@ -1,5 +1,5 @@
 use super::*;
-use crate::calls::ObservedBehaviour;
+use crate::calls::{FIRST_SLOT, ObservedBehaviour};
 use crate::id::{MemoryId, Step, derive_uuid};
 use crate::run::RunFacts;
 
@@ -41,15 +41,15 @@ fn repeated() -> Reaction {
 }
 
 /// Run with what it did: its outcome, the labels of its ordinary calls, and its kept answers.
-struct Told<'a>(&'a str, Vec<Reaction>, &'a [&'a str], &'a [&'a str]);
+struct TestRun<'a>(&'a str, Vec<Reaction>, &'a [&'a str], &'a [&'a str]);
 
-fn did(reactions: &[Reaction]) -> Told<'static> {
-    Told("success", reactions.to_vec(), &[], &[])
+fn did(reactions: &[Reaction]) -> TestRun<'static> {
+    TestRun("success", reactions.to_vec(), &[], &[])
 }
 
-fn window(runs: Vec<Told<'_>>) -> WindowSummaries {
+fn window(runs: Vec<TestRun<'_>>) -> WindowSummaries {
     let step = Step::main();
-    let summaries = (1u32..).zip(runs).map(|(at, Told(outcome, reactions, routine, kept))| {
+    let summaries = (1u32..).zip(runs).map(|(at, TestRun(outcome, reactions, routine, kept))| {
         let facts = serde_json::json!({ "run_id": format!("run-{at}"), "outcome": outcome });
         let facts: RunFacts = serde_json::from_value(facts).unwrap();
         let behaviour = ObservedBehaviour {
@@ -73,7 +73,7 @@ fn window(runs: Vec<Told<'_>>) -> WindowSummaries {
 }
 
 /// Returns the forms that the contrast states for the newest reaction, or the reason why there are none.
-fn stated(runs: Vec<Told<'_>>) -> String {
+fn stated(runs: Vec<TestRun<'_>>) -> String {
     let newest = runs.last().and_then(|run| run.1.first()).cloned().expect("the last run reacted");
     match Contrast::of_window(&window(runs)).judge_reaction(&newest) {
         ContrastAnswer::Supported(remedy) => {
@@ -145,15 +145,18 @@ fn a_command_before_is_stated_by_the_words_that_runs_share() {
         did(&[changed(&[first("terraform init", "terraform -chdir=b init -input=false")])]),
     ];
     assert_eq!(stated(runs), "first `terraform init -input=false`");
-    let other = || did(&[changed(&[first("git", "git fetch")]), changed(&[first("git", "git pull")])]);
-    assert_eq!(stated(vec![other(), did(&[changed(&[first("git", "git gc")])])]), "undecided");
+    let varying = |n: &str| did(&[changed(&[first("kill", &format!("kill {n}"))])]);
+    assert_eq!(stated(vec![varying("1"), varying("2")]), "first `kill`");
+    let same_tool = |n: &str| did(&[changed(&[first("deploy", &format!("deploy {n}"))])]);
+    assert_eq!(stated(vec![same_tool("a"), same_tool("b")]), "undecided", "it does not tell the calls apart");
+    assert_eq!(stated(vec![same_tool("a"), same_tool("a")]), "first `deploy a`");
 }
 
 #[test]
 fn a_call_that_runs_make_anyway_is_no_remedy() {
     let looks = || did(&[changed(&[first("status", "status")])]);
-    let plain = || Told("success", Vec::new(), &["status", "deploy"], &[]);
-    let afterwards = || Told("success", Vec::new(), &["deploy", "status"], &[]);
+    let plain = || TestRun("success", Vec::new(), &["status", "deploy"], &[]);
+    let afterwards = || TestRun("success", Vec::new(), &["deploy", "status"], &[]);
     assert_eq!(stated(vec![looks(), looks()]), "first `status`");
     assert_eq!(stated(vec![plain(), plain(), looks(), looks()]), "undecided");
     assert_eq!(stated(vec![afterwards(), afterwards(), looks(), looks()]), "first `status`");
@@ -162,7 +165,7 @@ fn a_call_that_runs_make_anyway_is_no_remedy() {
 #[test]
 fn asking_for_less_is_a_remedy_only_of_runs_that_ended_well() {
     let less = || ChangedPart { dropped: true, ..part("rows", &["without `rows`"]) };
-    let run = |outcome| Told(outcome, vec![changed(&[less()])], &[], &[]);
+    let run = |outcome| TestRun(outcome, vec![changed(&[less()])], &[], &[]);
     assert_eq!(stated(vec![run("success"), run("success")]), "without `rows`");
     assert_eq!(stated(vec![run("failure"), run("success"), run("failure")]), "undecided");
 }
@@ -170,8 +173,8 @@ fn asking_for_less_is_a_remedy_only_of_runs_that_ended_well() {
 #[test]
 fn a_suspected_answer_is_a_failure_if_runs_that_kept_it_ended_badly() {
     let suspect = || Reaction { suspected: true, ..changed(&[region("eu")]) };
-    let kept = |outcome| Told(outcome, Vec::new(), &[], &["region is missing"]);
-    let others = || (0..6).map(|_| Told("success", Vec::new(), &[], &[]));
+    let kept = |outcome| TestRun(outcome, Vec::new(), &[], &["region is missing"]);
+    let others = || (0..6).map(|_| TestRun("success", Vec::new(), &[], &[]));
     let reacting = || (0..3).map(|_| did(&[suspect()]));
     let with = |outcomes: &[&'static str]| {
         stated(outcomes.iter().map(|one| kept(one)).chain(others()).chain(reacting()).collect())

@@ -30,11 +30,16 @@ pub struct ReactionCounts {
     pub gave_up: u32,
 }
 
+/// Number of runs with a remedy that outweigh the words of an error, and number of failed repetitions that do.
+const OUTWEIGHING_RUNS: u32 = 4;
+const OUTWEIGHING_REPEATS: u32 = 2;
+
 impl ReactionCounts {
     /// Returns `true` if the runs leave no doubt that the remedy is needed, although the words of the error say that it
     /// passes.
     pub(super) const fn outweighs_words(&self) -> bool {
-        self.repeated == 0 && (self.with_remedy >= 4 || self.repeats_failed > 1)
+        self.repeated == 0
+            && (self.with_remedy >= OUTWEIGHING_RUNS || self.repeats_failed >= OUTWEIGHING_REPEATS)
     }
 }
 
@@ -44,4 +49,8 @@ pub(super) fn parts_of(reaction: &Reaction) -> &[ChangedPart] {
         ReactionEnding::Changed { parts } => parts,
         _ => &[],
     }
+}
+
+pub(super) fn to_count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -8,6 +8,7 @@ use regex::Regex;
 use super::super::arguments::{Command, is_assignment};
 use super::super::call::{Call, program_of_error};
 use super::super::manner::{Manner, is_name};
+use super::super::parts::shared_words;
 use super::{CHOICE_CHARS_MAX, Difference, InterveningCalls, REFUSES};
 
 /// Minimum share of distinct words that two related commands have in common, in per cent.
@@ -22,7 +23,7 @@ pub(super) fn compare_commands(
     failing: &Call<'_>,
     intervening: InterveningCalls,
 ) -> Difference {
-    if shared_words(a, b) < SHARED_WORDS_MIN {
+    if shared_words(&a.words, &b.words) < SHARED_WORDS_MIN {
         return Difference::Unrelated;
     }
     if a.fenced != b.fenced && !failing.answer.contains("```") {
@@ -42,15 +43,6 @@ pub(super) fn compare_commands(
     };
     let manner = if a.sql || b.sql || a.program || b.program { None } else { program() };
     manner.map_or(Difference::Values(Vec::new()), |(avoid, prefer)| Difference::Manner { avoid, prefer })
-}
-
-/// Returns the share of distinct words that two commands have in common, in per cent.
-fn shared_words(a: &Command, b: &Command) -> usize {
-    let set = |command: &Command| -> BTreeSet<String> {
-        command.words.iter().map(|word| word.to_lowercase()).collect()
-    };
-    let (a, b) = (set(a), set(b));
-    a.intersection(&b).count() * 100 / a.union(&b).count().max(1)
 }
 
 /// Returns both programs if the commands differ only in the program, and the first program is missing or has

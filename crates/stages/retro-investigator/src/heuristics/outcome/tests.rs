@@ -235,3 +235,28 @@ fn errors_of_unknown_tools_are_recognised_by_their_form() {
         assert_eq!(line_of(well), None, "{well}");
     }
 }
+
+#[test]
+fn a_line_that_holds_only_an_exit_status_decides_in_any_form() {
+    for (answer, error) in [
+        ("a.c: kaputt\nexit=2", Some("a.c: kaputt")),
+        ("kein Platz\nExit code: 28", Some("kein Platz")),
+        ("kein Platz\n[exit 1]", Some("kein Platz")),
+        ("Error: nothing is wrong\n[exit code: 0]", None),
+        ("rc=0\nError: nothing is wrong", None),
+        ("the command exits with code 3 if a file is missing\nall is well", None),
+    ] {
+        let call = ToolCall {
+            tool: "bash".to_owned(),
+            arguments: "make".to_owned(),
+            answer: Some(answer.to_owned()),
+            failed: None,
+        };
+        let judged = judge_outcome(&call, &Arguments::parse("make"));
+        let line = match &judged {
+            CallOutcome::Failed(failure) => Some(failure.line),
+            _ => None,
+        };
+        assert_eq!(line, error, "{answer}");
+    }
+}

@@ -18,8 +18,14 @@ use super::super::lookup;
 use super::values::is_shareable;
 use super::{CallDifference, ValueOrigins};
 
+/// Maximum length of a subcommand, in bytes.
+const SUBCOMMAND_CHARS_MAX: usize = 24;
+/// Minimum affinity of two parts of a command line that do the same work, and what the same program adds to it.
+const AFFINITY_MIN: usize = 30;
+const SAME_PROGRAM: usize = 40;
+
 /// Returns the share of distinct words that two commands have in common, in per cent.
-pub(super) fn shared_words(a: &[String], b: &[String]) -> usize {
+pub(in super::super) fn shared_words(a: &[String], b: &[String]) -> usize {
     let set =
         |words: &[String]| -> BTreeSet<String> { words.iter().map(|word| word.to_lowercase()).collect() };
     let (a, b) = (set(a), set(b));
@@ -125,7 +131,7 @@ pub(super) fn compare_words<'c>(
         .map(|segment| {
             let best = (0..a.len()).filter(|at| !used[*at]).map(|at| (affinity(&a[at], segment), at));
             // Two single commands do the same work, even with other words.
-            let score_min = if a.len() == 1 && b.len() == 1 { 0 } else { 30 };
+            let score_min = if a.len() == 1 && b.len() == 1 { 0 } else { AFFINITY_MIN };
             let (_, at) = best
                 .filter(|(score, _)| *score >= score_min)
                 .max_by_key(|(score, at)| (*score, usize::MAX - at))?;
@@ -140,7 +146,7 @@ pub(super) fn compare_words<'c>(
                 found.parts.push(plain_part(format!("pipe {}", segment.program()), Vec::new()));
             }
             None => {
-                found.parts.extend(describe_command(&segment.words, origins.task));
+                found.parts.extend(describe_command(&segment.words, origins));
             }
         }
     }
@@ -153,7 +159,7 @@ pub(super) fn compare_words<'c>(
 
 /// Returns how much two segments have in common, in per cent, with a bonus for the same program.
 fn affinity(a: &Segment, b: &Segment) -> usize {
-    let same = if a.program() == b.program() { 40 } else { 0 };
+    let same = if a.program() == b.program() { SAME_PROGRAM } else { 0 };
     shared_words(&a.words, &b.words) + same
 }
 
@@ -289,8 +295,7 @@ impl<'c> SegmentComparison<'_, 'c> {
         } else {
             format!("{program} operand")
         };
-        // Whoever writes an error could choose a value that it names.
-        let is_demanded = !value.is_empty() && self.origins.error.contains(value) && !is_subcommand;
+        let is_demanded = !is_subcommand && self.origins.error_names(value);
         if is_shareable(&text) && !is_demanded {
             let mark = if supplier.is_some() { VOLATILE_MARK.to_string() } else { self.mark(value) };
             forms.push(if is_subcommand {
@@ -380,10 +385,14 @@ fn split_flags(arguments: Vec<Argument>, others: &[Argument]) -> Vec<Argument> {
 
 /// Returns the part that a call was made first. Returns `None` if its name may not stand in a lesson. A call of the
 /// tool that failed is told apart by what it was given.
-pub(in super::super) fn describe_first_call(call: &Call<'_>, tool: &str, task: &str) -> Option<ChangedPart> {
+pub(super) fn describe_first_call(
+    call: &Call<'_>,
+    tool: &str,
+    origins: ValueOrigins<'_>,
+) -> Option<ChangedPart> {
     if let Some(words) = command_of(call) {
         let segments = split_segments(&words);
-        return describe_command(&segments.last()?.words, task);
+        return describe_command(&segments.last()?.words, origins);
     }
     if let Some(label) = lookup::lookup_label(call).filter(|_| call.arguments.as_command().is_some()) {
         let words = label.split(' ').map(str::to_owned).collect();
@@ -392,7 +401,8 @@ pub(in super::super) fn describe_first_call(call: &Call<'_>, tool: &str, task: &
     let map = call.arguments.parameters().filter(|_| is_plain_name(call.tool))?;
     let mut words = vec![call.tool.to_owned()];
     if call.tool == tool {
-        let texts = map.values().filter_map(Value::as_str).filter(|text| is_shareable(text));
+        let texts = map.values().filter_map(Value::as_str);
+        let texts = texts.filter(|text| is_shareable(text) && !origins.error_names(text));
         words.extend(texts.map(|text| basename(text).to_owned()).take(COMMAND_WORDS_MAX - 1));
     }
     Some(ChangedPart { words, ..plain_part(format!("{FIRST_SLOT}{}", call.tool), Vec::new()) })
@@ -400,7 +410,11 @@ pub(in super::super) fn describe_first_call(call: &Call<'_>, tool: &str, task: &
 
 /// Returns the label of a call: its tool, or its program with the subcommands.
 pub(in super::super) fn first_label(call: &Call<'_>) -> Option<String> {
-    describe_first_call(call, "", "").map(|part| label_of_words(&part.words))
+    let nothing = ValueOrigins { task: "", error: "", earlier: &[] };
+    let part = describe_first_call(call, "", nothing)?;
+    // A command whose words are not shown is still known by its program.
+    let known = part.slot.strip_prefix(FIRST_SLOT).unwrap_or(&part.slot);
+    Some(if part.words.is_empty() { known.to_owned() } else { label_of_words(&part.words) })
 }
 
 /// Returns `true` if two calls of one tool do the same kind of work: commands with the same program and subcommand, or
@@ -444,43 +458,42 @@ fn command_of(call: &Call<'_>) -> Option<Vec<String>> {
     }
 }
 
-/// Returns the part that a command was run first, with its words. Words that the task names are marked.
-fn describe_command(words: &[String], task: &str) -> Option<ChangedPart> {
+/// Returns the part that a command was run first, with its words. Words that the task names are marked. A command that
+/// fetches, redirects or substitutes something has no words: a lesson must not repeat it.
+fn describe_command(words: &[String], origins: ValueOrigins<'_>) -> Option<ChangedPart> {
     let program = basename(words.first()?);
     if !is_plain_name(program) {
         return None;
     }
     let is_subcommand = |word: &&String| {
         word.starts_with(|c: char| c.is_ascii_lowercase())
-            && word.len() <= 24
+            && word.len() <= SUBCOMMAND_CHARS_MAX
             && word.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '_')
     };
-    let first = words[1..].iter().find(|word| !is_option(word)).filter(is_subcommand);
-    let slot = first.map_or_else(|| program.to_owned(), |word| format!("{program} {word}"));
-    // What is fetched, redirected or substituted is no command that a lesson may repeat.
-    let is_opaque = |word: &String| word.contains(['<', '>', '$', '|']) || word.contains("://");
+    let subcommand = words[1..].iter().find(|word| !is_option(word)).filter(is_subcommand);
+    let slot = subcommand.map_or_else(|| program.to_owned(), |word| format!("{program} {word}"));
+    let part = plain_part(format!("{FIRST_SLOT}{slot}"), Vec::new());
+    let is_opaque = |word: &String| word.contains(['<', '>', '$', '|', '`']) || word.contains("://");
     if words.iter().any(is_opaque) {
-        return Some(plain_part(format!("{FIRST_SLOT}{slot}"), Vec::new()));
+        return Some(part);
     }
-    let origins = ValueOrigins { task, error: "", earlier: &[] };
-    let show = |word: &String| {
-        let word = word.trim_matches(['"', '\'']);
-        let shown = if is_shareable(word) { word } else { "" };
-        // A package or address that a lesson names would be anybody's choice.
-        let is_named = word.contains(['@', '/']) && !word.starts_with('-');
-        let volatile = shown.is_empty() || is_named || origins.task_names(word);
-        if is_named {
-            return VOLATILE_MARK.to_string();
-        }
-        if volatile { format!("{VOLATILE_MARK}{shown}") } else { shown.to_owned() }
-    };
-    let mut shown: Vec<String> = words.iter().skip(1).take(COMMAND_WORDS_MAX - 1).map(show).collect();
-    shown.retain(|word| word.chars().count() <= FORM_CHARS_MAX);
-    // The subcommand is what the command does, even if the task says the same word.
-    if let Some(first) = first {
-        let marked = format!("{VOLATILE_MARK}{first}");
-        shown.iter_mut().filter(|word| **word == marked).for_each(|word| word.clone_from(first));
+    let rest = words.iter().skip(1).take(COMMAND_WORDS_MAX - 1);
+    let shown = rest.map(|word| match subcommand {
+        // The subcommand is what the command does, even if the task or the error says the same word.
+        Some(subcommand) if word == subcommand => word.clone(),
+        _ => show_word(word, origins),
+    });
+    Some(ChangedPart { words: std::iter::once(program.to_owned()).chain(shown).collect(), ..part })
+}
+
+/// Returns a word of a command as a lesson may show it: marked if the task names it, and only the mark if it is an
+/// address, a package of somebody, or what the error demands.
+fn show_word(word: &str, origins: ValueOrigins<'_>) -> String {
+    let word = word.trim_matches(['"', '\'']);
+    let is_option = is_option(word);
+    let is_anybodys = !is_option && (word.contains(['@', '/']) || origins.error_names(word));
+    if is_anybodys || !is_shareable(word) || word.chars().count() > FORM_CHARS_MAX {
+        return VOLATILE_MARK.to_string();
     }
-    shown.insert(0, program.to_owned());
-    Some(ChangedPart { words: shown, ..plain_part(format!("{FIRST_SLOT}{slot}"), Vec::new()) })
+    if origins.task_names(word) { format!("{VOLATILE_MARK}{word}") } else { word.to_owned() }
 }

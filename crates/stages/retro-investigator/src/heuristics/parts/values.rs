@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use super::super::call::Call;
 use super::super::manner::{json_type_name, value_pattern};
-use super::super::quote::first_chars;
 use super::commands::first_label;
 use super::{ValueOrigins, contains_value};
 
@@ -59,7 +58,9 @@ pub(super) fn describe_value(
 ) -> Vec<String> {
     let text = text_of(after);
     let mut forms = Vec::new();
-    if is_shareable(&text) {
+    // A value that the error demands for a new parameter is not stated.
+    let is_demanded = before.is_none() && !is_plain_choice(after) && origins.error_names(&text);
+    if is_shareable(&text) && !is_demanded {
         let volatile = supplier.is_some() || (!is_plain_choice(after) && origins.task_names(&text));
         let mark = if volatile { VOLATILE_MARK.to_string() } else { String::new() };
         forms.push(format!("{mark}`{path}` = `{text}`"));
@@ -69,7 +70,7 @@ pub(super) fn describe_value(
     }
     if let Some(label) = supplier.and_then(first_label) {
         forms.push(format!("`{path}` from `{label}`"));
-    } else if text.chars().count() > 2 && contains_value(first_chars(origins.error, 4_000), &text) {
+    } else if text.chars().count() > 2 && origins.error_names(&text) {
         forms.push(format!("`{path}` as named in the error"));
     } else if !is_plain_choice(after) && contains_value(origins.task, &text) {
         forms.push(format!("`{path}` as named in the task"));

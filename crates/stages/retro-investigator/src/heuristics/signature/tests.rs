@@ -100,3 +100,11 @@ fn the_number_of_a_redacted_secret_is_no_part_of_the_signature() {
     assert_eq!(first, error_signature("Error: access denied for token [redacted:github-pat#2]"));
     assert_eq!(first, "access denied for token [redacted:github-pat]");
 }
+
+#[test]
+fn what_a_call_was_given_is_masked_in_its_error() {
+    let masked = |error: &str, raw: &str| mask_arguments(error.to_owned(), &Arguments::parse(raw));
+    assert_eq!(masked("user not found: Krüger, Holger", r#"{"to":"Krüger, Holger"}"#), "user not found: …");
+    assert_eq!(masked("name is required", r#"{"field":"name"}"#), "name is required", "a plain word stays");
+    assert_eq!(masked("no EUR here", r#"{"currency":"EUR"}"#), "no EUR here", "short values stay");
+}

@@ -1,0 +1,187 @@
+//! What the call summaries of many runs show confirms, revises and harms memories.
+
+use retro_core::calls::{
+    CallSummary, ChangedPart, Contrast, MemoryTrial, ObservedBehaviour, Reaction, ReactionCounts,
+    ReactionEnding, StoredSummary, SummaryContent, WindowSummaries,
+};
+use retro_core::finding::{CheckedAnswer, Finding, LessonCue, MemoryVerdict, ObservedFailure};
+use retro_core::id::{MemoryId, Ordinal, RetrospectiveId, Step, derive_uuid};
+use retro_core::learn::{ContrastSupport, Mutation, MutationKind, NoLessonReason, settle_investigations};
+use retro_core::retrospective::{Investigation, InvestigationResult};
+
+use crate::world::{World, decide, finding, investigate, quote, run};
+
+const ERROR: &str = "missing required argument region";
+
+fn repair(title: &str, prefer: &str) -> Finding {
+    let cue = LessonCue { error: Some(ERROR.into()), prefer: Some(prefer.into()), ..finding(title).cue };
+    Finding { cue, ..finding(title) }
+}
+
+/// Observes a repair in a run, with the support of these runs.
+fn observe(world: &mut World, by: &str, finding: Finding, supporting: &[&str]) -> Vec<String> {
+    let mut input = world.prepare_batch(&[]);
+    let counts = ReactionCounts { with_remedy: 2, changed: 2, ..ReactionCounts::default() };
+    let support = ContrastSupport { runs: supporting.iter().map(|name| run(name)).collect(), counts };
+    let memory = MemoryId(derive_uuid("observe", &[by, &finding.title]));
+    let request =
+        MutationKind::Observe { memory, run: run(by), finding, no_lesson: None, support: Some(support) };
+    let first = Mutation { id: input.batch[0].id, request };
+    input.batch.insert(0, first);
+    let applied = decide(&input);
+    let lines = world.commit(&applied);
+    assert_eq!(world.fold_log(), world.memories, "the log folds to the memories");
+    assert_eq!(world.commit(&decide(&input)), [""; 0], "the batch applied again changes nothing");
+    lines
+}
+
+#[test]
+fn one_investigated_run_is_enough_if_summaries_show_the_others() {
+    let mut world = World::new();
+    let lesson = repair("Pass region", "with `region`");
+    assert_eq!(observe(&mut world, "a", lesson.clone(), &["a"]), ["a created Pass region: tentative 0.000"]);
+    assert_eq!(observe(&mut world, "b", lesson, &["a", "b"]), ["b promoted Pass region: active 0.300"]);
+    let mut world = World::new();
+    let lines = observe(&mut world, "a", repair("Pass region", "with `region`"), &["a", "b"]);
+    assert_eq!(lines, ["a created Pass region: active 0.300"]);
+}
+
+#[test]
+fn a_remedy_that_runs_state_more_exactly_revises_its_memory() {
+    let mut world = World::new();
+    world.retro(&[investigate("a").with_finding(repair("Pass region", "with `region`"))]);
+    let lines = observe(&mut world, "b", repair("Set region", "`region` = `eu`"), &["a", "b"]);
+    assert_eq!(lines, ["b revised Set region: tentative 0.000", "b promoted Set region: active 0.300"]);
+    assert_eq!(world.memories.len(), 1, "it is the same memory");
+    let lines = observe(&mut world, "c", repair("Pass zone", "with `zone`"), &["b", "c"]);
+    assert_eq!(lines, ["c created Pass zone: active 0.300"], "another place is another remedy");
+}
+
+#[test]
+fn names_in_an_error_do_not_split_a_memory() {
+    let mut world = World::new();
+    let about = |stack: &str, title: &str| {
+        let mut lesson = repair(title, "first `select_stack`");
+        lesson.cue.error = Some(format!("no stack named {stack} found in organization acme"));
+        lesson
+    };
+    world.retro(&[investigate("a").with_finding(about("network", "A"))]);
+    let lines = world.retro(&[investigate("b").with_finding(about("warehouse", "B"))]);
+    assert_eq!(lines, ["b promoted A: active 0.300"]);
+}
+
+#[test]
+fn a_tombstone_forbids_the_remedy_and_not_the_error() {
+    let mut world = World::new();
+    observe(&mut world, "a", repair("Pass region", "with `region`"), &["a", "b"]);
+    let id = world.id("Pass region");
+    world.delete(id);
+    let lines = observe(&mut world, "c", repair("Pass region again", "with `region`"), &["c", "d"]);
+    assert_eq!(lines, ["c suppressed (Pass region again, 1000) nothing"]);
+    let lines = observe(&mut world, "d", repair("Pass zone", "with `zone`"), &["c", "d"]);
+    assert_eq!(lines, ["d created Pass zone: active 0.300"]);
+}
+
+fn summary(name: &str, ordinal: Ordinal, behaviour: ObservedBehaviour) -> StoredSummary {
+    let facts = serde_json::json!({ "run_id": name, "outcome": "success" });
+    let facts = serde_json::from_value(facts).unwrap();
+    let content = SummaryContent::Summary(CallSummary::from_calls(&facts, [], behaviour));
+    StoredSummary { run: run(name), ordinal, content }
+}
+
+fn settle(window: &WindowSummaries, investigations: &[Investigation]) -> Vec<MutationKind> {
+    let id = RetrospectiveId(derive_uuid("contrast", &["retrospective"]));
+    let batch = settle_investigations(id, investigations, &Contrast::of_window(window));
+    batch.into_iter().map(|mutation| mutation.request).collect()
+}
+
+#[test]
+fn runs_of_the_window_that_followed_a_harmful_memory_credit_it_with_harm() {
+    let memory = MemoryId(derive_uuid("contrast", &["memory"]));
+    let tried = |name: &str, ordinal, followed| {
+        let trials = vec![MemoryTrial { memory, followed, failed: followed }];
+        summary(name, ordinal, ObservedBehaviour { trials, ..ObservedBehaviour::default() })
+    };
+    let window = WindowSummaries {
+        runs: 3,
+        earlier: vec![tried("a", 1, true), tried("b", 2, false), tried("c", 3, false)],
+        summaries: vec![tried("d", 4, true), tried("e", 5, true), tried("f", 6, false)],
+    };
+    let harmed: Vec<_> = settle(&window, &[])
+        .into_iter()
+        .filter_map(|request| match request {
+            MutationKind::Credit { run, verdict: MemoryVerdict::Harmed, .. } => Some(run.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(harmed, ["e", "d"], "the run of an earlier window was counted in its own");
+}
+
+/// Investigated run that met the error, with what its summary says it did then.
+fn met_error(name: &str, number: u32, ending: ReactionEnding) -> (StoredSummary, Investigation) {
+    let reaction = Reaction {
+        step: Step::main(),
+        tool: "sh".into(),
+        call: "sh".into(),
+        error: ERROR.into(),
+        temporary: false,
+        suspected: false,
+        repeats_failed: 0,
+        ending,
+    };
+    let failure = ObservedFailure {
+        step: Step::main(),
+        tool: "sh".into(),
+        error: ERROR.into(),
+        content: "Seen.".into(),
+        worked: None,
+        quote: quote(),
+        origin: Default::default(),
+    };
+    let checked = CheckedAnswer {
+        findings: vec![repair("Guessed", "with `fields`")],
+        failures: vec![failure],
+        ..CheckedAnswer::default()
+    };
+    let behaviour = ObservedBehaviour { reactions: vec![reaction], ..ObservedBehaviour::default() };
+    let investigation = Investigation {
+        number,
+        ordinal: number.into(),
+        run: run(name),
+        replacement: false,
+        result: Some(InvestigationResult::Found { checked, presented: Vec::new() }),
+    };
+    (summary(name, number.into(), behaviour), investigation)
+}
+
+fn observed(endings: Vec<ReactionEnding>) -> Vec<(String, Option<NoLessonReason>)> {
+    let runs = (1u32..).zip(endings).map(|(at, ending)| met_error(&format!("run-{at}"), at, ending));
+    let (summaries, investigations): (Vec<_>, Vec<_>) = runs.unzip();
+    let window = WindowSummaries { summaries, ..WindowSummaries::default() };
+    let observed = settle(&window, &investigations).into_iter().filter_map(|request| match request {
+        MutationKind::Observe { finding, no_lesson, .. } => Some((finding.title, no_lesson)),
+        _ => None,
+    });
+    observed.collect()
+}
+
+#[test]
+fn what_runs_share_takes_the_place_of_what_one_run_suggests() {
+    let region = || ReactionEnding::Changed {
+        parts: vec![ChangedPart {
+            slot: "region".into(),
+            forms: vec!["`region` = `eu`".into(), "with `region`".into()],
+            words: Vec::new(),
+            avoid: None,
+            dropped: false,
+        }],
+    };
+    let line = "When `sh` answers “missing required argument region”, set `region` to `eu`.";
+    assert_eq!(observed(vec![region(), region()]), [(line.to_owned(), None), (line.to_owned(), None)]);
+    assert_eq!(observed(vec![region()]), [("Guessed".to_owned(), None)], "one run has no contrast");
+    let repeated = observed(vec![ReactionEnding::Repeated, ReactionEnding::Repeated, region()]);
+    assert_eq!(repeated.len(), 3);
+    assert!(repeated.iter().all(|(title, why)| {
+        title == "Guessed" && matches!(why, Some(NoLessonReason::PassesByItself { .. }))
+    }));
+}
