@@ -73,6 +73,8 @@ pub(super) fn find_undone_memories(
             one.worked.is_some_and(|worked| {
                 memory.step.as_ref() == Some(&one.reaction.step)
                     && memory.cue.tool.as_deref() == Some(one.failing.tool)
+                    // The subject of a lesson about calls begins with the tool.
+                    && memory.subject.split(' ').next() == Some(one.failing.tool)
                     && worked.tool == one.failing.tool
                     && follows(one.failing)
                     && !prefer.matches_call(worked)

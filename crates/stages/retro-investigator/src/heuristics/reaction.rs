@@ -226,8 +226,9 @@ impl<'c> StepReactions<'c, '_> {
         let last =
             attempts.iter().rev().find(|one| **one < recovery.worked).copied().unwrap_or(recovery.attempt);
         let between = &calls[last + 1..recovery.worked];
+        // Another tool may get the very same arguments.
         let between: Vec<&Call<'_>> =
-            between.iter().filter(|call| call.failure().is_none() && call.raw != worked.raw).collect();
+            between.iter().filter(|call| call.failure().is_none() && !is_attempt_of(call, worked)).collect();
         if attempt.raw == worked.raw {
             return match between.as_slice() {
                 [] => ReactionEnding::Repeated,
