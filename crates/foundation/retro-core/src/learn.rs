@@ -10,6 +10,7 @@ mod account;
 mod apply;
 mod close;
 mod missed;
+mod no_lesson;
 mod observe;
 mod remedies;
 mod rules;
@@ -19,10 +20,11 @@ mod writer;
 
 pub use apply::{apply_mutations, delete_by_operator, release_by_operator};
 pub use close::{ClosedRetrospective, ClosingFacts, close_retrospective};
+pub use no_lesson::NoLessonReason;
 pub use remedies::ContrastSupport;
 pub use rules::{
     ClosedReview, PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, RuleFacts, RuleUse,
     RuleUseBatch, apply_rules, build_rule_use_batches, close_review, promote_rule,
 };
-pub use settle::{Mutation, MutationKind, NoLessonReason, build_batch, settle_investigations};
+pub use settle::{Mutation, MutationKind, build_batch, settle_investigations};
 pub use writer::WriterFacts;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::settle::{Mutation, MutationKind, NoLessonReason};
+use super::no_lesson::NoLessonReason;
+use super::settle::{Mutation, MutationKind};
 use crate::calls::{MissedFailure, MissedReason, RecurringFailure};
 use crate::finding::LessonCue;
 use crate::id::Step;

@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use super::no_lesson::NoLessonReason;
 use super::remedies::{ContrastSupport, is_replaced, judge_failures, passing_counts};
-use crate::calls::{Contrast, ReactionCounts, WindowSummaries};
+use crate::calls::{Contrast, WindowSummaries};
 use crate::finding::{
     CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, VerdictRecord,
 };
@@ -79,50 +80,6 @@ pub enum MutationKind {
     },
     /// Every active memory of the workflow is checked for limbo decay and archiving.
     Sweep,
-}
-
-/// Reason why a pattern is not a lesson although its quote was found in the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "reason", rename_all = "snake_case")]
-pub enum NoLessonReason {
-    /// The identical call succeeded when it was repeated, so the error passes without a change.
-    Transient {
-        /// Run of the retrospective in which the repeated call succeeded.
-        run: RunId,
-    },
-    /// In other runs the identical call got past the error when it was repeated.
-    PassesByItself {
-        /// Numbers of the runs with the error.
-        counts: ReactionCounts,
-    },
-    /// Following a memory caused the error. The error counts as harm by that memory and teaches nothing else.
-    Harm {
-        /// Memory that caused the error.
-        memory: MemoryId,
-    },
-}
-
-impl NoLessonReason {
-    /// Returns the reason as one sentence about a pattern that was seen in the run `shown_in`.
-    pub(super) fn describe(&self, shown_in: &RunId) -> String {
-        match self {
-            Self::Transient { run } if run == shown_in => {
-                "the very same call got past the error in the same run: it passes by itself".to_owned()
-            }
-            Self::Transient { run } => {
-                format!("the very same call got past the error in run {run}: it passes by itself")
-            }
-            Self::PassesByItself { counts } => format!(
-                "the very same call got past the error in {} of the last {} runs that got past it: it passes by \
-                 itself",
-                counts.repeated,
-                counts.repeated + counts.changed
-            ),
-            Self::Harm { memory } => {
-                format!("following memory {memory} led to this error, which counts as its harm")
-            }
-        }
-    }
 }
 
 impl MutationKind {

@@ -199,8 +199,7 @@ fn a_walk_over_pages_teaches_nothing() {
 
 #[test]
 fn an_answer_in_any_language_is_a_failure_if_runs_that_kept_it_ended_badly() {
-    const REFUSED: &str =
-        r#"{"erfolg":false,"fehler":{"text":"Die Freigabe ist erst nach der Prüfung möglich"}}"#;
+    const REFUSED: &str = r#"{"erfolg":false,"fehler":{"text":"Prüfvermerk fehlt"}}"#;
     const RELEASED: &str = r#"{"erfolg":true,"status":"frei"}"#;
     let reacts: Vec<Told<'_>> = vec![
         ("freigeben", r#"{"id":"7"}"#, REFUSED),
@@ -216,8 +215,7 @@ fn an_answer_in_any_language_is_a_failure_if_runs_that_kept_it_ended_badly() {
         runs.extend((0..3).map(|_| well(&reacts)));
         runs
     };
-    let expected =
-        "When `freigeben` answers “Die Freigabe ist erst nach der Prüfung möglich”, call `pruefen` first.";
+    let expected = "When `freigeben` answers “Prüfvermerk fehlt”, call `pruefen` first.";
     assert_eq!(lessons_of(&runs(RunOutcome::Failure)), [expected]);
     assert_eq!(lessons_of(&runs(RunOutcome::Success)), [""; 0], "runs do well with this answer");
 }

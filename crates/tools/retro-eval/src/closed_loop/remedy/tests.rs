@@ -167,3 +167,43 @@ fn an_option_with_a_value_needs_both() {
     let whole = Element::Value("cmd".into(), "aws s3 ls --region eu".into());
     assert_eq!(compare(&wrong, &right, whole), Agreement::Whole, "the whole command");
 }
+
+#[test]
+fn a_value_from_an_answer_states_the_call_and_the_parameter() {
+    let (wrong, right) = (json!({"node": "leader"}), json!({"node": "{node}"}));
+    let nothing = json!({});
+    let call = |tool, arguments| PlannedCall { tool, arguments };
+    let remedy = Remedy {
+        wrong: call("restart", &wrong),
+        right: call("restart", &right),
+        first: vec![call("get_leader", &nothing)],
+    };
+    let compare = |prefer: &str| {
+        let prefer = prefer.split("; ").map(Element::parse).collect();
+        remedy.compare(&Lesson { prefer, ..Lesson::default() })
+    };
+    assert_eq!(compare("first `get_leader`; `node` from `get_leader`"), Agreement::Whole);
+    assert_eq!(compare("first `get_leader`"), Agreement::Part, "not where the value goes");
+    assert_eq!(compare("`node` from `get_leader`"), Agreement::Whole);
+    assert_eq!(compare("first `get_follower`; `node` from `get_follower`"), Agreement::Against);
+    assert_eq!(compare("`node` from `get_follower`"), Agreement::Unknown);
+}
+
+#[test]
+fn a_command_is_named_by_its_words_in_their_order() {
+    let (same, first) =
+        (json!({"cmd": "terraform plan"}), json!({"cmd": "terraform -chdir=a init -input=false"}));
+    let call = |arguments| PlannedCall { tool: "sh", arguments };
+    let remedy = Remedy { wrong: call(&same), right: call(&same), first: vec![call(&first)] };
+    let prefer =
+        |prefer: &str| remedy.compare(&Lesson { prefer: vec![Element::parse(prefer)], ..Lesson::default() });
+    assert_eq!(prefer("first `terraform init -input=false`"), Agreement::Whole);
+    assert_eq!(prefer("first `terraform -input=false init`"), Agreement::Against, "another order");
+    assert_eq!(prefer("first `init`"), Agreement::Against, "it does not begin with the program");
+    let (crds, apps) = (json!({"path": "apps/{app}/crds.yaml"}), json!({"path": "apps/{app}/apps.yaml"}));
+    let remedy = Remedy { wrong: call(&apps), right: call(&apps), first: vec![call(&crds)] };
+    let prefer =
+        |prefer: &str| remedy.compare(&Lesson { prefer: vec![Element::parse(prefer)], ..Lesson::default() });
+    assert_eq!(prefer("first `sh crds.yaml`"), Agreement::Whole);
+    assert_eq!(prefer("first `sh other.yaml`"), Agreement::Against);
+}
