@@ -80,7 +80,7 @@ async fn an_open_retrospective_keeps_its_policy_and_the_next_one_uses_the_edited
     assert_eq!(begun_with, [(Some(6), Some(300)), (Some(3), Some(500))]);
     let memories = fleet.run_json(&["memories", "list", "--status", "active"]).await;
     let weight = |tool: &str| {
-        let of = json_items(&memories).iter().find(|memory| memory["lesson"]["subject"] == tool);
+        let of = json_items(&memories).iter().find(|memory| memory["lesson"]["cue"]["tool"] == tool);
         of.and_then(|memory| memory["weight"].as_u64())
     };
     assert_eq!((weight("deploy_service"), weight("restart_service")), (Some(300), Some(500)), "{memories}");

@@ -6,9 +6,9 @@ use serde_json::json;
 use crate::world::{World, build_correcting_runs, json_items, json_text};
 
 /// Two workflows of the tenant `t` whose first memories have ids with the same prefix.
-const SAME_PREFIX: [&str; 2] = ["w23234", "w116783"];
+const SAME_PREFIX: [&str; 2] = ["w26416", "w34034"];
 /// Workflows of two tenants whose first memories have ids with the same prefix.
-const SAME_PREFIX_ACROSS_TENANTS: [(&str, &str); 2] = [("mine", "w112848"), ("theirs", "w2495")];
+const SAME_PREFIX_ACROSS_TENANTS: [(&str, &str); 2] = [("mine", "w36636"), ("theirs", "w93382")];
 
 #[tokio::test]
 async fn a_short_id_names_the_tenants_own_memory_and_an_ambiguous_one_none() {

@@ -54,13 +54,26 @@ impl LessonCue {
     }
 
     /// Returns `true` if both cues state the same remedy of one class of errors. The names in an error differ from
-    /// run to run.
+    /// run to run, and one of the cues may leave open which value to give.
     pub fn is_same_remedy(&self, other: &Self) -> bool {
-        self.tool.is_some()
-            && self.tool == other.tool
-            && self.prefer.is_some()
-            && self.prefer == other.prefer
-            && self.is_about_error_of(other)
+        let (Some(one), Some(with)) = (&self.prefer, &other.prefer) else { return false };
+        let is_same = || one == with || self.leaves_value_open(with) || other.leaves_value_open(one);
+        self.tool.is_some() && self.tool == other.tool && self.is_about_error_of(other) && is_same()
+    }
+
+    /// Returns `true` if this cue says to give what `stated` gives but not with which value, and the call that worked
+    /// had that value.
+    fn leaves_value_open(&self, stated: &str) -> bool {
+        let Some(open) = &self.prefer else { return false };
+        let worked = self.worked.as_deref().unwrap_or_default();
+        let (open, stated): (Vec<_>, Vec<_>) =
+            (open.split(FORM_SEPARATOR).collect(), stated.split(FORM_SEPARATOR).collect());
+        open.len() == stated.len()
+            && open.iter().zip(&stated).all(|(open, stated)| {
+                open == stated
+                    || value_left_open(open, stated)
+                        .is_some_and(|value| !value.is_empty() && worked.contains(value))
+            })
     }
 
     /// Returns `true` if both cues change a call in the same place after one class of errors, so that one of them
@@ -92,6 +105,19 @@ impl LessonCue {
             && self.avoid.is_some()
             && self.prefer == other.avoid
             && self.avoid == other.prefer
+    }
+}
+
+/// Returns the value that `stated` gives to the parameter or option that `open` only names. Returns `None` if they are
+/// not about the same one.
+fn value_left_open<'s>(open: &str, stated: &'s str) -> Option<&'s str> {
+    let (open, stated): (Vec<_>, Vec<_>) = (open.split('`').collect(), stated.split('`').collect());
+    match (open.as_slice(), stated.as_slice()) {
+        (["with ", name, ""], ["", key, " = ", value, ""]) => (name == key).then_some(*value),
+        (["", program, " with ", option, ""], ["", other, " with ", given, ""]) if program == other => {
+            given.strip_prefix(option).and_then(|rest| rest.strip_prefix([' ', '=']))
+        }
+        _ => None,
     }
 }
 
@@ -135,6 +161,23 @@ mod tests {
         assert_ne!(one.signature(), other.signature());
         assert!(one.opposes(&other) && !one.opposes(&one));
         assert_ne!(one.signature(), cue(Some("sh"), [Some("grep"), None, Some("rg")]).signature());
+    }
+
+    #[test]
+    fn a_remedy_is_the_same_if_one_of_two_lessons_leaves_its_value_open() {
+        let about = |prefer: &str, worked: &str| LessonCue {
+            worked: Some(worked.to_owned()),
+            ..cue(Some("sh"), [Some("missing region"), None, Some(prefer)])
+        };
+        let stated = about("`region` = `eu-1`", "");
+        assert!(about("with `region`", r#"{"region":"eu-1"}"#).is_same_remedy(&stated));
+        assert!(!about("with `region`", r#"{"region":"us-7"}"#).is_same_remedy(&stated));
+        assert!(!about("with `zone`", r#"{"zone":"eu-1"}"#).is_same_remedy(&stated));
+        assert!(!about("without `region`", r#"{"region":"eu-1"}"#).is_same_remedy(&stated));
+        let option = about("`tar` with `--level 9`", "");
+        assert!(about("`tar` with `--level`", "tar --level 9 a").is_same_remedy(&option));
+        assert!(!about("`tar` with `--le`", "tar --level 9 a").is_same_remedy(&option));
+        assert!(!about("`zip` with `--level`", "zip --level 9 a").is_same_remedy(&option));
     }
 
     #[test]

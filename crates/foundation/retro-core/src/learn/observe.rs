@@ -69,8 +69,10 @@ impl MemoryWriter<'_> {
             self.ledger.explain_outcome(row, format!("it is not added to memory {id}: {why}"));
             return;
         }
-        if known.is_none() && support.is_some() {
-            known = self.revise_memory(row, run, &scope, &lesson, &decision);
+        let says_the_same =
+            |(id, _): (MemoryId, _)| self.ledger.memories()[&id].lesson.cue.prefer == lesson.cue.prefer;
+        if support.is_some() && !known.is_some_and(says_the_same) {
+            known = self.revise_memory(row, run, &scope, &lesson, &decision).or(known);
         }
         match known {
             Some((id, MemoryStatus::Tentative)) => self.confirm_memory(row, id, evidence, support),

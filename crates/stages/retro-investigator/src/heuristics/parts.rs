@@ -220,18 +220,29 @@ impl<'c> ValueOrigins<'c> {
         named.then(|| self.earlier.iter().find(supplies).copied())?
     }
 
-    /// Returns `true` if the error names a value. Whoever writes an error could otherwise choose what a lesson tells an
-    /// agent to give, and an agent can read it in the error.
+    /// Returns `true` if the error names a new value, or a piece of it that the old value did not have. Whoever writes an
+    /// error could otherwise choose what a lesson tells an agent to give, and an agent can read it in the error.
+    fn error_demands(&self, before: Option<&str>, value: &str) -> bool {
+        let is_new = |piece: &str| before.is_none_or(|before| !contains_value(before, piece));
+        let is_named = |piece: &str| piece.chars().count() >= VALUE_CHARS_MIN && self.error_names(piece);
+        self.error_names(value) || pieces_of(value).any(|piece| is_new(piece) && is_named(piece))
+    }
+
+    /// Returns `true` if the error names a value.
     fn error_names(&self, value: &str) -> bool {
         contains_value(first_chars(self.error, ANSWER_CHARS_MAX), value)
     }
 
     /// Returns `true` if the task names a value, or a part of it such as a folder.
     fn task_names(&self, value: &str) -> bool {
-        let parts = value.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-');
         let named = |part: &str| part.chars().count() >= VALUE_CHARS_MIN && contains_value(self.task, part);
-        named(value) || parts.into_iter().any(named)
+        named(value) || pieces_of(value).any(named)
     }
+}
+
+/// Returns the words within a value, such as the folders of a path.
+fn pieces_of(value: &str) -> impl Iterator<Item = &str> {
+    value.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').filter(|piece| !piece.is_empty())
 }
 
 /// Returns `true` if a text contains a value as a word of its own.

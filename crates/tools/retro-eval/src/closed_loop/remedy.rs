@@ -414,9 +414,15 @@ fn names_call(call: &PlannedCall<'_>, label: &str) -> bool {
 fn contains_in_order(words: &[String], phrase: &str) -> bool {
     let phrase: Vec<&str> = phrase.split_whitespace().collect();
     let Some((program, rest)) = phrase.split_first() else { return false };
-    words.iter().enumerate().filter(|(_, word)| word == program).any(|(at, _)| {
-        let mut following =
-            words[at + 1..].iter().take_while(|word| !matches!(word.as_str(), "&&" | "||" | ";"));
+    let is_separator = |word: &str| matches!(word, "&&" | "||" | ";" | "|");
+    // Assignments and programs that run another one stand before it.
+    let is_before_program = |word: &str| word.contains('=') || matches!(word, "sudo" | "env");
+    let begins = |at: usize| {
+        let before = words[..at].iter().rev().map(String::as_str);
+        before.skip_while(|word| is_before_program(word)).next().is_none_or(is_separator)
+    };
+    words.iter().enumerate().filter(|(at, word)| word == program && begins(*at)).any(|(at, _)| {
+        let mut following = words[at + 1..].iter().take_while(|word| !is_separator(word));
         rest.iter().all(|wanted| following.any(|word| word.trim_matches(['"', '\'']) == *wanted))
     })
 }

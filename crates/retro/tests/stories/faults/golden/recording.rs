@@ -120,6 +120,14 @@ impl Recording {
         self.read_text(name).lines().map(read).collect()
     }
 
+    /// Returns the number of items of a kind that the version exported, for all tenants.
+    pub(super) fn count_exported(&self, kind: &str) -> u64 {
+        let exports = TENANTS.map(|tenant| self.read_text(&format!("export-{tenant}.jsonl.zst")));
+        let items = exports.iter().flat_map(|export| export.lines());
+        let is_kind = |line: &&str| serde_json::from_str::<Value>(line).expect("an item")["kind"] == kind;
+        items.filter(is_kind).count() as u64
+    }
+
     pub(super) fn read_text(&self, name: &str) -> String {
         String::from_utf8(self.read(name)).expect("text")
     }

@@ -198,7 +198,8 @@ impl<'c> SegmentComparison<'_, 'c> {
         for assignment in new {
             let name = assignment.split('=').next().unwrap_or_default();
             let mut forms = Vec::new();
-            if is_shareable(assignment) {
+            let (_, value) = assignment.split_once('=').unwrap_or_default();
+            if is_shareable(assignment) && !self.origins.error_demands(None, value) {
                 forms.push(format!("{}`{program}` with `{assignment}`", self.mark(assignment)));
             }
             forms.push(format!("`{program}` with `{name}`"));
@@ -295,14 +296,13 @@ impl<'c> SegmentComparison<'_, 'c> {
         } else {
             format!("{program} operand")
         };
-        let is_demanded = !is_subcommand && self.origins.error_names(value);
-        if is_shareable(&text) && !is_demanded {
-            let mark = if supplier.is_some() { VOLATILE_MARK.to_string() } else { self.mark(value) };
-            forms.push(if is_subcommand {
-                format!("program `{program} {text}`")
-            } else {
-                format!("{mark}`{program}` with `{text}`")
-            });
+        let old_value = was.map(|was| was.value.as_str());
+        // A value that an answer of this run chose is not stated.
+        let is_answered = supplier.is_some() || self.origins.error_demands(old_value, value);
+        if is_shareable(&text) && is_subcommand {
+            forms.push(format!("program `{program} {text}`"));
+        } else if is_shareable(&text) && !is_answered {
+            forms.push(format!("{}`{program}` with `{text}`", self.mark(value)));
         }
         if let Some(label) = supplier.and_then(first_label) {
             forms.push(format!("`{program}` with a value from `{label}`"));

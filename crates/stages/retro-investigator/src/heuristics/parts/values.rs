@@ -58,15 +58,16 @@ pub(super) fn describe_value(
 ) -> Vec<String> {
     let text = text_of(after);
     let mut forms = Vec::new();
-    // A value that the error demands for a new parameter is not stated.
-    let is_demanded = before.is_none() && !is_plain_choice(after) && origins.error_names(&text);
-    if is_shareable(&text) && !is_demanded {
-        let volatile = supplier.is_some() || (!is_plain_choice(after) && origins.task_names(&text));
+    // A value that an answer of this run chose is not stated.
+    let is_answered = supplier.is_some() || origins.error_demands(before.map(text_of).as_deref(), &text);
+    if is_shareable(&text) && !is_answered {
+        let volatile = !is_plain_choice(after) && origins.task_names(&text);
         let mark = if volatile { VOLATILE_MARK.to_string() } else { String::new() };
         forms.push(format!("{mark}`{path}` = `{text}`"));
     }
     if let Some(before) = before {
-        forms.extend(describe_edit(before, after).map(|edit| format!("`{path}` {edit}")));
+        let edit = describe_edit(before, after).filter(|edit| !(is_answered && states_value(edit)));
+        forms.extend(edit.map(|edit| format!("`{path}` {edit}")));
     }
     if let Some(label) = supplier.and_then(first_label) {
         forms.push(format!("`{path}` from `{label}`"));
@@ -98,6 +99,11 @@ fn describe_edit(before: &Value, after: &Value) -> Option<String> {
         (Value::Number(before), Value::Number(after)) => describe_scale(before.as_f64()?, after.as_f64()?),
         _ => None,
     }
+}
+
+/// Returns `true` if the description of an edit states a part of the value, as that of a prefix does.
+fn states_value(edit: &str) -> bool {
+    edit.contains('`')
 }
 
 fn describe_scale(before: f64, after: f64) -> Option<String> {
