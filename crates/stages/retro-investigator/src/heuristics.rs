@@ -25,8 +25,8 @@
 //! later call of the tool succeeded (`blame`). The report names the turn at which a failed run probably went
 //! wrong and marks it as a guess. `cargo xtask eval findings` measures each part separately on real data.
 //!
-//! An error that disappears when the identical call is repeated is a `transient`. It yields no lesson, and it
-//! contradicts the memories about the error.
+//! An error that disappears when the identical call is repeated at once is a `transient`. It yields no lesson, and it
+//! contradicts the memories about the error. After a `pause` the same call is a remedy.
 //!
 //! Two runs confirm a memory only if their signatures (tool, error, avoid, prefer) are equal. Every part of a
 //! lesson is therefore generalised over names and values, and a difference in a value that occurs in only one
@@ -42,6 +42,7 @@ mod advice;
 mod arguments;
 mod blame;
 mod call;
+mod complaint;
 mod contradiction;
 mod conversation;
 mod difference;
@@ -56,6 +57,7 @@ mod lookup;
 mod manner;
 mod outcome;
 mod parts;
+mod pause;
 mod prerequisite;
 mod quote;
 mod reaction;

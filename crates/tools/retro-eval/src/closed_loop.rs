@@ -7,6 +7,7 @@
 mod ablation;
 mod agent;
 mod curve;
+mod form;
 mod instance;
 mod lesson;
 mod remedy;

@@ -87,6 +87,27 @@ pub enum ContrastAnswer {
     Undecided(ReactionCounts),
 }
 
+/// Numbers of runs that kept a suspected answer, and of the others, by how they ended.
+struct KeptAnswers {
+    runs: usize,
+    well: usize,
+    bad: usize,
+    others: usize,
+    bad_others: usize,
+}
+
+impl KeptAnswers {
+    /// Returns `true` if the runs that kept the answer ended badly, and more often than chance explains.
+    fn are_worse_than_others(&self) -> bool {
+        if self.bad < KEPT_MIN || self.bad * 100 < self.runs * KEPT_BAD_MIN {
+            return false;
+        }
+        // The chance that as many of the others end badly.
+        let rate = f64::from(to_count(self.bad_others + 1)) / f64::from(to_count(self.others + 2));
+        (0..self.bad).fold(1.0, |chance, _| chance * rate) <= KEPT_CHANCE_MAX
+    }
+}
+
 impl ContrastRun<'_> {
     /// Returns `true` if the run met an error of the same class.
     fn meets_error_of(&self, reaction: &Reaction) -> bool {
@@ -142,7 +163,7 @@ impl<'a> Contrast<'a> {
         if alike.len() < needed
             || is_usual
             || alike.iter().all(|witness| witness.ended_badly)
-            || (reaction.suspected && (self.is_routine_pair(reaction) || !self.is_bad_answer(reaction)))
+            || (reaction.suspected && !self.is_suspicion_borne_out(reaction))
             || (reaction.temporary && !counts.outweighs_words())
         {
             return ContrastAnswer::Undecided(counts);
@@ -240,26 +261,36 @@ impl<'a> Contrast<'a> {
         making > 0 && making * 2 >= without
     }
 
-    /// Returns `true` if the suspected answer of a reaction is a failure: runs that kept it ended badly, and more often
-    /// than chance explains.
-    fn is_bad_answer(&self, reaction: &Reaction) -> bool {
+    /// Returns `true` if there is more against a suspected answer than what one run did next: it reads as a complaint and
+    /// runs that kept it did not do well, or runs that kept it ended badly. Two calls that most runs make are a
+    /// routine.
+    fn is_suspicion_borne_out(&self, reaction: &Reaction) -> bool {
+        let kept = self.count_kept(reaction);
+        let is_harmless = kept.well >= KEPT_MIN && kept.well > kept.bad;
+        !self.is_routine_pair(reaction)
+            && ((reaction.complains && !is_harmless) || kept.are_worse_than_others())
+    }
+
+    /// Counts how the runs ended that kept the answer of a reaction, and the others.
+    fn count_kept(&self, reaction: &Reaction) -> KeptAnswers {
         let answer = hash_answer(&reaction.step, &reaction.tool, &reaction.error);
         let reacts = |one: &ContrastRun<'_>| {
             one.summary.reactions.iter().any(|other| {
                 other.step == reaction.step && other.tool == reaction.tool && other.error == reaction.error
             })
         };
-        let ended_badly = |one: &&ContrastRun<'_>| one.summary.outcome.succeeded() == Some(false);
         let keeps = |one: &&ContrastRun<'_>| one.summary.kept.binary_search(&answer).is_ok() && !reacts(one);
         let (kept, others): (Vec<_>, Vec<_>) = self.runs.iter().partition(|one| keeps(one));
-        let bad = kept.iter().filter(|one| ended_badly(one)).count();
-        let bad_others = others.iter().filter(|one| ended_badly(one)).count();
-        if bad < KEPT_MIN || bad * 100 < kept.len() * KEPT_BAD_MIN {
-            return false;
+        let ended = |runs: &[&ContrastRun<'_>], well: bool| {
+            runs.iter().filter(|one| one.summary.outcome.succeeded() == Some(well)).count()
+        };
+        KeptAnswers {
+            runs: kept.len(),
+            well: ended(&kept, true),
+            bad: ended(&kept, false),
+            others: others.len(),
+            bad_others: ended(&others, false),
         }
-        // The chance that as many of the others end badly.
-        let rate = f64::from(to_count(bad_others + 1)) / f64::from(to_count(others.len() + 2));
-        (0..bad).fold(1.0, |chance, _| chance * rate) <= KEPT_CHANCE_MAX
     }
 
     /// Returns `true` if most runs that call the tool in the step get the suspected answer: then the two calls are a

@@ -35,6 +35,9 @@ pub struct Reaction {
     /// was then answered in another way. Such a call may have succeeded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspected: bool,
+    /// `true` if a suspected answer reads as a complaint.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub complains: bool,
     /// Number of times that the unchanged call failed again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeats_failed: u16,

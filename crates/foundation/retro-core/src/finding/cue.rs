@@ -125,12 +125,13 @@ fn value_left_open<'s>(open: &str, stated: &'s str) -> Option<&'s str> {
 /// called first.
 fn place_of_form(form: &str) -> Option<String> {
     match form.split('`').collect::<Vec<_>>().as_slice() {
+        ["after about ", _, " seconds"] | ["after a pause"] => Some("pause".to_owned()),
         ["with " | "without ", key, ""] => Some((*key).to_owned()),
         ["first ", call, ""] => {
             Some(format!("first {}", call.split(' ').take(2).collect::<Vec<_>>().join(" ")))
         }
         ["program " | "tool ", _, ""] => Some("program".to_owned()),
-        ["", program, " with " | " without ", option, ""] => {
+        ["", program, " with " | " without ", option, ..] => {
             Some(format!("{program} {}", option.split([' ', '=']).next().unwrap_or_default()))
         }
         ["", key, ..] => Some((*key).to_owned()),

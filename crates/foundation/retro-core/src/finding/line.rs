@@ -75,6 +75,9 @@ fn format_replacement(form: &str, avoid: &str) -> Option<String> {
     })
 }
 
+/// Words after a program in a form that says how one of its arguments is written.
+const ARGUMENT_FORM: &str = " with an argument ";
+
 fn format_form(form: &str) -> String {
     match form.split('`').collect::<Vec<_>>().as_slice() {
         ["with ", key, ""] => format!("pass `{key}` as well"),
@@ -86,6 +89,16 @@ fn format_form(form: &str) -> String {
         ["", key, " = ", value, ""] => format!("set `{key}` to `{value}`"),
         ["", program, " with ", option, ""] => format!("call `{program}` with `{option}`"),
         ["", program, " without ", option, ""] => format!("call `{program}` without `{option}`"),
+        ["after about ", seconds, " seconds"] => {
+            format!("wait about {seconds} seconds and make the same call again")
+        }
+        ["after a pause"] => "wait and make the same call again".to_owned(),
+        ["", program, " with ", option, " from ", call, ""] => {
+            format!("call `{program}` with `{option}` and what `{call}` answers")
+        }
+        ["", program, rest @ ..] if rest.first().is_some_and(|words| words.starts_with(ARGUMENT_FORM)) => {
+            format!("call `{program}`{}", rest.join("`"))
+        }
         ["", key, " from ", call, ""] => format!("take `{key}` from the answer of `{call}`"),
         ["", program, " with a value from ", call, ""] => {
             format!("call `{program}` with what `{call}` answers")
@@ -122,6 +135,13 @@ mod tests {
             ("`zone` in upper case", "pass `zone` in upper case"),
             ("`node` from `get_leader`", "take `node` from the answer of `get_leader`"),
             ("`tar` with `-C`", "call `tar` with `-C`"),
+            ("`adb` with `-s` from `adb devices`", "call `adb` with `-s` and what `adb devices` answers"),
+            (
+                "`view` with an argument beginning with `chr`",
+                "call `view` with an argument beginning with `chr`",
+            ),
+            ("`limit` as named in the error, “100”", "pass `limit` as named in the error, “100”"),
+            ("after about `90` seconds", "wait about 90 seconds and make the same call again"),
         ] {
             assert_eq!(format_advice(&[form], None), advice);
         }

@@ -126,6 +126,7 @@ fn met_error(name: &str, number: u32, ending: ReactionEnding) -> (StoredSummary,
         error: ERROR.into(),
         temporary: false,
         suspected: false,
+        complains: false,
         repeats_failed: 0,
         ending,
     };

@@ -52,8 +52,12 @@ pub(super) enum Manner {
     Bare,
     /// The identical call is made again.
     SameCallAgain,
+    /// The identical call is made again after this pause, in words such as `about 90 seconds`.
+    AfterPause(String),
     /// The value of the parameter is written in this way, in words such as `in upper case`.
     Form(String, String),
+    /// An argument of the program is written in this way.
+    ArgumentForm(String, String),
     /// The value of the parameter comes from the answer of a call with this label.
     From(String, String),
     /// All of these at once.
@@ -79,7 +83,9 @@ impl fmt::Display for Manner {
             Self::Fenced => f.write_str("in a code block"),
             Self::Bare => f.write_str("as a bare command"),
             Self::SameCallAgain => f.write_str("the same call again"),
+            Self::AfterPause(words) => write!(f, "after {words}"),
             Self::Form(key, form) => write!(f, "`{key}` {form}"),
+            Self::ArgumentForm(program, form) => write!(f, "`{program}`{ARGUMENT_FORM}{form}"),
             Self::From(key, label) => write!(f, "`{key}` from `{label}`"),
             Self::Several(manners) => {
                 let texts: Vec<_> = manners.iter().map(Self::to_string).collect();
@@ -107,6 +113,9 @@ impl Manner {
             "as a bare command" => return Self::Bare,
             "the same call again" => return Self::SameCallAgain,
             _ => {}
+        }
+        if let Some(pause) = text.strip_prefix("after ") {
+            return Self::AfterPause(pause.to_owned());
         }
         if text.contains(FORM_SEPARATOR) {
             return Self::Several(text.split(FORM_SEPARATOR).map(Self::parse).collect());
@@ -141,6 +150,19 @@ impl Manner {
         let own = |part: &str| part.to_owned();
         match text.split('`').collect::<Vec<_>>().as_slice() {
             ["", key, " from ", label, ""] => Self::From(own(key), own(label)),
+            ["", program, " with ", option, " from ", _, ""] => Self::WithOption(own(program), own(option)),
+            ["", program, " with ", option, named] if named.starts_with(NAMED_IN_ERROR) => {
+                Self::WithOption(own(program), format!("{option} {}", quoted_value(named)))
+            }
+            ["", key, named] if named.starts_with(NAMED_IN_ERROR) && named.contains('“') => {
+                Self::Value(own(key), quoted_value(named).to_owned())
+            }
+            ["", program, form @ ..]
+                if form.first().is_some_and(|words| words.starts_with(ARGUMENT_FORM)) =>
+            {
+                let form = form.join("`");
+                Self::ArgumentForm(own(program), form[ARGUMENT_FORM.len()..].to_owned())
+            }
             ["", key, form @ ..] if form.first().is_some_and(|words| words.starts_with(' ')) => {
                 Self::Form(own(key), form.join("`").trim().to_owned())
             }
@@ -181,7 +203,9 @@ impl Manner {
             Self::Typed(key, _) | Self::Written(key, _) | Self::Kind(key, _) | Self::Value(key, _) => {
                 find_parameter(call, key).is_some()
             }
-            Self::WithOption(program, _) | Self::WithoutOption(program, _) => {
+            Self::WithOption(program, _)
+            | Self::WithoutOption(program, _)
+            | Self::ArgumentForm(program, _) => {
                 parts::words_of(call).first().is_some_and(|word| basename(word) == program)
                     || call
                         .arguments
@@ -195,7 +219,7 @@ impl Manner {
     }
 
     /// Returns `true` if the call was made in this manner. Always returns `false` for
-    /// [`Self::SameCallAgain`], which a single call cannot show.
+    /// [`Self::SameCallAgain`] and [`Self::AfterPause`], which a single call cannot show.
     pub(super) fn matches_call(&self, call: &Call<'_>) -> bool {
         let command = call.arguments.as_command();
         let text_of = |key: &str| find_parameter(call, key).and_then(Value::as_str);
@@ -223,6 +247,9 @@ impl Manner {
             Self::Form(key, form) => {
                 find_parameter(call, key).is_some_and(|value| has_form(&format_value(value), form))
             }
+            Self::ArgumentForm(_, form) => {
+                parts::words_of(call).iter().skip(1).any(|word| has_form(word, form))
+            }
             // Where the value came from does not show in the call.
             Self::From(key, _) => find_parameter(call, key).is_some(),
             Self::Several(manners) => {
@@ -230,10 +257,20 @@ impl Manner {
             }
             Self::Fenced => command.is_some_and(|command| command.fenced),
             Self::Bare => command.is_some_and(|command| !command.fenced),
-            Self::SameCallAgain => false,
+            Self::SameCallAgain | Self::AfterPause(_) => false,
             Self::Text(text) => !text.is_empty() && call.raw.to_lowercase().contains(&text.to_lowercase()),
         }
     }
+}
+
+/// Words before a value that the error names, and before the form of an argument.
+const NAMED_IN_ERROR: &str = " as named in the error";
+const ARGUMENT_FORM: &str = " with an argument ";
+
+/// Returns the value that stands in quotation marks; empty if there is none.
+fn quoted_value(text: &str) -> &str {
+    let quoted = text.split_once('“').and_then(|(_, rest)| rest.split_once('”'));
+    quoted.map_or("", |(value, _)| value)
 }
 
 /// Maximum length, in characters, of a tool, parameter or program name in a lesson.

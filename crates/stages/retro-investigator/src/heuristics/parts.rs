@@ -5,6 +5,7 @@
 //! agree. A description that holds in one run only is harmless, because no other run shares it.
 
 mod commands;
+mod options;
 mod values;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,8 @@ pub(super) struct CallDifference<'c> {
     pub(super) parts: Vec<ChangedPart>,
     /// Earlier calls whose answers hold new values.
     pub(super) suppliers: Vec<&'c Call<'c>>,
+    /// New values that are long enough to be found in other calls.
+    pub(super) values: Vec<String>,
 }
 
 /// Compares a failing call with a later one of the same tool. Returns `None` if they differ in too much.
@@ -183,6 +186,17 @@ fn compare_parameters<'c>(
 }
 
 impl<'c> CallDifference<'c> {
+    /// Returns `true` if a call is given a new value, such as the name of a file that it makes.
+    pub(super) fn is_prepared_by(&self, call: &Call<'_>) -> bool {
+        self.values.iter().any(|value| contains_value(call.raw, value))
+    }
+
+    fn add_new_value(&mut self, value: &str) {
+        if value.chars().count() >= VALUE_CHARS_MIN {
+            self.values.push(value.to_owned());
+        }
+    }
+
     /// Adds the part that a parameter has another value, or a value at all.
     fn add_value(&mut self, path: &str, before: Option<&Value>, after: &Value, origins: ValueOrigins<'c>) {
         let text = values::text_of(after);
@@ -198,6 +212,7 @@ impl<'c> CallDifference<'c> {
             return;
         }
         let forms = values::describe_value(path, before, after, origins, supplier);
+        self.add_new_value(&text);
         let avoid = before
             .filter(|before| values::is_shareable(&values::text_of(before)))
             .map(|before| format!("`{path}` = `{}`", values::text_of(before)));
@@ -226,6 +241,13 @@ impl<'c> ValueOrigins<'c> {
         let is_new = |piece: &str| before.is_none_or(|before| !contains_value(before, piece));
         let is_named = |piece: &str| piece.chars().count() >= VALUE_CHARS_MIN && self.error_names(piece);
         self.error_names(value) || pieces_of(value).any(|piece| is_new(piece) && is_named(piece))
+    }
+
+    /// Returns a value as a quotation of the error that names it. Returns `None` if the error does not name it, or if
+    /// it may not be quoted. What the tool said stands in a lesson as its words, never as ours.
+    fn quote_from_error(&self, value: &str) -> Option<String> {
+        let is_quotable = values::is_shareable(value) && !value.contains(['“', '”', '`']);
+        (is_quotable && self.error_names(value)).then(|| format!("“{value}”"))
     }
 
     /// Returns `true` if the error names a value.

@@ -15,8 +15,10 @@ use retro_gate::is_plain_name;
 use serde_json::Value;
 
 use super::call::{Call, StepCalls};
+use super::complaint::reads_as_complaint;
 use super::handled_errors::is_transient_error;
 use super::parts::{self, ValueOrigins};
+use super::pause;
 use super::quote::first_chars;
 use super::repair::names_credential;
 use super::signature::{error_signature, mask_arguments};
@@ -31,6 +33,9 @@ const TOOL_SWITCH_CALLS_MAX: usize = 3;
 const SIMILARITY_MIN: usize = 25;
 /// Added to the similarity of the call that directly follows a failing one, in per cent.
 const NEXT_CALL_BONUS: usize = 20;
+/// Added to the similarity of a call that does the same kind of work, such as the same subcommand of a program, in per
+/// cent.
+const SAME_GOAL_BONUS: usize = 30;
 /// Minimum similarity of two calls of which the first is only suspected, in per cent.
 const SUSPECTED_SIMILARITY_MIN: usize = 40;
 /// Maximum number of parts of a changed call after a suspected answer.
@@ -66,7 +71,8 @@ pub(super) fn find_reactions<'c>(
     let mut found = Vec::new();
     for step in steps {
         let task = collect_task(trajectory, step);
-        found.extend(StepReactions { step, task: &task, taken: vec![false; step.calls.len()] }.find());
+        let taken = vec![false; step.calls.len()];
+        found.extend(StepReactions { trajectory, step, task: &task, taken }.find());
     }
     found
 }
@@ -118,6 +124,7 @@ fn collect_task(trajectory: &Trajectory, step: &StepCalls<'_>) -> String {
 
 /// Search for the reactions in one step.
 struct StepReactions<'c, 't> {
+    trajectory: &'t Trajectory,
     step: &'c StepCalls<'c>,
     task: &'t str,
     /// `true` for calls that are part of a reaction already.
@@ -164,6 +171,7 @@ impl<'c> StepReactions<'c, '_> {
                 call: parts::first_label(failing).unwrap_or_default(),
                 error: failing.error().to_owned(),
                 suspected: false,
+                complains: false,
                 temporary: is_transient_error(failing.error()),
                 repeats_failed,
                 ending,
@@ -211,7 +219,9 @@ impl<'c> StepReactions<'c, '_> {
             let Some((score, attempt)) = alike.max() else { continue };
             // What comes next is more often the next attempt than what comes later.
             let is_next = before.last().is_some_and(|last| nth == last + 1);
-            let score = score + usize::from(is_next) * NEXT_CALL_BONUS;
+            let is_same_goal = parts::is_same_goal(&calls[attempt], later);
+            let score =
+                score + usize::from(is_next) * NEXT_CALL_BONUS + usize::from(is_same_goal) * SAME_GOAL_BONUS;
             if score >= SIMILARITY_MIN && best.as_ref().is_none_or(|(known, _)| score > *known) {
                 best = Some((score, Recovery { attempt, worked: nth }));
             }
@@ -231,7 +241,7 @@ impl<'c> StepReactions<'c, '_> {
             between.iter().filter(|call| call.failure().is_none() && !is_attempt_of(call, worked)).collect();
         if attempt.raw == worked.raw {
             return match between.as_slice() {
-                [] => ReactionEnding::Repeated,
+                [] => self.describe_repetition(&calls[last], worked),
                 between => ReactionEnding::Changed {
                     parts: parts::first_parts(between.iter().copied(), attempt, self.task),
                 },
@@ -247,13 +257,34 @@ impl<'c> StepReactions<'c, '_> {
         let Some(difference) = parts::compare_calls(attempt, worked, origins) else {
             return ReactionEnding::Changed { parts: Vec::new() };
         };
-        // A call in between counts if it supplied a new value, or if nothing else changed.
-        let supplied = difference.suppliers.iter().copied().filter(|supplier| {
-            between.iter().any(|call| (call.turn, call.call_index) == (supplier.turn, supplier.call_index))
-        });
+        // A call in between counts if it supplied or made a new value, or if nothing else changed.
+        let is_supplier = |call: &Call<'_>| {
+            let place = |call: &Call<'_>| (call.turn, call.call_index);
+            difference.suppliers.iter().any(|supplier| place(supplier) == place(call))
+        };
+        let supplied =
+            between.iter().copied().filter(|call| is_supplier(call) || difference.is_prepared_by(call));
         let mut parts: Vec<ChangedPart> = parts::first_parts(supplied, attempt, self.task);
         parts.extend(difference.parts);
         ReactionEnding::Changed { parts }
+    }
+
+    /// Describes that the identical call succeeded: at once, or after a pause.
+    fn describe_repetition(&self, failing: &Call<'_>, worked: &Call<'_>) -> ReactionEnding {
+        match pause::pause_between(self.trajectory, failing, worked) {
+            None => ReactionEnding::Repeated,
+            Some(seconds) => {
+                let forms = pause::describe_pause(seconds);
+                let part = ChangedPart {
+                    slot: "pause".to_owned(),
+                    forms,
+                    words: Vec::new(),
+                    avoid: None,
+                    dropped: false,
+                };
+                ReactionEnding::Changed { parts: vec![part] }
+            }
+        }
     }
 
     /// Returns the ending of a run that called another tool instead, with the index of that call.
@@ -279,7 +310,8 @@ impl<'c> StepReactions<'c, '_> {
     }
 
     /// Returns the reaction to an answer that the agent was not satisfied with: it changed the call and repeated it
-    /// at once, or repeated it after another call, and got an answer of another kind.
+    /// at once, or repeated it after another call, and got an answer of another kind. After an answer that reads as a
+    /// complaint, another tool that gets the same value is a reaction, too.
     fn react_to_suspected(&mut self, at: usize) -> Option<SeenReaction<'c>> {
         let calls = &self.step.calls;
         let first = &calls[at];
@@ -288,25 +320,29 @@ impl<'c> StepReactions<'c, '_> {
         }
         let later = calls.iter().enumerate().skip(at + 1).take(SUSPECTED_CALLS_AFTER_MAX);
         let is_again = |(nth, later): &(usize, &Call<'_>)| {
-            later.tool == first.tool && later.succeeded() && (later.raw != first.raw || *nth > at + 1)
+            later.tool == first.tool
+                && later.succeeded()
+                && (later.raw != first.raw || (*nth > at + 1 && later.answer != first.answer))
+                && parts::similarity(first, later) >= SUSPECTED_SIMILARITY_MIN
+                && parts::is_same_goal(first, later)
         };
-        let same_answer = |later: &Call<'_>| later.raw == first.raw && later.answer == first.answer;
-        let (nth, again) = later.into_iter().filter(|(_, later)| !same_answer(later)).find(is_again)?;
-        if parts::similarity(first, again) < SUSPECTED_SIMILARITY_MIN || !parts::is_same_goal(first, again) {
-            return None;
-        }
-        let line = find_unlike_line(first.answer, again.answer)?;
+        let (line, ending, worked) = match later.into_iter().find(is_again) {
+            Some((nth, again)) => {
+                let line = find_unlike_line(first.answer, again.answer)?;
+                (line, self.describe_recovery(&[at], &Recovery { attempt: at, worked: nth }), nth)
+            }
+            None => {
+                let line = statements_of(first.answer).into_iter().find(|line| reads_as_complaint(line))?;
+                let (ending, worked) = self.switch_of_tool(at)?;
+                (line, ending, worked?)
+            }
+        };
         let error = mask_arguments(error_signature(line), &first.arguments);
-        if error.is_empty() {
-            return None;
-        }
-        let recovery = Recovery { attempt: at, worked: nth };
-        let ending = self.describe_recovery(&[at], &recovery);
         let ReactionEnding::Changed { parts } = &ending else { return None };
-        if parts.is_empty() || parts.len() > SUSPECTED_PARTS_MAX {
+        if error.is_empty() || parts.is_empty() || parts.len() > SUSPECTED_PARTS_MAX {
             return None;
         }
-        self.taken[nth] = true;
+        self.taken[worked] = true;
         Some(SeenReaction {
             reaction: Reaction {
                 step: self.step.step.clone(),
@@ -314,12 +350,13 @@ impl<'c> StepReactions<'c, '_> {
                 call: parts::first_label(first).unwrap_or_default(),
                 error,
                 suspected: true,
+                complains: reads_as_complaint(line),
                 temporary: false,
                 repeats_failed: 0,
                 ending,
             },
             failing: first,
-            worked: Some(again),
+            worked: Some(&calls[worked]),
             quote: first.quote_answer(line),
         })
     }

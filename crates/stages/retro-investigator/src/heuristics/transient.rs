@@ -11,6 +11,7 @@ use retro_core::trajectory::{Trajectory, Turn, TurnSource};
 use retro_gate::is_plain_name;
 
 use super::call::{Call, StepCalls};
+use super::pause;
 
 /// Maximum length, in bytes, of a message that is assumed to have no effect.
 const MESSAGE_BYTES_MAX: usize = 600;
@@ -26,6 +27,7 @@ pub(super) fn find_transients(trajectory: &Trajectory, steps: &[StepCalls<'_>]) 
             let key = (step.step, failing.tool, failing.error());
             if !same_call_succeeds(failing, next)
                 || reported.contains(&key)
+                || pause::pause_between(trajectory, failing, next).is_some()
                 || !is_undisturbed(trajectory, failing, next)
             {
                 continue;

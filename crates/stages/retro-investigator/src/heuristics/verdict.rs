@@ -115,6 +115,7 @@ impl<'b> MemoryCase<'b> {
             );
         };
         match &self.prefer {
+            Some(Manner::AfterPause(_)) => self.judge_by_error(&own, last),
             Some(prefer) => match prefer.other_call() {
                 Some(other) => self.judge_by_earlier_call(other, last),
                 None => self.judge_by_manner(prefer, &own, last),

@@ -48,6 +48,12 @@ pub(crate) enum Element {
     First(String),
     /// The same call is made again.
     SameCall,
+    /// The same call is made again after a while.
+    Pause,
+    /// An argument of the program is written in another form, such as ``beginning with `chr` ``.
+    ArgumentForm(String, String),
+    /// An argument of the program is taken from the answer of a call with this name.
+    ArgumentOrigin(String, String),
     /// The arguments contain this text.
     Text(String),
 }
@@ -141,13 +147,37 @@ impl Element {
                 _ => Self::Option(own(option)),
             },
             ["", _, " without ", option, ""] => Self::NoOption(own(option)),
-            ["", name, form] | ["", name, form, _, ""] if form.starts_with(' ') => {
-                Self::Form(own(name), own(form.trim()))
+            ["", program, " with a value from ", source, ""] => {
+                Self::ArgumentOrigin(own(program), own(source))
+            }
+            ["", _, " with ", option, " from ", _, ""] => Self::Option(own(option)),
+            ["", _, " with ", option, named] if named.starts_with(NAMED_IN_ERROR) => {
+                Self::OptionValue(own(option), own(quoted_value(named)))
+            }
+            ["", name, named] if named.starts_with(NAMED_IN_ERROR) && named.contains('“') => {
+                Self::Value(own(name), own(quoted_value(named)))
+            }
+            ["", name, form, rest @ ..] if form.starts_with(' ') => {
+                let form = std::iter::once(*form).chain(rest.iter().copied()).collect::<Vec<_>>().join("`");
+                match form.strip_prefix(" with an argument ") {
+                    Some(form) => Self::ArgumentForm(own(name), own(form)),
+                    None => Self::Form(own(name), own(form.trim())),
+                }
             }
             _ if text == "the same call again" => Self::SameCall,
+            _ if text.starts_with("after about ") || text == "after a pause" => Self::Pause,
             _ => Self::Text(own(text)),
         }
     }
+}
+
+/// Words before a value that the error names.
+const NAMED_IN_ERROR: &str = " as named in the error";
+
+/// Returns the value that stands in quotation marks; empty if there is none.
+fn quoted_value(text: &str) -> &str {
+    let quoted = text.split_once('“').and_then(|(_, rest)| rest.split_once('”'));
+    quoted.map_or("", |(value, _)| value)
 }
 
 /// Formats a value as a lesson does: a string without quotes, any other value as JSON.
@@ -185,7 +215,19 @@ mod tests {
             ("`cabin` = `business`", Element::Value("cabin".into(), "business".into())),
             ("`row` as a number", Element::Form("row".into(), "as a number".into())),
             ("`day` written YYYY-MM-DD", Element::Form("day".into(), "written YYYY-MM-DD".into())),
-            ("`pay` of kind `credit_card`", Element::Form("pay".into(), "of kind".into())),
+            ("`pay` of kind `credit_card`", Element::Form("pay".into(), "of kind `credit_card`".into())),
+            ("`no` ending with `0`", Element::Form("no".into(), "ending with `0`".into())),
+            (
+                "`view` with an argument in upper case",
+                Element::ArgumentForm("view".into(), "in upper case".into()),
+            ),
+            ("`boot` with a value from `list`", Element::ArgumentOrigin("boot".into(), "list".into())),
+            ("`limit` as named in the error, “100”", Element::Value("limit".into(), "100".into())),
+            (
+                "`post` with `--type` as named in the error, “a”",
+                Element::OptionValue("--type".into(), "a".into()),
+            ),
+            ("after about `90` seconds", Element::Pause),
             ("`node` from `get_leader`", Element::Origin("node".into(), "get_leader".into())),
             ("`tar` with `-f a.tar`", Element::OptionValue("-f".into(), "a.tar".into())),
             ("`zone` in upper case", Element::Form("zone".into(), "in upper case".into())),

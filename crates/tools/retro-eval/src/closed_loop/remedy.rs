@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::closed_loop::form::leads_to;
 use crate::closed_loop::lesson::{Element, Lesson, format_value};
-use crate::closed_loop::world::placeholder_names;
+use crate::closed_loop::world::{Values, placeholder_names};
+
+/// Number of examples with which a form is checked.
+const EXAMPLES: u32 = 12;
 
 /// A call as a world's file writes it, with placeholders.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +25,10 @@ pub(crate) struct Remedy<'w> {
     pub(crate) right: PlannedCall<'w>,
     /// Calls that must precede the right one.
     pub(crate) first: Vec<PlannedCall<'w>>,
+    /// `true` if the right call works only some time after the wrong one.
+    pub(crate) waits: bool,
+    /// Sources of the values of the placeholders; `None` if there are none.
+    pub(crate) values: Option<&'w Values>,
 }
 
 /// Result of comparing a lesson with a remedy.
@@ -170,7 +178,19 @@ impl Remedy<'_> {
             Element::Parameter(name) => only(at(&right, name), at(&wrong, name)),
             Element::NoParameter(name) => only(at(&wrong, name), at(&right, name)),
             Element::Value(name, value) => fit_value(&wrong, &right, name, value),
-            Element::Form(name, form) => fit_form(&wrong, &right, name, form),
+            Element::Form(name, form) => self.fit_form(&wrong, &right, name, form),
+            Element::ArgumentForm(_, form) => self.fit_argument_form(form),
+            Element::ArgumentOrigin(_, source) => match self.fit_first(source) {
+                Fit::States(mut edits) => {
+                    let filled =
+                        |edit: &Edit| matches!(edit, Edit::Word(word) if !placeholder_names(word).is_empty());
+                    edits.extend(self.edits().into_iter().filter(filled));
+                    Fit::States(edits)
+                }
+                _ => Fit::Unknown,
+            },
+            Element::Pause if self.waits => Fit::States(vec![Edit::Again]),
+            Element::Pause => Fit::Wrong,
             Element::Origin(name, source) => match self.fit_first(source) {
                 // The call before is stated by an element of its own. Here it says where the value is from.
                 Fit::States(mut edits) => {
@@ -253,6 +273,60 @@ impl Remedy<'_> {
         Fit::States(words.into_iter().map(Edit::Word).collect())
     }
 
+    fn fit_form(
+        &self,
+        wrong: &BTreeMap<String, &Value>,
+        right: &BTreeMap<String, &Value>,
+        name: &str,
+        form: &str,
+    ) -> Fit {
+        let mut changed =
+            right.iter().filter(|(path, value)| is_path_of(path, name) && wrong.get(*path) != Some(*value));
+        let Some((path, value)) = changed.next() else { return Fit::Wrong };
+        if let Some(before) = wrong.get(path)
+            && let Some(leads) = self.leads_in_examples(form, before, value)
+        {
+            return if leads { Fit::States(value_edits(path, before, value)) } else { Fit::Wrong };
+        }
+        match form.strip_prefix("as ").and_then(type_test) {
+            None => Fit::Related,
+            // The value of a placeholder can have any type.
+            Some(_) if value.as_str().is_some_and(|text| !placeholder_names(text).is_empty()) => Fit::Related,
+            Some(is_type) if !is_type(value) => Fit::Wrong,
+            Some(is_type) if wrong.get(path).is_some_and(|before| !is_type(before)) => Fit::Related,
+            Some(_) => Fit::Wrong,
+        }
+    }
+
+    /// Fits a form to the words of a command that are new in it.
+    fn fit_argument_form(&self, form: &str) -> Fit {
+        let words = |call: PlannedCall<'_>| -> Vec<String> {
+            command_words(call.arguments).into_iter().flatten().collect()
+        };
+        let (wrong, right) = (words(self.wrong), words(self.right));
+        let (old, new): (Vec<&String>, Vec<&String>) = (
+            wrong.iter().filter(|word| !right.contains(word)).collect(),
+            right.iter().filter(|word| !wrong.contains(word)).collect(),
+        );
+        let value = |word: &String| Value::String(word.clone());
+        let leads = |word: &&&String| {
+            old.iter().any(|before| self.leads_in_examples(form, &value(before), &value(word)) == Some(true))
+        };
+        let edits: Vec<Edit> = new.iter().filter(leads).map(|word| Edit::Word((*word).clone())).collect();
+        if edits.is_empty() { Fit::Wrong } else { Fit::States(edits) }
+    }
+
+    /// Returns `true` if a form leads from one value to another in every example, with the placeholders filled. Returns
+    /// `None` if that cannot be told.
+    fn leads_in_examples(&self, form: &str, before: &Value, after: &Value) -> Option<bool> {
+        let Some(values) = self.values else { return leads_to(form, before, after) };
+        let mut examples = (0..EXAMPLES).map(|number| {
+            let drawn = values.draw_values(&["example", &number.to_string()]);
+            leads_to(form, &drawn.fill_arguments(before), &drawn.fill_arguments(after))
+        });
+        examples.try_fold(true, |all, leads| Some(all && leads?))
+    }
+
     fn fit_first(&self, label: &str) -> Fit {
         let is_named = |call: &PlannedCall<'_>| {
             // The name of a shell before another call of the same shell says nothing.
@@ -290,25 +364,6 @@ fn fit_value(
         None => vec![Edit::Parameter(path.clone())],
     };
     Fit::States(paths.iter().flat_map(edits_at).collect())
-}
-
-fn fit_form(
-    wrong: &BTreeMap<String, &Value>,
-    right: &BTreeMap<String, &Value>,
-    name: &str,
-    form: &str,
-) -> Fit {
-    let mut changed =
-        right.iter().filter(|(path, value)| is_path_of(path, name) && wrong.get(*path) != Some(*value));
-    let Some((path, value)) = changed.next() else { return Fit::Wrong };
-    match form.strip_prefix("as ").and_then(type_test) {
-        None => Fit::Related,
-        // The value of a placeholder can have any type.
-        Some(_) if value.as_str().is_some_and(|text| !placeholder_names(text).is_empty()) => Fit::Related,
-        Some(is_type) if !is_type(value) => Fit::Wrong,
-        Some(is_type) if wrong.get(path).is_some_and(|before| !is_type(before)) => Fit::Related,
-        Some(_) => Fit::Wrong,
-    }
 }
 
 /// Returns the test for a JSON type that is named in plain words.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::closed_loop::lesson::Lesson;
 use crate::closed_loop::remedy::{Agreement, PlannedCall, Remedy};
 use crate::closed_loop::words::{RemedyTexts, contains_all_words, states_remedy, states_value};
-use crate::closed_loop::world::{AfterFix, Cause, CauseRemedy, MemoryPattern, Trap, Workflow};
+use crate::closed_loop::world::{AfterFix, Cause, CauseRemedy, MemoryPattern, Trap, Values, Workflow};
 
 /// An item of the world that a memory can be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,13 +81,13 @@ pub(crate) fn match_claim(workflow: &Workflow, step: &str, lesson: &Lesson) -> M
     for (at, cause) in workflow.causes.iter().enumerate() {
         let cause = cause.get_ref();
         for (number, remedy) in cause.remedies().iter().enumerate() {
-            let statement = cause_statement(cause, remedy, step, lesson);
+            let statement = cause_statement(&workflow.values, cause, remedy, step, lesson);
             statements.push((WorldItem::Cause(at, number), statement));
         }
     }
     for (at, fact) in workflow.facts.iter().enumerate() {
         if let Some(cause) = workflow.fact_causes.get(at).and_then(Option::as_ref) {
-            let statement = cause_statement(cause, &cause.remedies()[0], step, lesson);
+            let statement = cause_statement(&workflow.values, cause, &cause.remedies()[0], step, lesson);
             statements.push((WorldItem::Fact(at), statement));
             continue;
         }
@@ -142,20 +142,32 @@ fn states_needs(workflow: &Workflow, item: WorldItem, lesson: &Lesson) -> bool {
 /// Step of the turns that do not name a step.
 const DEFAULT_STEP: &str = "main";
 
-fn cause_statement(cause: &Cause, remedy: &CauseRemedy<'_>, step: &str, lesson: &Lesson) -> Statement {
+fn cause_statement(
+    values: &Values,
+    cause: &Cause,
+    remedy: &CauseRemedy<'_>,
+    step: &str,
+    lesson: &Lesson,
+) -> Statement {
     if cause.step != step {
         return Statement::Nothing;
     }
-    state(lesson, &planned_remedy(cause, remedy), remedy.memory)
+    state(lesson, &planned_remedy(values, cause, remedy), remedy.memory)
 }
 
 /// Returns a remedy of a cause as the change of calls that it is.
-pub(crate) fn planned_remedy<'w>(cause: &'w Cause, remedy: &CauseRemedy<'w>) -> Remedy<'w> {
+pub(crate) fn planned_remedy<'w>(
+    values: &'w Values,
+    cause: &'w Cause,
+    remedy: &CauseRemedy<'w>,
+) -> Remedy<'w> {
     let earlier = remedy.look_up.iter().chain(remedy.first);
     Remedy {
         wrong: PlannedCall { tool: &cause.tool, arguments: &cause.arguments },
         right: PlannedCall { tool: remedy.tool, arguments: remedy.right },
         first: earlier.map(|call| PlannedCall { tool: &call.tool, arguments: &call.arguments }).collect(),
+        waits: remedy.wait.is_some(),
+        values: Some(values),
     }
 }
 
@@ -182,6 +194,8 @@ fn trap_remedy(trap: &Trap) -> Remedy<'_> {
         wrong: PlannedCall { tool: &trap.tool, arguments: &trap.arguments },
         right: PlannedCall { tool: &trap.tool, arguments: &trap.superstition },
         first: Vec::new(),
+        waits: false,
+        values: None,
     }
 }
 

@@ -21,7 +21,7 @@ use validate::line_of;
 pub(crate) use cause::{Cause, CauseRemedy, UsualPlace};
 pub(crate) use format::{AgentHabits, Noise, Step, Trap, Workflow};
 pub(crate) use parts::{AfterFix, MemoryPattern, Otherwise};
-pub(crate) use values::{DrawnValues, placeholder_names};
+pub(crate) use values::{DrawnValues, Values, placeholder_names};
 
 /// Name of the file with the description of a world and the habits of its agents.
 const WORLD_FILE: &str = "world.toml";

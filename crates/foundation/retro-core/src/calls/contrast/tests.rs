@@ -27,6 +27,7 @@ fn reaction(error: &str, ending: ReactionEnding) -> Reaction {
         error: error.to_owned(),
         temporary: false,
         suspected: false,
+        complains: false,
         repeats_failed: 0,
         ending,
     }

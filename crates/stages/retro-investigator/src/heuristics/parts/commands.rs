@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use super::super::arguments::{Arguments, Command, basename, is_assignment};
 use super::super::call::Call;
 use super::super::lookup;
-use super::values::is_shareable;
+use super::options::{Argument, is_option, parse_arguments, split_flags};
+use super::values::{describe_text_edit, is_shareable, states_value};
 use super::{CallDifference, ValueOrigins};
 
 /// Maximum length of a subcommand, in bytes.
@@ -24,10 +25,13 @@ const SUBCOMMAND_CHARS_MAX: usize = 24;
 const AFFINITY_MIN: usize = 30;
 const SAME_PROGRAM: usize = 40;
 
-/// Returns the share of distinct words that two commands have in common, in per cent.
+/// Returns the share of distinct words that two commands have in common, in per cent. Where the program is installed
+/// does not count.
 pub(in super::super) fn shared_words(a: &[String], b: &[String]) -> usize {
-    let set =
-        |words: &[String]| -> BTreeSet<String> { words.iter().map(|word| word.to_lowercase()).collect() };
+    let set = |words: &[String]| -> BTreeSet<String> {
+        let program = words.first().map(|word| basename(word).to_lowercase());
+        program.into_iter().chain(words.iter().skip(1).map(|word| word.to_lowercase())).collect()
+    };
     let (a, b) = (set(a), set(b));
     a.intersection(&b).count() * 100 / a.union(&b).count().max(1)
 }
@@ -54,12 +58,6 @@ fn is_program(word: &str) -> bool {
 
 fn is_separator(word: &str) -> bool {
     matches!(word, "&&" | "||" | ";" | "|" | "&")
-}
-
-fn is_option(word: &str) -> bool {
-    word.len() > 1
-        && word.starts_with('-')
-        && word.trim_start_matches('-').starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
 /// Part of a command line between two separators.
@@ -174,19 +172,6 @@ struct SegmentComparison<'s, 'c> {
     origins: ValueOrigins<'c>,
 }
 
-/// Word of a command with the option that it belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Argument {
-    /// Name of the option; empty for an operand.
-    option: String,
-    /// Value of the option, or the operand; empty for an option without a value.
-    value: String,
-    /// `true` if option and value are one word, joined by `=`.
-    joined: bool,
-    /// Index among the operands.
-    place: usize,
-}
-
 impl<'c> SegmentComparison<'_, 'c> {
     fn add_parts(&self, found: &mut CallDifference<'c>) {
         let program = self.after.program().to_owned();
@@ -206,6 +191,12 @@ impl<'c> SegmentComparison<'_, 'c> {
             found.parts.push(plain_part(format!("{program} {name}="), forms));
         }
         let mut after_words: &[String] = &self.after.words[1..];
+        if self.before.program() == program && self.before.words[0] != self.after.words[0] {
+            // The same program, installed in another place.
+            let path = &self.after.words[0];
+            let forms = is_shareable(path).then(|| format!("program `{path}`")).into_iter().collect();
+            found.parts.push(plain_part("program".to_owned(), forms));
+        }
         if self.before.program() != program {
             let old = self.before.program();
             // A program before the whole command, as `bundle exec`, or another program for the same work.
@@ -230,7 +221,9 @@ impl<'c> SegmentComparison<'_, 'c> {
             part.avoid = (wrapped.is_none() && is_plain_name(old)).then(|| format!("program `{old}`"));
             found.parts.push(part);
         }
-        let (old, new) = (parse_arguments(&self.before.words[1..]), parse_arguments(after_words));
+        let before_words = &self.before.words[1..];
+        let (old, new) =
+            (parse_arguments(before_words, after_words), parse_arguments(after_words, before_words));
         let (old, new) = (split_flags(old.clone(), &new), split_flags(new, &old));
         self.compare_arguments(&program, &old, &new, found);
     }
@@ -284,6 +277,7 @@ impl<'c> SegmentComparison<'_, 'c> {
         let value = one.value.trim_matches(['"', '\'']);
         let supplier = if value.is_empty() { None } else { self.origins.find_supplier(value) };
         found.suppliers.extend(supplier);
+        found.add_new_value(value);
         let text = one.text();
         let mut forms = Vec::new();
         let is_subcommand = one.option.is_empty()
@@ -303,9 +297,22 @@ impl<'c> SegmentComparison<'_, 'c> {
             forms.push(format!("program `{program} {text}`"));
         } else if is_shareable(&text) && !is_answered {
             forms.push(format!("{}`{program}` with `{text}`", self.mark(value)));
+        } else if let (Some(_), false) = (was, one.option.is_empty())
+            && let Some(quoted) = self.origins.quote_from_error(value)
+        {
+            forms.push(format!("`{program}` with `{}` as named in the error, {quoted}", one.option));
         }
-        if let Some(label) = supplier.and_then(first_label) {
-            forms.push(format!("`{program}` with a value from `{label}`"));
+        if let Some(was) = was.filter(|_| !is_subcommand) {
+            let edit =
+                describe_text_edit(&was.value, value).filter(|edit| !(is_answered && states_value(edit)));
+            forms.extend(edit.map(|edit| format!("`{program}` with an argument {edit}")));
+        }
+        match supplier.and_then(first_label) {
+            Some(label) if one.option.is_empty() => {
+                forms.push(format!("`{program}` with a value from `{label}`"));
+            }
+            Some(label) => forms.push(format!("`{program}` with `{}` from `{label}`", one.option)),
+            None => {}
         }
         // The value differs between runs, and the option is the lesson if the failing command lacks it.
         if !one.option.is_empty() && was.is_none() && !one.value.is_empty() {
@@ -322,65 +329,6 @@ impl<'c> SegmentComparison<'_, 'c> {
     fn mark(&self, value: &str) -> String {
         if self.origins.task_names(value) { VOLATILE_MARK.to_string() } else { String::new() }
     }
-}
-
-impl Argument {
-    /// Returns the words as they stand in the command.
-    fn text(&self) -> String {
-        match (self.option.is_empty(), self.value.is_empty()) {
-            (true, _) => self.value.clone(),
-            (false, true) => self.option.clone(),
-            (false, false) if self.joined => format!("{}={}", self.option, self.value),
-            (false, false) => format!("{} {}", self.option, self.value),
-        }
-    }
-}
-
-/// Splits the words after a program into options with their values, and operands. Which options take a value is not
-/// known: the word after an option counts as its value if a subcommand came before and the word is no path.
-fn parse_arguments(words: &[String]) -> Vec<Argument> {
-    let mut found: Vec<Argument> = Vec::new();
-    let mut place = 0;
-    let mut words = words.iter().peekable();
-    while let Some(word) = words.next() {
-        if !is_option(word) {
-            found.push(Argument { option: String::new(), value: word.clone(), joined: false, place });
-            place += 1;
-            continue;
-        }
-        if let Some((option, value)) = word.split_once('=') {
-            found.push(Argument {
-                option: option.to_owned(),
-                value: value.to_owned(),
-                joined: true,
-                place: 0,
-            });
-            continue;
-        }
-        let is_value = words.peek().is_some_and(|next| !is_option(next) && !next.contains('/'));
-        let value =
-            if is_value && place > 0 { words.next().cloned().unwrap_or_default() } else { String::new() };
-        found.push(Argument { option: word.clone(), value, joined: false, place: 0 });
-    }
-    found
-}
-
-/// Separates an option from the word after it if that word is an operand of the other command: the option takes no
-/// value.
-fn split_flags(arguments: Vec<Argument>, others: &[Argument]) -> Vec<Argument> {
-    let is_operand = |value: &str| others.iter().any(|one| one.option.is_empty() && one.value == value);
-    let mut split = Vec::with_capacity(arguments.len());
-    for one in arguments {
-        if one.option.is_empty() || one.joined || one.value.is_empty() || !is_operand(&one.value) {
-            split.push(one);
-            continue;
-        }
-        split.push(Argument { value: String::new(), ..one.clone() });
-        split.push(Argument { option: String::new(), ..one });
-    }
-    let operands = split.iter_mut().filter(|one| one.option.is_empty());
-    operands.enumerate().for_each(|(place, one)| one.place = place);
-    split
 }
 
 /// Returns the part that a call was made first. Returns `None` if its name may not stand in a lesson. A call of the
@@ -420,13 +368,23 @@ pub(in super::super) fn first_label(call: &Call<'_>) -> Option<String> {
 /// Returns `true` if two calls of one tool do the same kind of work: commands with the same program and subcommand, or
 /// any calls that are no commands.
 pub(in super::super) fn is_same_goal(a: &Call<'_>, b: &Call<'_>) -> bool {
-    let goal = |call: &Call<'_>| {
-        let words = command_of(call)?;
-        let segments = split_segments(&words);
-        let program = segments.last()?;
-        Some(label_of_words(&program.words).split(' ').take(2).map(str::to_owned).collect::<Vec<_>>())
+    let last_command = |call: &Call<'_>| {
+        let mut words = split_segments(&command_of(call)?).pop()?.words;
+        words[0] = basename(&words[0]).to_owned();
+        Some(words)
     };
-    goal(a) == goal(b)
+    let goal =
+        |words: &[String]| label_of_words(words).split(' ').take(2).map(str::to_owned).collect::<Vec<_>>();
+    match (last_command(a), last_command(b)) {
+        (Some(a), Some(b)) => goal(&a) == goal(&b) || adds_words(&a, &b) || adds_words(&b, &a),
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}
+
+/// Returns `true` if some words are others with words added in between, and begin with the same program.
+fn adds_words(some: &[String], others: &[String]) -> bool {
+    let mut rest = some.iter();
+    some.first() == others.first() && others.iter().all(|wanted| rest.any(|word| word == wanted))
 }
 
 /// Returns the words of a call that is a command; empty for any other call.

@@ -64,6 +64,8 @@ pub(super) fn describe_value(
         let volatile = !is_plain_choice(after) && origins.task_names(&text);
         let mark = if volatile { VOLATILE_MARK.to_string() } else { String::new() };
         forms.push(format!("{mark}`{path}` = `{text}`"));
+    } else if let (Some(_), Some(quoted)) = (before, origins.quote_from_error(&text)) {
+        forms.push(format!("`{path}` as named in the error, {quoted}"));
     }
     if let Some(before) = before {
         let edit = describe_edit(before, after).filter(|edit| !(is_answered && states_value(edit)));
@@ -71,7 +73,7 @@ pub(super) fn describe_value(
     }
     if let Some(label) = supplier.and_then(first_label) {
         forms.push(format!("`{path}` from `{label}`"));
-    } else if text.chars().count() > 2 && origins.error_names(&text) {
+    } else if origins.error_names(&text) {
         forms.push(format!("`{path}` as named in the error"));
     } else if !is_plain_choice(after) && contains_value(origins.task, &text) {
         forms.push(format!("`{path}` as named in the task"));
@@ -102,7 +104,7 @@ fn describe_edit(before: &Value, after: &Value) -> Option<String> {
 }
 
 /// Returns `true` if the description of an edit states a part of the value, as that of a prefix does.
-fn states_value(edit: &str) -> bool {
+pub(super) fn states_value(edit: &str) -> bool {
     edit.contains('`')
 }
 
@@ -114,7 +116,8 @@ fn describe_scale(before: f64, after: f64) -> Option<String> {
         .or_else(|| down().map(|factor| format!("divided by {factor}")))
 }
 
-fn describe_text_edit(before: &str, after: &str) -> Option<String> {
+/// Describes what was done to a text, without the text itself. Returns `None` if it is another text.
+pub(super) fn describe_text_edit(before: &str, after: &str) -> Option<String> {
     if before == after || before.is_empty() {
         return None;
     }
@@ -136,16 +139,16 @@ fn describe_text_edit(before: &str, after: &str) -> Option<String> {
     if digits(before) && digits(after) && before.trim_start_matches('0') == after.trim_start_matches('0') {
         return Some(format!("written with {} digits", after.chars().count()));
     }
+    if let (Ok(old), Ok(new)) = (before.parse::<f64>(), after.parse::<f64>())
+        && let Some(scale) = describe_scale(old, new)
+    {
+        return Some(scale);
+    }
     if let Some((front, back)) = after.split_once(before) {
         return describe_affix(front, back, "");
     }
     if let Some((front, back)) = before.split_once(after) {
         return describe_affix(front, back, "not ");
-    }
-    if let (Ok(old), Ok(new)) = (before.parse::<f64>(), after.parse::<f64>())
-        && let Some(scale) = describe_scale(old, new)
-    {
-        return Some(scale);
     }
     let plain = |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).collect() };
     if plain(before) == plain(after) {

@@ -267,3 +267,350 @@ fn what_an_error_demands_is_not_what_a_lesson_states() {
     ];
     assert_eq!(lessons(&[fetched.clone(), fetched]), [""; 0]);
 }
+
+#[test]
+fn scratch() {
+    let show = |name: &str, runs: &[&[(&str, &str, &str)]]| {
+        let runs: Vec<Vec<Told<'_>>> = runs.iter().map(|calls| calls.to_vec()).collect();
+        println!("== {name}: {:#?}", lessons(&runs));
+        let brief = run(&runs[0]);
+        let steps = crate::heuristics::call::calls_by_step(&brief.trajectory);
+        for step in &steps {
+            for call in &step.calls {
+                println!("   . {:?} {:?} {:?}", call.tool, call.succeeded(), call.error());
+            }
+        }
+        for one in crate::heuristics::reaction::find_reactions(&brief.trajectory, &steps) {
+            println!("   {}", serde_json::to_string(&one.reaction).unwrap());
+        }
+    };
+    show(
+        "agency",
+        &[
+            &[
+                ("crossref_work", r#"{"doi":"10.5281/zenodo.71"}"#, "Resource not found."),
+                (
+                    "datacite_doi",
+                    r#"{"doi":"10.5281/zenodo.71"}"#,
+                    r#"{"data":{"id":"10.5281/zenodo.71","type":"dois"}}"#,
+                ),
+            ],
+            &[
+                ("crossref_work", r#"{"doi":"10.5281/zenodo.99"}"#, "Resource not found."),
+                (
+                    "datacite_doi",
+                    r#"{"doi":"10.5281/zenodo.99"}"#,
+                    r#"{"data":{"id":"10.5281/zenodo.99","type":"dois"}}"#,
+                ),
+            ],
+        ],
+    );
+    show(
+        "loader",
+        &[
+            &[
+                (
+                    "dfu_download",
+                    r#"{"rig":"rig-3","file":"wifi-coproc.bin","offset":"0x10000"}"#,
+                    "dfu-util 0.11\n\ndfu-util: Warning: Invalid DFU suffix signature\ndfu-util: No DFU capable USB device available",
+                ),
+                (
+                    "esptool_write_flash",
+                    r#"{"rig":"rig-3","file":"wifi-coproc.bin","offset":"0x10000"}"#,
+                    "Wrote 912336 bytes\nHash of data verified.",
+                ),
+            ],
+            &[
+                (
+                    "dfu_download",
+                    r#"{"rig":"rig-4","file":"wifi-coproc.bin","offset":"0x10000"}"#,
+                    "dfu-util 0.11\n\ndfu-util: Warning: Invalid DFU suffix signature\ndfu-util: No DFU capable USB device available",
+                ),
+                (
+                    "esptool_write_flash",
+                    r#"{"rig":"rig-4","file":"wifi-coproc.bin","offset":"0x10000"}"#,
+                    "Wrote 912336 bytes\nHash of data verified.",
+                ),
+            ],
+        ],
+    );
+    show(
+        "large",
+        &[
+            &[
+                (
+                    "joindre_piece",
+                    r#"{"reference":"S1","fichier":"p1.jpg"}"#,
+                    "GED-413 : taille de la pièce supérieure au plafond du canal (2 Mo)",
+                ),
+                (
+                    "deposer_document",
+                    r#"{"dossier":"S1","fichier":"p1.jpg"}"#,
+                    "<depot id=\"GED1\" etat=\"RECU\"/>",
+                ),
+            ],
+            &[
+                (
+                    "joindre_piece",
+                    r#"{"reference":"S2","fichier":"p2.jpg"}"#,
+                    "GED-413 : taille de la pièce supérieure au plafond du canal (2 Mo)",
+                ),
+                (
+                    "deposer_document",
+                    r#"{"dossier":"S2","fichier":"p2.jpg"}"#,
+                    "<depot id=\"GED2\" etat=\"RECU\"/>",
+                ),
+            ],
+        ],
+    );
+    show(
+        "content-type",
+        &[
+            &[
+                (
+                    "bash",
+                    "curl -sS -X POST http://fhir.klinik.local/fhir/Observation -d @out/o1.json",
+                    "HTTP ERROR 415 Unsupported Media Type",
+                ),
+                (
+                    "bash",
+                    "curl -sS -X POST http://fhir.klinik.local/fhir/Observation -H 'Content-Type: application/fhir+json' -d @out/o1.json",
+                    "{\"resourceType\":\"Observation\"}",
+                ),
+            ],
+            &[
+                (
+                    "bash",
+                    "curl -sS -X POST http://fhir.klinik.local/fhir/Observation -d @out/o2.json",
+                    "HTTP ERROR 415 Unsupported Media Type",
+                ),
+                (
+                    "bash",
+                    "curl -sS -X POST http://fhir.klinik.local/fhir/Observation -H 'Content-Type: application/fhir+json' -d @out/o2.json",
+                    "{\"resourceType\":\"Observation\"}",
+                ),
+            ],
+        ],
+    );
+    show(
+        "dos2unix",
+        &[
+            &[
+                (
+                    "run",
+                    r#"{"argv":["sbatch","--test-only","/work/u1/e1/sweep.sh"]}"#,
+                    "sbatch: error: Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected UNIX line breaks (\\n).",
+                ),
+                (
+                    "run",
+                    r#"{"argv":["dos2unix","/work/u1/e1/sweep.sh"]}"#,
+                    "dos2unix: converting file /work/u1/e1/sweep.sh to Unix format...",
+                ),
+                (
+                    "run",
+                    r#"{"argv":["sbatch","--test-only","/work/u1/e1/sweep.sh"]}"#,
+                    "sbatch: Job 77 to start at 2024-03-04T14:20:00",
+                ),
+            ],
+            &[
+                (
+                    "run",
+                    r#"{"argv":["sbatch","--test-only","/work/u2/e2/sweep.sh"]}"#,
+                    "sbatch: error: Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected UNIX line breaks (\\n).",
+                ),
+                (
+                    "run",
+                    r#"{"argv":["dos2unix","/work/u2/e2/sweep.sh"]}"#,
+                    "dos2unix: converting file /work/u2/e2/sweep.sh to Unix format...",
+                ),
+                (
+                    "run",
+                    r#"{"argv":["sbatch","--test-only","/work/u2/e2/sweep.sh"]}"#,
+                    "sbatch: Job 78 to start at 2024-03-04T14:20:00",
+                ),
+            ],
+        ],
+    );
+    show(
+        "cleanall",
+        &[
+            &[
+                (
+                    "terminal",
+                    r#"{"command":"bitbake -c fetch zlib"}"#,
+                    "ERROR: zlib-1.2-r0 do_fetch: Checksum failure fetching zlib\nSummary: 1 task failed",
+                ),
+                ("terminal", r#"{"command":"bitbake -c cleanall zlib"}"#, "NOTE: all succeeded."),
+                ("terminal", r#"{"command":"bitbake -c fetch zlib"}"#, "NOTE: all succeeded."),
+            ],
+            &[
+                (
+                    "terminal",
+                    r#"{"command":"bitbake -c fetch curl"}"#,
+                    "ERROR: curl-1.2-r0 do_fetch: Checksum failure fetching curl\nSummary: 1 task failed",
+                ),
+                ("terminal", r#"{"command":"bitbake -c cleanall curl"}"#, "NOTE: all succeeded."),
+                ("terminal", r#"{"command":"bitbake -c fetch curl"}"#, "NOTE: all succeeded."),
+            ],
+        ],
+    );
+    show(
+        "sorted",
+        &[
+            &[
+                (
+                    "bash",
+                    "samtools index -@ 8 /s/u/a1/a1.bam",
+                    "samtools index: failed to create index for \"/s/u/a1/a1.bam\"",
+                ),
+                (
+                    "bash",
+                    "samtools sort -@ 8 -o /s/u/a1/a1.sorted.bam /s/u/a1/a1.bam",
+                    "[bam_sort_core] merging",
+                ),
+                ("bash", "samtools index -@ 8 /s/u/a1/a1.sorted.bam", ""),
+            ],
+            &[
+                (
+                    "bash",
+                    "samtools index -@ 8 /s/u/b2/b2.bam",
+                    "samtools index: failed to create index for \"/s/u/b2/b2.bam\"",
+                ),
+                (
+                    "bash",
+                    "samtools sort -@ 8 -o /s/u/b2/b2.sorted.bam /s/u/b2/b2.bam",
+                    "[bam_sort_core] merging",
+                ),
+                ("bash", "samtools index -@ 8 /s/u/b2/b2.sorted.bam", ""),
+            ],
+        ],
+    );
+    show(
+        "rscript",
+        &[
+            &[
+                (
+                    "run",
+                    r#"{"argv":["Rscript","/w/u/e1/fit.R"]}"#,
+                    "Error in library(lme4) : there is no package called ‘lme4’\nExecution halted",
+                ),
+                (
+                    "run",
+                    r#"{"argv":["/sw/R/4.3.2/bin/Rscript","/w/u/e1/fit.R"]}"#,
+                    "-- done: 41 parameters, converged",
+                ),
+            ],
+            &[
+                (
+                    "run",
+                    r#"{"argv":["Rscript","/w/u/e2/fit.R"]}"#,
+                    "Error in library(mgcv) : there is no package called ‘mgcv’\nExecution halted",
+                ),
+                (
+                    "run",
+                    r#"{"argv":["/sw/R/4.3.2/bin/Rscript","/w/u/e2/fit.R"]}"#,
+                    "-- done: 41 parameters, converged",
+                ),
+            ],
+        ],
+    );
+    show(
+        "chr",
+        &[
+            &[
+                (
+                    "bash",
+                    "samtools view -c -q 20 /d/a1.cram 7:100-200",
+                    "[main_samview] region \"7:100-200\" specifies an invalid region or unknown reference. Continue anyway.\n0",
+                ),
+                ("bash", "samtools view -c -q 20 /d/a1.cram chr7:100-200", "48213"),
+            ],
+            &[
+                (
+                    "bash",
+                    "samtools view -c -q 20 /d/a2.cram 17:300-400",
+                    "[main_samview] region \"17:300-400\" specifies an invalid region or unknown reference. Continue anyway.\n0",
+                ),
+                ("bash", "samtools view -c -q 20 /d/a2.cram chr17:300-400", "48213"),
+            ],
+        ],
+    );
+    show(
+        "serial",
+        &[
+            &[
+                (
+                    "exec",
+                    r#"{"argv":["adb","install","-r","build/a.apk"]}"#,
+                    "adb: more than one device/emulator",
+                ),
+                (
+                    "exec",
+                    r#"{"argv":["adb","devices","-l"]}"#,
+                    "List of devices attached\nR58N12 device\nemulator-5554 device",
+                ),
+                ("exec", r#"{"argv":["adb","-s","R58N12","install","-r","build/a.apk"]}"#, "Success"),
+            ],
+            &[
+                (
+                    "exec",
+                    r#"{"argv":["adb","install","-r","build/b.apk"]}"#,
+                    "adb: more than one device/emulator",
+                ),
+                (
+                    "exec",
+                    r#"{"argv":["adb","devices","-l"]}"#,
+                    "List of devices attached\nR77K34 device\nemulator-5554 device",
+                ),
+                ("exec", r#"{"argv":["adb","-s","R77K34","install","-r","build/b.apk"]}"#, "Success"),
+            ],
+        ],
+    );
+    show(
+        "limit",
+        &[
+            &[
+                ("list_rows", r#"{"table":"t1","limit":500}"#, "400 Bad Request: limit must not exceed 100"),
+                ("list_rows", r#"{"table":"t1","limit":100}"#, "ok"),
+            ],
+            &[
+                ("list_rows", r#"{"table":"t2","limit":500}"#, "400 Bad Request: limit must not exceed 100"),
+                ("list_rows", r#"{"table":"t2","limit":100}"#, "ok"),
+            ],
+        ],
+    );
+    show(
+        "exposure",
+        &[
+            &[
+                ("snap", r#"{"cam":"c0","exposure":"125"}"#, "error: ExposureTime: out of range"),
+                ("snap", r#"{"cam":"c0","exposure":"125000"}"#, "ok"),
+            ],
+            &[
+                ("snap", r#"{"cam":"c0","exposure":"80"}"#, "error: ExposureTime: out of range"),
+                ("snap", r#"{"cam":"c0","exposure":"80000"}"#, "ok"),
+            ],
+        ],
+    );
+    show(
+        "type",
+        &[
+            &[
+                (
+                    "bash",
+                    "fhirctl post out/b1.json --type collection",
+                    "400 HAPI-0522: Unable to process transaction where incoming Bundle.type = collection",
+                ),
+                ("bash", "fhirctl post out/b1.json --type transaction", "200 Bundle/transaction-response"),
+            ],
+            &[
+                (
+                    "bash",
+                    "fhirctl post out/b2.json --type collection",
+                    "400 HAPI-0522: Unable to process transaction where incoming Bundle.type = collection",
+                ),
+                ("bash", "fhirctl post out/b2.json --type transaction", "200 Bundle/transaction-response"),
+            ],
+        ],
+    );
+}

@@ -68,7 +68,7 @@ impl RunSimulator<'_> {
         let (mut exact, mut guesses, mut misled) = (None, None, None);
         let remedies = cause.remedies();
         let works = cause.remedy_at(self.run.number);
-        let current = planned_remedy(cause, &remedies[works]);
+        let current = planned_remedy(&workflow.values, cause, &remedies[works]);
         for (id, lesson) in &self.handed.get(&cause.step)?.memories {
             let claim = match_claim(workflow, &cause.step, lesson);
             if claim.is_empty() && misled.is_none() {

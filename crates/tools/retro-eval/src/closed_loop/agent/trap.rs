@@ -112,7 +112,13 @@ impl RunSimulator<'_> {
 fn advised_change<'n>(noise: &'n Noise, lesson: &Lesson) -> Option<&'n Value> {
     let call = |arguments| PlannedCall { tool: &noise.tool, arguments };
     noise.changed.iter().find(|changed| {
-        let change = Remedy { wrong: call(&noise.arguments), right: call(changed), first: Vec::new() };
+        let change = Remedy {
+            wrong: call(&noise.arguments),
+            right: call(changed),
+            first: Vec::new(),
+            waits: false,
+            values: None,
+        };
         let mut new = changed.as_object().into_iter().flatten();
         let names_new = new
             .any(|(key, _)| noise.arguments.get(key).is_none() && lesson.line.contains(&format!("`{key}`")));

@@ -6,7 +6,8 @@ use super::*;
 fn compare(wrong: &Value, right: &Value, prefer: &str) -> Agreement {
     let lesson = Lesson { tool: Some("t".into()), prefer: vec![Element::parse(prefer)], ..Lesson::default() };
     let call = |arguments| PlannedCall { tool: "t", arguments };
-    Remedy { wrong: call(wrong), right: call(right), first: Vec::new() }.compare(&lesson)
+    Remedy { wrong: call(wrong), right: call(right), first: Vec::new(), waits: false, values: None }
+        .compare(&lesson)
 }
 
 #[test]
@@ -60,7 +61,13 @@ fn a_shell_string_and_a_list_of_words_are_compared_alike() {
 fn a_call_before_and_another_tool_agree_by_name() {
     let (same, first) = (json!({"command": "npm test"}), json!({"command": "npm ci --silent"}));
     let call = |tool, arguments| PlannedCall { tool, arguments };
-    let remedy = Remedy { wrong: call("t", &same), right: call("t", &same), first: vec![call("t", &first)] };
+    let remedy = Remedy {
+        wrong: call("t", &same),
+        right: call("t", &same),
+        first: vec![call("t", &first)],
+        waits: false,
+        values: None,
+    };
     let prefer = |remedy: &Remedy<'_>, prefer: &str| {
         remedy.compare(&Lesson { prefer: vec![Element::parse(prefer)], ..Lesson::default() })
     };
@@ -82,7 +89,8 @@ fn a_call_before_and_another_tool_agree_by_name() {
 fn a_lesson_about_another_tool_or_against_the_remedy_disagrees() {
     let (plain, more) = (json!({}), json!({"region": "eu"}));
     let call = |arguments| PlannedCall { tool: "t", arguments };
-    let remedy = Remedy { wrong: call(&plain), right: call(&more), first: Vec::new() };
+    let remedy =
+        Remedy { wrong: call(&plain), right: call(&more), first: Vec::new(), waits: false, values: None };
     let other = Lesson { tool: Some("T".into()), ..Lesson::default() };
     assert_eq!(remedy.compare(&other), Agreement::Against);
     let avoids = Lesson { avoid: vec![Element::parse("with `region`")], ..Lesson::default() };
@@ -104,7 +112,8 @@ fn the_type_of_a_value_is_compared() {
 fn a_stated_value_of_the_remedy_replaces_the_right_one() {
     let (wrong, right) = (json!({"a": 1}), json!({"a": 1, "to": {"port": 8443, "zone": "{zone}"}}));
     let call = |arguments| PlannedCall { tool: "t", arguments };
-    let remedy = Remedy { wrong: call(&wrong), right: call(&right), first: Vec::new() };
+    let remedy =
+        Remedy { wrong: call(&wrong), right: call(&right), first: Vec::new(), waits: false, values: None };
     let with = |prefer: &str| {
         let prefer = vec![Element::parse(prefer)];
         remedy.with_stated_value(&Lesson { tool: Some("t".into()), prefer, ..Lesson::default() })
@@ -122,7 +131,8 @@ fn a_stated_value_of_the_remedy_replaces_the_right_one() {
 fn what_is_avoided_counts_as_left_out() {
     let (wrong, right) = (json!({"a": 1}), json!({"b": 1}));
     let call = |arguments| PlannedCall { tool: "t", arguments };
-    let remedy = Remedy { wrong: call(&wrong), right: call(&right), first: Vec::new() };
+    let remedy =
+        Remedy { wrong: call(&wrong), right: call(&right), first: Vec::new(), waits: false, values: None };
     let lesson = |avoid: &str, prefer: &str| Lesson {
         avoid: vec![Element::parse(avoid)],
         prefer: vec![Element::parse(prefer)],
@@ -137,7 +147,8 @@ fn what_is_avoided_counts_as_left_out() {
 fn a_command_can_be_named_by_its_program() {
     let (wrong, right) = (json!({"cmd": "terraform plan"}), json!({"cmd": "terraform plan -lock=false"}));
     let call = |arguments| PlannedCall { tool: "shell", arguments };
-    let remedy = Remedy { wrong: call(&wrong), right: call(&right), first: Vec::new() };
+    let remedy =
+        Remedy { wrong: call(&wrong), right: call(&right), first: Vec::new(), waits: false, values: None };
     let lesson = |tool: &str| Lesson {
         tool: Some(tool.to_owned()),
         prefer: vec![Element::parse("`terraform` with `-lock`")],
@@ -154,7 +165,8 @@ fn an_option_with_a_value_needs_both() {
     let compare = |wrong: &Value, right: &Value, element: Element| {
         let call = |arguments| PlannedCall { tool: "t", arguments };
         let lesson = Lesson { prefer: vec![element], ..Lesson::default() };
-        Remedy { wrong: call(wrong), right: call(right), first: Vec::new() }.compare(&lesson)
+        Remedy { wrong: call(wrong), right: call(right), first: Vec::new(), waits: false, values: None }
+            .compare(&lesson)
     };
     for right in ["aws s3 ls --region eu", "aws s3 ls --region=eu"] {
         for wrong in ["aws s3 ls", "aws s3 ls --region us"] {
@@ -177,6 +189,8 @@ fn a_value_from_an_answer_states_the_call_and_the_parameter() {
         wrong: call("restart", &wrong),
         right: call("restart", &right),
         first: vec![call("get_leader", &nothing)],
+        waits: false,
+        values: None,
     };
     let compare = |prefer: &str| {
         let prefer = prefer.split("; ").map(Element::parse).collect();
@@ -194,14 +208,26 @@ fn a_command_is_named_by_its_words_in_their_order() {
     let (same, first) =
         (json!({"cmd": "terraform plan"}), json!({"cmd": "terraform -chdir=a init -input=false"}));
     let call = |arguments| PlannedCall { tool: "sh", arguments };
-    let remedy = Remedy { wrong: call(&same), right: call(&same), first: vec![call(&first)] };
+    let remedy = Remedy {
+        wrong: call(&same),
+        right: call(&same),
+        first: vec![call(&first)],
+        waits: false,
+        values: None,
+    };
     let prefer =
         |prefer: &str| remedy.compare(&Lesson { prefer: vec![Element::parse(prefer)], ..Lesson::default() });
     assert_eq!(prefer("first `terraform init -input=false`"), Agreement::Whole);
     assert_eq!(prefer("first `terraform -input=false init`"), Agreement::Against, "another order");
     assert_eq!(prefer("first `init`"), Agreement::Against, "it does not begin with the program");
     let (crds, apps) = (json!({"path": "apps/{app}/crds.yaml"}), json!({"path": "apps/{app}/apps.yaml"}));
-    let remedy = Remedy { wrong: call(&apps), right: call(&apps), first: vec![call(&crds)] };
+    let remedy = Remedy {
+        wrong: call(&apps),
+        right: call(&apps),
+        first: vec![call(&crds)],
+        waits: false,
+        values: None,
+    };
     let prefer =
         |prefer: &str| remedy.compare(&Lesson { prefer: vec![Element::parse(prefer)], ..Lesson::default() });
     assert_eq!(prefer("first `sh crds.yaml`"), Agreement::Whole);

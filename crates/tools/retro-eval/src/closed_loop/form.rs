@@ -1,0 +1,108 @@
+//! Checks a form, such as "multiplied by 100", against values: whether it leads from the value of the failing call to the
+//! one that works. It is written apart from the code that finds such forms.
+
+use serde_json::Value;
+
+use crate::closed_loop::lesson::format_value;
+
+/// Returns `true` if a form leads from one value to another. Returns `None` if the form does not say how.
+pub(crate) fn leads_to(form: &str, before: &Value, after: &Value) -> Option<bool> {
+    if form == "as a list" {
+        return Some(after.as_array().is_some_and(|items| items == std::slice::from_ref(before)));
+    }
+    let (before, after) = (format_value(before), format_value(after));
+    let quoted = |words: &str| form.strip_prefix(words)?.strip_prefix('`')?.strip_suffix('`');
+    let number = |words: &str| form.strip_prefix(words)?.parse::<f64>().ok();
+    let scaled = |factor: f64| match (before.parse::<f64>(), after.parse::<f64>()) {
+        (Ok(old), Ok(new)) => (old * factor - new).abs() <= 1e-9 * new.abs(),
+        _ => false,
+    };
+    let front = |long: &str, short: &str| long.strip_suffix(short).map(|front| front.trim().to_owned());
+    let back = |long: &str, short: &str| long.strip_prefix(short).map(|back| back.trim().to_owned());
+    let is = |found: Option<String>, wanted: &str| found.is_some_and(|found| found == wanted);
+    let bare = |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).collect() };
+    Some(match form {
+        "in upper case" => before.to_uppercase() == after,
+        "in lower case" => before.to_lowercase() == after,
+        "written without separators" => bare(&before) == after,
+        _ => {
+            if let Some(factor) = number("multiplied by ") {
+                scaled(factor)
+            } else if let Some(factor) = number("divided by ") {
+                scaled(1.0 / factor)
+            } else if let Some(text) = quoted("beginning with ") {
+                is(front(&after, &before), text)
+            } else if let Some(text) = quoted("ending with ") {
+                is(back(&after, &before), text)
+            } else if let Some(text) = quoted("not beginning with ") {
+                is(front(&before, &after), text)
+            } else if let Some(text) = quoted("not ending with ") {
+                is(back(&before, &after), text)
+            } else if let Some(count) =
+                form.strip_prefix("written with ").and_then(|rest| rest.strip_suffix(" digits"))
+            {
+                let plain = |text: &str| text.trim_start_matches('0').to_owned();
+                after.chars().count().to_string() == count && plain(&before) == plain(&after)
+            } else if let Some(separators) =
+                form.strip_prefix("written with “").and_then(|rest| rest.strip_suffix("” between its parts"))
+            {
+                let of = |c: char| if c == ' ' { '␣' } else { c };
+                let mut own = after.chars().filter(|c| !c.is_alphanumeric()).map(of).peekable();
+                bare(&before) == bare(&after) && own.peek().is_some() && own.all(|c| separators.contains(c))
+            } else if form.contains("YYYY") {
+                is_same_date(&before, &after) && has_shape_of(&after, form.trim_start_matches("written "))
+            } else {
+                return None;
+            }
+        }
+    })
+}
+
+/// Returns `true` if two texts have the same numbers, in whatever order and with whatever between them.
+fn is_same_date(before: &str, after: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u64> {
+        let parts = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+        let mut numbers: Vec<u64> = parts.take(3).filter_map(|part| part.parse().ok()).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    numbers(before).len() == 3 && numbers(before) == numbers(after)
+}
+
+fn has_shape_of(text: &str, shape: &str) -> bool {
+    text.chars().count() == shape.chars().count()
+        && text.chars().zip(shape.chars()).all(|(c, of)| match of {
+            'Y' | 'M' | 'D' | '9' => c.is_ascii_digit(),
+            of => c == of,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_form_is_checked_against_the_values() {
+        for (form, before, after, leads) in [
+            ("multiplied by 100", json!("129.90"), json!("12990"), true),
+            ("multiplied by 100", json!(1.5), json!(1500), false),
+            ("divided by 1000", json!(2500), json!(2.5), true),
+            ("in upper case", json!("eur"), json!("EUR"), true),
+            ("written without separators", json!("8471.30.00"), json!("84713000"), true),
+            ("written without separators", json!("8471.30"), json!("8471300000"), false),
+            ("written with “_” between its parts", json!("pt-BR"), json!("pt_BR"), true),
+            ("written with “_” between its parts", json!("pt_BR"), json!("pt-BR"), false),
+            ("beginning with `chr`", json!("7:100"), json!("chr7:100"), true),
+            ("beginning with `chr`", json!("7:100"), json!("chr8:100"), false),
+            ("not ending with `.git`", json!("a.git"), json!("a"), true),
+            ("written with 8 digits", json!("4711"), json!("00004711"), true),
+            ("written YYYY-MM-DD", json!("31.12.2026"), json!("2026-12-31"), true),
+            ("written YYYY-MM-DD", json!("31.12.2026"), json!("2026/12/31"), false),
+            ("as a list", json!("a"), json!(["a"]), true),
+        ] {
+            assert_eq!(leads_to(form, &before, &after), Some(leads), "{form} {before} {after}");
+        }
+        assert_eq!(leads_to("as named in the task", &json!("a"), &json!("b")), None);
+    }
+}
