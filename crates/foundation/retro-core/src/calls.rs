@@ -29,5 +29,5 @@ pub use statistics::{OPERATIONS_MAX, OperationStatistics, compute_statistics};
 pub use summary::{
     CallSummary, ERROR_CHARS_MAX, MemoryTrial, ObservedBehaviour, ObservedCall, Operation, SUMMARIES_KEPT,
     SUMMARY_BYTES_MAX, SUMMARY_VERSION, StoredSummary, SummarizedCall, SummarizedError, SummaryContent,
-    hash_answer, hash_label,
+    hash_answer, hash_label, hash_witnesses,
 };

@@ -203,7 +203,8 @@ impl<'a> Contrast<'a> {
             }) else {
                 continue;
             };
-            let names: Vec<&str> = one.summary.witnesses.iter().map(String::as_str).collect();
+            let names = one.summary.witnesses.iter().chain(&reaction.sources);
+            let names: Vec<&str> = names.map(String::as_str).collect();
             if names.iter().any(|name| known.contains(name)) {
                 continue;
             }
@@ -293,11 +294,16 @@ impl<'a> Contrast<'a> {
         }
     }
 
-    /// Returns `true` if most runs that call the tool in the step get the suspected answer: then the two calls are a
+    /// Returns `true` if most runs that call the tool in the step, or the one called instead, get the suspected answer: then the two calls are a
     /// routine, and the first of them did not fail.
     fn is_routine_pair(&self, reaction: &Reaction) -> bool {
+        let mut tools = parts_of(reaction).iter().filter_map(|part| part.slot.strip_prefix(TOOL_SLOT));
+        let instead = tools.next().unwrap_or(&reaction.tool);
         let calls_tool = |one: &&ContrastRun<'_>| {
-            one.summary.operations.iter().any(|op| op.step == reaction.step && op.tool == reaction.tool)
+            one.summary
+                .operations
+                .iter()
+                .any(|op| op.step == reaction.step && (op.tool == reaction.tool || op.tool == instead))
         };
         let calling = self.runs.iter().filter(calls_tool);
         let (mut all, mut suspecting) = (0, 0);

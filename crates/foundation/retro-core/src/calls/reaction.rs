@@ -38,6 +38,10 @@ pub struct Reaction {
     /// `true` if a suspected answer reads as a complaint.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub complains: bool,
+    /// Hashes of the names of the page or file that the error was read from: one page is one witness, however many
+    /// runs read it. Empty if the tool itself reported the error.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
     /// Number of times that the unchanged call failed again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repeats_failed: u16,

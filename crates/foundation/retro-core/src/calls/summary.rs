@@ -250,9 +250,8 @@ fn hash_text(text: &str) -> u32 {
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-/// Returns the hashes of the names of the witness that a run is.
-fn hash_witnesses(facts: &RunFacts) -> Vec<String> {
-    let origin = EvidenceOrigin { user: facts.user.clone(), task: facts.task.clone(), source: None };
+/// Returns the hashes of the names of the witnesses behind an origin.
+pub fn hash_witnesses(origin: &EvidenceOrigin) -> Vec<String> {
     let hash = |name: &String| {
         let digest = Sha256::digest(name.as_bytes());
         digest.iter().take(WITNESS_HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
@@ -274,6 +273,7 @@ impl CallSummary {
             let hashes: BTreeSet<u32> = hashes.into_iter().take(KEPT_MAX).collect();
             hashes.into_iter().collect()
         };
+        let origin = EvidenceOrigin { user: facts.user.clone(), task: facts.task.clone(), source: None };
         let mut known = BTreeSet::new();
         let routine = routine.into_iter().filter(|hash| known.insert(*hash)).take(ROUTINE_MAX).collect();
         trials.truncate(TRIALS_MAX);
@@ -281,7 +281,7 @@ impl CallSummary {
             version: SUMMARY_VERSION,
             outcome: facts.outcome,
             finished_at: facts.finished_at,
-            witnesses: hash_witnesses(facts),
+            witnesses: hash_witnesses(&origin),
             operations: Vec::new(),
             errors: Vec::new(),
             reactions,

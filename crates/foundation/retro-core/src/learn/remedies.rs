@@ -59,8 +59,7 @@ pub(super) fn judge_failures<'c>(
         };
         Some(JudgedFailure { failure, opinion })
     };
-    // One page is one witness, however many runs read it, and summaries do not know pages.
-    checked.failures.iter().filter(|failure| failure.origin.source.is_none()).filter_map(judge).collect()
+    checked.failures.iter().filter_map(judge).collect()
 }
 
 impl JudgedFailure<'_> {

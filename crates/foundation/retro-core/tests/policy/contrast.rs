@@ -127,6 +127,7 @@ fn met_error(name: &str, number: u32, ending: ReactionEnding) -> (StoredSummary,
         temporary: false,
         suspected: false,
         complains: false,
+        sources: Vec::new(),
         repeats_failed: 0,
         ending,
     };

@@ -20,6 +20,8 @@ use crate::world::{DatabaseKind, RawMessage, World, json_items, json_text, proje
 
 /// Version whose recordings are committed.
 const FIRST_VERSION: &str = "baseline";
+/// Versions that changed a stored shape since then, whose recordings are committed, too.
+const LATER_VERSIONS: [&str; 2] = ["0003-call-summaries", "0004-memory-assignments"];
 /// Names the folder in `tests/golden` that a recording is kept in; without it, recordings are only tried.
 const RECORD_VARIABLE: &str = "GOLDEN_RECORD";
 /// Counted runs of each tenant, and runs of the default tenant that the broker held uncounted.
@@ -37,6 +39,20 @@ async fn the_first_versions_file_is_migrated_and_processing_continues() {
 #[tokio::test]
 async fn the_first_versions_rows_in_postgres_are_migrated_and_processing_continues() {
     continue_rows(&Recording::committed(FIRST_VERSION, DatabaseKind::Postgres)).await;
+}
+
+#[tokio::test]
+async fn the_files_of_later_versions_are_migrated_and_processing_continues() {
+    for version in LATER_VERSIONS {
+        continue_file(&Recording::committed(version, DatabaseKind::Sqlite)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_rows_of_later_versions_in_postgres_are_migrated_and_processing_continues() {
+    for version in LATER_VERSIONS {
+        continue_rows(&Recording::committed(version, DatabaseKind::Postgres)).await;
+    }
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ impl Lesson {
             cue,
             quote,
             contradicts: None,
-            origin: EvidenceOrigin { source: find_source(failing), ..EvidenceOrigin::default() },
+            origin: EvidenceOrigin { source: lookup::find_source(failing), ..EvidenceOrigin::default() },
         })
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn describe_reaction(seen: &SeenReaction<'_>) -> Option<ObservedFailu
         content: shorten_text(&content, CONTENT_CHARS_MAX),
         worked: Some(shorten_text(worked.raw, CUE_CHARS_MAX)),
         quote,
-        origin: EvidenceOrigin { source: find_source(failing), ..EvidenceOrigin::default() },
+        origin: EvidenceOrigin { source: lookup::find_source(failing), ..EvidenceOrigin::default() },
     })
 }
 
@@ -167,26 +167,6 @@ fn shorten_value(value: &Value) -> Value {
         }
         other => other.clone(),
     }
-}
-
-/// Returns the page or file that the error was read from, or `None` if the tool itself reported it. The harness
-/// flags what a tool reports; the content of a page is an answer like any other.
-fn find_source(failing: &Call<'_>) -> Option<String> {
-    if failing.flagged || !lookup::reads_content(failing) {
-        return None;
-    }
-    let is_place = |text: &&str| text.contains(['/', '.']) && !text.contains(char::is_whitespace);
-    let found = match failing.arguments.as_object() {
-        Some(map) => map.values().filter_map(Value::as_str).find(is_place),
-        None => {
-            // Options come first and what is read comes last: `head -n 20 notes.md`.
-            let words = failing.arguments.as_command()?.words.iter().skip(1).map(String::as_str);
-            words.filter(|word| !word.starts_with('-')).rfind(is_place)
-        }
-    }?;
-    // One page may be asked for in several ways.
-    let path = found.trim_matches(['"', '\'']).split(['?', '#']).next().unwrap_or(found);
-    Some(path.trim_start_matches("./").to_owned())
 }
 
 /// Formats "Then `tool` was called with arguments and did not fail."

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use retro_gate::is_plain_name;
+use serde_json::Value;
 
 use super::arguments::Command;
 use super::call::Call;
@@ -90,6 +91,26 @@ pub(super) fn is_lookup_name(tool: &str) -> bool {
     let first = tool.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(tool);
     let word_end = first.find(char::is_uppercase).filter(|end| *end > 0).unwrap_or(first.len());
     VERBS.contains(&first[..word_end].to_lowercase().as_str())
+}
+
+/// Returns the page or file that the error was read from, or `None` if the tool itself reported it. The harness
+/// flags what a tool reports; the content of a page is an answer like any other.
+pub(super) fn find_source(failing: &Call<'_>) -> Option<String> {
+    if failing.flagged || !reads_content(failing) {
+        return None;
+    }
+    let is_place = |text: &&str| text.contains(['/', '.']) && !text.contains(char::is_whitespace);
+    let found = match failing.arguments.as_object() {
+        Some(map) => map.values().filter_map(Value::as_str).find(is_place),
+        None => {
+            // Options come first and what is read comes last: `head -n 20 notes.md`.
+            let words = failing.arguments.as_command()?.words.iter().skip(1).map(String::as_str);
+            words.filter(|word| !word.starts_with('-')).rfind(is_place)
+        }
+    }?;
+    // One page may be asked for in several ways.
+    let path = found.trim_matches(['"', '\'']).split(['?', '#']).next().unwrap_or(found);
+    Some(path.trim_start_matches("./").to_owned())
 }
 
 #[cfg(test)]

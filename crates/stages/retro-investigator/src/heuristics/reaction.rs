@@ -7,9 +7,9 @@
 
 use retro_core::calls::{
     ChangedPart, ObservedBehaviour, Reaction, ReactionEnding, TOOL_SLOT, hash_answer, hash_label,
-    is_same_error_class,
+    hash_witnesses, is_same_error_class,
 };
-use retro_core::finding::Quote;
+use retro_core::finding::{EvidenceOrigin, Quote};
 use retro_core::trajectory::{Trajectory, TurnSource};
 use retro_gate::is_plain_name;
 use serde_json::Value;
@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::call::{Call, StepCalls};
 use super::complaint::reads_as_complaint;
 use super::handled_errors::is_transient_error;
+use super::lookup;
 use super::parts::{self, ValueOrigins};
 use super::pause;
 use super::quote::first_chars;
@@ -172,6 +173,7 @@ impl<'c> StepReactions<'c, '_> {
                 error: failing.error().to_owned(),
                 suspected: false,
                 complains: false,
+                sources: hash_sources(failing),
                 temporary: is_transient_error(failing.error()),
                 repeats_failed,
                 ending,
@@ -351,6 +353,7 @@ impl<'c> StepReactions<'c, '_> {
                 error,
                 suspected: true,
                 complains: reads_as_complaint(line),
+                sources: hash_sources(first),
                 temporary: false,
                 repeats_failed: 0,
                 ending,
@@ -360,6 +363,12 @@ impl<'c> StepReactions<'c, '_> {
             quote: first.quote_answer(line),
         })
     }
+}
+
+/// Returns the hashes of the page or file that the answer of a call was read from; empty if there is none.
+fn hash_sources(call: &Call<'_>) -> Vec<String> {
+    let source = lookup::find_source(call);
+    hash_witnesses(&EvidenceOrigin { source, ..EvidenceOrigin::default() })
 }
 
 /// Returns `true` if a call is another attempt at the same work, whose answer supplies nothing.

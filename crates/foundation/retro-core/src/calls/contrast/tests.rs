@@ -28,6 +28,7 @@ fn reaction(error: &str, ending: ReactionEnding) -> Reaction {
         temporary: false,
         suspected: false,
         complains: false,
+        sources: Vec::new(),
         repeats_failed: 0,
         ending,
     }
@@ -217,4 +218,21 @@ fn a_memory_is_harmful_if_calls_that_follow_it_fail_more_often() {
     assert_eq!(harmed(&mixed), Some(3));
     assert_eq!(harmed(&mixed.map(|(followed, _)| (followed, false))), None, "nothing failed");
     assert_eq!(harmed(&mixed.map(|(followed, _)| (followed, true))), None, "others fail as well");
+}
+
+#[test]
+fn one_page_is_one_witness_however_many_runs_read_it() {
+    let read_from = |page: &str| {
+        let reaction =
+            Reaction { sources: vec![page.to_owned()], ..changed(&[part("region", &["with `region`"])]) };
+        did(&[reaction])
+    };
+    let supported = |pages: [&str; 3]| {
+        let window = window(pages.iter().map(|page| read_from(page)).collect());
+        let contrast = Contrast::of_window(&window);
+        let run = RunId::new("run-1").unwrap();
+        matches!(contrast.judge_reaction(&contrast.reactions_of(&run)[0]), ContrastAnswer::Supported(_))
+    };
+    assert!(!supported(["a", "a", "a"]));
+    assert!(supported(["a", "b", "b"]));
 }

@@ -18,12 +18,27 @@ fn lessons(runs: &[Vec<Told<'_>>]) -> Vec<String> {
 
 /// Returns the lines of the lessons over runs, each given by its calls and its outcome.
 fn lessons_of(runs: &[(Vec<Told<'_>>, RunOutcome)]) -> Vec<String> {
+    lessons_at(runs, &[])
+}
+
+/// Returns the time that is this many seconds after the start of a run.
+fn time_of(seconds: i64) -> String {
+    format!("2026-11-27T09:{:02}:{:02}Z", seconds / 60, seconds % 60)
+}
+
+/// Returns the same over runs whose calls are made at these times, in seconds after the start of the run; a log without
+/// times has none.
+fn lessons_at(runs: &[(Vec<Told<'_>>, RunOutcome)], times: &[i64]) -> Vec<String> {
     let mut window = WindowSummaries::default();
     let mut investigations = Vec::new();
     for (number, (calls, outcome)) in (1u32..).zip(runs) {
         let mut brief = run(calls);
         brief.run.run_id = RunId::new(format!("run-{number}")).unwrap();
         brief.run.outcome = *outcome;
+        let with_calls = brief.trajectory.turns.iter_mut().filter(|turn| !turn.calls.is_empty());
+        for (turn, seconds) in with_calls.zip(times) {
+            turn.at = Some(serde_json::from_value(serde_json::json!(time_of(*seconds))).unwrap());
+        }
         let summary = summarize_run(&brief.run, &brief.trajectory, &[]);
         window.summaries.push(StoredSummary {
             run: brief.run.run_id.clone(),
@@ -268,349 +283,131 @@ fn what_an_error_demands_is_not_what_a_lesson_states() {
     assert_eq!(lessons(&[fetched.clone(), fetched]), [""; 0]);
 }
 
-#[test]
-fn scratch() {
-    let show = |name: &str, runs: &[&[(&str, &str, &str)]]| {
-        let runs: Vec<Vec<Told<'_>>> = runs.iter().map(|calls| calls.to_vec()).collect();
-        println!("== {name}: {:#?}", lessons(&runs));
-        let brief = run(&runs[0]);
-        let steps = crate::heuristics::call::calls_by_step(&brief.trajectory);
-        for step in &steps {
-            for call in &step.calls {
-                println!("   . {:?} {:?} {:?}", call.tool, call.succeeded(), call.error());
-            }
-        }
-        for one in crate::heuristics::reaction::find_reactions(&brief.trajectory, &steps) {
-            println!("   {}", serde_json::to_string(&one.reaction).unwrap());
-        }
+/// Asserts that three runs which meet an answer without a flag, and two that do without, learn one lesson. `{n}` differs
+/// from run to run.
+#[track_caller]
+fn check_complaint(failing: Told<'_>, then: &[Told<'_>], expected: &str) {
+    let filled =
+        |call: &Told<'_>, n: &str| (call.0.to_owned(), call.1.replace("{n}", n), call.2.replace("{n}", n));
+    let calls = |n: &str, first: usize| -> Vec<(String, String, String)> {
+        std::iter::once(&failing).chain(then).skip(first).map(|call| filled(call, n)).collect()
     };
-    show(
-        "agency",
-        &[
-            &[
-                ("crossref_work", r#"{"doi":"10.5281/zenodo.71"}"#, "Resource not found."),
-                (
-                    "datacite_doi",
-                    r#"{"doi":"10.5281/zenodo.71"}"#,
-                    r#"{"data":{"id":"10.5281/zenodo.71","type":"dois"}}"#,
-                ),
-            ],
-            &[
-                ("crossref_work", r#"{"doi":"10.5281/zenodo.99"}"#, "Resource not found."),
-                (
-                    "datacite_doi",
-                    r#"{"doi":"10.5281/zenodo.99"}"#,
-                    r#"{"data":{"id":"10.5281/zenodo.99","type":"dois"}}"#,
-                ),
-            ],
-        ],
+    let known = then.len();
+    let owned = [calls("4711", 0), calls("902", 0), calls("66", 0), calls("31", known), calls("80", known)];
+    let runs: Vec<Vec<Told<'_>>> = owned
+        .iter()
+        .map(|calls| {
+            calls.iter().map(|(tool, raw, answer)| (tool.as_str(), raw.as_str(), answer.as_str())).collect()
+        })
+        .collect();
+    let found = lessons(&runs);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].ends_with(&format!(", {expected}.")), "{}", found[0]);
+}
+
+#[test]
+fn an_answer_that_complains_without_a_flag_teaches_what_runs_did_next() {
+    check_complaint(
+        ("crossref_work", r#"{"doi":"10.5281/zenodo.{n}"}"#, "Resource not found."),
+        &[("datacite_doi", r#"{"doi":"10.5281/zenodo.{n}"}"#, r#"{"data":{"id":"10.5281/zenodo.{n}"}}"#)],
+        "call `datacite_doi` instead of `crossref_work`",
     );
-    show(
-        "loader",
-        &[
-            &[
-                (
-                    "dfu_download",
-                    r#"{"rig":"rig-3","file":"wifi-coproc.bin","offset":"0x10000"}"#,
-                    "dfu-util 0.11\n\ndfu-util: Warning: Invalid DFU suffix signature\ndfu-util: No DFU capable USB device available",
-                ),
-                (
-                    "esptool_write_flash",
-                    r#"{"rig":"rig-3","file":"wifi-coproc.bin","offset":"0x10000"}"#,
-                    "Wrote 912336 bytes\nHash of data verified.",
-                ),
-            ],
-            &[
-                (
-                    "dfu_download",
-                    r#"{"rig":"rig-4","file":"wifi-coproc.bin","offset":"0x10000"}"#,
-                    "dfu-util 0.11\n\ndfu-util: Warning: Invalid DFU suffix signature\ndfu-util: No DFU capable USB device available",
-                ),
-                (
-                    "esptool_write_flash",
-                    r#"{"rig":"rig-4","file":"wifi-coproc.bin","offset":"0x10000"}"#,
-                    "Wrote 912336 bytes\nHash of data verified.",
-                ),
-            ],
-        ],
+    check_complaint(
+        (
+            "joindre_piece",
+            r#"{"reference":"S{n}","fichier":"p{n}.jpg"}"#,
+            "GED-413 : taille de la pièce supérieure au plafond du canal (2 Mo)",
+        ),
+        &[("deposer_document", r#"{"dossier":"S{n}","fichier":"p{n}.jpg"}"#, "<depot etat=\"RECU\"/>")],
+        "call `deposer_document` instead of `joindre_piece`",
     );
-    show(
-        "large",
-        &[
-            &[
-                (
-                    "joindre_piece",
-                    r#"{"reference":"S1","fichier":"p1.jpg"}"#,
-                    "GED-413 : taille de la pièce supérieure au plafond du canal (2 Mo)",
-                ),
-                (
-                    "deposer_document",
-                    r#"{"dossier":"S1","fichier":"p1.jpg"}"#,
-                    "<depot id=\"GED1\" etat=\"RECU\"/>",
-                ),
-            ],
-            &[
-                (
-                    "joindre_piece",
-                    r#"{"reference":"S2","fichier":"p2.jpg"}"#,
-                    "GED-413 : taille de la pièce supérieure au plafond du canal (2 Mo)",
-                ),
-                (
-                    "deposer_document",
-                    r#"{"dossier":"S2","fichier":"p2.jpg"}"#,
-                    "<depot id=\"GED2\" etat=\"RECU\"/>",
-                ),
-            ],
-        ],
+    check_complaint(
+        (
+            "bash",
+            "curl -sS -X POST http://fhir.test/Observation -d @out/o{n}.json",
+            "HTTP ERROR 415 Unsupported Media Type",
+        ),
+        &[(
+            "bash",
+            "curl -sS -X POST http://fhir.test/Observation -H 'Content-Type: application/fhir+json' -d @out/o{n}.json",
+            "created {n}",
+        )],
+        "call `curl` with `-H 'Content-Type: application/fhir+json'`",
     );
-    show(
-        "content-type",
-        &[
-            &[
-                (
-                    "bash",
-                    "curl -sS -X POST http://fhir.klinik.local/fhir/Observation -d @out/o1.json",
-                    "HTTP ERROR 415 Unsupported Media Type",
-                ),
-                (
-                    "bash",
-                    "curl -sS -X POST http://fhir.klinik.local/fhir/Observation -H 'Content-Type: application/fhir+json' -d @out/o1.json",
-                    "{\"resourceType\":\"Observation\"}",
-                ),
-            ],
-            &[
-                (
-                    "bash",
-                    "curl -sS -X POST http://fhir.klinik.local/fhir/Observation -d @out/o2.json",
-                    "HTTP ERROR 415 Unsupported Media Type",
-                ),
-                (
-                    "bash",
-                    "curl -sS -X POST http://fhir.klinik.local/fhir/Observation -H 'Content-Type: application/fhir+json' -d @out/o2.json",
-                    "{\"resourceType\":\"Observation\"}",
-                ),
-            ],
-        ],
+    check_complaint(
+        (
+            "run",
+            r#"{"argv":["Rscript","/w/e{n}/fit.R"]}"#,
+            "Error in library(lme4) : there is no package called ‘lme4’",
+        ),
+        &[(
+            "run",
+            r#"{"argv":["/sw/R/4.3.2/bin/Rscript","/w/e{n}/fit.R"]}"#,
+            "-- done: 41 parameters, converged",
+        )],
+        "use `/sw/R/4.3.2/bin/Rscript`",
     );
-    show(
-        "dos2unix",
+    check_complaint(
+        ("exec", r#"{"argv":["adb","install","-r","build/a{n}.apk"]}"#, "adb: error: more than one device"),
         &[
-            &[
-                (
-                    "run",
-                    r#"{"argv":["sbatch","--test-only","/work/u1/e1/sweep.sh"]}"#,
-                    "sbatch: error: Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected UNIX line breaks (\\n).",
-                ),
-                (
-                    "run",
-                    r#"{"argv":["dos2unix","/work/u1/e1/sweep.sh"]}"#,
-                    "dos2unix: converting file /work/u1/e1/sweep.sh to Unix format...",
-                ),
-                (
-                    "run",
-                    r#"{"argv":["sbatch","--test-only","/work/u1/e1/sweep.sh"]}"#,
-                    "sbatch: Job 77 to start at 2024-03-04T14:20:00",
-                ),
-            ],
-            &[
-                (
-                    "run",
-                    r#"{"argv":["sbatch","--test-only","/work/u2/e2/sweep.sh"]}"#,
-                    "sbatch: error: Batch script contains DOS line breaks (\\r\\n)\nsbatch: error: instead of expected UNIX line breaks (\\n).",
-                ),
-                (
-                    "run",
-                    r#"{"argv":["dos2unix","/work/u2/e2/sweep.sh"]}"#,
-                    "dos2unix: converting file /work/u2/e2/sweep.sh to Unix format...",
-                ),
-                (
-                    "run",
-                    r#"{"argv":["sbatch","--test-only","/work/u2/e2/sweep.sh"]}"#,
-                    "sbatch: Job 78 to start at 2024-03-04T14:20:00",
-                ),
-            ],
+            ("exec", r#"{"argv":["adb","devices","-l"]}"#, "List of devices attached\nR58N{n} device"),
+            ("exec", r#"{"argv":["adb","-s","R58N{n}","install","-r","build/a{n}.apk"]}"#, "Success"),
         ],
+        "run `adb devices -l` first and call `adb` with `-s` and what `adb devices` answers",
     );
-    show(
-        "cleanall",
+    check_complaint(
+        (
+            "bash",
+            "samtools index -@ 8 /s/a{n}/a{n}.bam",
+            "samtools index: failed to create index for \"/s/a{n}/a{n}.bam\"",
+        ),
         &[
-            &[
-                (
-                    "terminal",
-                    r#"{"command":"bitbake -c fetch zlib"}"#,
-                    "ERROR: zlib-1.2-r0 do_fetch: Checksum failure fetching zlib\nSummary: 1 task failed",
-                ),
-                ("terminal", r#"{"command":"bitbake -c cleanall zlib"}"#, "NOTE: all succeeded."),
-                ("terminal", r#"{"command":"bitbake -c fetch zlib"}"#, "NOTE: all succeeded."),
-            ],
-            &[
-                (
-                    "terminal",
-                    r#"{"command":"bitbake -c fetch curl"}"#,
-                    "ERROR: curl-1.2-r0 do_fetch: Checksum failure fetching curl\nSummary: 1 task failed",
-                ),
-                ("terminal", r#"{"command":"bitbake -c cleanall curl"}"#, "NOTE: all succeeded."),
-                ("terminal", r#"{"command":"bitbake -c fetch curl"}"#, "NOTE: all succeeded."),
-            ],
+            ("bash", "samtools sort -@ 8 -o /s/a{n}/b{n}.bam /s/a{n}/a{n}.bam", "[bam_sort_core] merging"),
+            ("bash", "samtools index -@ 8 /s/a{n}/b{n}.bam", "indexed"),
         ],
+        "run `samtools sort 8 -o` first",
     );
-    show(
-        "sorted",
-        &[
-            &[
-                (
-                    "bash",
-                    "samtools index -@ 8 /s/u/a1/a1.bam",
-                    "samtools index: failed to create index for \"/s/u/a1/a1.bam\"",
-                ),
-                (
-                    "bash",
-                    "samtools sort -@ 8 -o /s/u/a1/a1.sorted.bam /s/u/a1/a1.bam",
-                    "[bam_sort_core] merging",
-                ),
-                ("bash", "samtools index -@ 8 /s/u/a1/a1.sorted.bam", ""),
-            ],
-            &[
-                (
-                    "bash",
-                    "samtools index -@ 8 /s/u/b2/b2.bam",
-                    "samtools index: failed to create index for \"/s/u/b2/b2.bam\"",
-                ),
-                (
-                    "bash",
-                    "samtools sort -@ 8 -o /s/u/b2/b2.sorted.bam /s/u/b2/b2.bam",
-                    "[bam_sort_core] merging",
-                ),
-                ("bash", "samtools index -@ 8 /s/u/b2/b2.sorted.bam", ""),
-            ],
-        ],
+}
+
+#[test]
+fn the_form_of_an_argument_and_a_value_that_the_error_names_are_lessons() {
+    check(
+        "bash",
+        "samtools view -c /d/a.cram {n}:100-200",
+        "Error: region \"{n}:100-200\" specifies an unknown reference",
+        &[("samtools view -c /d/a.cram chr{n}:100-200", "48213")],
+        "call `samtools` with an argument beginning with `chr`",
     );
-    show(
-        "rscript",
-        &[
-            &[
-                (
-                    "run",
-                    r#"{"argv":["Rscript","/w/u/e1/fit.R"]}"#,
-                    "Error in library(lme4) : there is no package called ‘lme4’\nExecution halted",
-                ),
-                (
-                    "run",
-                    r#"{"argv":["/sw/R/4.3.2/bin/Rscript","/w/u/e1/fit.R"]}"#,
-                    "-- done: 41 parameters, converged",
-                ),
-            ],
-            &[
-                (
-                    "run",
-                    r#"{"argv":["Rscript","/w/u/e2/fit.R"]}"#,
-                    "Error in library(mgcv) : there is no package called ‘mgcv’\nExecution halted",
-                ),
-                (
-                    "run",
-                    r#"{"argv":["/sw/R/4.3.2/bin/Rscript","/w/u/e2/fit.R"]}"#,
-                    "-- done: 41 parameters, converged",
-                ),
-            ],
-        ],
+    check(
+        "list_rows",
+        r#"{"table":"t{n}","limit":500}"#,
+        "400 Bad Request: limit must not exceed 100",
+        &[(r#"{"table":"t{n}","limit":100}"#, "ok")],
+        "pass `limit` as named in the error, “100”",
     );
-    show(
-        "chr",
-        &[
-            &[
-                (
-                    "bash",
-                    "samtools view -c -q 20 /d/a1.cram 7:100-200",
-                    "[main_samview] region \"7:100-200\" specifies an invalid region or unknown reference. Continue anyway.\n0",
-                ),
-                ("bash", "samtools view -c -q 20 /d/a1.cram chr7:100-200", "48213"),
-            ],
-            &[
-                (
-                    "bash",
-                    "samtools view -c -q 20 /d/a2.cram 17:300-400",
-                    "[main_samview] region \"17:300-400\" specifies an invalid region or unknown reference. Continue anyway.\n0",
-                ),
-                ("bash", "samtools view -c -q 20 /d/a2.cram chr17:300-400", "48213"),
-            ],
-        ],
+    check(
+        "snap",
+        r#"{"exposure":"{n}"}"#,
+        "Error: ExposureTime out of range",
+        &[(r#"{"exposure":"{n}000"}"#, "ok")],
+        "pass `exposure` multiplied by 1000",
     );
-    show(
-        "serial",
-        &[
-            &[
-                (
-                    "exec",
-                    r#"{"argv":["adb","install","-r","build/a.apk"]}"#,
-                    "adb: more than one device/emulator",
-                ),
-                (
-                    "exec",
-                    r#"{"argv":["adb","devices","-l"]}"#,
-                    "List of devices attached\nR58N12 device\nemulator-5554 device",
-                ),
-                ("exec", r#"{"argv":["adb","-s","R58N12","install","-r","build/a.apk"]}"#, "Success"),
-            ],
-            &[
-                (
-                    "exec",
-                    r#"{"argv":["adb","install","-r","build/b.apk"]}"#,
-                    "adb: more than one device/emulator",
-                ),
-                (
-                    "exec",
-                    r#"{"argv":["adb","devices","-l"]}"#,
-                    "List of devices attached\nR77K34 device\nemulator-5554 device",
-                ),
-                ("exec", r#"{"argv":["adb","-s","R77K34","install","-r","build/b.apk"]}"#, "Success"),
-            ],
-        ],
-    );
-    show(
-        "limit",
-        &[
-            &[
-                ("list_rows", r#"{"table":"t1","limit":500}"#, "400 Bad Request: limit must not exceed 100"),
-                ("list_rows", r#"{"table":"t1","limit":100}"#, "ok"),
-            ],
-            &[
-                ("list_rows", r#"{"table":"t2","limit":500}"#, "400 Bad Request: limit must not exceed 100"),
-                ("list_rows", r#"{"table":"t2","limit":100}"#, "ok"),
-            ],
-        ],
-    );
-    show(
-        "exposure",
-        &[
-            &[
-                ("snap", r#"{"cam":"c0","exposure":"125"}"#, "error: ExposureTime: out of range"),
-                ("snap", r#"{"cam":"c0","exposure":"125000"}"#, "ok"),
-            ],
-            &[
-                ("snap", r#"{"cam":"c0","exposure":"80"}"#, "error: ExposureTime: out of range"),
-                ("snap", r#"{"cam":"c0","exposure":"80000"}"#, "ok"),
-            ],
-        ],
-    );
-    show(
-        "type",
-        &[
-            &[
-                (
-                    "bash",
-                    "fhirctl post out/b1.json --type collection",
-                    "400 HAPI-0522: Unable to process transaction where incoming Bundle.type = collection",
-                ),
-                ("bash", "fhirctl post out/b1.json --type transaction", "200 Bundle/transaction-response"),
-            ],
-            &[
-                (
-                    "bash",
-                    "fhirctl post out/b2.json --type collection",
-                    "400 HAPI-0522: Unable to process transaction where incoming Bundle.type = collection",
-                ),
-                ("bash", "fhirctl post out/b2.json --type transaction", "200 Bundle/transaction-response"),
-            ],
-        ],
-    );
+}
+
+#[test]
+fn a_call_that_succeeds_after_a_pause_teaches_to_wait_and_one_that_succeeds_at_once_does_not() {
+    let lessons = |seconds: i64| {
+        let told: Vec<Told<'_>> = vec![
+            ("look", r#"{"id":"a"}"#, "a"),
+            ("look", r#"{"id":"b"}"#, "b"),
+            ("measure", r#"{"plate":"p"}"#, "Error: lamp not stable"),
+            ("measure", r#"{"plate":"p"}"#, "OK 0.412"),
+        ];
+        let runs: Vec<_> = (0..2).map(|_| (told.clone(), RunOutcome::Success)).collect();
+        lessons_at(&runs, &[0, 4, 8, 8 + seconds])
+    };
+    let line =
+        "When `measure` answers “lamp not stable”, wait about 120 seconds and make the same call again.";
+    assert_eq!(lessons(118), [line]);
+    assert_eq!(lessons(6), [""; 0]);
 }
