@@ -27,9 +27,12 @@ static WORDS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("constant patterns compile")
 });
 
-/// Returns `true` if a line reads as a complaint.
+/// Returns `true` if a line reads as a complaint. One word is a state, and a document has fields for its errors.
 pub(super) fn reads_as_complaint(line: &str) -> bool {
-    line.chars().count() <= LINE_CHARS_MAX && WORDS.is_match(line)
+    line.chars().count() <= LINE_CHARS_MAX
+        && line.split_whitespace().nth(1).is_some()
+        && !line.starts_with(['{', '['])
+        && WORDS.is_match(line)
 }
 
 #[cfg(test)]
@@ -48,7 +51,9 @@ mod tests {
         ] {
             assert!(reads_as_complaint(line), "{line}");
         }
-        for line in ["deployed checkout", "Listo: 3 envíos", "3/3 bereit", "{\"id\": 7}"] {
+        for line in
+            ["deployed checkout", "Listo: 3 envíos", "3/3 bereit", "failed", "{\"state\": \"not failed\"}"]
+        {
             assert!(!reads_as_complaint(line), "{line}");
         }
     }

@@ -4,6 +4,8 @@
 //! is judged. A string that is not a known manner (an operator's own words) matches a call whose arguments
 //! contain the string.
 
+mod matching;
+
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -11,11 +13,12 @@ use regex::Regex;
 use retro_core::finding::FORM_SEPARATOR;
 use serde_json::Value;
 
-use super::arguments::{Command, basename, is_assignment};
+use super::arguments::basename;
 use super::call::Call;
 use super::lookup;
 use super::parts;
 use super::prerequisite;
+use matching::{has_form, has_option, is_called_in_code, runs_command, runs_program};
 
 /// Constructor of a manner from the name of a parameter or program and a detail, such as a type or an option.
 type MannerConstructor = fn(String, String) -> Manner;
@@ -206,7 +209,8 @@ impl Manner {
             Self::WithOption(program, _)
             | Self::WithoutOption(program, _)
             | Self::ArgumentForm(program, _) => {
-                parts::words_of(call).first().is_some_and(|word| basename(word) == program)
+                is_called_in_code(call, program)
+                    || parts::words_of(call).first().is_some_and(|word| basename(word) == program)
                     || call
                         .arguments
                         .as_command()
@@ -292,71 +296,6 @@ fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
     let mut parts = path.split('.');
     let first = object.get(parts.next()?)?;
     parts.try_fold(first, |value, part| value.get(part))
-}
-
-/// Returns `true` if a command runs a program or a subcommand, such as `helm upgrade`.
-fn runs_program(command: &Command, program: &str) -> bool {
-    let (program, does) = program.split_once(' ').map_or((program, None), |(one, does)| (one, Some(does)));
-    command.programs().any(|one| one == program)
-        && does.is_none_or(|does| command.words_after(program).first().is_some_and(|word| word == does))
-}
-
-/// Returns `true` if one of the commands of a call contains the words of another command in their order, and begins
-/// with the first of them.
-fn runs_command(call: &Call<'_>, command: &str) -> bool {
-    let wanted: Vec<&str> = command.split(' ').collect();
-    let words = parts::words_of(call);
-    wanted.len() > 1
-        && words.split(|word| matches!(word.as_str(), "&&" | "||" | ";" | "|" | "&")).any(|words| {
-            let mut rest = words.iter().skip_while(|word| is_assignment(word)).peekable();
-            rest.peek().is_some_and(|word| basename(word) == wanted[0])
-                && wanted[1..].iter().all(|wanted| rest.any(|word| word.trim_matches(['"', '\'']) == *wanted))
-        })
-}
-
-/// Returns `true` if a value is written in a form that is described in words. A form that the value alone does not
-/// show counts as met.
-fn has_form(value: &str, form: &str) -> bool {
-    let affix = |words: &str| form.strip_prefix(words).map(|rest| rest.trim_matches('`').to_owned());
-    match form {
-        "in upper case" => value.to_uppercase() == value,
-        "in lower case" => value.to_lowercase() == value,
-        "written without separators" => value.chars().all(char::is_alphanumeric),
-        _ => {
-            let digits = form.strip_prefix("written with ").and_then(|rest| rest.strip_suffix(" digits"));
-            affix("beginning with ")
-                .map(|text| value.starts_with(&text))
-                .or_else(|| affix("ending with ").map(|text| value.ends_with(&text)))
-                .or_else(|| affix("not beginning with ").map(|text| !value.starts_with(&text)))
-                .or_else(|| affix("not ending with ").map(|text| !value.ends_with(&text)))
-                .or_else(|| digits.map(|digits| value.chars().count().to_string() == digits))
-                .unwrap_or(true)
-        }
-    }
-}
-
-fn has_option(call: &Call<'_>, program: &str, option: &str) -> Option<bool> {
-    let Some(command) = call.arguments.as_command() else {
-        // A command as a list of words.
-        let words = parts::words_of(call);
-        let runs_it = words.first().is_some_and(|word| basename(word) == program);
-        return runs_it.then(|| has_words(&words, option));
-    };
-    let words = command.words_after(program).iter().chain(command.assignments_before(program));
-    let words: Vec<String> = words.cloned().collect();
-    command.programs().any(|one| one == program).then(|| has_words(&words, option))
-}
-
-/// Returns `true` if an option is among some words: with its value, as one word or two, or with any value if none is
-/// named.
-fn has_words(words: &[String], option: &str) -> bool {
-    let wanted: Vec<&str> = option.split(' ').collect();
-    let equal = |word: &String, wanted: &str| {
-        word == wanted
-            || (wanted.starts_with('-')
-                && word.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('=')))
-    };
-    words.windows(wanted.len()).any(|some| some.iter().zip(&wanted).all(|(word, wanted)| equal(word, wanted)))
 }
 
 /// Formats a parameter value for a lesson: a string without quotes, any other value as JSON.

@@ -4,13 +4,14 @@
 //! description is the lesson is not decided here: a contrast takes the most specific one in which the runs
 //! agree. A description that holds in one run only is harmless, because no other run shares it.
 
+mod code;
 mod commands;
 mod options;
 mod values;
 
 use std::collections::BTreeMap;
 
-use retro_core::calls::{ChangedPart, FORM_CHARS_MAX, FORMS_MAX, PARTS_MAX};
+use retro_core::calls::{ChangedPart, FORM_CHARS_MAX, FORMS_MAX, PARTS_MAX, VOLATILE_MARK};
 use serde_json::{Map, Value};
 
 use super::arguments::{Arguments, Command};
@@ -117,6 +118,7 @@ fn compare_texts<'c>(a: &Command, b: &Command, origins: ValueOrigins<'c>, found:
         let supplier =
             new.filter_map(|word| origins.find_supplier(word.trim_matches(['`', '"', '\'']))).next();
         found.suppliers.extend(supplier);
+        found.add_keywords(&a.text, &b.text, origins);
         found.parts.push(ChangedPart {
             slot: "statement".to_owned(),
             forms: Vec::new(),
@@ -191,6 +193,28 @@ impl<'c> CallDifference<'c> {
         self.values.iter().any(|value| contains_value(call.raw, value))
     }
 
+    /// Adds the keyword arguments that are new in source code.
+    fn add_keywords(&mut self, before: &str, after: &str, origins: ValueOrigins<'c>) {
+        for one in code::new_keywords(before, after) {
+            let (function, key, text) = (&one.function, &one.key, format!("{}={}", one.key, one.value));
+            let value = one.value.trim_matches(['\'', '"']);
+            let is_answered = origins.error_names(value) || origins.find_supplier(value).is_some();
+            let mut forms = Vec::new();
+            if values::is_shareable(&text) && !is_answered {
+                let mark = if origins.task_names(value) { VOLATILE_MARK.to_string() } else { String::new() };
+                forms.push(format!("{mark}`{function}` with `{text}`"));
+            }
+            forms.push(format!("`{function}` with `{key}`"));
+            self.parts.push(ChangedPart {
+                slot: format!("{function} {key}="),
+                forms,
+                words: Vec::new(),
+                avoid: None,
+                dropped: false,
+            });
+        }
+    }
+
     fn add_new_value(&mut self, value: &str) {
         if value.chars().count() >= VALUE_CHARS_MIN {
             self.values.push(value.to_owned());
@@ -213,6 +237,9 @@ impl<'c> CallDifference<'c> {
         }
         let forms = values::describe_value(path, before, after, origins, supplier);
         self.add_new_value(&text);
+        if let Some(before) = before {
+            self.add_keywords(&values::text_of(before), &text, origins);
+        }
         let avoid = before
             .filter(|before| values::is_shareable(&values::text_of(before)))
             .map(|before| format!("`{path}` = `{}`", values::text_of(before)));
@@ -253,6 +280,15 @@ impl<'c> ValueOrigins<'c> {
     /// Returns `true` if the error names a value.
     fn error_names(&self, value: &str) -> bool {
         contains_value(first_chars(self.error, ANSWER_CHARS_MAX), value)
+    }
+
+    /// Returns `true` if an answer before a call, or the error, has the words of its command in a row: then somebody else
+    /// wrote the command.
+    fn dictate(&self, command: &str, call: Option<&Call<'_>>) -> bool {
+        let place = |call: &Call<'_>| (call.turn, call.call_index);
+        let is_before = |one: &&&Call<'_>| call.is_none_or(|call| place(one) < place(call));
+        let answers = self.earlier.iter().filter(is_before).map(|one| one.answer);
+        answers.chain([self.error]).any(|answer| first_chars(answer, ANSWER_CHARS_MAX).contains(command))
     }
 
     /// Returns `true` if the task names a value, or a part of it such as a folder.
@@ -306,9 +342,8 @@ fn flatten(map: &Map<String, Value>) -> BTreeMap<String, &Value> {
 pub(super) fn first_parts<'c>(
     calls: impl IntoIterator<Item = &'c Call<'c>>,
     failing: &Call<'_>,
-    task: &str,
+    origins: ValueOrigins<'_>,
 ) -> Vec<ChangedPart> {
-    let origins = ValueOrigins { task, error: failing.answer, earlier: &[] };
     let mut parts: Vec<ChangedPart> = Vec::new();
     for call in calls {
         if let Some(part) = describe_first_call(call, failing.tool, origins)

@@ -241,14 +241,6 @@ impl<'c> StepReactions<'c, '_> {
         // Another tool may get the very same arguments.
         let between: Vec<&Call<'_>> =
             between.iter().filter(|call| call.failure().is_none() && !is_attempt_of(call, worked)).collect();
-        if attempt.raw == worked.raw {
-            return match between.as_slice() {
-                [] => self.describe_repetition(&calls[last], worked),
-                between => ReactionEnding::Changed {
-                    parts: parts::first_parts(between.iter().copied(), attempt, self.task),
-                },
-            };
-        }
         let first = recovery.worked.saturating_sub(EARLIER_CALLS_MAX);
         let earlier: Vec<&Call<'_>> = calls[first..recovery.worked]
             .iter()
@@ -256,6 +248,14 @@ impl<'c> StepReactions<'c, '_> {
             .filter(|call| call.failure().is_none() && !is_attempt_of(call, attempt))
             .collect();
         let origins = ValueOrigins { task: self.task, error: attempt.answer, earlier: &earlier };
+        if attempt.raw == worked.raw {
+            return match between.as_slice() {
+                [] => self.describe_repetition(&calls[last], worked),
+                between => ReactionEnding::Changed {
+                    parts: parts::first_parts(between.iter().copied(), attempt, origins),
+                },
+            };
+        }
         let Some(difference) = parts::compare_calls(attempt, worked, origins) else {
             return ReactionEnding::Changed { parts: Vec::new() };
         };
@@ -266,7 +266,7 @@ impl<'c> StepReactions<'c, '_> {
         };
         let supplied =
             between.iter().copied().filter(|call| is_supplier(call) || difference.is_prepared_by(call));
-        let mut parts: Vec<ChangedPart> = parts::first_parts(supplied, attempt, self.task);
+        let mut parts: Vec<ChangedPart> = parts::first_parts(supplied, attempt, origins);
         parts.extend(difference.parts);
         ReactionEnding::Changed { parts }
     }
@@ -301,9 +301,12 @@ impl<'c> StepReactions<'c, '_> {
                 && !is_given_credential(other)
                 && shares_value(failing, other)
         })?;
+        // A tool that an answer of this run names is what somebody else chose.
+        let is_named = |call: &Call<'_>| parts::contains_value(call.answer, other.tool);
+        let form = format!("tool `{}`", other.tool);
         let part = ChangedPart {
             slot: format!("{TOOL_SLOT}{}", other.tool),
-            forms: vec![format!("tool `{}`", other.tool)],
+            forms: if self.step.calls[..nth].iter().any(is_named) { Vec::new() } else { vec![form] },
             words: Vec::new(),
             avoid: Some(format!("tool `{}`", failing.tool)),
             dropped: false,

@@ -1,8 +1,15 @@
 //! Compares what a lesson tells an agent to do, in structure, with the change that is the remedy in the world.
 
+mod arguments;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+
+use arguments::{
+    command_words, contains_in_order, contains_words, flatten_arguments, is_option, is_path_of,
+    words_of_command,
+};
 
 use crate::closed_loop::form::leads_to;
 use crate::closed_loop::lesson::{Element, Lesson, format_value};
@@ -248,10 +255,31 @@ impl Remedy<'_> {
                 .collect()
         };
         let words = words_of(with);
-        if words.is_empty() || !words_of(without).is_empty() {
+        if words.is_empty() {
+            return self.fit_keyword(option, with, without);
+        }
+        if !words_of(without).is_empty() {
             return Fit::Wrong;
         }
         Fit::States(words.into_iter().map(Edit::Word).collect())
+    }
+
+    /// Fits a keyword argument of source code, such as `encoding='latin-1'`. It is the whole change of a text if the texts
+    /// are equal without it.
+    fn fit_keyword(&self, keyword: &str, with: PlannedCall<'_>, without: PlannedCall<'_>) -> Fit {
+        let (with, without) = (flatten_arguments(with.arguments), flatten_arguments(without.arguments));
+        let bare =
+            |text: &str| -> String { text.chars().filter(|c| !c.is_whitespace() && *c != ',').collect() };
+        let found = with.iter().find_map(|(path, value)| {
+            let (text, other) = (value.as_str()?, without.get(path)?.as_str()?);
+            let is_new = text.contains(keyword) && !other.contains(keyword);
+            is_new.then(|| (path, *value, without[path], bare(&text.replacen(keyword, "", 1)) == bare(other)))
+        });
+        match found {
+            Some((path, value, before, true)) => Fit::States(value_edits(path, before, value)),
+            Some(_) => Fit::Related,
+            None => Fit::Wrong,
+        }
     }
 
     fn fit_option_value(&self, option: &str, value: &str) -> Fit {
@@ -378,34 +406,6 @@ fn type_test(words: &str) -> Option<fn(&Value) -> bool> {
     })
 }
 
-/// Returns the leaves of arguments by dotted path. A list is a leaf, unless it contains objects.
-fn flatten_arguments(arguments: &Value) -> BTreeMap<String, &Value> {
-    fn collect<'v>(path: &str, value: &'v Value, out: &mut BTreeMap<String, &'v Value>) {
-        let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-        match value {
-            Value::Object(map) => {
-                map.iter().for_each(|(key, item)| collect(&below(key), item, out));
-            }
-            Value::Array(items) if items.iter().any(Value::is_object) => {
-                items.iter().enumerate().for_each(|(at, item)| collect(&below(&at.to_string()), item, out));
-            }
-            leaf => {
-                out.insert(path.to_owned(), leaf);
-            }
-        }
-    }
-    let mut out = BTreeMap::new();
-    collect("", arguments, &mut out);
-    out
-}
-
-/// Returns `true` if a name is a path, its last part, or an object that contains it.
-fn is_path_of(path: &str, name: &str) -> bool {
-    path == name
-        || path.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
-        || path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
-}
-
 /// Returns the edits between two values of a parameter: the words of a command, otherwise the parameter.
 fn value_edits(path: &str, before: &Value, after: &Value) -> Vec<Edit> {
     let (Some(before), Some(after)) = (words_of_command(before), words_of_command(after)) else {
@@ -431,30 +431,6 @@ fn value_edits(path: &str, before: &Value, after: &Value) -> Vec<Edit> {
     if edits.is_empty() { vec![Edit::Parameter(path.to_owned())] } else { edits }
 }
 
-/// Returns the words of every command in some arguments: of texts, and of lists of texts.
-fn command_words(arguments: &Value) -> Vec<Vec<String>> {
-    flatten_arguments(arguments).into_values().filter_map(split_command).collect()
-}
-
-fn split_command(value: &Value) -> Option<Vec<String>> {
-    match value {
-        Value::String(text) => Some(text.split_whitespace().map(str::to_owned).collect()),
-        Value::Array(items) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
-        _ => None,
-    }
-}
-
-/// Returns the words of a value that is a command: a list of texts, or a text with a blank.
-fn words_of_command(value: &Value) -> Option<Vec<String>> {
-    split_command(value).filter(|words| value.is_array() || words.len() > 1)
-}
-
-fn contains_words(words: &[String], phrase: &str) -> bool {
-    let phrase: Vec<&str> = phrase.split_whitespace().collect();
-    !phrase.is_empty()
-        && words.windows(phrase.len()).any(|some| some.iter().zip(&phrase).all(|(a, b)| a == b))
-}
-
 /// Returns `true` if a label is the tool of a call, followed by words of what the call is given.
 fn names_call(call: &PlannedCall<'_>, label: &str) -> bool {
     let mut words = label.split_whitespace();
@@ -462,28 +438,6 @@ fn names_call(call: &PlannedCall<'_>, label: &str) -> bool {
     words.next() == Some(call.tool)
         && label.contains(' ')
         && words.all(|word| texts.iter().any(|text| text.ends_with(word)))
-}
-
-/// Returns `true` if a command begins one of its parts with the first word of a phrase and has the others in their
-/// order: `git push` is part of `git -C app push`.
-fn contains_in_order(words: &[String], phrase: &str) -> bool {
-    let phrase: Vec<&str> = phrase.split_whitespace().collect();
-    let Some((program, rest)) = phrase.split_first() else { return false };
-    let is_separator = |word: &str| matches!(word, "&&" | "||" | ";" | "|");
-    // Assignments and programs that run another one stand before it.
-    let is_before_program = |word: &str| word.contains('=') || matches!(word, "sudo" | "env");
-    let begins = |at: usize| {
-        let before = words[..at].iter().rev().map(String::as_str);
-        before.skip_while(|word| is_before_program(word)).next().is_none_or(is_separator)
-    };
-    words.iter().enumerate().filter(|(at, word)| word == program && begins(*at)).any(|(at, _)| {
-        let mut following = words[at + 1..].iter().take_while(|word| !is_separator(word));
-        rest.iter().all(|wanted| following.any(|word| word.trim_matches(['"', '\'']) == *wanted))
-    })
-}
-
-fn is_option(word: &str, option: &str) -> bool {
-    word == option || word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ use super::{CallDifference, ValueOrigins};
 
 /// Maximum length of a subcommand, in bytes.
 const SUBCOMMAND_CHARS_MAX: usize = 24;
+/// Minimum number of words of a command which an answer has in a row that is not a coincidence.
+const DICTATED_WORDS_MIN: usize = 3;
 /// Minimum affinity of two parts of a command line that do the same work, and what the same program adds to it.
 const AFFINITY_MIN: usize = 30;
 const SAME_PROGRAM: usize = 40;
@@ -144,7 +146,7 @@ pub(super) fn compare_words<'c>(
                 found.parts.push(plain_part(format!("pipe {}", segment.program()), Vec::new()));
             }
             None => {
-                found.parts.extend(describe_command(&segment.words, origins));
+                found.parts.extend(describe_command(&segment.words, origins, None));
             }
         }
     }
@@ -340,7 +342,7 @@ pub(super) fn describe_first_call(
 ) -> Option<ChangedPart> {
     if let Some(words) = command_of(call) {
         let segments = split_segments(&words);
-        return describe_command(&segments.last()?.words, origins);
+        return describe_command(&segments.last()?.words, origins, Some(call));
     }
     if let Some(label) = lookup::lookup_label(call).filter(|_| call.arguments.as_command().is_some()) {
         let words = label.split(' ').map(str::to_owned).collect();
@@ -418,7 +420,11 @@ fn command_of(call: &Call<'_>) -> Option<Vec<String>> {
 
 /// Returns the part that a command was run first, with its words. Words that the task names are marked. A command that
 /// fetches, redirects or substitutes something has no words: a lesson must not repeat it.
-fn describe_command(words: &[String], origins: ValueOrigins<'_>) -> Option<ChangedPart> {
+fn describe_command(
+    words: &[String],
+    origins: ValueOrigins<'_>,
+    call: Option<&Call<'_>>,
+) -> Option<ChangedPart> {
     let program = basename(words.first()?);
     if !is_plain_name(program) {
         return None;
@@ -435,10 +441,12 @@ fn describe_command(words: &[String], origins: ValueOrigins<'_>) -> Option<Chang
     if words.iter().any(is_opaque) {
         return Some(part);
     }
+    let is_dictated = words.len() >= DICTATED_WORDS_MIN && origins.dictate(&words.join(" "), call);
     let rest = words.iter().skip(1).take(COMMAND_WORDS_MAX - 1);
     let shown = rest.map(|word| match subcommand {
         // The subcommand is what the command does, even if the task or the error says the same word.
         Some(subcommand) if word == subcommand => word.clone(),
+        _ if is_dictated => VOLATILE_MARK.to_string(),
         _ => show_word(word, origins),
     });
     Some(ChangedPart { words: std::iter::once(program.to_owned()).chain(shown).collect(), ..part })
