@@ -381,33 +381,38 @@ fn is_attempt_of(call: &Call<'_>, attempt: &Call<'_>) -> bool {
 
 /// Returns `true` if a call is given a credential. Handing one to another tool is a decision for people.
 fn is_given_credential(call: &Call<'_>) -> bool {
-    call.arguments.as_object().is_none_or(|map| map.keys().any(|key| names_credential(key)))
+    call.arguments.parameters().is_none_or(|map| map.keys().any(|key| names_credential(key)))
 }
 
 /// Returns `true` if two calls of different tools have a value in common that is not just a number or a choice.
 fn shares_value(a: &Call<'_>, b: &Call<'_>) -> bool {
-    let (Some(a), Some(b)) = (a.arguments.as_object(), b.arguments.as_object()) else { return false };
+    let (Some(a), Some(b)) = (a.arguments.parameters(), b.arguments.parameters()) else { return false };
     let says_something = |value: &&Value| value.as_str().is_some_and(|text| text.chars().count() >= 3);
     a.values().filter(says_something).any(|value| b.values().any(|other| other == value))
 }
 
-/// Returns the first statement of an answer whose like is not in the other answer. Returns `None` if the answers are of
-/// one kind.
+/// Returns the statement of an answer whose like is not in the other answer: a complaint if there is one. Returns
+/// `None` if the answers are of one kind.
 fn find_unlike_line<'a>(answer: &'a str, other: &str) -> Option<&'a str> {
+    let lines = other.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
+    let kinds: Vec<String> = lines.map(error_signature).collect();
+    let is_unlike = |line: &&&str| {
+        let kind = error_signature(line);
+        !kind.is_empty()
+            && !kinds.iter().any(|known| is_same_error_class(known, &kind))
+            && !other.contains(**line)
+    };
+    let statements = statements_of(answer);
+    let unlike: Vec<&&str> = statements.iter().filter(is_unlike).collect();
+    if let Some(complaint) = unlike.iter().find(|line| reads_as_complaint(line)) {
+        return Some(complaint);
+    }
     if let (Ok(Value::Object(one)), Ok(Value::Object(with))) = (parse_json(answer), parse_json(other))
         && one.keys().eq(with.keys())
     {
         // Documents with the same fields are of one kind.
         return None;
     }
-    let lines = other.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
-    let kinds: Vec<String> = lines.map(error_signature).collect();
-    let is_unlike = |line: &&&str| {
-        let kind = error_signature(line);
-        !kind.is_empty() && !kinds.iter().any(|known| is_same_error_class(known, &kind))
-    };
-    let statements = statements_of(answer);
-    let unlike: Vec<&&str> = statements.iter().filter(is_unlike).collect();
     // Of several, the first with several words says what is wrong; tables and numbers do not.
     let words =
         |line: &str| line.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count();

@@ -29,6 +29,7 @@ use super::handled_errors::HandledErrors;
 use super::lesson::{Lesson, describe_success};
 use super::lookup;
 use super::manner::Manner;
+use super::parts::contains_value;
 use super::prerequisite;
 use super::quote::first_chars;
 
@@ -312,6 +313,8 @@ fn lesson_from_tool_switch(failing: &Call<'_>, later: &Call<'_>) -> Option<Lesso
         || !is_plain_name(later.tool)
         || !later.succeeded()
         || later.answer.trim().is_empty()
+        // A tool that the error names is what somebody else chose.
+        || contains_value(failing.answer, later.tool)
     {
         return None;
     }

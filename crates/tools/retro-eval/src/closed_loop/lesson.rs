@@ -150,7 +150,9 @@ impl Element {
             ["", program, " with a value from ", source, ""] => {
                 Self::ArgumentOrigin(own(program), own(source))
             }
-            ["", _, " with ", option, " from ", _, ""] => Self::Option(own(option)),
+            ["", program, " with ", _, " from ", source, ""] => {
+                Self::ArgumentOrigin(own(program), own(source))
+            }
             ["", _, " with ", option, named] if named.starts_with(NAMED_IN_ERROR) => {
                 Self::OptionValue(own(option), own(quoted_value(named)))
             }

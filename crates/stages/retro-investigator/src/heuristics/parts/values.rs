@@ -151,7 +151,7 @@ pub(super) fn describe_text_edit(before: &str, after: &str) -> Option<String> {
         return describe_affix(front, back, "not ");
     }
     let plain = |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).collect() };
-    if plain(before) == plain(after) {
+    if plain(before) == plain(after) && after.split_whitespace().count() <= VALUE_WORDS_MAX {
         let is_bare = plain(after) == after;
         return Some(if is_bare {
             "written without separators".to_owned()

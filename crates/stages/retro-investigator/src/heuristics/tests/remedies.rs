@@ -386,6 +386,44 @@ fn an_answer_that_complains_without_a_flag_teaches_what_runs_did_next() {
 }
 
 #[test]
+fn a_complaint_within_a_document_or_in_another_language_teaches_what_runs_did_next() {
+    check_complaint(
+        (
+            "shopify",
+            r#"{"operation":"set","input":{"name":"available","item":"gid{n}"}}"#,
+            r#"{"data":{"group":null,"userErrors":[{"message":"The compareQuantity argument must be given to each quantity or ignored."}]}}"#,
+        ),
+        &[(
+            "shopify",
+            r#"{"operation":"set","input":{"name":"available","item":"gid{n}","ignoreCompareQuantity":true}}"#,
+            r#"{"data":{"group":{"id":"{n}"},"userErrors":[]}}"#,
+        )],
+        "set `input.ignoreCompareQuantity` to `true`",
+    );
+    check_complaint(
+        (
+            "buchen",
+            r#"{"VBELN":"80{n}"}"#,
+            "TYPE E  ID VL  NUMBER 602\nAuslieferung 80{n}: Position 000010 ist noch nicht vollständig kommissioniert",
+        ),
+        &[
+            ("quittieren", r#"{"VBELN":"80{n}"}"#, "S L3 016: wurde quittiert"),
+            ("buchen", r#"{"VBELN":"80{n}"}"#, "S VL 311: gebucht"),
+        ],
+        "call `quittieren` first",
+    );
+    check_complaint(
+        (
+            "query_instant",
+            r#"{"query":"{app=\"{n}\"}"}"#,
+            "Log queries are not supported as an instant query type",
+        ),
+        &[("query_range", r#"{"query":"{app=\"{n}\"}"}"#, r#"{"status":"success"}"#)],
+        "call `query_range` instead of `query_instant`",
+    );
+}
+
+#[test]
 fn the_form_of_an_argument_and_a_value_that_the_error_names_are_lessons() {
     check(
         "bash",
