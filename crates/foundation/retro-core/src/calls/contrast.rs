@@ -25,7 +25,7 @@ use super::count::WindowSummaries;
 use super::error_class::is_same_error_class;
 use super::reaction::{ChangedPart, Reaction, ReactionEnding, TOOL_SLOT, label_of_words};
 use super::summary::{CallSummary, SUMMARY_VERSION, StoredSummary, SummaryContent, hash_answer, hash_label};
-use crate::id::{Ordinal, RunId};
+use crate::id::{Ordinal, RunId, Step};
 
 pub use harm::HarmNumbers;
 pub use statement::{SharedPart, SharedRemedy};
@@ -173,6 +173,16 @@ impl<'a> Contrast<'a> {
             Some(remedy) if remedy.runs.len() >= needed => ContrastAnswer::Supported(remedy),
             _ => ContrastAnswer::Undecided(counts),
         }
+    }
+
+    /// Counts what the newest runs with an error did about it.
+    pub fn count_error(&self, step: &Step, tool: &str, error: &str) -> ReactionCounts {
+        let reactions = self.runs.iter().rev().flat_map(|one| &one.summary.reactions);
+        let mut of_error = reactions
+            .filter(|one| one.step == *step && one.tool == tool && is_same_error_class(&one.error, error));
+        of_error
+            .next()
+            .map_or_else(ReactionCounts::default, |one| self.count_reactions(&self.find_witnesses(one)))
     }
 
     /// Returns the newest reactions to the error of a reaction, one a witness. If at least two runs have exactly

@@ -84,8 +84,21 @@ pub(super) fn is_replaced(judged: &[JudgedFailure<'_>], finding: &Finding) -> bo
     judged.iter().any(|one| one.is_about(finding) && matches!(one.opinion, Opinion::Lesson(..)))
 }
 
-/// Returns the numbers of the runs if the error of a finding passes by itself.
-pub(super) fn passing_counts(judged: &[JudgedFailure<'_>], finding: &Finding) -> Option<ReactionCounts> {
+/// Returns the numbers of the runs if the error of a finding passes by itself. A warning without a remedy is wrong as soon
+/// as one run got past the error with the identical call.
+pub(super) fn passing_counts(
+    contrast: &Contrast<'_>,
+    judged: &[JudgedFailure<'_>],
+    finding: &Finding,
+) -> Option<ReactionCounts> {
+    if matches!(finding.kind, FindingKind::Failure | FindingKind::RetryLoop)
+        && let (Some(tool), Some(error)) = (&finding.cue.tool, &finding.cue.error)
+    {
+        let counts = contrast.count_error(&finding.step, tool, error);
+        if counts.repeated > 0 {
+            return Some(counts);
+        }
+    }
     judged.iter().filter(|one| one.is_about(finding)).find_map(|one| match one.opinion {
         Opinion::PassesByItself(counts) => Some(counts),
         _ => None,

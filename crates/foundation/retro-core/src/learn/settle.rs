@@ -193,7 +193,8 @@ fn collect_lessons(
         if is_replaced(&judged, finding) {
             continue;
         }
-        let passes = passing_counts(&judged, finding).map(|counts| NoLessonReason::PassesByItself { counts });
+        let passes = passing_counts(contrast, &judged, finding)
+            .map(|counts| NoLessonReason::PassesByItself { counts });
         let no_lesson = passes.or_else(|| find_no_lesson_reason(investigations, one, finding));
         lessons.push((index, finding.clone(), no_lesson, None));
     }

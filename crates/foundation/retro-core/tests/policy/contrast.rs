@@ -4,7 +4,7 @@ use retro_core::calls::{
     CallSummary, ChangedPart, Contrast, MemoryTrial, ObservedBehaviour, Reaction, ReactionCounts,
     ReactionEnding, StoredSummary, SummaryContent, WindowSummaries,
 };
-use retro_core::finding::{CheckedAnswer, Finding, LessonCue, MemoryVerdict, ObservedFailure};
+use retro_core::finding::{CheckedAnswer, Finding, FindingKind, LessonCue, MemoryVerdict, ObservedFailure};
 use retro_core::id::{MemoryId, Ordinal, RetrospectiveId, Step, derive_uuid};
 use retro_core::learn::{ContrastSupport, Mutation, MutationKind, NoLessonReason, settle_investigations};
 use retro_core::retrospective::{Investigation, InvestigationResult};
@@ -186,4 +186,29 @@ fn what_runs_share_takes_the_place_of_what_one_run_suggests() {
     assert!(repeated.iter().all(|(title, why)| {
         title == "Guessed" && matches!(why, Some(NoLessonReason::PassesByItself { .. }))
     }));
+}
+
+#[test]
+fn a_warning_is_no_lesson_as_soon_as_one_run_got_past_the_error_with_the_identical_call() {
+    let gave_up = || {
+        let (summary, mut investigation) = met_error("run-1", 1, ReactionEnding::GaveUp);
+        if let Some(InvestigationResult::Found { checked, .. }) = &mut investigation.result {
+            checked.findings[0].kind = FindingKind::RetryLoop;
+            checked.findings[0].cue.error = Some(ERROR.into());
+            checked.failures.clear();
+        }
+        (summary, investigation)
+    };
+    let passes = |other: ReactionEnding| {
+        let ((first, investigation), (second, _)) = (gave_up(), met_error("run-2", 2, other));
+        let window = WindowSummaries { summaries: vec![first, second], ..WindowSummaries::default() };
+        settle(&window, &[investigation]).into_iter().any(|request| {
+            matches!(
+                request,
+                MutationKind::Observe { no_lesson: Some(NoLessonReason::PassesByItself { .. }), .. }
+            )
+        })
+    };
+    assert!(passes(ReactionEnding::Repeated));
+    assert!(!passes(ReactionEnding::GaveUp), "the warning stands");
 }
