@@ -114,7 +114,8 @@ pub fn investigate_run(brief: &InvestigationBrief) -> InvestigatorAnswer {
     let transients = transient::find_transients(&brief.trajectory, &steps);
     let mut contradictions = contradiction::find_contradictions(&brief.memories, &transients, &verdicts);
     let seen = reaction::find_reactions(&brief.trajectory, &steps);
-    let undone = contradiction::find_undone_memories(&brief.memories, &seen);
+    let mut undone = contradiction::find_undone_memories(&brief.memories, &seen);
+    undone.extend(contradiction::find_undone_remarks(&brief.memories, &seen));
     let is_undone = |one: &&SeenReaction<'_>| {
         undone.iter().any(|undone| one.quote.as_ref().is_some_and(|quote| *quote == undone.quote))
     };

@@ -13,6 +13,7 @@ use retro_core::id::MemoryId;
 
 use super::call::Call;
 use super::manner::Manner;
+use super::parts::contains_value;
 use super::reaction::SeenReaction;
 
 /// Returns the memory of the same step and subject that a repair contradicts: the call made as the memory
@@ -87,6 +88,36 @@ pub(super) fn find_undone_memories(
     };
     let shown = memories.iter().filter(|memory| memory.presented);
     shown.filter(|memory| is_shown_by_call(memory)).filter_map(undone).collect()
+}
+
+/// Minimum length of a word that a remark names, in characters. Shorter ones stand in any sentence.
+const NAMED_CHARS_MIN: usize = 3;
+
+/// Returns the contradictions shown by calls with something that a presented remark names: they failed, and succeeded
+/// once just that was removed.
+pub(super) fn find_undone_remarks(memories: &[BriefMemory], seen: &[SeenReaction<'_>]) -> Vec<Contradiction> {
+    let undone = |memory: &BriefMemory| {
+        let (found, word) = seen.iter().find_map(|one| {
+            let word = removed_word(one)?;
+            let is_about =
+                memory.step.as_ref() == Some(&one.reaction.step) && contains_value(&memory.title, word);
+            is_about.then_some((one, word))
+        })?;
+        let reason = format!("called with `{word}`, which failed; without it the call succeeded");
+        build_contradiction(memory, reason, found.quote.clone()?)
+    };
+    let remarks = memories.iter().filter(|memory| memory.presented && memory.cue.tool.is_none());
+    remarks.filter_map(undone).collect()
+}
+
+/// Returns the only thing that a run removed from a failing call, such as an option. Returns `None` if it did more.
+fn removed_word<'s>(seen: &'s SeenReaction<'_>) -> Option<&'s str> {
+    let ReactionEnding::Changed { parts } = &seen.reaction.ending else { return None };
+    let [part] = parts.as_slice() else { return None };
+    // Just this word was removed, so it matters little that the error reads as one that passes.
+    let form = part.forms.first().filter(|_| part.dropped)?;
+    let (_, word) = form.strip_suffix('`')?.split_once("without `")?;
+    (word.chars().count() >= NAMED_CHARS_MIN).then_some(word)
 }
 
 fn is_shown_by_call(memory: &BriefMemory) -> bool {

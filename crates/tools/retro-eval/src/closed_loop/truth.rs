@@ -176,7 +176,9 @@ fn trap_statement(trap: &Trap, step: &str, lesson: &Lesson) -> Statement {
     if trap.remark.is_some() {
         let here = trap.step == step || step == DEFAULT_STEP;
         let texts = remedy_texts(&trap_remedy(trap));
-        let stated = here && states_words(lesson, &trap.memory, &texts);
+        // A lesson to leave the superstition out has its words, too.
+        let is_against = trap_remedy(trap).compare(lesson) == Agreement::Against;
+        let stated = here && !is_against && states_words(lesson, &trap.memory, &texts);
         return if stated { Statement::Words } else { Statement::Nothing };
     }
     if trap.step != step {

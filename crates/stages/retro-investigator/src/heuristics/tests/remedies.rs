@@ -253,6 +253,29 @@ fn a_memory_whose_call_fails_and_works_without_it_is_contradicted_and_teaches_no
 }
 
 #[test]
+fn a_remark_whose_word_makes_a_call_fail_is_contradicted_by_the_call_without_it() {
+    let calls = [
+        ("bash", "dig @10.0.0.53 a.zone A +short +tcp", "dig: error: connection refused"),
+        ("bash", "dig @10.0.0.53 a.zone A +short", "10.0.0.7"),
+    ];
+    let mut brief = run(&calls);
+    let mut remark = memory(
+        1,
+        "main",
+        "An agent noted: “Always query this server with +tcp: UDP is unreliable.”",
+        LessonCue::default(),
+    );
+    brief.memories = vec![remark.clone()];
+    brief.trajectory.turns.iter_mut().flat_map(|turn| &mut turn.calls).next().unwrap().failed = Some(true);
+    let against =
+        |brief: &_| -> Vec<_> { raw_answer(brief).contradictions.iter().map(|one| one.memory).collect() };
+    assert_eq!(against(&brief), [memory_id(1)]);
+    remark.title = "An agent noted: “Always query this server twice.”".to_owned();
+    brief.memories = vec![remark];
+    assert_eq!(against(&brief), []);
+}
+
+#[test]
 fn what_an_error_demands_is_not_what_a_lesson_states() {
     check(
         "pkg",
