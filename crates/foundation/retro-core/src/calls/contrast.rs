@@ -304,8 +304,8 @@ impl<'a> Contrast<'a> {
         }
     }
 
-    /// Returns `true` if most runs that call the tool in the step, or the one called instead, get the suspected answer: then the two calls are a
-    /// routine, and the first of them did not fail.
+    /// Returns `true` if most runs that call the tool in the step, or the one called instead, get the suspected answer:
+    /// then the two calls are a routine, and the first of them did not fail.
     fn is_routine_pair(&self, reaction: &Reaction) -> bool {
         let mut tools = parts_of(reaction).iter().filter_map(|part| part.slot.strip_prefix(TOOL_SLOT));
         let instead = tools.next().unwrap_or(&reaction.tool);

@@ -96,6 +96,7 @@ fn format_form(form: &str) -> String {
         ["", program, " with ", option, " from ", call, ""] => {
             format!("call `{program}` with `{option}` and what `{call}` answers")
         }
+        ["", program, " with ", option, named] => format!("call `{program}` with `{option}`{named}"),
         ["", program, rest @ ..] if rest.first().is_some_and(|words| words.starts_with(ARGUMENT_FORM)) => {
             format!("call `{program}`{}", rest.join("`"))
         }
@@ -141,6 +142,10 @@ mod tests {
                 "call `view` with an argument beginning with `chr`",
             ),
             ("`limit` as named in the error, “100”", "pass `limit` as named in the error, “100”"),
+            (
+                "`post` with `--type` as named in the error, “a”",
+                "call `post` with `--type` as named in the error, “a”",
+            ),
             ("after about `90` seconds", "wait about 90 seconds and make the same call again"),
         ] {
             assert_eq!(format_advice(&[form], None), advice);

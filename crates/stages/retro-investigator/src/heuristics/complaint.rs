@@ -17,7 +17,7 @@ static WORDS: LazyLock<Regex> = LazyLock::new(|| {
         r"forbidden|exceed(?:s|ed)?|out of range|mismatch|conflict|required|must|too (?:large|long|many|small|short|big)|",
         r"does ?n[o'’]t|illegal|malformed|expired|aborted|decommissioned|deprecated|4\d\d|5\d\d|",
         // German
-        r"fehler\w*|fehl(?:t|en|geschlagen)|(?:un)(?:gültig|zulässig|bekannt|vollständig)\w*|nicht|kein\w*|abgelehnt|verweigert|gesperrt|",
+        r"fehler\w*|fehl(?:t|en|geschlagen)|un(?:gültig|zulässig|bekannt|vollständig)\w*|nicht|kein\w*|abgelehnt|verweigert|gesperrt|",
         // French
         r"erreur\w*|échec|échoué\w*|invalide|impossible|introuvable|inconnue?|refusée?|manquante?|interdite?|supérieure?|dépass\w+|n['’]est|n['’]existe|",
         // Spanish, Portuguese, Italian
