@@ -290,12 +290,22 @@ pub(super) fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_alphanumeric() || "_.-/:+ ".contains(c))
 }
 
-/// Returns the value of a parameter by its dotted path, such as `address.zip`.
+/// Returns the value of a parameter by its dotted path, such as `address.zip`. Of a list, the first item that has the
+/// rest of the path counts.
 fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
+    fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+        if let Value::Array(items) = value {
+            return items.iter().find_map(|item| find(item, path));
+        }
+        match path.split_once('.') {
+            Some((first, rest)) => value.get(first).and_then(|value| find(value, rest)),
+            None => value.get(path),
+        }
+    }
     let object = call.arguments.parameters()?;
-    let mut parts = path.split('.');
-    let first = object.get(parts.next()?)?;
-    parts.try_fold(first, |value, part| value.get(part))
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    let value = object.get(first)?;
+    if rest.is_empty() { Some(value) } else { find(value, rest) }
 }
 
 /// Formats a parameter value for a lesson: a string without quotes, any other value as JSON.

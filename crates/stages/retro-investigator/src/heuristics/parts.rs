@@ -7,9 +7,10 @@
 mod code;
 mod commands;
 mod options;
+mod texts;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::calls::{ChangedPart, FORM_CHARS_MAX, FORMS_MAX, PARTS_MAX, VOLATILE_MARK};
 use serde_json::{Map, Value};
@@ -118,14 +119,17 @@ fn compare_texts<'c>(a: &Command, b: &Command, origins: ValueOrigins<'c>, found:
         let supplier =
             new.filter_map(|word| origins.find_supplier(word.trim_matches(['`', '"', '\'']))).next();
         found.suppliers.extend(supplier);
-        found.add_keywords(&a.text, &b.text, origins);
-        found.parts.push(ChangedPart {
-            slot: "statement".to_owned(),
-            forms: Vec::new(),
-            words: Vec::new(),
-            avoid: None,
-            dropped: false,
-        });
+        if found.add_keywords(&a.text, &b.text, origins) {
+            return;
+        }
+        let holds_text = |map: &Map<String, Value>| {
+            let mut names = map.iter().filter(|(_, value)| value.as_str() == Some(b.text.as_str()));
+            names.next().map(|(name, _)| name.clone())
+        };
+        match b.parameters.as_ref().and_then(holds_text) {
+            Some(name) if found.add_pieces(&name, "", &a.text, &b.text, origins) => {}
+            _ => found.parts.push(plain_part("statement".to_owned(), Vec::new())),
+        }
         return;
     }
     commands::compare_words(&a.words, &b.words, origins, found);
@@ -152,39 +156,52 @@ fn compare_parameters<'c>(
         };
         return compare_parameters(&rest(a), &rest(b), origins, found);
     }
-    let (a, b) = (flatten(a), flatten(b));
+    compare_leaves(&flatten(a), &flatten(b), origins, found);
+}
+
+fn compare_leaves<'c>(
+    a: &BTreeMap<String, &Value>,
+    b: &BTreeMap<String, &Value>,
+    origins: ValueOrigins<'c>,
+    found: &mut CallDifference<'c>,
+) {
     let removed: Vec<_> = a.iter().filter(|(path, _)| !b.contains_key(*path)).collect();
+    let names: BTreeSet<String> = a.keys().map(|path| name_of_path(path)).collect();
     let mut renamed = Vec::new();
-    for (path, value) in &b {
-        match a.get(path) {
-            Some(before) if before == value => {}
-            before => {
-                let old = removed
-                    .iter()
-                    .find(|(old, was)| before.is_none() && *was == value && !renamed.contains(old));
-                renamed.extend(old.map(|(old, _)| *old));
-                let avoid = old.map(|(old, _)| format!("with `{old}`"));
-                found.add_value(path, before.copied(), value, origins);
-                if let (Some(part), Some(_)) = (found.parts.last_mut(), &avoid) {
-                    part.avoid = avoid;
-                    // The value is the same as before: only the name is the lesson.
-                    part.forms.retain(|form| form.starts_with("with "));
-                }
-            }
+    for (path, value) in b.iter().filter(|(path, value)| a.get(*path) != Some(value)) {
+        let (before, name) = (a.get(path).copied(), name_of_path(path));
+        let old = removed.iter().find(|(old, was)| before.is_none() && *was == value && !renamed.contains(old));
+        renamed.extend(old.map(|(old, _)| *old));
+        // What is done to the items of a list is done once.
+        if found.parts.iter().any(|part| part.slot == name) {
+            continue;
+        }
+        found.add_value(&name, before, value, origins);
+        let Some(part) = found.parts.last_mut() else { continue };
+        if let Some((old, _)) = old {
+            part.avoid = Some(format!("with `{}`", name_of_path(old)));
+            // The value is the same as before: only the name is the lesson.
+            part.forms.retain(|form| form.starts_with("with "));
+        } else if before.is_none() && names.contains(&name) {
+            // Another item of a list, whose items had the parameter before.
+            part.forms.retain(|form| !form.starts_with("with "));
         }
     }
     for (path, _) in removed.iter().filter(|(path, _)| !renamed.contains(path)) {
-        found.parts.push(ChangedPart {
-            slot: (*path).clone(),
-            forms: values::is_name_of_parameter(path)
-                .then(|| format!("without `{path}`"))
-                .into_iter()
-                .collect(),
-            words: Vec::new(),
-            avoid: None,
-            dropped: true,
-        });
+        let name = name_of_path(path);
+        if found.parts.iter().any(|part| part.slot == name) {
+            continue;
+        }
+        let form = values::is_name_of_parameter(&name).then(|| format!("without `{name}`"));
+        let dropped = true;
+        found.parts.push(ChangedPart { dropped, ..plain_part(name, form.into_iter().collect()) });
     }
+}
+
+/// Returns the name by which a lesson knows the leaf at a path: without the places in lists.
+fn name_of_path(path: &str) -> String {
+    let is_place = |part: &&str| part.chars().all(|c| c.is_ascii_digit());
+    path.split('.').filter(|part| !is_place(part)).collect::<Vec<_>>().join(".")
 }
 
 impl<'c> CallDifference<'c> {
@@ -193,9 +210,10 @@ impl<'c> CallDifference<'c> {
         self.values.iter().any(|value| contains_value(call.raw, value))
     }
 
-    /// Adds the keyword arguments that are new in source code.
-    fn add_keywords(&mut self, before: &str, after: &str, origins: ValueOrigins<'c>) {
-        for one in code::new_keywords(before, after) {
+    /// Adds the keyword arguments that are new in source code. Returns `false` if there are none.
+    fn add_keywords(&mut self, before: &str, after: &str, origins: ValueOrigins<'c>) -> bool {
+        let keywords = code::new_keywords(before, after);
+        for one in &keywords {
             let (function, key, text) = (&one.function, &one.key, format!("{}={}", one.key, one.value));
             let value = one.value.trim_matches(['\'', '"']);
             let is_answered = origins.error_names(value) || origins.find_supplier(value).is_some();
@@ -205,14 +223,28 @@ impl<'c> CallDifference<'c> {
                 forms.push(format!("{mark}`{function}` with `{text}`"));
             }
             forms.push(format!("`{function}` with `{key}`"));
-            self.parts.push(ChangedPart {
-                slot: format!("{function} {key}="),
-                forms,
-                words: Vec::new(),
-                avoid: None,
-                dropped: false,
-            });
+            self.parts.push(plain_part(format!("{function} {key}="), forms));
         }
+        !keywords.is_empty()
+    }
+
+    /// Adds the pieces in which two texts of one parameter or program differ. `argument` says that it is an argument of the
+    /// program `name`. Returns `false` if the texts have too little in common.
+    fn add_pieces(&mut self, name: &str, argument: &str, before: &str, after: &str, origins: ValueOrigins<'_>) -> bool {
+        let pieces = texts::changed_pieces(before, after);
+        for piece in &pieces {
+            // What an answer or the task chose is not stated.
+            let is_known = |text: &str| {
+                origins.error_demands(Some(before), text)
+                    || origins.find_supplier(text).is_some()
+                    || origins.task_names(text)
+            };
+            let forms = piece.describe(is_known).into_iter().map(|form| format!("`{name}`{argument} {form}"));
+            let mut part = plain_part(format!("{name} text {}", piece.first_word()), forms.collect());
+            part.dropped = piece.added.is_empty();
+            self.parts.push(part);
+        }
+        !pieces.is_empty()
     }
 
     fn add_new_value(&mut self, value: &str) {
@@ -226,13 +258,13 @@ impl<'c> CallDifference<'c> {
         let text = values::text_of(after);
         let supplier = origins.find_supplier(&text).filter(|_| !values::is_plain_choice(after));
         if !values::is_name_of_parameter(path) {
-            self.parts.push(ChangedPart {
-                slot: path.to_owned(),
-                forms: Vec::new(),
-                words: Vec::new(),
-                avoid: None,
-                dropped: false,
-            });
+            self.parts.push(plain_part(path.to_owned(), Vec::new()));
+            return;
+        }
+        if let (Some(Value::String(before)), Value::String(after)) = (before, after)
+            && !values::is_shareable(after)
+            && (self.add_keywords(before, after, origins) || self.add_pieces(path, "", before, after, origins))
+        {
             return;
         }
         let forms = values::describe_value(path, before, after, origins, supplier);
@@ -296,6 +328,11 @@ impl<'c> ValueOrigins<'c> {
         let named = |part: &str| part.chars().count() >= VALUE_CHARS_MIN && contains_value(self.task, part);
         named(value) || pieces_of(value).any(named)
     }
+}
+
+/// Creates a part in which a value, an option or an operand differs.
+fn plain_part(slot: String, forms: Vec<String>) -> ChangedPart {
+    ChangedPart { slot, forms, words: Vec::new(), avoid: None, dropped: false }
 }
 
 /// Returns the words within a value, such as the folders of a path.

@@ -34,6 +34,10 @@ pub(crate) fn leads_to(form: &str, before: &Value, after: &Value) -> Option<bool
                 is(front(&after, &before), text)
             } else if let Some(text) = quoted("ending with ") {
                 is(back(&after, &before), text)
+            } else if let Some(text) = quoted("containing ") {
+                return contains_change(&before, &after, text);
+            } else if let Some(text) = quoted("not containing ") {
+                return contains_change(&after, &before, text);
             } else if let Some(text) = quoted("not beginning with ") {
                 is(front(&before, &after), text)
             } else if let Some(text) = quoted("not ending with ") {
@@ -56,6 +60,27 @@ pub(crate) fn leads_to(form: &str, before: &Value, after: &Value) -> Option<bool
             }
         }
     })
+}
+
+/// Returns `true` if a piece of text holds everything that is new in the second text, and `None` if only a part of it.
+fn contains_change(before: &str, after: &str, piece: &str) -> Option<bool> {
+    if !after.contains(piece) || before.contains(piece) {
+        return Some(false);
+    }
+    let marks = |c: char| !c.is_alphanumeric() && c != '_';
+    let words = |text: &str| -> Vec<String> {
+        text.split(marks).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let (mut old, named) = (words(before), words(piece));
+    let is_new = |word: &String| match old.iter().position(|other| other == word) {
+        Some(at) => {
+            old.swap_remove(at);
+            false
+        }
+        None => true,
+    };
+    let new: Vec<String> = words(after).into_iter().filter(is_new).collect();
+    new.iter().all(|word| named.contains(word)).then_some(true)
 }
 
 /// Returns `true` if two texts have the same numbers, in whatever order and with whatever between them.
@@ -100,9 +125,15 @@ mod tests {
             ("written YYYY-MM-DD", json!("31.12.2026"), json!("2026-12-31"), true),
             ("written YYYY-MM-DD", json!("31.12.2026"), json!("2026/12/31"), false),
             ("as a list", json!("a"), json!(["a"]), true),
+            ("containing `limit 5`", json!("select a from t"), json!("select a from t limit 5"), true),
+            ("containing `limit 9`", json!("select a from t"), json!("select a from t limit 5"), false),
+            ("containing `from t`", json!("select a from t"), json!("select a from t limit 5"), false),
+            ("not containing `limit 5`", json!("select a from t limit 5"), json!("select a from t"), true),
         ] {
             assert_eq!(leads_to(form, &before, &after), Some(leads), "{form} {before} {after}");
         }
+        let half = leads_to("containing `limit`", &json!("select a"), &json!("select a limit 5"));
+        assert_eq!(half, None, "only a part of what is new");
         assert_eq!(leads_to("as named in the task", &json!("a"), &json!("b")), None);
     }
 }

@@ -39,6 +39,8 @@ pub(super) fn has_form(value: &str, form: &str) -> bool {
                 .or_else(|| affix("ending with ").map(|text| value.ends_with(&text)))
                 .or_else(|| affix("not beginning with ").map(|text| !value.starts_with(&text)))
                 .or_else(|| affix("not ending with ").map(|text| !value.ends_with(&text)))
+                .or_else(|| affix("containing ").map(|text| value.contains(&text)))
+                .or_else(|| affix("not containing ").map(|text| !value.contains(&text)))
                 .or_else(|| digits.map(|digits| value.chars().count().to_string() == digits))
                 .unwrap_or(true)
         }

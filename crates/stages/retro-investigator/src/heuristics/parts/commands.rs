@@ -17,7 +17,7 @@ use super::super::call::Call;
 use super::super::lookup;
 use super::options::{Argument, is_option, parse_arguments, split_flags};
 use super::values::{describe_text_edit, is_shareable, states_value};
-use super::{CallDifference, ValueOrigins};
+use super::{CallDifference, ValueOrigins, plain_part};
 
 /// Maximum length of a subcommand, in bytes.
 const SUBCOMMAND_CHARS_MAX: usize = 24;
@@ -163,10 +163,6 @@ fn affinity(a: &Segment, b: &Segment) -> usize {
     shared_words(&a.words, &b.words) + same
 }
 
-fn plain_part(slot: String, forms: Vec<String>) -> ChangedPart {
-    ChangedPart { slot, forms, words: Vec::new(), avoid: None, dropped: false }
-}
-
 /// Two segments that do the same work.
 struct SegmentComparison<'s, 'c> {
     before: &'s Segment,
@@ -251,7 +247,7 @@ impl<'c> SegmentComparison<'_, 'c> {
         }
         for one in added {
             let same = |other: &&Argument| match one.option.is_empty() {
-                false => other.option == one.option,
+                false => other.name() == one.name(),
                 true => other.option.is_empty() && (other.place == one.place || removed.len() == 1),
             };
             let was = removed.iter().position(same).map(|at| removed.remove(at));
@@ -260,6 +256,7 @@ impl<'c> SegmentComparison<'_, 'c> {
         for one in removed {
             let (slot, text) = match one.option.is_empty() {
                 true => (format!("{program} operand"), one.value.clone()),
+                false if one.repeated => (format!("{program} {}", one.name()), one.text()),
                 false => (format!("{program} {}", one.option), one.option.clone()),
             };
             let forms = is_shareable(&text).then(|| format!("`{program}` without `{text}`"));
@@ -277,6 +274,11 @@ impl<'c> SegmentComparison<'_, 'c> {
         found: &mut CallDifference<'c>,
     ) {
         let value = one.value.trim_matches(['"', '\'']);
+        if let Some(was) = was.filter(|_| !is_shareable(value))
+            && found.add_pieces(program, " with an argument", &was.value, &one.value, self.origins)
+        {
+            return;
+        }
         let supplier = if value.is_empty() { None } else { self.origins.find_supplier(value) };
         found.suppliers.extend(supplier);
         found.add_new_value(value);
@@ -286,7 +288,7 @@ impl<'c> SegmentComparison<'_, 'c> {
             && one.place == 0
             && value.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == ':');
         let slot = if !one.option.is_empty() {
-            format!("{program} {}", one.option)
+            format!("{program} {}", one.name())
         } else if is_subcommand {
             format!("{program} subcommand")
         } else {
@@ -317,8 +319,10 @@ impl<'c> SegmentComparison<'_, 'c> {
             None => {}
         }
         // The value differs between runs, and the option is the lesson if the failing command lacks it.
-        if !one.option.is_empty() && was.is_none() && !one.value.is_empty() {
-            forms.push(format!("`{program}` with `{}`", one.option));
+        let states_answer = one.repeated && is_answered;
+        if !one.option.is_empty() && was.is_none() && !one.value.is_empty() && !states_answer {
+            let name = one.name();
+            forms.extend(is_shareable(&name).then(|| format!("`{program}` with `{name}`")));
         }
         let avoid =
             was.map(Argument::text).filter(|text| is_shareable(text)).map(|text| match is_subcommand {

@@ -1,5 +1,7 @@
 //! Splits the words after a program into options with their values, and operands, by the conventions of command lines.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// Returns `true` if a word is an option.
 pub(super) fn is_option(word: &str) -> bool {
     word.len() > 1
@@ -8,7 +10,7 @@ pub(super) fn is_option(word: &str) -> bool {
 }
 
 /// Word of a command with the option that it belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Argument {
     /// Name of the option; empty for an operand.
     pub(super) option: String,
@@ -16,11 +18,29 @@ pub(super) struct Argument {
     pub(super) value: String,
     /// `true` if option and value are one word, joined by `=`.
     pub(super) joined: bool,
+    /// `true` if the option is given several times, each time with a value.
+    pub(super) repeated: bool,
     /// Index among the operands.
     pub(super) place: usize,
 }
 
 impl Argument {
+    /// Returns the name of what is given: of an option that is given several times, with what stands before the `=` of
+    /// its value, as in `-co BIGTIFF=YES`.
+    pub(super) fn name(&self) -> String {
+        match self.setting() {
+            Some(setting) => format!("{} {setting}", self.option),
+            None => self.option.clone(),
+        }
+    }
+
+    /// Returns the name within the value of an option that is given several times, or the whole value.
+    fn setting(&self) -> Option<&str> {
+        let value = self.value.trim_matches(['"', '\'']);
+        let name = value.split_once('=').or_else(|| value.split_once(": ")).map_or(value, |(name, _)| name);
+        self.repeated.then_some(name)
+    }
+
     /// Returns the words as they stand in the command.
     pub(super) fn text(&self) -> String {
         match (self.option.is_empty(), self.value.is_empty()) {
@@ -32,15 +52,34 @@ impl Argument {
     }
 }
 
+/// Returns the options that are given several times, each time with another value: `-e A=1 -e B=2`.
+fn repeated_options<'w>(words: &'w [String]) -> BTreeSet<&'w str> {
+    let mut values: BTreeMap<&'w str, Vec<&'w str>> = BTreeMap::new();
+    for (at, word) in words.iter().enumerate().filter(|(_, word)| is_option(word)) {
+        let next = words.get(at + 1).map(String::as_str).filter(|next| !is_option(next));
+        let (option, value) = word.split_once('=').unwrap_or((word, next.unwrap_or_default()));
+        values.entry(option).or_default().push(value);
+    }
+    let differ = |values: &[&str]| {
+        values.len() > 1
+            && !values.contains(&"")
+            && values.iter().collect::<BTreeSet<_>>().len() == values.len()
+    };
+    values.into_iter().filter(|(_, values)| differ(values)).map(|(option, _)| option).collect()
+}
+
 /// Splits the words after a program into options with their values, and operands. Which options take a value is not
-/// known: the word after an option counts as its value if a subcommand came before and the word is no path.
+/// known: the word after an option counts as its value if a subcommand came before and the word is no path, or if the
+/// option is given several times, each time with another word after it.
 pub(super) fn parse_arguments(words: &[String], others: &[String]) -> Vec<Argument> {
+    let repeated: BTreeSet<&str> =
+        repeated_options(words).into_iter().chain(repeated_options(others)).collect();
     let mut found: Vec<Argument> = Vec::new();
     let mut place = 0;
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
         if !is_option(word) {
-            found.push(Argument { option: String::new(), value: word.clone(), joined: false, place });
+            found.push(Argument { value: word.clone(), place, ..Argument::default() });
             place += 1;
             continue;
         }
@@ -49,16 +88,24 @@ pub(super) fn parse_arguments(words: &[String], others: &[String]) -> Vec<Argume
                 option: option.to_owned(),
                 value: value.to_owned(),
                 joined: true,
+                repeated: repeated.contains(option),
                 place: 0,
             });
             continue;
         }
+        let is_repeated = repeated.contains(word.as_str());
         let is_new = |word: &String| !others.contains(word);
         let is_value = words.peek().is_some_and(|next| {
-            !is_option(next) && ((place > 0 && !next.contains('/')) || (is_new(word) && is_new(next)))
+            !is_option(next)
+                && (is_repeated || (place > 0 && !next.contains('/')) || (is_new(word) && is_new(next)))
         });
         let value = if is_value { words.next().cloned().unwrap_or_default() } else { String::new() };
-        found.push(Argument { option: word.clone(), value, joined: false, place: 0 });
+        found.push(Argument {
+            option: word.clone(),
+            repeated: is_repeated && !value.is_empty(),
+            value,
+            ..Argument::default()
+        });
     }
     found
 }
@@ -69,7 +116,8 @@ pub(super) fn split_flags(arguments: Vec<Argument>, others: &[Argument]) -> Vec<
     let is_operand = |value: &str| others.iter().any(|one| one.option.is_empty() && one.value == value);
     let mut split = Vec::with_capacity(arguments.len());
     for one in arguments {
-        if one.option.is_empty() || one.joined || one.value.is_empty() || !is_operand(&one.value) {
+        let is_whole = one.option.is_empty() || one.joined || one.repeated || one.value.is_empty();
+        if is_whole || !is_operand(&one.value) {
             split.push(one);
             continue;
         }

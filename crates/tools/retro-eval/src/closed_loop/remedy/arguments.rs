@@ -25,11 +25,19 @@ pub(super) fn flatten_arguments(arguments: &Value) -> BTreeMap<String, &Value> {
     out
 }
 
-/// Returns `true` if a name is a path, its last part, or an object that contains it.
+/// Returns `true` if a name is a path, its last part, or an object that contains it. The name does not say which item of
+/// a list is meant.
 pub(super) fn is_path_of(path: &str, name: &str) -> bool {
-    path == name
-        || path.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
-        || path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+    let bare = |path: &str| -> String {
+        let is_place = |part: &&str| part.chars().all(|c| c.is_ascii_digit());
+        path.split('.').filter(|part| !is_place(part)).collect::<Vec<_>>().join(".")
+    };
+    let is_same = |path: &str, name: &str| {
+        path == name
+            || path.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
+            || path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+    };
+    is_same(path, name) || is_same(&bare(path), name)
 }
 
 /// Returns the words of every command in some arguments: of texts, and of lists of texts.
