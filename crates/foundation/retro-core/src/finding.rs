@@ -6,7 +6,7 @@ mod cue;
 mod line;
 
 pub use check::{check_answer, is_verbatim_quote};
-pub use cue::LessonCue;
+pub use cue::{LessonCue, SAME_CALL_AGAIN};
 pub use line::{Advice, FORM_SEPARATOR, TITLE_CHARS_MAX, format_advice, format_title};
 
 use serde::{Deserialize, Serialize};

@@ -44,6 +44,14 @@ pub struct Policy {
     /// Weight change for each retrospective in which a memory was presented and never used, in thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub ignored_delta: i32,
+    /// Weight change for each retrospective that shows that calls work as well without a memory, in thousandths. 0 keeps
+    /// the memories of causes that are gone.
+    #[schemars(range(min = -1000, max = 0))]
+    pub unneeded_delta: i32,
+    /// Minimum number of calls that did not follow a memory which show that it is not needed. At most one in ten of such
+    /// calls fails then, with 95 % confidence.
+    #[schemars(range(min = 29, max = 46))]
+    pub unneeded_calls_min: u32,
     /// Weight change for each run that applied a memory and whose pull request was merged, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub merged_delta: i32,
@@ -140,6 +148,8 @@ const KEYS_ADDED: &[&str] = &[
     "held_dangers",
     "witness",
     "withhold_permille",
+    "unneeded_delta",
+    "unneeded_calls_min",
 ];
 
 /// Order in which runs are sampled from a window.
@@ -175,6 +185,8 @@ impl Default for Policy {
             helped_delta: 100,
             harmed_delta: -150,
             ignored_delta: -20,
+            unneeded_delta: -100,
+            unneeded_calls_min: 40,
             merged_delta: 50,
             closed_unmerged_delta: -75,
             limbo_observed_delta: 100,

@@ -27,7 +27,7 @@ use super::reaction::{ChangedPart, Reaction, ReactionEnding, TOOL_SLOT, label_of
 use super::summary::{CallSummary, SUMMARY_VERSION, StoredSummary, SummaryContent, hash_answer, hash_label};
 use crate::id::{Ordinal, RunId, Step};
 
-pub use harm::HarmNumbers;
+pub use harm::{HarmNumbers, UnneededMemory};
 pub use statement::{SharedPart, SharedRemedy};
 pub use witness::ReactionCounts;
 use witness::{Witness, parts_of, to_count};

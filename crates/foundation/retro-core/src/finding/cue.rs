@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::line::FORM_SEPARATOR;
 use crate::calls::is_same_error_class;
 
+/// Form of [`LessonCue::avoid`] for a call that is repeated without a change.
+pub const SAME_CALL_AGAIN: &str = "the same call again";
+
 /// Machine-readable part of a lesson: when the lesson applies, and how a trace shows that it was followed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LessonCue {

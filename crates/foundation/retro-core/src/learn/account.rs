@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::calls::UnneededMemory;
 use crate::finding::MemoryVerdict;
 use crate::id::RunId;
 use crate::memory::{Memory, WeightPart, WeightReason};
@@ -20,6 +21,8 @@ pub(super) struct MemoryAccount {
     /// Indices of the mutations that the verdicts come from. All of these mutations get the outcome for the
     /// memory.
     pub(super) rows: Vec<usize>,
+    /// Numbers of the calls that work without the memory; `None` if it is needed, or if that is not known.
+    pub(super) unneeded: Option<UnneededMemory>,
 }
 
 /// Verdict of one run on a memory.
@@ -32,6 +35,11 @@ pub(super) struct RunVerdict {
 }
 
 impl MemoryAccount {
+    /// Creates the account of a memory that got no verdicts.
+    pub(super) fn of_sweep(unneeded: Option<UnneededMemory>) -> Self {
+        Self { unneeded, ..Self::default() }
+    }
+
     pub(super) fn record_verdict(&mut self, row: usize, run: &RunId, verdict_entry: RunVerdict) {
         self.rows.push(row);
         let Some(strongest) = self.runs.get_mut(run) else {
@@ -61,6 +69,22 @@ impl MemoryAccount {
     fn cue_never_met(&self) -> bool {
         self.runs.values().all(|entry| entry.verdict == MemoryVerdict::CueNotMet)
     }
+
+    /// Returns the weight change for one run's verdict, which may be zero. Returns `None` if the memory was not
+    /// read and either ignored or its cue not met, because these verdicts are evaluated over all runs together.
+    fn verdict_part(&self, run: &RunId, entry: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
+        let (delta, kind) = match entry.verdict {
+            MemoryVerdict::Harmed if entry.contradicted => (policy.harmed_delta, WeightReason::Contradicted),
+            MemoryVerdict::Harmed => (policy.harmed_delta, WeightReason::Harmed),
+            // What works without the memory was not its help.
+            MemoryVerdict::Helped if self.unneeded.is_some() => (0, WeightReason::Applied),
+            MemoryVerdict::Helped => (policy.helped_delta, WeightReason::Helped),
+            MemoryVerdict::Applied => (0, WeightReason::Applied),
+            MemoryVerdict::Ignored | MemoryVerdict::CueNotMet if entry.read => (0, WeightReason::Read),
+            MemoryVerdict::Ignored | MemoryVerdict::CueNotMet => return None,
+        };
+        Some(WeightPart { delta: WeightDelta(delta), kind, run: Some(run.clone()), reason: entry.reason.clone() })
+    }
 }
 
 /// Effect of a retrospective on the weight of an active memory.
@@ -79,7 +103,7 @@ pub(super) fn decide_weight(
     policy: &Policy,
 ) -> WeightDecision {
     let mut parts: Vec<_> =
-        account.runs.iter().filter_map(|(run, entry)| verdict_part(run, entry, policy)).collect();
+        account.runs.iter().filter_map(|(run, entry)| account.verdict_part(run, entry, policy)).collect();
     let presented = !account.runs.is_empty();
     let mut cue_not_met = memory.cue_not_met;
     let mut exempt = false;
@@ -100,6 +124,13 @@ pub(super) fn decide_weight(
             "presented, and read or applied in no run".to_owned(),
         ));
     }
+    if let Some(unneeded) = account.unneeded.filter(|_| !observed) {
+        let reason = format!(
+            "of the newest {} calls that did not follow it {} failed: it is not needed any more",
+            unneeded.calls, unneeded.failed
+        );
+        parts.push(policy_part(policy.unneeded_delta, WeightReason::Unneeded, reason));
+    }
     // In limbo, the weight is too low for the memory to be presented and too high for it to be archived.
     let in_limbo = (policy.archive_weight..policy.inject_weight_min).contains(&memory.weight.get());
     if in_limbo && observed {
@@ -116,20 +147,6 @@ pub(super) fn decide_weight(
     } else {
         WeightDecision::Unchanged
     }
-}
-
-/// Returns the weight change for one run's verdict, which may be zero. Returns `None` if the memory was not
-/// read and either ignored or its cue not met, because these verdicts are evaluated over all runs together.
-fn verdict_part(run: &RunId, entry: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
-    let (delta, kind) = match entry.verdict {
-        MemoryVerdict::Harmed if entry.contradicted => (policy.harmed_delta, WeightReason::Contradicted),
-        MemoryVerdict::Harmed => (policy.harmed_delta, WeightReason::Harmed),
-        MemoryVerdict::Helped => (policy.helped_delta, WeightReason::Helped),
-        MemoryVerdict::Applied => (0, WeightReason::Applied),
-        MemoryVerdict::Ignored | MemoryVerdict::CueNotMet if entry.read => (0, WeightReason::Read),
-        MemoryVerdict::Ignored | MemoryVerdict::CueNotMet => return None,
-    };
-    Some(WeightPart { delta: WeightDelta(delta), kind, run: Some(run.clone()), reason: entry.reason.clone() })
 }
 
 const fn policy_part(delta: i32, kind: WeightReason, reason: String) -> WeightPart {

@@ -6,9 +6,9 @@ use strum::IntoStaticStr;
 
 use super::no_lesson::NoLessonReason;
 use super::remedies::{ContrastSupport, is_replaced, judge_failures, passing_counts};
-use crate::calls::{Contrast, WindowSummaries};
+use crate::calls::{Contrast, UnneededMemory, WindowSummaries};
 use crate::finding::{
-    CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, VerdictRecord,
+    CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, SAME_CALL_AGAIN, VerdictRecord,
 };
 use crate::id::{MemoryId, MutationId, RetrospectiveId, RunId, Step};
 use crate::memory::MutationSummary;
@@ -79,7 +79,11 @@ pub enum MutationKind {
         reason: String,
     },
     /// Every active memory of the workflow is checked for limbo decay and archiving.
-    Sweep,
+    Sweep {
+        /// Memories without which calls work as well.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unneeded: Vec<UnneededMemory>,
+    },
 }
 
 impl MutationKind {
@@ -96,7 +100,7 @@ impl MutationKind {
             Self::Credit { memory, run, verdict, .. } => {
                 (Some(run.clone()), format!("{memory}: {}", verdict.as_str()))
             }
-            Self::Sweep => (None, "every active memory".to_owned()),
+            Self::Sweep { .. } => (None, "every active memory".to_owned()),
         };
         MutationSummary { kind: self.as_str().to_owned(), run, about }
     }
@@ -172,7 +176,9 @@ pub fn settle_investigations(
     // collected.
     batch.push(Mutation {
         id: MutationId::of_investigation(retrospective, "sweep", 0, 0),
-        request: MutationKind::Sweep,
+        request: MutationKind::Sweep {
+            unneeded: contrast.memories_tried().into_iter().filter_map(|id| contrast.find_unneeded(id)).collect(),
+        },
     });
     batch
 }
@@ -195,7 +201,9 @@ fn collect_lessons(
         }
         let passes = passing_counts(contrast, &judged, finding)
             .map(|counts| NoLessonReason::PassesByItself { counts });
-        let no_lesson = passes.or_else(|| find_no_lesson_reason(investigations, one, finding));
+        let no_lesson = passes
+            .or_else(|| find_no_lesson_reason(investigations, one, finding))
+            .or_else(|| only_warns_of_repeating(finding).then_some(NoLessonReason::NoRemedy));
         lessons.push((index, finding.clone(), no_lesson, None));
     }
     let first = u32::try_from(checked.findings.len()).unwrap_or(u32::MAX);
@@ -241,6 +249,13 @@ fn contradiction_from_finding(one: &Investigation, finding: &Finding) -> Option<
         reason: format!("the run shows the opposite: {}", finding.title),
         quote: finding.quote.clone(),
     })
+}
+
+/// Returns `true` if a finding says no more than that repeating the call does not help.
+fn only_warns_of_repeating(finding: &Finding) -> bool {
+    finding.kind == FindingKind::RetryLoop
+        && finding.cue.prefer.is_none()
+        && finding.cue.avoid.as_deref() == Some(SAME_CALL_AGAIN)
 }
 
 fn find_no_lesson_reason(

@@ -4,8 +4,11 @@
 //! The weight changes of one retrospective are summed, and only the result is clamped. `account.rs` decides
 //! them.
 
+use std::collections::BTreeMap;
+
 use super::account::{MemoryAccount, RunVerdict, WeightDecision, decide_weight};
 use super::writer::MemoryWriter;
+use crate::calls::UnneededMemory;
 use crate::finding::MemoryVerdict;
 use crate::id::{MemoryId, RunId, Step};
 use crate::memory::{ChangeEffect, MemoryStatus, WeightPart};
@@ -85,8 +88,14 @@ impl MemoryWriter<'_> {
     /// Updates the weights of the memories with verdicts, then of all other active memories of the workflow,
     /// and archives those whose weight is too low. Also deletes contradicted memories and supersedes
     /// outweighed warnings.
-    pub(super) fn sweep_memories(&mut self, row: usize) {
-        let accounts = std::mem::take(&mut self.accounts);
+    pub(super) fn sweep_memories(&mut self, row: usize, unneeded: &[UnneededMemory]) {
+        let mut accounts = std::mem::take(&mut self.accounts);
+        let enough = |one: &&UnneededMemory| one.calls >= self.policy.unneeded_calls_min;
+        let unneeded: BTreeMap<MemoryId, UnneededMemory> =
+            unneeded.iter().filter(enough).map(|one| (one.memory, *one)).collect();
+        for (id, account) in &mut accounts {
+            account.unneeded = unneeded.get(id).copied();
+        }
         let mut heavier = Vec::new();
         for (id, account) in &accounts {
             if self.was_settled_before(*id) {
@@ -110,7 +119,8 @@ impl MemoryWriter<'_> {
         };
         for id in active(self) {
             if !accounts.contains_key(&id) {
-                self.update_weight(row, id, &MemoryAccount::default());
+                let account = MemoryAccount::of_sweep(unneeded.get(&id).copied());
+                self.update_weight(row, id, &account);
             }
         }
         // Held before superseding: a memory that is shown to nobody must not take the place of one that is.

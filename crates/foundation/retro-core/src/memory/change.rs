@@ -274,6 +274,8 @@ pub enum WeightReason {
     Read,
     /// The memory was presented to runs of this retrospective and not used in any of them.
     Ignored,
+    /// Calls that do not follow the memory hardly ever fail, so it is not needed.
+    Unneeded,
     /// The memory is in limbo: its weight is too low to be presented and too high to be archived.
     Limbo,
     /// The memory is in limbo, and its lesson was observed again.

@@ -294,7 +294,7 @@ fn verdicts_on_rules_are_credited_only_in_their_rule_scope() {
     };
     // The run's own workflow gets only the sweep.
     let own = retro_core::learn::build_batch(&retrospective, &investigated, &WindowSummaries::default());
-    assert!(matches!(&own[..], [one] if one.request == MutationKind::Sweep), "{own:?}");
+    assert!(matches!(&own[..], [one] if matches!(one.request, MutationKind::Sweep { .. })), "{own:?}");
     let used = build_rule_use_batches(&retrospective, &investigated, &Policy::default());
     let describe = |used: &RuleUseBatch| {
         let asks = used.mutations.iter().map(|one| match &one.request {

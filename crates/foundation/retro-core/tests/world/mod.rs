@@ -431,7 +431,7 @@ fn memory_of(request: &MutationKind) -> Option<MemoryId> {
         MutationKind::Observe { memory, .. }
         | MutationKind::Contradict { memory, .. }
         | MutationKind::Credit { memory, .. } => Some(*memory),
-        MutationKind::Sweep => None,
+        MutationKind::Sweep { .. } => None,
     }
 }
 
@@ -440,7 +440,7 @@ fn run_of_mutation(request: &MutationKind) -> Option<&RunId> {
         MutationKind::Observe { run, .. }
         | MutationKind::Contradict { run, .. }
         | MutationKind::Credit { run, .. } => Some(run),
-        MutationKind::Sweep => None,
+        MutationKind::Sweep { .. } => None,
     }
 }
 

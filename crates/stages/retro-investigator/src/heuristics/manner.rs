@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use retro_core::finding::FORM_SEPARATOR;
+use retro_core::finding::{FORM_SEPARATOR, SAME_CALL_AGAIN};
 use serde_json::Value;
 
 use super::arguments::basename;
@@ -85,7 +85,7 @@ impl fmt::Display for Manner {
             Self::CalledFirst(label) => write!(f, "first `{label}`"),
             Self::Fenced => f.write_str("in a code block"),
             Self::Bare => f.write_str("as a bare command"),
-            Self::SameCallAgain => f.write_str("the same call again"),
+            Self::SameCallAgain => f.write_str(SAME_CALL_AGAIN),
             Self::AfterPause(words) => write!(f, "after {words}"),
             Self::Form(key, form) => write!(f, "`{key}` {form}"),
             Self::ArgumentForm(program, form) => write!(f, "`{program}`{ARGUMENT_FORM}{form}"),
@@ -114,7 +114,7 @@ impl Manner {
         match text {
             "in a code block" => return Self::Fenced,
             "as a bare command" => return Self::Bare,
-            "the same call again" => return Self::SameCallAgain,
+            SAME_CALL_AGAIN => return Self::SameCallAgain,
             _ => {}
         }
         if let Some(pause) = text.strip_prefix("after ") {

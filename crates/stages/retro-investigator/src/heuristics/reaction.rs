@@ -316,7 +316,7 @@ impl<'c> StepReactions<'c, '_> {
 
     /// Returns the reaction to an answer that the agent was not satisfied with: it changed the call and repeated it
     /// at once, or repeated it after another call, and got an answer of another kind. After an answer that reads as a
-    /// complaint, another tool that gets the same value is a reaction, too.
+    /// complaint, the same call again and another tool that gets the same value are reactions, too.
     fn react_to_suspected(&mut self, at: usize) -> Option<SeenReaction<'c>> {
         let calls = &self.step.calls;
         let first = &calls[at];
@@ -324,10 +324,10 @@ impl<'c> StepReactions<'c, '_> {
             return None;
         }
         let later = calls.iter().enumerate().skip(at + 1).take(SUSPECTED_CALLS_AFTER_MAX);
-        let is_again = |(nth, later): &(usize, &Call<'_>)| {
+        let is_again = |(_, later): &(usize, &Call<'_>)| {
             later.tool == first.tool
                 && later.succeeded()
-                && (later.raw != first.raw || (*nth > at + 1 && later.answer != first.answer))
+                && (later.raw != first.raw || later.answer != first.answer)
                 && parts::similarity(first, later) >= SUSPECTED_SIMILARITY_MIN
                 && parts::is_same_goal(first, later)
         };
@@ -343,8 +343,15 @@ impl<'c> StepReactions<'c, '_> {
             }
         };
         let error = mask_arguments(error_signature(line), &first.arguments);
-        let ReactionEnding::Changed { parts } = &ending else { return None };
-        if error.is_empty() || parts.is_empty() || parts.len() > SUSPECTED_PARTS_MAX {
+        let complains = reads_as_complaint(line);
+        let is_reaction = match &ending {
+            // Asking the same again is how agents wait for a state.
+            _ if worked == at + 1 && calls[worked].raw == first.raw && !complains => false,
+            ReactionEnding::Repeated => true,
+            ReactionEnding::Changed { parts } => !parts.is_empty() && parts.len() <= SUSPECTED_PARTS_MAX,
+            ReactionEnding::GaveUp => false,
+        };
+        if error.is_empty() || !is_reaction {
             return None;
         }
         self.taken[worked] = true;
@@ -355,7 +362,7 @@ impl<'c> StepReactions<'c, '_> {
                 call: parts::first_label(first).unwrap_or_default(),
                 error,
                 suspected: true,
-                complains: reads_as_complaint(line),
+                complains,
                 sources: hash_sources(first),
                 temporary: false,
                 repeats_failed: 0,

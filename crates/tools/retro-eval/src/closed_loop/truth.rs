@@ -19,6 +19,11 @@ pub(crate) enum WorldItem {
     Fact(usize),
     /// The trap with this index in the workflow's file.
     Trap(usize),
+    /// The way back from a trap, which helps whoever fell into it.
+    WayBack(usize),
+    /// The way on from the remedy with the second index of the cause with the first one, for whoever still follows it when
+    /// it has become harmful.
+    WayOn(usize, usize),
 }
 
 /// A memory's statement about the world.
@@ -100,6 +105,7 @@ pub(crate) fn match_claim(workflow: &Workflow, step: &str, lesson: &Lesson) -> M
     for (at, trap) in workflow.traps.iter().enumerate() {
         statements.push((WorldItem::Trap(at), trap_statement(trap.get_ref(), step, lesson)));
     }
+    statements.extend(statements_against_harm(workflow, step, lesson));
     let with = |wanted: Statement| {
         let found = statements.iter().filter(move |(_, statement)| *statement == wanted);
         found.map(|(item, _)| *item)
@@ -120,6 +126,38 @@ pub(crate) fn match_claim(workflow: &Workflow, step: &str, lesson: &Lesson) -> M
     MemoryClaim { items, inexact, errors: with(Statement::Error).filter_map(cause_at).collect() }
 }
 
+/// Returns what a lesson says about calls that fail because a memory was followed: the way back from a trap, and the way
+/// on from a remedy that has become harmful. Only an equal structure counts.
+fn statements_against_harm(workflow: &Workflow, step: &str, lesson: &Lesson) -> Vec<(WorldItem, Statement)> {
+    let mut found = Vec::new();
+    let mut add = |item: WorldItem, wrong: PlannedCall<'_>, right: PlannedCall<'_>| {
+        let values = Some(&workflow.values);
+        let remedy = Remedy { wrong, right, first: Vec::new(), waits: false, values };
+        if wrong.arguments != right.arguments && remedy.compare(lesson) == Agreement::Whole {
+            found.push((item, Statement::Structure));
+        }
+    };
+    let traps = workflow.traps.iter().map(|trap| trap.get_ref()).enumerate();
+    for (at, trap) in traps.filter(|(_, trap)| trap.step == step && trap.remark.is_none()) {
+        let call = |arguments| PlannedCall { tool: &trap.tool, arguments };
+        add(WorldItem::WayBack(at), call(&trap.superstition), call(&trap.arguments));
+    }
+    let causes = workflow.causes.iter().map(|cause| cause.get_ref()).enumerate();
+    for (at, cause) in causes.filter(|(_, cause)| cause.step == step) {
+        let remedies = cause.remedies();
+        for (number, replaced) in remedies.iter().enumerate() {
+            let wrong = PlannedCall { tool: replaced.tool, arguments: replaced.right };
+            if let Some(next) = remedies.get(number + 1) {
+                add(WorldItem::WayOn(at, number), wrong, PlannedCall { tool: next.tool, arguments: next.right });
+            } else if cause.until.is_some() && matches!(cause.after, AfterFix::Harmful) {
+                let right = PlannedCall { tool: &cause.tool, arguments: &cause.arguments };
+                add(WorldItem::WayOn(at, number), wrong, right);
+            }
+        }
+    }
+    found
+}
+
 /// Returns the texts that a memory of an item must state exactly.
 pub(crate) fn needs_of(workflow: &Workflow, item: WorldItem) -> &[String] {
     match item {
@@ -127,7 +165,7 @@ pub(crate) fn needs_of(workflow: &Workflow, item: WorldItem) -> &[String] {
         WorldItem::Fact(at) => {
             workflow.fact_causes.get(at).and_then(Option::as_ref).map_or(&[][..], |cause| &cause.needs)
         }
-        WorldItem::Trap(_) => &[],
+        WorldItem::Trap(_) | WorldItem::WayBack(_) | WorldItem::WayOn(..) => &[],
     }
 }
 
@@ -245,8 +283,12 @@ pub(crate) fn evaluate_truth(workflow: &Workflow, claim: &MemoryClaim, run: u32)
     };
     let is_over = |item: &WorldItem| matches!(item, WorldItem::Cause(at, _) if fixed(*at).is_some());
     let of_item = |item: &WorldItem| match *item {
-        WorldItem::Fact(_) => MemoryTruth::True,
+        WorldItem::Fact(_) | WorldItem::WayBack(_) => MemoryTruth::True,
         WorldItem::Trap(_) => MemoryTruth::Trap,
+        WorldItem::WayOn(at, number) => {
+            let is_over = fixed(at).is_some() || workflow.causes[at].get_ref().remedy_at(run) != number;
+            if is_over { MemoryTruth::True } else { MemoryTruth::Noise }
+        }
         WorldItem::Cause(at, number) => match fixed(at) {
             None if workflow.causes[at].get_ref().remedy_at(run) != number => MemoryTruth::Outdated,
             None => MemoryTruth::True,
@@ -255,7 +297,13 @@ pub(crate) fn evaluate_truth(workflow: &Workflow, claim: &MemoryClaim, run: u32)
         },
     };
     let truths: Vec<MemoryTruth> = claim.items.iter().map(of_item).collect();
-    let order = [MemoryTruth::True, MemoryTruth::Stale, MemoryTruth::Outdated, MemoryTruth::Trap];
+    let order = [
+        MemoryTruth::True,
+        MemoryTruth::Stale,
+        MemoryTruth::Outdated,
+        MemoryTruth::Trap,
+        MemoryTruth::Noise,
+    ];
     if let Some(truth) = order.into_iter().find(|truth| truths.contains(truth)) {
         return truth;
     }

@@ -1,6 +1,8 @@
-//! Decides if following a memory makes calls fail.
+//! Decides if following a memory makes calls fail, or if calls work as well without it.
 
-use super::Contrast;
+use serde::{Deserialize, Serialize};
+
+use super::{Contrast, ContrastRun};
 use super::witness::to_count;
 use crate::calls::summary::MemoryTrial;
 use crate::id::{MemoryId, RunId};
@@ -11,6 +13,24 @@ const RUNS_COUNTED: usize = 40;
 const FAILED_MIN: u32 = 2;
 /// Minimum probability that calls as the memory says fail more often than others.
 const WORSE_MIN: f64 = 0.9;
+
+/// Number of newest calls not made as a memory says that show whether it is still needed.
+const OTHERS_COUNTED: usize = 46;
+/// Share of failing calls that is too small for a memory to be worth its place, and the maximum probability that so
+/// few fail although the share is larger. None of 29 calls may fail, or one of 46.
+const NEEDED_SHARE: f64 = 0.1;
+const NEEDED_CHANCE_MAX: f64 = 0.05;
+
+/// Numbers of calls that a memory is about and that were not made as it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnneededMemory {
+    /// Memory that the calls did without.
+    pub memory: MemoryId,
+    /// Calls that were not made as the memory says, the newest ones.
+    pub calls: u32,
+    /// Those of them that failed.
+    pub failed: u32,
+}
 
 /// Numbers of first calls that a memory is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,14 +49,7 @@ impl Contrast<'_> {
     /// Returns the runs of the window whose call failed although or because it followed a memory, if such
     /// calls fail more often than others. The numbers are about the newest 40 runs with such a call.
     pub fn find_harmed_runs(&self, memory: MemoryId) -> Option<(HarmNumbers, Vec<RunId>)> {
-        let trial_of = |trials: &[MemoryTrial]| trials.iter().find(|trial| trial.memory == memory).copied();
-        let trials: Vec<_> = self
-            .runs
-            .iter()
-            .rev()
-            .filter_map(|one| Some((one, trial_of(&one.summary.trials)?)))
-            .take(RUNS_COUNTED)
-            .collect();
+        let trials: Vec<_> = self.trials_of(memory).take(RUNS_COUNTED).collect();
         let count = |wanted: &dyn Fn(&MemoryTrial) -> bool| {
             to_count(trials.iter().filter(|(_, trial)| wanted(trial)).count())
         };
@@ -54,6 +67,28 @@ impl Contrast<'_> {
             .filter(|(one, trial)| one.ordinal >= self.window_from && trial.followed && trial.failed);
         let runs: Vec<RunId> = harmed.map(|(one, _)| one.run.clone()).collect();
         (!runs.is_empty()).then_some((numbers, runs))
+    }
+
+    /// Returns the numbers of the newest calls not made as a memory says, if so few of them fail that its effect cannot
+    /// be more than small: the upper bound is that share of the calls, whatever following it does.
+    pub fn find_unneeded(&self, memory: MemoryId) -> Option<UnneededMemory> {
+        let others: Vec<_> = self
+            .trials_of(memory)
+            .map(|(_, trial)| trial)
+            .filter(|trial| !trial.followed)
+            .take(OTHERS_COUNTED)
+            .collect();
+        let failed = to_count(others.iter().filter(|trial| trial.failed).count());
+        let calls = to_count(others.len());
+        let is_rare = chance_of_at_most(failed, calls, NEEDED_SHARE) <= NEEDED_CHANCE_MAX;
+        is_rare.then_some(UnneededMemory { memory, calls, failed })
+    }
+
+    /// Returns the trials of a memory with their runs, the newest first.
+    fn trials_of(&self, memory: MemoryId) -> impl Iterator<Item = (&ContrastRun<'_>, MemoryTrial)> {
+        let trial_of =
+            move |trials: &[MemoryTrial]| trials.iter().find(|trial| trial.memory == memory).copied();
+        self.runs.iter().rev().filter_map(move |one| Some((one, trial_of(&one.summary.trials)?)))
     }
 
     /// Returns the memories with a trial in the runs of the window, sorted.
@@ -92,9 +127,32 @@ impl HarmNumbers {
     }
 }
 
+/// Returns the probability that at most `failed` of `calls` fail if each fails with the probability `share`. Computed with
+/// the four basic operations only.
+fn chance_of_at_most(failed: u32, calls: u32, share: f64) -> f64 {
+    let none: f64 = (0..calls).map(|_| 1.0 - share).product();
+    let mut term = none;
+    let mut sum = term;
+    for k in 0..failed.min(calls) {
+        let (k, left) = (f64::from(k), f64::from(calls - k));
+        term *= left / (k + 1.0) * share / (1.0 - share);
+        sum += term;
+    }
+    sum
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_failures_of_many_calls_are_no_accident() {
+        assert!((chance_of_at_most(1, 2, 0.5) - 0.75).abs() < 1e-12);
+        assert!((chance_of_at_most(2, 2, 0.1) - 1.0).abs() < 1e-12);
+        for (failed, calls, rare) in [(0, 28, false), (0, 29, true), (1, 45, false), (1, 46, true), (2, 46, false)] {
+            assert_eq!(chance_of_at_most(failed, calls, NEEDED_SHARE) <= NEEDED_CHANCE_MAX, rare, "{failed}/{calls}");
+        }
+    }
 
     fn probability(followed: [u32; 2], others: [u32; 2]) -> f64 {
         let ([followed_failed, followed], [others_failed, others]) = (followed, others);

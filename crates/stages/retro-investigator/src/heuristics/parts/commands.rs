@@ -301,7 +301,8 @@ impl<'c> SegmentComparison<'_, 'c> {
             forms.push(format!("program `{program} {text}`"));
         } else if is_shareable(&text) && !is_answered {
             forms.push(format!("{}`{program}` with `{text}`", self.mark(value)));
-        } else if let (Some(_), false) = (was, one.option.is_empty())
+        } else if (was.is_some() || one.repeated)
+            && !one.option.is_empty()
             && let Some(quoted) = self.origins.quote_from_error(value)
         {
             forms.push(format!("`{program}` with `{}` as named in the error, {quoted}", one.option));

@@ -75,6 +75,17 @@ fn a_fixed_cause_leaves_a_memory_that_is_stale_or_outdated() {
 }
 
 #[test]
+fn the_way_out_of_harm_is_true_as_long_as_there_is_harm() {
+    let without = |parameter: &str, run| {
+        let cue = json!({"tool": "deploy_service", "prefer": format!("without `{parameter}`")});
+        truth_of("deploy", &with_cue("When it refuses that, leave it out.", &cue), run)
+    };
+    assert_eq!([without("region", 60), without("region", 61)], [MemoryTruth::Noise, MemoryTruth::True]);
+    assert_eq!(without("force", 10), MemoryTruth::True, "the way back from a trap");
+    assert_eq!(without("verbose", 10), MemoryTruth::Noise);
+}
+
+#[test]
 fn a_remark_is_known_without_a_tool() {
     assert_eq!(stands("main", "Always clear the cache before you deploy.", 1), MemoryTruth::Trap);
     assert_eq!(stands("other", "Always clear the cache before you deploy.", 1), MemoryTruth::Noise);
