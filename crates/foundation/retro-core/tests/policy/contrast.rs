@@ -2,20 +2,68 @@
 
 use retro_core::calls::{
     CallSummary, ChangedPart, Contrast, MemoryTrial, ObservedBehaviour, Reaction, ReactionCounts,
-    ReactionEnding, StoredSummary, SummaryContent, WindowSummaries,
+    ReactionEnding, StoredSummary, SummaryContent, UnneededMemory, WindowSummaries,
 };
 use retro_core::finding::{CheckedAnswer, Finding, FindingKind, LessonCue, MemoryVerdict, ObservedFailure};
 use retro_core::id::{MemoryId, Ordinal, RetrospectiveId, Step, derive_uuid};
 use retro_core::learn::{ContrastSupport, Mutation, MutationKind, NoLessonReason, settle_investigations};
+use retro_core::policy::Policy;
 use retro_core::retrospective::{Investigation, InvestigationResult};
 
-use crate::world::{World, decide, finding, investigate, quote, run};
+use crate::world::{InvestigatedRun, World, decide, finding, investigate, quote, run};
 
 const ERROR: &str = "missing required argument region";
 
 fn repair(title: &str, prefer: &str) -> Finding {
     let cue = LessonCue { error: Some(ERROR.into()), prefer: Some(prefer.into()), ..finding(title).cue };
     Finding { cue, ..finding(title) }
+}
+
+/// Closes a retrospective whose call summaries show these numbers of calls without the memory `id`, and of those that
+/// failed.
+fn close_without(
+    world: &mut World,
+    investigated: &[InvestigatedRun],
+    id: MemoryId,
+    [calls, failed]: [u32; 2],
+) -> Vec<String> {
+    let mut input = world.prepare_batch(investigated);
+    for mutation in &mut input.batch {
+        if let MutationKind::Sweep { unneeded } = &mut mutation.request {
+            unneeded.push(UnneededMemory { memory: id, calls, failed });
+        }
+    }
+    let applied = decide(&input);
+    let lines = world.commit(&applied);
+    assert_eq!(world.fold_log(), world.memories, "the log folds to the memories");
+    assert_eq!(world.commit(&decide(&input)), [""; 0], "the batch applied again changes nothing");
+    lines
+}
+
+#[test]
+fn a_memory_without_which_calls_work_as_well_fades_until_its_error_is_seen_again() {
+    let mut world = World::new();
+    let id = world.add_active("pass region", 300);
+    assert_eq!(close_without(&mut world, &[], id, [39, 0]), [""; 0], "too few calls");
+    assert_eq!(close_without(&mut world, &[], id, [40, 0]), ["retro reweighted (unneeded -0.100) pass region: active 0.200"]);
+    let helped = investigate("a").with_verdict(id, MemoryVerdict::Helped);
+    let lines = close_without(&mut world, &[helped.clone()], id, [46, 1]);
+    assert_eq!(lines, ["retro reweighted (applied +0.000, unneeded -0.100) pass region: active 0.100"], "what works without it was not its help");
+    assert_eq!(world.retro(&[helped]), ["retro reweighted (helped +0.100) pass region: active 0.200"]);
+    let seen = investigate("b").with_finding(finding("pass region"));
+    let lines = close_without(&mut world, &[seen], id, [46, 0]);
+    assert_eq!(lines, ["b observed pass region: active 0.200"], "its error came up");
+    close_without(&mut world, &[], id, [46, 0]);
+    let lines = close_without(&mut world, &[], id, [46, 0]);
+    assert_eq!(lines, ["retro reweighted (unneeded -0.100) pass region: active 0.000", "retro archived pass region: archived 0.000"]);
+}
+
+#[test]
+fn a_policy_may_keep_memories_that_are_not_needed() {
+    let mut world = World::with(Policy { unneeded_delta: 0, ..Policy::default() });
+    let id = world.add_active("pass region", 300);
+    close_without(&mut world, &[], id, [46, 0]);
+    assert_eq!(world.status_and_weight("pass region"), "active 0.300");
 }
 
 /// Observes a repair in a run, with the support of these runs.

@@ -67,7 +67,8 @@ pub(super) fn find_known_advice(error: &str) -> Option<&'static str> {
     KNOWN_ADVICE.iter().find(|(pattern, _)| pattern.is_match(error)).map(|(_, advice)| *advice)
 }
 
-/// Known error classes with their advice. The first matching pattern wins, so specific patterns precede
+/// Known error classes with their advice, in words that say more than the error itself: advice to look up what is wrong
+/// helps no agent. The first matching pattern wins, so specific patterns precede
 /// general ones.
 static KNOWN_ADVICE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
@@ -136,8 +137,6 @@ static KNOWN_ADVICE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             r"^NameError: name … is not defined",
             "define or import every name in the code itself before using it",
         ),
-        (r"(?i)command not found", "check with `command -v` that the program is there before calling it"),
-        (r"(?i)no module named", "check that the module is installed before importing it"),
         (
             r"(?i)unexpected EOF|unexpected end of file|unterminated",
             "close every quote, bracket and block, and send no code-block marks",
@@ -151,25 +150,12 @@ static KNOWN_ADVICE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             r"(?i)no such file\b|cannot stat|can't open file",
             USE_A_PATH,
         ),
-        (r"(?i)is a directory$", "name files, or use the option that goes through directories"),
-        (r"(?i)option requires an argument|missing argument to", "give the option its argument, quoted"),
-        (
-            r"(?i)invalid option|unrecognized (?:command-line )?option|unknown (?:option|predicate)",
-            "look the option up in the program's `--help` before using it",
-        ),
-        (
-            r"(?i)\binvalid (?:-\S+ )?(?:type|argument|value|mode|format|predicate)\b",
-            "look up in the program's manual what it takes there before giving it",
-        ),
-        (r"(?i)syntax error at or near", "correct the syntax of the command before sending it again"),
         (r"(?i)paths must precede expression", "quote the pattern, and put paths before expressions"),
-        (r"(?i)file exists$", "check whether the target exists before creating it"),
         (r"(?i)^command timed out", "send only commands that end by themselves and ask for no input"),
         (
             r"(?i)^your proposed edit has introduced",
             "check the indentation and the line range of the edit before sending it",
         ),
-        (r"(?i)permission denied", "check the rights on the target before touching it"),
         (
             r"(?i)bad substitution",
             "check that the shell knows this expansion, or list with `compgen` or `env` instead",

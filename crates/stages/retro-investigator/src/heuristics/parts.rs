@@ -34,6 +34,8 @@ pub(super) struct ValueOrigins<'c> {
     pub(super) task: &'c str,
     /// Answer of the failing call.
     pub(super) error: &'c str,
+    /// Arguments of the failing call, as the log has them.
+    pub(super) failing: &'c str,
     /// Calls before the one that succeeded, the newest first.
     pub(super) earlier: &'c [&'c Call<'c>],
 }
@@ -297,7 +299,11 @@ impl<'c> ValueOrigins<'c> {
     /// Returns `true` if the error names a new value, or a piece of it that the old value did not have. Whoever writes an
     /// error could otherwise choose what a lesson tells an agent to give, and an agent can read it in the error.
     fn error_demands(&self, before: Option<&str>, value: &str) -> bool {
-        let is_new = |piece: &str| before.is_none_or(|before| !contains_value(before, piece));
+        // What the failing call said itself, an error may repeat.
+        let is_new = |piece: &str| {
+            before.is_none_or(|before| !contains_value(before, piece))
+                && !contains_value(self.failing, piece)
+        };
         let is_named = |piece: &str| piece.chars().count() >= VALUE_CHARS_MIN && self.error_names(piece);
         self.error_names(value) || pieces_of(value).any(|piece| is_new(piece) && is_named(piece))
     }

@@ -117,20 +117,38 @@ pub fn error_signature(line: &str) -> String {
 /// Minimum length of an argument that is masked in an error, in characters.
 const ARGUMENT_CHARS_MIN: usize = 4;
 
-/// Masks what a call was given where its error repeats it. Plain words stay: they may as well be words of the error.
+/// Masks what a call was given where its error repeats it. Plain words stay: they may as well be words of the error. Of the
+/// words of a command, only names with a digit are masked, such as a file of this run.
 pub(super) fn mask_arguments(error: String, arguments: &Arguments) -> String {
-    let Some(map) = arguments.as_object() else { return error };
-    let is_name = |text: &&str| {
-        text.chars().count() >= ARGUMENT_CHARS_MIN
-            && !text.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c == '-')
-    };
+    let is_long = |text: &str| text.chars().count() >= ARGUMENT_CHARS_MIN;
+    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c == '-');
+    let is_numbered = |text: &str| text.contains(|c: char| c.is_ascii_digit());
+    let values = arguments.as_object().into_iter().flat_map(|map| map.values());
+    let texts = values.filter_map(serde_json::Value::as_str).filter(|text| !is_plain(text));
+    let words = command_words(arguments);
+    let names = words.iter().flat_map(|word| [*word, basename(word)]).filter(|word| is_numbered(word));
     let mut masked = error;
-    for text in map.values().filter_map(serde_json::Value::as_str).filter(is_name) {
+    for text in texts.chain(names).filter(|text| is_long(text)) {
         if masked.contains(text) {
             masked = REPEATED.replace_all(&masked.replace(text, MASK), MASK).into_owned();
         }
     }
     masked
+}
+
+/// Returns the words of a command after its program, without the options; empty if the arguments are no command.
+fn command_words(arguments: &Arguments) -> Vec<&str> {
+    let words: Vec<&str> = match arguments {
+        Arguments::Command(command) if !command.sql && !command.program => {
+            command.words.iter().map(String::as_str).collect()
+        }
+        Arguments::Object(map) => {
+            let lists = map.values().filter_map(serde_json::Value::as_array).flatten();
+            lists.filter_map(serde_json::Value::as_str).collect()
+        }
+        _ => Vec::new(),
+    };
+    words.into_iter().skip(1).filter(|word| !word.starts_with('-')).collect()
 }
 
 /// Replaces a list in brackets by `[…]` and keeps the word before it. An error number, such as `[Errno 2]`,

@@ -1,6 +1,8 @@
 //! Tests of the heuristics on whole runs.
 
+mod complaints;
 mod conversations;
+mod pieces;
 mod remedies;
 mod rules;
 mod stories;

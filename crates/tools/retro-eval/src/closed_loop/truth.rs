@@ -190,7 +190,19 @@ fn cause_statement(
     if cause.step != step {
         return Statement::Nothing;
     }
-    state(lesson, &planned_remedy(values, cause, remedy), remedy.memory)
+    let planned = planned_remedy(values, cause, remedy);
+    let statement = state(lesson, &planned, remedy.memory);
+    match &cause.guess {
+        // A lesson may be about the call of an agent that guessed.
+        Some(guess) if statement != Statement::Structure => {
+            let guessed = PlannedCall { tool: &cause.tool, arguments: guess };
+            match (Remedy { wrong: guessed, ..planned }).compare(lesson) {
+                Agreement::Whole => Statement::Structure,
+                _ => statement,
+            }
+        }
+        _ => statement,
+    }
 }
 
 /// Returns a remedy of a cause as the change of calls that it is.

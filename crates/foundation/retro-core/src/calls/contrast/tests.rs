@@ -221,6 +221,30 @@ fn a_memory_is_harmful_if_calls_that_follow_it_fail_more_often() {
 }
 
 #[test]
+fn a_memory_is_not_needed_if_the_newest_calls_without_it_hardly_fail() {
+    let memory = MemoryId(derive_uuid("contrast", &["memory"]));
+    let unneeded = |trials: &[(bool, bool)]| {
+        let mut window = window(trials.iter().map(|_| did(&[])).collect());
+        for (stored, (followed, failed)) in window.summaries.iter_mut().zip(trials) {
+            let SummaryContent::Summary(summary) = &mut stored.content else { unreachable!() };
+            summary.trials =
+                vec![crate::calls::MemoryTrial { memory, followed: *followed, failed: *failed }];
+        }
+        let found = Contrast::of_window(&window).find_unneeded(memory);
+        found.map(|numbers| (numbers.calls, numbers.failed))
+    };
+    let works = vec![(false, false); 40];
+    assert_eq!(unneeded(&works), Some((40, 0)));
+    assert_eq!(unneeded(&works[..20]), None, "too few calls");
+    let with_followers: Vec<_> = works.iter().flat_map(|one| [*one, (true, false)]).collect();
+    assert_eq!(unneeded(&with_followers), Some((40, 0)), "calls that follow it say nothing");
+    let fixed: Vec<_> = vec![(false, true); 30].into_iter().chain(vec![(false, false); 46]).collect();
+    assert_eq!(unneeded(&fixed), Some((46, 0)), "what failed before the newest calls is over");
+    let failing: Vec<_> = works.iter().copied().chain([(false, true); 2]).collect();
+    assert_eq!(unneeded(&failing), None);
+}
+
+#[test]
 fn one_page_is_one_witness_however_many_runs_read_it() {
     let read_from = |page: &str| {
         let reaction =

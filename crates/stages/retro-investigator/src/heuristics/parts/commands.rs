@@ -365,7 +365,7 @@ pub(super) fn describe_first_call(
 
 /// Returns the label of a call: its tool, or its program with the subcommands.
 pub(in super::super) fn first_label(call: &Call<'_>) -> Option<String> {
-    let nothing = ValueOrigins { task: "", error: "", earlier: &[] };
+    let nothing = ValueOrigins { task: "", error: "", failing: "", earlier: &[] };
     let part = describe_first_call(call, "", nothing)?;
     // A command whose words are not shown is still known by its program.
     let known = part.slot.strip_prefix(FIRST_SLOT).unwrap_or(&part.slot);

@@ -9,6 +9,11 @@ pub(super) fn is_option(word: &str) -> bool {
         && word.trim_start_matches('-').starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
+/// Returns `true` if a word is a path, and no setting or text that contains one.
+fn is_path(word: &str) -> bool {
+    word.contains('/') && !word.contains(['=', '"', '\'', ' '])
+}
+
 /// Word of a command with the option that it belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Argument {
@@ -97,7 +102,7 @@ pub(super) fn parse_arguments(words: &[String], others: &[String]) -> Vec<Argume
         let is_new = |word: &String| !others.contains(word);
         let is_value = words.peek().is_some_and(|next| {
             !is_option(next)
-                && (is_repeated || (place > 0 && !next.contains('/')) || (is_new(word) && is_new(next)))
+                && (is_repeated || (place > 0 && !is_path(next)) || (is_new(word) && is_new(next)))
         });
         let value = if is_value { words.next().cloned().unwrap_or_default() } else { String::new() };
         found.push(Argument {

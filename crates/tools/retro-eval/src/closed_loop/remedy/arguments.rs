@@ -76,7 +76,11 @@ pub(super) fn contains_in_order(words: &[String], phrase: &str) -> bool {
         let mut before = words[..at].iter().rev().map(String::as_str);
         before.find(|word| !is_before_program(word)).is_none_or(is_separator)
     };
-    words.iter().enumerate().filter(|(at, word)| word == program && begins(*at)).any(|(at, _)| {
+    // Where the program is installed does not count, unless the phrase says it.
+    let names = |word: &str| {
+        word == *program || (!program.contains('/') && word.rsplit('/').next() == Some(*program))
+    };
+    words.iter().enumerate().filter(|(at, word)| names(word) && begins(*at)).any(|(at, _)| {
         let mut following = words[at + 1..].iter().take_while(|word| !is_separator(word));
         rest.iter().all(|wanted| following.any(|word| word.trim_matches(['"', '\'']) == *wanted))
     })
