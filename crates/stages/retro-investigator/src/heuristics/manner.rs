@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use retro_core::finding::{FORM_SEPARATOR, SAME_CALL_AGAIN};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::arguments::basename;
 use super::call::Call;
@@ -229,7 +229,14 @@ impl Manner {
         let text_of = |key: &str| find_parameter(call, key).and_then(Value::as_str);
         match self {
             Self::WithParameter(key) => find_parameter(call, key).is_some(),
-            Self::WithoutParameter(key) => find_parameter(call, key).is_none(),
+            // Something else within a parameter may have the same name.
+            Self::WithoutParameter(key) => {
+                let is_given = |map: &Map<String, Value>| map.contains_key(key);
+                match key.contains('.') {
+                    true => find_parameter(call, key).is_none(),
+                    false => !call.arguments.parameters().is_some_and(is_given),
+                }
+            }
             Self::Typed(key, kind) => {
                 find_parameter(call, key).is_some_and(|value| json_type_name(value) == kind)
             }
@@ -290,6 +297,9 @@ pub(super) fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_alphanumeric() || "_.-/:+ ".contains(c))
 }
 
+/// Maximum depth in which a parameter is searched for.
+const NESTING_MAX: usize = 5;
+
 /// Returns the value of a parameter by its dotted path, such as `address.zip`. Of a list, the first item that has the
 /// rest of the path counts.
 fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
@@ -303,9 +313,22 @@ fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
         }
     }
     let object = call.arguments.parameters()?;
-    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
-    let value = object.get(first)?;
-    if rest.is_empty() { Some(value) } else { find(value, rest) }
+    match path.split_once('.') {
+        Some((first, rest)) => find(object.get(first)?, rest),
+        // The name may be the last part of a long path.
+        None => object.get(path).or_else(|| object.values().find_map(|value| find_below(value, path, 0))),
+    }
+}
+
+/// Returns the first value of this name within a value.
+fn find_below<'a>(value: &'a Value, name: &str, depth: usize) -> Option<&'a Value> {
+    let within = |inner: &'a Value| find_below(inner, name, depth + 1);
+    match value {
+        _ if depth > NESTING_MAX => None,
+        Value::Object(map) => map.get(name).or_else(|| map.values().find_map(within)),
+        Value::Array(items) => items.iter().find_map(within),
+        _ => None,
+    }
 }
 
 /// Formats a parameter value for a lesson: a string without quotes, any other value as JSON.

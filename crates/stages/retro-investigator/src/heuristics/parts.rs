@@ -200,10 +200,15 @@ fn compare_leaves<'c>(
     }
 }
 
-/// Returns the name by which a lesson knows the leaf at a path: without the places in lists.
+/// Returns the name by which a lesson knows the leaf at a path: without the places in lists, and only the last part of a
+/// path that is too long to be a name.
 fn name_of_path(path: &str) -> String {
     let is_place = |part: &&str| part.chars().all(|c| c.is_ascii_digit());
-    path.split('.').filter(|part| !is_place(part)).collect::<Vec<_>>().join(".")
+    let name = path.split('.').filter(|part| !is_place(part)).collect::<Vec<_>>().join(".");
+    match name.rsplit('.').next() {
+        Some(last) if !values::is_name_of_parameter(&name) => last.to_owned(),
+        _ => name,
+    }
 }
 
 impl<'c> CallDifference<'c> {
@@ -232,21 +237,49 @@ impl<'c> CallDifference<'c> {
 
     /// Adds the pieces in which two texts of one parameter or program differ. `argument` says that it is an argument of the
     /// program `name`. Returns `false` if the texts have too little in common.
-    fn add_pieces(&mut self, name: &str, argument: &str, before: &str, after: &str, origins: ValueOrigins<'_>) -> bool {
+    fn add_pieces(
+        &mut self,
+        name: &str,
+        argument: &str,
+        before: &str,
+        after: &str,
+        origins: ValueOrigins<'_>,
+    ) -> bool {
         let pieces = texts::changed_pieces(before, after);
         for piece in &pieces {
-            // What an answer or the task chose is not stated.
-            let is_known = |text: &str| {
-                origins.error_demands(Some(before), text)
-                    || origins.find_supplier(text).is_some()
-                    || origins.task_names(text)
-            };
-            let forms = piece.describe(is_known).into_iter().map(|form| format!("`{name}`{argument} {form}"));
-            let mut part = plain_part(format!("{name} text {}", piece.first_word()), forms.collect());
-            part.dropped = piece.added.is_empty();
-            self.parts.push(part);
+            self.add_piece(&format!("`{name}`{argument}"), name, piece, before, origins);
         }
         !pieces.is_empty()
+    }
+
+    /// Adds the items that only one of two lists has. Returns `false` if the lists have too little in common.
+    fn add_items(&mut self, name: &str, before: &[Value], after: &[Value], origins: ValueOrigins<'_>) -> bool {
+        let items = texts::changed_items(before, after);
+        let text = Value::Array(before.to_vec()).to_string();
+        for item in &items {
+            self.add_piece(&format!("`{name}`"), name, item, &text, origins);
+        }
+        !items.is_empty()
+    }
+
+    fn add_piece(
+        &mut self,
+        subject: &str,
+        name: &str,
+        piece: &texts::Piece,
+        before: &str,
+        origins: ValueOrigins<'_>,
+    ) {
+        // What an answer or the task chose is not stated.
+        let is_known = |text: &str| {
+            origins.error_demands(Some(before), text)
+                || origins.find_supplier(text).is_some()
+                || origins.task_names(text)
+        };
+        let forms = piece.describe(is_known).into_iter().map(|form| format!("{subject} {form}"));
+        let mut part = plain_part(format!("{name} text {}", piece.first_word()), forms.collect());
+        part.dropped = piece.added.is_empty();
+        self.parts.push(part);
     }
 
     fn add_new_value(&mut self, value: &str) {
@@ -266,6 +299,11 @@ impl<'c> CallDifference<'c> {
         if let (Some(Value::String(before)), Value::String(after)) = (before, after)
             && !values::is_shareable(after)
             && (self.add_keywords(before, after, origins) || self.add_pieces(path, "", before, after, origins))
+        {
+            return;
+        }
+        if let (Some(Value::Array(before)), Value::Array(after)) = (before, after)
+            && self.add_items(path, before, after, origins)
         {
             return;
         }

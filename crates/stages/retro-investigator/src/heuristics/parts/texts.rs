@@ -1,7 +1,10 @@
-//! Finds the pieces in which two long texts differ, such as queries or filters: what was put in, and what was taken out.
+//! Finds the pieces in which two long texts differ, such as queries or filters, or the items in which two lists differ:
+//! what was put in, and what was taken out.
 //! Nothing of a language is known but that texts consist of words and marks.
 
-use super::values::is_shareable;
+use serde_json::Value;
+
+use super::values::{is_shareable, text_of};
 
 /// Maximum number of tokens of a text that are compared.
 const TOKENS_MAX: usize = 400;
@@ -48,6 +51,27 @@ pub(super) fn changed_pieces(before: &str, after: &str) -> Vec<Piece> {
         text.chars().count() >= PIECE_CHARS_MIN
     };
     if pieces.len() > PIECES_MAX { Vec::new() } else { pieces.into_iter().filter(is_long).collect() }
+}
+
+/// Returns the items that only one of two lists of texts and numbers has. Empty if the lists differ in too much.
+pub(super) fn changed_items(before: &[Value], after: &[Value]) -> Vec<Piece> {
+    let is_leaf = |item: &&Value| item.is_string() || item.is_number();
+    if before.is_empty() || !before.iter().chain(after).all(|item| is_leaf(&item)) {
+        return Vec::new();
+    }
+    let only = |among: &[Value], others: &[Value]| -> Vec<String> {
+        among.iter().filter(|item| !others.contains(item)).map(text_of).collect()
+    };
+    let (added, removed) = (only(after, before), only(before, after));
+    let changed = added.len().max(removed.len());
+    if changed == 0 || changed > PIECES_MAX {
+        return Vec::new();
+    }
+    let pieces = (0..changed).map(|at| Piece {
+        added: added.get(at).cloned().unwrap_or_default(),
+        removed: removed.get(at).cloned().unwrap_or_default(),
+    });
+    pieces.collect()
 }
 
 impl Piece {

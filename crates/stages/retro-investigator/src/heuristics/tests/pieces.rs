@@ -56,6 +56,20 @@ fn what_the_items_of_a_list_get_is_the_lesson() {
         )],
         "set `lines.tax` to `OUTPUT2`",
     );
+    check(
+        "configure",
+        r#"{"host":"sw{n}","lines":["interface g1","switchport trunk encapsulation dot1q","switchport mode trunk"]}"#,
+        "Error: Invalid input detected",
+        &[(r#"{"host":"sw{n}","lines":["interface g1","switchport mode trunk"]}"#, "end")],
+        "pass `lines` not containing `switchport trunk encapsulation dot1q`",
+    );
+    check(
+        "create_token",
+        r#"{"name":"t{n}","scopes":["repo","read:user"]}"#,
+        "Error: the token lacks a permission",
+        &[(r#"{"name":"t{n}","scopes":["repo","read:user","workflow:write"]}"#, "created")],
+        "pass `scopes` containing `workflow:write`",
+    );
 }
 
 #[test]
