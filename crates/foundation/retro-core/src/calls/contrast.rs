@@ -151,7 +151,7 @@ impl<'a> Contrast<'a> {
         {
             return ContrastAnswer::PassesByItself(counts);
         }
-        let own = self.parts_that_matter(reaction);
+        let own = self.parts_that_matter(reaction, &witnesses);
         let shares_slot = |witness: &&Witness<'_>| {
             let parts = parts_of(witness.reaction);
             own.iter().any(|part| parts.iter().any(|other| other.slot == part.slot))
@@ -234,7 +234,8 @@ impl<'a> Contrast<'a> {
         for witness in witnesses {
             counts.repeats_failed += u32::from(witness.reaction.repeats_failed);
             let only_routine = |parts: &[ChangedPart]| {
-                !parts.is_empty() && parts.iter().all(|part| self.is_routine_call(part, witness.reaction))
+                !parts.is_empty()
+                    && parts.iter().all(|part| self.is_routine_call(part, witness.reaction, witnesses))
             };
             match &witness.reaction.ending {
                 ReactionEnding::GaveUp => counts.gave_up += 1,
@@ -247,13 +248,21 @@ impl<'a> Contrast<'a> {
     }
 
     /// Returns the parts of a reaction without the calls in between that runs without the error make as well.
-    fn parts_that_matter(&self, reaction: &'a Reaction) -> Vec<&'a ChangedPart> {
-        parts_of(reaction).iter().filter(|part| !self.is_routine_call(part, reaction)).collect()
+    fn parts_that_matter(&self, reaction: &'a Reaction, witnesses: &[Witness<'a>]) -> Vec<&'a ChangedPart> {
+        parts_of(reaction)
+            .iter()
+            .filter(|part| !self.is_routine_call(part, reaction, witnesses))
+            .collect()
     }
 
-    /// Returns `true` if at least half of the runs that make the same call without the error make the call that a part
-    /// names before it. Another tool in the place of the failing one may come after it as well.
-    fn is_routine_call(&self, part: &ChangedPart, reaction: &Reaction) -> bool {
+    /// Returns `true` if runs without the error make the call that a part names before theirs, at least half as often as
+    /// the witnesses of the error do. Another tool in the place of the failing one may come after it as well.
+    fn is_routine_call(
+        &self,
+        part: &ChangedPart,
+        reaction: &Reaction,
+        witnesses: &[Witness<'a>],
+    ) -> bool {
         let instead = part.slot.strip_prefix(TOOL_SLOT);
         let called = match part.words.as_slice() {
             [] => instead.map(str::to_owned),
@@ -267,9 +276,14 @@ impl<'a> Contrast<'a> {
             let place = |hash: u32| one.summary.routine.iter().position(|other| *other == hash);
             let Some(at) = place(failing) else { continue };
             without += 1;
-            making += u32::from(place(label).is_some_and(|before| before < at || instead.is_some()));
+            making += usize::from(place(label).is_some_and(|before| before < at || instead.is_some()));
         }
-        making > 0 && making * 2 >= without
+        let makes = |witness: &&Witness<'_>| {
+            parts_of(witness.reaction).iter().any(|other| other.slot == part.slot)
+        };
+        let after_error = witnesses.iter().filter(makes).count();
+        // making / without ≥ after_error / witnesses / 2
+        making > 0 && making * witnesses.len() * 2 >= after_error * without
     }
 
     /// Returns `true` if there is more against a suspected answer than what one run did next: it reads as a complaint and

@@ -125,7 +125,7 @@ fn compare_texts<'c>(a: &Command, b: &Command, origins: ValueOrigins<'c>, found:
             return;
         }
         let holds_text = |map: &Map<String, Value>| {
-            let mut names = map.iter().filter(|(_, value)| value.as_str() == Some(b.text.as_str()));
+            let mut names = map.iter().filter(|(_, value)| value.as_str().is_some_and(|text| text.contains(&b.text)));
             names.next().map(|(name, _)| name.clone())
         };
         match b.parameters.as_ref().and_then(holds_text) {
@@ -276,7 +276,14 @@ impl<'c> CallDifference<'c> {
                 || origins.find_supplier(text).is_some()
                 || origins.task_names(text)
         };
-        let forms = piece.describe(is_known).into_iter().map(|form| format!("{subject} {form}"));
+        let mut forms = piece.describe(is_known);
+        if forms.is_empty()
+            && !piece.removed.is_empty()
+            && let Some(quoted) = origins.quote_from_error(&piece.added)
+        {
+            forms.push(format!("containing what is named in the error, {quoted}"));
+        }
+        let forms = forms.into_iter().map(|form| format!("{subject} {form}"));
         let mut part = plain_part(format!("{name} text {}", piece.first_word()), forms.collect());
         part.dropped = piece.added.is_empty();
         self.parts.push(part);

@@ -36,6 +36,11 @@ pub(crate) fn leads_to(form: &str, before: &Value, after: &Value) -> Option<bool
                 is(back(&after, &before), text)
             } else if let Some(text) = quoted("containing ") {
                 return contains_change(&before, &after, text);
+            } else if let Some(text) = form
+                .strip_prefix("containing what is named in the error, “")
+                .and_then(|rest| rest.strip_suffix('”'))
+            {
+                return contains_change(&before, &after, text);
             } else if let Some(text) = quoted("not containing ") {
                 return contains_change(&after, &before, text);
             } else if let Some(text) = quoted("not beginning with ") {

@@ -27,6 +27,9 @@ pub(super) fn runs_command(call: &Call<'_>, command: &str) -> bool {
 /// Returns `true` if a value is written in a form that is described in words. A form that the value alone does not
 /// show counts as met.
 pub(super) fn has_form(value: &str, form: &str) -> bool {
+    if let Some(quoted) = form.strip_prefix("containing what is named in the error, “") {
+        return value.contains(quoted.trim_end_matches('”'));
+    }
     let affix = |words: &str| form.strip_prefix(words).map(|rest| rest.trim_matches('`').to_owned());
     match form {
         "in upper case" => value.to_uppercase() == value,

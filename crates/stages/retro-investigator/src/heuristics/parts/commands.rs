@@ -358,7 +358,8 @@ pub(super) fn describe_first_call(
     if call.tool == tool {
         let texts = map.values().filter_map(Value::as_str);
         let texts = texts.filter(|text| is_shareable(text) && !origins.error_names(text));
-        words.extend(texts.map(|text| basename(text).to_owned()).take(COMMAND_WORDS_MAX - 1));
+        let given = texts.flat_map(|text| basename(text).split_whitespace());
+        words.extend(given.map(str::to_owned).take(COMMAND_WORDS_MAX - 1));
     }
     Some(ChangedPart { words, ..plain_part(format!("{FIRST_SLOT}{}", call.tool), Vec::new()) })
 }

@@ -85,3 +85,31 @@ fn a_word_of_the_failing_call_is_not_what_its_error_demands() {
         "call `validate` with `--packages taxonomies/esef.zip`",
     );
 }
+
+#[test]
+fn a_statement_that_is_made_first_is_the_lesson() {
+    check(
+        "snowflake_execute",
+        r#"{"statement":"SELECT COUNT(*) FROM ANALYTICS.PUBLIC.A{n}"}"#,
+        "Error: No active warehouse selected in the current session. Select an active warehouse with the 'use warehouse' command.",
+        &[
+            (r#"{"statement":"USE WAREHOUSE ANALYST_WH"}"#, "Statement executed successfully."),
+            (r#"{"statement":"SELECT COUNT(*) FROM ANALYTICS.PUBLIC.A{n}"}"#, "1 row"),
+        ],
+        "run `snowflake_execute USE WAREHOUSE ANALYST_WH` first",
+    );
+}
+
+#[test]
+fn a_piece_that_the_error_names_is_quoted() {
+    check(
+        "bigquery_query",
+        r#"{"sql":"SELECT COUNT(DISTINCT user_id) FROM `acme.events.e{n}` WHERE DATE(ingested_at) = '2026-01-01'"}"#,
+        "Error: Cannot query over table 'acme.events.e{n}' without a filter over column(s) 'event_date'",
+        &[(
+            r#"{"sql":"SELECT COUNT(DISTINCT user_id) FROM `acme.events.e{n}` WHERE event_date = '2026-01-01'"}"#,
+            "1 row",
+        )],
+        "pass `sql` containing what is named in the error, “event_date”",
+    );
+}
