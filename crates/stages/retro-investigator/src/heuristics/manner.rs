@@ -297,9 +297,6 @@ pub(super) fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_alphanumeric() || "_.-/:+ ".contains(c))
 }
 
-/// Maximum depth in which a parameter is searched for.
-const NESTING_MAX: usize = 5;
-
 /// Returns the value of a parameter by its dotted path, such as `address.zip`. Of a list, the first item that has the
 /// rest of the path counts.
 fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
@@ -324,7 +321,7 @@ fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
 fn find_below<'a>(value: &'a Value, name: &str, depth: usize) -> Option<&'a Value> {
     let within = |inner: &'a Value| find_below(inner, name, depth + 1);
     match value {
-        _ if depth > NESTING_MAX => None,
+        _ if depth > parts::NESTING_MAX => None,
         Value::Object(map) => map.get(name).or_else(|| map.values().find_map(within)),
         Value::Array(items) => items.iter().find_map(within),
         _ => None,

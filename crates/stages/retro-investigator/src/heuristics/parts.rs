@@ -27,6 +27,9 @@ const ANSWER_CHARS_MAX: usize = 20_000;
 /// Minimum length of a value that is searched for in other texts, in characters. Shorter ones occur everywhere.
 const VALUE_CHARS_MIN: usize = 3;
 
+/// Maximum depth of a parameter within others. What is nested deeper is one value.
+pub(super) const NESTING_MAX: usize = 8;
+
 /// Texts of the run in which a new value may have its origin.
 #[derive(Clone, Copy)]
 pub(super) struct ValueOrigins<'c> {
@@ -409,10 +412,10 @@ fn flatten(map: &Map<String, Value>) -> BTreeMap<String, &Value> {
     fn collect<'v>(path: &str, value: &'v Value, depth: usize, out: &mut BTreeMap<String, &'v Value>) {
         let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         match value {
-            Value::Object(map) if depth < 5 && !map.is_empty() => {
+            Value::Object(map) if depth < NESTING_MAX && !map.is_empty() => {
                 map.iter().for_each(|(key, item)| collect(&below(key), item, depth + 1, out));
             }
-            Value::Array(items) if depth < 5 && items.iter().any(Value::is_object) => {
+            Value::Array(items) if depth < NESTING_MAX && items.iter().any(Value::is_object) => {
                 let numbered = items.iter().enumerate().take(16);
                 numbered.for_each(|(at, item)| collect(&below(&at.to_string()), item, depth + 1, out));
             }

@@ -437,7 +437,7 @@ fn names_call(call: &PlannedCall<'_>, label: &str) -> bool {
     let texts: Vec<String> = flatten_arguments(call.arguments).into_values().map(format_value).collect();
     words.next() == Some(call.tool)
         && label.contains(' ')
-        && words.all(|word| texts.iter().any(|text| text.ends_with(word)))
+        && words.all(|word| texts.iter().any(|text| text.split_whitespace().any(|own| own.ends_with(word))))
 }
 
 #[cfg(test)]

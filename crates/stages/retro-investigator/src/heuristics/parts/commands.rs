@@ -374,8 +374,8 @@ pub(in super::super) fn first_label(call: &Call<'_>) -> Option<String> {
 }
 
 /// Returns `true` if two calls of one tool do the same kind of work: commands with the same program and subcommand, or
-/// any calls that are no commands.
-pub(in super::super) fn is_same_goal(a: &Call<'_>, b: &Call<'_>) -> bool {
+/// other calls that say to do the same.
+pub(in super::super) fn is_same_goal(a_call: &Call<'_>, b_call: &Call<'_>) -> bool {
     let last_command = |call: &Call<'_>| {
         let mut words = split_segments(&command_of(call)?).pop()?.words;
         words[0] = basename(&words[0]).to_owned();
@@ -383,10 +383,20 @@ pub(in super::super) fn is_same_goal(a: &Call<'_>, b: &Call<'_>) -> bool {
     };
     let goal =
         |words: &[String]| label_of_words(words).split(' ').take(2).map(str::to_owned).collect::<Vec<_>>();
-    match (last_command(a), last_command(b)) {
+    match (last_command(a_call), last_command(b_call)) {
         (Some(a), Some(b)) => goal(&a) == goal(&b) || adds_words(&a, &b) || adds_words(&b, &a),
-        (a, b) => a.is_none() && b.is_none(),
+        (a, b) => a.is_none() && b.is_none() && operation_of(a_call) == operation_of(b_call),
     }
+}
+
+/// Names of parameters that say what a call does.
+const OPERATION_NAMES: [&str; 6] = ["command", "cmd", "function", "operation", "action", "method"];
+
+/// Returns the first word of the parameter that says what a call does; `None` if there is none.
+fn operation_of<'c>(call: &'c Call<'_>) -> Option<&'c str> {
+    let map = call.arguments.parameters()?;
+    let text = OPERATION_NAMES.iter().find_map(|name| map.get(*name)?.as_str())?;
+    text.split_whitespace().next()
 }
 
 /// Returns `true` if some words are others with words added in between, and begin with the same program.

@@ -79,7 +79,8 @@ impl Piece {
     /// of a text whether it is a value of this run.
     pub(super) fn describe(&self, is_known: impl Fn(&str) -> bool) -> Vec<String> {
         if self.added.is_empty() {
-            let can_be_named = is_shareable(&self.removed) && !is_known(&self.removed);
+            // What an error names as wrong may be left out.
+            let can_be_named = is_shareable(&self.removed);
             return can_be_named.then(|| format!("not containing `{}`", self.removed)).into_iter().collect();
         }
         let can_be_named = |text: &&str| {
