@@ -16,7 +16,8 @@ mod summary;
 mod tests;
 
 pub use contrast::{
-    CONTRAST_RUNS, Contrast, ContrastAnswer, HarmNumbers, ReactionCounts, SharedPart, SharedRemedy, UnneededMemory,
+    CONTRAST_RUNS, Contrast, ContrastAnswer, HarmNumbers, ReactionCounts, SharedPart, SharedRemedy,
+    UnneededMemory,
 };
 pub use count::{CallCounts, SummaryCoverage, WindowSummaries, count_calls};
 pub use error_class::is_same_error_class;

@@ -74,7 +74,7 @@ mod verdict;
 mod tests;
 
 pub use blame::{Blame, BlameSign};
-pub use failing_line::{FailingLine, failing_lines};
+pub use failing_line::{FailingLine, failing_lines, failing_lines_without_sign, sign_of_line};
 pub use outcome::{CallFailure, CallOutcome};
 pub use signature::error_signature;
 pub use tool_output::{Diagnostic, TestCounts, find_diagnostics, parse_test_counts};

@@ -94,6 +94,10 @@ pub(crate) fn explain_reason(reason: &MissedReason, tenant: &Tenant) -> String {
             "it passes by itself: the same call worked when it was repeated, so there is nothing to learn"
                 .to_owned()
         }
+        MissedReason::Refuted { repeated, changed } => format!(
+            "it passes by itself: of the newest {} that got past it, {repeated} repeated the identical call",
+            format_count((*repeated + *changed).into(), "run")
+        ),
         MissedReason::NoRemedyFound => format!(
             "runs got past it, but no investigated one shows what it changed: `{retro} retrospectives trigger` \
              investigates others"

@@ -112,6 +112,7 @@ fn every_reason_is_explained_with_what_a_person_can_do() {
         MissedReason::NotSampled,
         MissedReason::NotRecovered,
         MissedReason::Transient,
+        MissedReason::Refuted { repeated: 9, changed: 1 },
         MissedReason::NoRemedyFound,
         MissedReason::Unconfirmed { memory },
         MissedReason::Held { memory },

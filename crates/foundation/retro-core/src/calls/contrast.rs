@@ -249,20 +249,12 @@ impl<'a> Contrast<'a> {
 
     /// Returns the parts of a reaction without the calls in between that runs without the error make as well.
     fn parts_that_matter(&self, reaction: &'a Reaction, witnesses: &[Witness<'a>]) -> Vec<&'a ChangedPart> {
-        parts_of(reaction)
-            .iter()
-            .filter(|part| !self.is_routine_call(part, reaction, witnesses))
-            .collect()
+        parts_of(reaction).iter().filter(|part| !self.is_routine_call(part, reaction, witnesses)).collect()
     }
 
     /// Returns `true` if runs without the error make the call that a part names before theirs, at least half as often as
     /// the witnesses of the error do. Another tool in the place of the failing one may come after it as well.
-    fn is_routine_call(
-        &self,
-        part: &ChangedPart,
-        reaction: &Reaction,
-        witnesses: &[Witness<'a>],
-    ) -> bool {
+    fn is_routine_call(&self, part: &ChangedPart, reaction: &Reaction, witnesses: &[Witness<'a>]) -> bool {
         let instead = part.slot.strip_prefix(TOOL_SLOT);
         let called = match part.words.as_slice() {
             [] => instead.map(str::to_owned),
@@ -278,9 +270,8 @@ impl<'a> Contrast<'a> {
             without += 1;
             making += usize::from(place(label).is_some_and(|before| before < at || instead.is_some()));
         }
-        let makes = |witness: &&Witness<'_>| {
-            parts_of(witness.reaction).iter().any(|other| other.slot == part.slot)
-        };
+        let makes =
+            |witness: &&Witness<'_>| parts_of(witness.reaction).iter().any(|other| other.slot == part.slot);
         let after_error = witnesses.iter().filter(makes).count();
         // making / without ≥ after_error / witnesses / 2
         making > 0 && making * witnesses.len() * 2 >= after_error * without

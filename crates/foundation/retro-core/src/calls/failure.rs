@@ -61,6 +61,13 @@ pub enum MissedReason {
     NotRecovered,
     /// It passes without a change: the identical call worked when it was repeated.
     Transient,
+    /// A remedy is refuted: in many runs the identical call worked when it was repeated.
+    Refuted {
+        /// Number of the newest runs past the error that repeated the identical call.
+        repeated: u32,
+        /// Number of those that changed something.
+        changed: u32,
+    },
     /// Runs got past it, but no investigated one shows what they changed.
     NoRemedyFound,
     /// Its memory waits for another run that confirms it.

@@ -83,7 +83,12 @@ impl MemoryAccount {
             MemoryVerdict::Ignored | MemoryVerdict::CueNotMet if entry.read => (0, WeightReason::Read),
             MemoryVerdict::Ignored | MemoryVerdict::CueNotMet => return None,
         };
-        Some(WeightPart { delta: WeightDelta(delta), kind, run: Some(run.clone()), reason: entry.reason.clone() })
+        Some(WeightPart {
+            delta: WeightDelta(delta),
+            kind,
+            run: Some(run.clone()),
+            reason: entry.reason.clone(),
+        })
     }
 }
 

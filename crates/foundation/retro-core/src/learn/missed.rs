@@ -59,9 +59,13 @@ impl KnownLessons<'_> {
         if let Some(tombstone) = of_failure.next() {
             return Some(MissedReason::Suppressed { memory: tombstone.memory });
         }
-        Some(if self.batch.iter().any(|mutation| calls_transient(mutation, failure)) {
-            MissedReason::Transient
-        } else if failure.investigated == 0 {
+        let found = || self.batch.iter().filter_map(|mutation| passes_unchanged(mutation, failure));
+        // Numbers of many runs say more than what one run shows.
+        let counted = |reason: &MissedReason| matches!(reason, MissedReason::Refuted { .. });
+        if let Some(reason) = found().find(counted).or_else(|| found().next()) {
+            return Some(reason);
+        }
+        Some(if failure.investigated == 0 {
             MissedReason::NotSampled
         } else if failure.recovered == 0 {
             MissedReason::NotRecovered
@@ -81,12 +85,17 @@ fn names_failure(failure: &RecurringFailure, step: &Step, cue: &LessonCue) -> bo
     named.is_some_and(|(tool, error)| failure.is_about(step, tool, error))
 }
 
-/// Returns `true` if a mutation found that the failure passes without a change.
-fn calls_transient(mutation: &Mutation, failure: &RecurringFailure) -> bool {
-    use NoLessonReason::{PassesByItself, Transient};
-    matches!(
-        &mutation.request,
-        MutationKind::Observe { finding, no_lesson: Some(Transient { .. } | PassesByItself { .. }), .. }
-            if names_failure(failure, &finding.step, &finding.cue)
-    )
+/// Returns the reason if a mutation found that the failure passes without a change.
+fn passes_unchanged(mutation: &Mutation, failure: &RecurringFailure) -> Option<MissedReason> {
+    let MutationKind::Observe { finding, no_lesson: Some(reason), .. } = &mutation.request else {
+        return None;
+    };
+    let missed = match reason {
+        NoLessonReason::Transient { .. } => MissedReason::Transient,
+        NoLessonReason::PassesByItself { counts } => {
+            MissedReason::Refuted { repeated: counts.repeated, changed: counts.changed }
+        }
+        NoLessonReason::NoRemedy | NoLessonReason::Harm { .. } => return None,
+    };
+    names_failure(failure, &finding.step, &finding.cue).then_some(missed)
 }

@@ -45,7 +45,9 @@ impl NoLessonReason {
                 counts.repeated,
                 counts.repeated + counts.changed
             ),
-            Self::NoRemedy => "the call fails again and again, and no run shows a way past the error yet".to_owned(),
+            Self::NoRemedy => {
+                "the call fails again and again, and no run shows a way past the error yet".to_owned()
+            }
             Self::Harm { memory } => {
                 format!("following memory {memory} led to this error, which counts as its harm")
             }

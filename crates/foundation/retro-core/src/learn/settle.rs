@@ -177,7 +177,11 @@ pub fn settle_investigations(
     batch.push(Mutation {
         id: MutationId::of_investigation(retrospective, "sweep", 0, 0),
         request: MutationKind::Sweep {
-            unneeded: contrast.memories_tried().into_iter().filter_map(|id| contrast.find_unneeded(id)).collect(),
+            unneeded: contrast
+                .memories_tried()
+                .into_iter()
+                .filter_map(|id| contrast.find_unneeded(id))
+                .collect(),
         },
     });
     batch

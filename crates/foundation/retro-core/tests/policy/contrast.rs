@@ -45,17 +45,30 @@ fn a_memory_without_which_calls_work_as_well_fades_until_its_error_is_seen_again
     let mut world = World::new();
     let id = world.add_active("pass region", 300);
     assert_eq!(close_without(&mut world, &[], id, [39, 0]), [""; 0], "too few calls");
-    assert_eq!(close_without(&mut world, &[], id, [40, 0]), ["retro reweighted (unneeded -0.100) pass region: active 0.200"]);
+    assert_eq!(
+        close_without(&mut world, &[], id, [40, 0]),
+        ["retro reweighted (unneeded -0.100) pass region: active 0.200"]
+    );
     let helped = investigate("a").with_verdict(id, MemoryVerdict::Helped);
-    let lines = close_without(&mut world, &[helped.clone()], id, [46, 1]);
-    assert_eq!(lines, ["retro reweighted (applied +0.000, unneeded -0.100) pass region: active 0.100"], "what works without it was not its help");
+    let lines = close_without(&mut world, std::slice::from_ref(&helped), id, [46, 1]);
+    assert_eq!(
+        lines,
+        ["retro reweighted (applied +0.000, unneeded -0.100) pass region: active 0.100"],
+        "what works without it was not its help"
+    );
     assert_eq!(world.retro(&[helped]), ["retro reweighted (helped +0.100) pass region: active 0.200"]);
     let seen = investigate("b").with_finding(finding("pass region"));
     let lines = close_without(&mut world, &[seen], id, [46, 0]);
     assert_eq!(lines, ["b observed pass region: active 0.200"], "its error came up");
     close_without(&mut world, &[], id, [46, 0]);
     let lines = close_without(&mut world, &[], id, [46, 0]);
-    assert_eq!(lines, ["retro reweighted (unneeded -0.100) pass region: active 0.000", "retro archived pass region: archived 0.000"]);
+    assert_eq!(
+        lines,
+        [
+            "retro reweighted (unneeded -0.100) pass region: active 0.000",
+            "retro archived pass region: archived 0.000"
+        ]
+    );
 }
 
 #[test]

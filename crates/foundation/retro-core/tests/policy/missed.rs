@@ -1,7 +1,8 @@
 //! Says of recurring failures why agents are not told about them.
 
-use retro_core::calls::{CallCounts, MissedReason, RecurringFailure, SummaryCoverage};
+use retro_core::calls::{CallCounts, MissedReason, ReactionCounts, RecurringFailure, SummaryCoverage};
 use retro_core::id::Step;
+use retro_core::learn::{MutationKind, NoLessonReason};
 use retro_core::retrospective::Investigation;
 
 use crate::close::{close, closing_facts};
@@ -83,6 +84,25 @@ fn an_error_that_passes_by_itself_is_called_transient() {
         investigate("r2").with_passed_error(&finding("A"), []).to_investigation(2),
     ];
     assert_eq!(why(&world, failure("A", 2, 2), found), Some(MissedReason::Transient));
+}
+
+#[test]
+fn a_refuted_remedy_is_reported_with_its_numbers() {
+    let found = vec![
+        investigate("r1").with_finding(finding("A")).to_investigation(1),
+        investigate("r2").with_passed_error(&finding("A"), []).to_investigation(2),
+    ];
+    let mut facts = closing_facts(&World::new(), 10, found);
+    let counts = ReactionCounts { repeated: 9, changed: 1, ..ReactionCounts::default() };
+    for mutation in &mut facts.batch {
+        if let MutationKind::Observe { no_lesson, .. } = &mut mutation.request {
+            *no_lesson = Some(NoLessonReason::PassesByItself { counts });
+        }
+    }
+    let coverage = SummaryCoverage { runs: 10, counted: 10, ..SummaryCoverage::default() };
+    facts.calls = Some(CallCounts { coverage, operations: Vec::new(), failures: vec![failure("A", 2, 2)] });
+    let missed = close(facts, start_time()).report.calls.unwrap().missed;
+    assert_eq!(missed[0].reason, MissedReason::Refuted { repeated: 9, changed: 1 });
 }
 
 #[test]

@@ -122,11 +122,22 @@ static SIGNS: LazyLock<(RegexSet, Vec<i32>)> = LazyLock::new(|| {
 /// Returns the lines of a log that probably say why the work failed, most likely first; empty if no line
 /// explains it.
 pub fn failing_lines(log: &str) -> Vec<FailingLine<'_>> {
-    failing_lines_of_tail(log, LOG_BYTES_MAX)
+    failing_lines_of_tail(log, LOG_BYTES_MAX, None)
 }
 
-/// Returns the failing lines among the last `bytes_max` bytes of a log.
-fn failing_lines_of_tail(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
+/// Returns the same as [`failing_lines`] if one sign were not known: its index, as returned by [`sign_of_line`]. For
+/// measuring what a sign adds.
+pub fn failing_lines_without_sign(log: &str, sign: usize) -> Vec<FailingLine<'_>> {
+    failing_lines_of_tail(log, LOG_BYTES_MAX, Some(sign))
+}
+
+/// Returns the index of the sign by which a line of a log is judged; `None` if it has none.
+pub fn sign_of_line(line: &str) -> Option<usize> {
+    find_sign(strip_error_mark(strip_log_prefix(line)), None)
+}
+
+/// Returns the failing lines among the last `bytes_max` bytes of a log. The sign `left_out` is ignored.
+fn failing_lines_of_tail(log: &str, bytes_max: usize, left_out: Option<usize>) -> Vec<FailingLine<'_>> {
     // The cut may fall inside a character, and slicing there would panic.
     let cut = log.ceil_char_boundary(log.len().saturating_sub(bytes_max));
     let skipped = log[..cut].matches('\n').count();
@@ -135,7 +146,7 @@ fn failing_lines_of_tail(log: &str, bytes_max: usize) -> Vec<FailingLine<'_>> {
     // The last of several equal lines overwrites the others, because it belongs to the last attempt.
     let mut last: HashMap<&str, (i32, usize)> = HashMap::new();
     for (at, line) in lines.iter().enumerate() {
-        let weight = weigh_line(line);
+        let weight = weigh_line(line, left_out);
         if weight >= WEIGHT_MIN {
             last.insert(line, (weight + weight_by_position(at, end), at));
         }
@@ -161,10 +172,14 @@ fn strip_error_mark(line: &str) -> &str {
     MARK.find(line).map_or(line, |mark| &line[mark.end()..])
 }
 
-fn weigh_line(line: &str) -> i32 {
+/// Returns the index of the first sign that matches a line without its marks, other than `left_out`.
+fn find_sign(text: &str, left_out: Option<usize>) -> Option<usize> {
+    SIGNS.0.matches(text).iter().find(|sign| Some(*sign) != left_out)
+}
+
+fn weigh_line(line: &str, left_out: Option<usize>) -> i32 {
     let text = strip_error_mark(line);
-    let (signs, weights) = &*SIGNS;
-    let sign = signs.matches(text).iter().next().map(|first| weights[first]);
+    let sign = find_sign(text, left_out).map(|first| SIGNS.1[first]);
     match (text.len() < line.len(), sign) {
         (true, None) => MARKED_WEIGHT + MARK_BONUS,
         (true, Some(weight)) if weight >= WEIGHT_MIN => weight.max(MARKED_WEIGHT) + MARK_BONUS,
@@ -214,7 +229,7 @@ mod tests {
     fn a_long_log_is_read_from_its_end() {
         let mut log = "Error: long ago\n".to_owned() + &"all is well hére\n".repeat(100);
         log.push_str("FAIL: TestX");
-        let found = failing_lines_of_tail(&log, 1_000);
+        let found = failing_lines_of_tail(&log, 1_000, None);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].number, found[0].text), (log.lines().count() - 1, "FAIL: TestX"));
     }

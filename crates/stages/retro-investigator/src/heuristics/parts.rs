@@ -128,7 +128,8 @@ fn compare_texts<'c>(a: &Command, b: &Command, origins: ValueOrigins<'c>, found:
             return;
         }
         let holds_text = |map: &Map<String, Value>| {
-            let mut names = map.iter().filter(|(_, value)| value.as_str().is_some_and(|text| text.contains(&b.text)));
+            let mut names =
+                map.iter().filter(|(_, value)| value.as_str().is_some_and(|text| text.contains(&b.text)));
             names.next().map(|(name, _)| name.clone())
         };
         match b.parameters.as_ref().and_then(holds_text) {
@@ -175,7 +176,8 @@ fn compare_leaves<'c>(
     let mut renamed = Vec::new();
     for (path, value) in b.iter().filter(|(path, value)| a.get(*path) != Some(value)) {
         let (before, name) = (a.get(path).copied(), name_of_path(path));
-        let old = removed.iter().find(|(old, was)| before.is_none() && *was == value && !renamed.contains(old));
+        let old =
+            removed.iter().find(|(old, was)| before.is_none() && *was == value && !renamed.contains(old));
         renamed.extend(old.map(|(old, _)| *old));
         // What is done to the items of a list is done once.
         if found.parts.iter().any(|part| part.slot == name) {
@@ -256,7 +258,13 @@ impl<'c> CallDifference<'c> {
     }
 
     /// Adds the items that only one of two lists has. Returns `false` if the lists have too little in common.
-    fn add_items(&mut self, name: &str, before: &[Value], after: &[Value], origins: ValueOrigins<'_>) -> bool {
+    fn add_items(
+        &mut self,
+        name: &str,
+        before: &[Value],
+        after: &[Value],
+        origins: ValueOrigins<'_>,
+    ) -> bool {
         let items = texts::changed_items(before, after);
         let text = Value::Array(before.to_vec()).to_string();
         for item in &items {
@@ -308,7 +316,8 @@ impl<'c> CallDifference<'c> {
         }
         if let (Some(Value::String(before)), Value::String(after)) = (before, after)
             && !values::is_shareable(after)
-            && (self.add_keywords(before, after, origins) || self.add_pieces(path, "", before, after, origins))
+            && (self.add_keywords(before, after, origins)
+                || self.add_pieces(path, "", before, after, origins))
         {
             return;
         }
@@ -349,8 +358,7 @@ impl<'c> ValueOrigins<'c> {
     fn error_demands(&self, before: Option<&str>, value: &str) -> bool {
         // What the failing call said itself, an error may repeat.
         let is_new = |piece: &str| {
-            before.is_none_or(|before| !contains_value(before, piece))
-                && !contains_value(self.failing, piece)
+            before.is_none_or(|before| !contains_value(before, piece)) && !contains_value(self.failing, piece)
         };
         let is_named = |piece: &str| piece.chars().count() >= VALUE_CHARS_MIN && self.error_names(piece);
         self.error_names(value) || pieces_of(value).any(|piece| is_new(piece) && is_named(piece))

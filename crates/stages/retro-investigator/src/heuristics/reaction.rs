@@ -247,12 +247,8 @@ impl<'c> StepReactions<'c, '_> {
             .rev()
             .filter(|call| call.failure().is_none() && !is_attempt_of(call, attempt))
             .collect();
-        let origins = ValueOrigins {
-            task: self.task,
-            error: attempt.answer,
-            failing: attempt.raw,
-            earlier: &earlier,
-        };
+        let origins =
+            ValueOrigins { task: self.task, error: attempt.answer, failing: attempt.raw, earlier: &earlier };
         if attempt.raw == worked.raw {
             return match between.as_slice() {
                 [] => self.describe_repetition(&calls[last], worked),

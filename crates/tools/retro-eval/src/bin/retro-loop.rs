@@ -40,6 +40,9 @@ struct Arguments {
     /// Run only the ablations.
     #[arg(long, requires = "ablations")]
     only_ablations: bool,
+    /// Policy file of the retro process [default: the default policy].
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
     /// Number of workflows simulated concurrently, 1 to 500.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=500))]
     side_by_side: u16,
@@ -104,7 +107,13 @@ fn run(arguments: Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut figures = serde_json::json!({});
     if !arguments.only_ablations {
-        let played = runtime.block_on(run_until_stopped(playing.run(&worlds, "")))?;
+        let policy = match &arguments.policy {
+            None => String::new(),
+            Some(file) => {
+                std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?
+            }
+        };
+        let played = runtime.block_on(run_until_stopped(playing.run(&worlds, &policy)))?;
         println!("\n{}", played.render_text(&worlds));
         figures["base"] = played.to_json(&worlds);
         if let Some(file) = &arguments.svg {

@@ -50,6 +50,18 @@ pub(crate) const ABLATIONS: &[Ablation] = &[
         protects: "visibility of new memories: retrospectives until handed out",
         cost: |summary| summary.waiting.mean,
     },
+    Ablation {
+        name: "withholding",
+        policy: "withhold_permille = 0",
+        protects: "a known effect, at a cost: share of runs that fail",
+        cost: |summary| 1.0 - summary.success,
+    },
+    Ablation {
+        name: "fading",
+        policy: "unneeded_delta = 0",
+        protects: "a list without fixed causes: retrospectives until gone",
+        cost: |summary| summary.fading.mean,
+    },
 ];
 
 /// Result of one ablation, compared with the base.

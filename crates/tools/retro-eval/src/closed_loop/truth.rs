@@ -148,7 +148,11 @@ fn statements_against_harm(workflow: &Workflow, step: &str, lesson: &Lesson) -> 
         for (number, replaced) in remedies.iter().enumerate() {
             let wrong = PlannedCall { tool: replaced.tool, arguments: replaced.right };
             if let Some(next) = remedies.get(number + 1) {
-                add(WorldItem::WayOn(at, number), wrong, PlannedCall { tool: next.tool, arguments: next.right });
+                add(
+                    WorldItem::WayOn(at, number),
+                    wrong,
+                    PlannedCall { tool: next.tool, arguments: next.right },
+                );
             } else if cause.until.is_some() && matches!(cause.after, AfterFix::Harmful) {
                 let right = PlannedCall { tool: &cause.tool, arguments: &cause.arguments };
                 add(WorldItem::WayOn(at, number), wrong, right);
@@ -309,13 +313,8 @@ pub(crate) fn evaluate_truth(workflow: &Workflow, claim: &MemoryClaim, run: u32)
         },
     };
     let truths: Vec<MemoryTruth> = claim.items.iter().map(of_item).collect();
-    let order = [
-        MemoryTruth::True,
-        MemoryTruth::Stale,
-        MemoryTruth::Outdated,
-        MemoryTruth::Trap,
-        MemoryTruth::Noise,
-    ];
+    let order =
+        [MemoryTruth::True, MemoryTruth::Stale, MemoryTruth::Outdated, MemoryTruth::Trap, MemoryTruth::Noise];
     if let Some(truth) = order.into_iter().find(|truth| truths.contains(truth)) {
         return truth;
     }

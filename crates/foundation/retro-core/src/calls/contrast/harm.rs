@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Contrast, ContrastRun};
 use super::witness::to_count;
+use super::{Contrast, ContrastRun};
 use crate::calls::summary::MemoryTrial;
 use crate::id::{MemoryId, RunId};
 
@@ -149,8 +149,14 @@ mod tests {
     fn few_failures_of_many_calls_are_no_accident() {
         assert!((chance_of_at_most(1, 2, 0.5) - 0.75).abs() < 1e-12);
         assert!((chance_of_at_most(2, 2, 0.1) - 1.0).abs() < 1e-12);
-        for (failed, calls, rare) in [(0, 28, false), (0, 29, true), (1, 45, false), (1, 46, true), (2, 46, false)] {
-            assert_eq!(chance_of_at_most(failed, calls, NEEDED_SHARE) <= NEEDED_CHANCE_MAX, rare, "{failed}/{calls}");
+        for (failed, calls, rare) in
+            [(0, 28, false), (0, 29, true), (1, 45, false), (1, 46, true), (2, 46, false)]
+        {
+            assert_eq!(
+                chance_of_at_most(failed, calls, NEEDED_SHARE) <= NEEDED_CHANCE_MAX,
+                rare,
+                "{failed}/{calls}"
+            );
         }
     }
 

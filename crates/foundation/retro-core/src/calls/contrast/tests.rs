@@ -227,8 +227,7 @@ fn a_memory_is_not_needed_if_the_newest_calls_without_it_hardly_fail() {
         let mut window = window(trials.iter().map(|_| did(&[])).collect());
         for (stored, (followed, failed)) in window.summaries.iter_mut().zip(trials) {
             let SummaryContent::Summary(summary) = &mut stored.content else { unreachable!() };
-            summary.trials =
-                vec![crate::calls::MemoryTrial { memory, followed: *followed, failed: *failed }];
+            summary.trials = vec![crate::calls::MemoryTrial { memory, followed: *followed, failed: *failed }];
         }
         let found = Contrast::of_window(&window).find_unneeded(memory);
         found.map(|numbers| (numbers.calls, numbers.failed))

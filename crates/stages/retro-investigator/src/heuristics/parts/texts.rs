@@ -83,9 +83,8 @@ impl Piece {
             let can_be_named = is_shareable(&self.removed);
             return can_be_named.then(|| format!("not containing `{}`", self.removed)).into_iter().collect();
         }
-        let can_be_named = |text: &&str| {
-            text.chars().count() >= PIECE_CHARS_MIN && is_shareable(text) && !is_known(text)
-        };
+        let can_be_named =
+            |text: &&str| text.chars().count() >= PIECE_CHARS_MIN && is_shareable(text) && !is_known(text);
         let texts = std::iter::once(self.added.as_str()).chain(self.key());
         texts.filter(can_be_named).map(|text| format!("containing `{text}`")).collect()
     }
