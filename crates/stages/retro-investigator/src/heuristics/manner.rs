@@ -226,7 +226,12 @@ impl Manner {
     /// [`Self::SameCallAgain`] and [`Self::AfterPause`], which a single call cannot show.
     pub(super) fn matches_call(&self, call: &Call<'_>) -> bool {
         let command = call.arguments.as_command();
-        let text_of = |key: &str| find_parameter(call, key).and_then(Value::as_str);
+        let has_value = |key: &str, is_so: &dyn Fn(&Value) -> bool| {
+            find_values(call, key).into_iter().any(is_so)
+        };
+        let has_text = |key: &str, is_so: &dyn Fn(&str) -> bool| {
+            has_value(key, &|value| value.as_str().is_some_and(is_so))
+        };
         match self {
             Self::WithParameter(key) => find_parameter(call, key).is_some(),
             // Something else within a parameter may have the same name.
@@ -237,14 +242,10 @@ impl Manner {
                     false => !call.arguments.parameters().is_some_and(is_given),
                 }
             }
-            Self::Typed(key, kind) => {
-                find_parameter(call, key).is_some_and(|value| json_type_name(value) == kind)
-            }
-            Self::Written(key, pattern) => text_of(key).is_some_and(|text| value_pattern(text) == *pattern),
-            Self::Kind(key, kind) => text_of(key).and_then(id_kind) == Some(kind),
-            Self::Value(key, value) => {
-                find_parameter(call, key).is_some_and(|found| format_value(found) == *value)
-            }
+            Self::Typed(key, kind) => has_value(key, &|value| json_type_name(value) == kind),
+            Self::Written(key, pattern) => has_text(key, &|text| value_pattern(text) == *pattern),
+            Self::Kind(key, kind) => has_text(key, &|text| id_kind(text) == Some(kind)),
+            Self::Value(key, value) => has_value(key, &|found| format_value(found) == *value),
             Self::WithOption(program, option) => has_option(call, program, option) == Some(true),
             Self::WithoutOption(program, option) => has_option(call, program, option) == Some(false),
             Self::Program(program) => command.is_some_and(|command| runs_program(command, program)),
@@ -255,9 +256,7 @@ impl Manner {
                     || call.tool == label
                     || runs_command(call, label)
             }
-            Self::Form(key, form) => {
-                find_parameter(call, key).is_some_and(|value| has_form(&format_value(value), form))
-            }
+            Self::Form(key, form) => has_value(key, &|value| has_form(&format_value(value), form)),
             Self::ArgumentForm(_, form) => {
                 parts::words_of(call).iter().skip(1).any(|word| has_form(word, form))
             }
@@ -300,31 +299,46 @@ pub(super) fn is_name(text: &str) -> bool {
 /// Returns the value of a parameter by its dotted path, such as `address.zip`. Of a list, the first item that has the
 /// rest of the path counts.
 fn find_parameter<'a>(call: &'a Call<'_>, path: &str) -> Option<&'a Value> {
-    fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-        if let Value::Array(items) = value {
-            return items.iter().find_map(|item| find(item, path));
-        }
-        match path.split_once('.') {
-            Some((first, rest)) => value.get(first).and_then(|value| find(value, rest)),
-            None => value.get(path),
-        }
-    }
-    let object = call.arguments.parameters()?;
+    find_values(call, path).into_iter().next()
+}
+
+/// Returns all values at the dotted path of a parameter: more than one if it leads through a list. A path of one part may
+/// also be the end of a long path.
+fn find_values<'a>(call: &'a Call<'_>, path: &str) -> Vec<&'a Value> {
+    let mut found = Vec::new();
+    let Some(object) = call.arguments.parameters() else { return found };
     match path.split_once('.') {
-        Some((first, rest)) => find(object.get(first)?, rest),
-        // The name may be the last part of a long path.
-        None => object.get(path).or_else(|| object.values().find_map(|value| find_below(value, path, 0))),
+        Some((first, rest)) => {
+            object.get(first).into_iter().for_each(|value| collect_at(value, rest, &mut found));
+        }
+        None => match object.get(path) {
+            Some(value) => found.push(value),
+            None => object.values().for_each(|value| collect_below(value, path, 0, &mut found)),
+        },
+    }
+    found
+}
+
+fn collect_at<'a>(value: &'a Value, path: &str, found: &mut Vec<&'a Value>) {
+    if let Value::Array(items) = value {
+        return items.iter().for_each(|item| collect_at(item, path, found));
+    }
+    match path.split_once('.') {
+        Some((first, rest)) => value.get(first).into_iter().for_each(|value| collect_at(value, rest, found)),
+        None => found.extend(value.get(path)),
     }
 }
 
-/// Returns the first value of this name within a value.
-fn find_below<'a>(value: &'a Value, name: &str, depth: usize) -> Option<&'a Value> {
-    let within = |inner: &'a Value| find_below(inner, name, depth + 1);
+/// Collects the values of this name within a value.
+fn collect_below<'a>(value: &'a Value, name: &str, depth: usize, found: &mut Vec<&'a Value>) {
     match value {
-        _ if depth > parts::NESTING_MAX => None,
-        Value::Object(map) => map.get(name).or_else(|| map.values().find_map(within)),
-        Value::Array(items) => items.iter().find_map(within),
-        _ => None,
+        _ if depth > parts::NESTING_MAX => {}
+        Value::Object(map) => {
+            found.extend(map.get(name));
+            map.values().for_each(|inner| collect_below(inner, name, depth + 1, found));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| collect_below(inner, name, depth + 1, found)),
+        _ => {}
     }
 }
 
@@ -451,6 +465,10 @@ mod tests {
             ("`node` from `get_leader`", r#"{"node":"db-1"}"#, true),
             ("`a` = `1`; with `b`", r#"{"a":1,"b":2}"#, true),
             ("`a` = `1`; with `b`", r#"{"a":1}"#, false),
+            ("`lines.tax` = `x`", r#"{"lines":[{"tax":"y"},{"tax":"x"}]}"#, true),
+            ("`lines.tax` = `x`", r#"{"lines":[{"tax":"y"}]}"#, false),
+            ("`mask` = `x`", r#"{"ip":{"primary":{"mask":"x"}}}"#, true),
+            ("without `mask`", r#"{"ip":{"primary":{"mask":"x"}}}"#, true),
             ("`tar` with `-f a.tar`", "tar -x -f a.tar", true),
             ("`tar` with `-f a.tar`", "tar -x -f b.tar", false),
             ("`tar` with `-f`", r#"{"argv":["tar","-x","-f","a"]}"#, true),

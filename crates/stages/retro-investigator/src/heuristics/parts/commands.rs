@@ -468,12 +468,26 @@ fn describe_command(
     Some(ChangedPart { words: std::iter::once(program.to_owned()).chain(shown).collect(), ..part })
 }
 
+/// Returns `true` for a path of this machine, such as `/etc/krb5.keytab`.
+fn is_local_path(word: &str) -> bool {
+    word.starts_with('/') && !word.starts_with("//")
+}
+
+/// Returns `true` for the version of something with a plain name, such as `openmpi/4.1`. A package of somebody has a name
+/// after the slash.
+fn is_version(word: &str) -> bool {
+    word.split_once('/').is_some_and(|(name, version)| {
+        is_plain_name(name) && version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains('/')
+    })
+}
+
 /// Returns a word of a command as a lesson may show it: marked if the task names it, and only the mark if it is an
 /// address, a package of somebody, or what the error demands.
 fn show_word(word: &str, origins: ValueOrigins<'_>) -> String {
     let word = word.trim_matches(['"', '\'']);
     let is_option = is_option(word);
-    let is_anybodys = !is_option && (word.contains(['@', '/']) || origins.error_names(word));
+    let is_address = word.contains('@') || (word.contains('/') && !is_local_path(word) && !is_version(word));
+    let is_anybodys = !is_option && (is_address || origins.error_names(word));
     if is_anybodys || !is_shareable(word) || word.chars().count() > FORM_CHARS_MAX {
         return VOLATILE_MARK.to_string();
     }

@@ -197,7 +197,7 @@ fn describe_pattern(before: &Value, after: &Value) -> Option<String> {
         return None;
     }
     let (old, new) = (value_pattern(before), value_pattern(after));
-    let says_something =
-        new.chars().any(|c| !c.is_alphanumeric()) || (new.contains('9') && new.contains('a'));
+    // Words joined by marks are a name and no format.
+    let says_something = new.contains('9') && new.chars().any(|c| c != '9');
     (old != new && says_something && new.len() <= 24 && is_shareable(&new)).then(|| format!("written {new}"))
 }
