@@ -226,9 +226,8 @@ impl Manner {
     /// [`Self::SameCallAgain`] and [`Self::AfterPause`], which a single call cannot show.
     pub(super) fn matches_call(&self, call: &Call<'_>) -> bool {
         let command = call.arguments.as_command();
-        let has_value = |key: &str, is_so: &dyn Fn(&Value) -> bool| {
-            find_values(call, key).into_iter().any(is_so)
-        };
+        let has_value =
+            |key: &str, is_so: &dyn Fn(&Value) -> bool| find_values(call, key).into_iter().any(is_so);
         let has_text = |key: &str, is_so: &dyn Fn(&str) -> bool| {
             has_value(key, &|value| value.as_str().is_some_and(is_so))
         };
