@@ -70,18 +70,17 @@ impl Contrast<'_> {
     }
 
     /// Returns the numbers of the newest calls not made as a memory says, if so few of them fail that its effect cannot
-    /// be more than small: the upper bound is that share of the calls, whatever following it does.
+    /// be more than small: the upper bound is that share of the calls, whatever following it does. Returns `None` if no
+    /// such call is known to have failed before: then the failure does not show in the calls.
     pub fn find_unneeded(&self, memory: MemoryId) -> Option<UnneededMemory> {
-        let others: Vec<_> = self
-            .trials_of(memory)
-            .map(|(_, trial)| trial)
-            .filter(|trial| !trial.followed)
-            .take(OTHERS_COUNTED)
-            .collect();
-        let failed = to_count(others.iter().filter(|trial| trial.failed).count());
-        let calls = to_count(others.len());
+        let others: Vec<_> =
+            self.trials_of(memory).map(|(_, trial)| trial).filter(|trial| !trial.followed).collect();
+        let newest = others.get(..OTHERS_COUNTED).unwrap_or(&others);
+        let failed = to_count(newest.iter().filter(|trial| trial.failed).count());
+        let calls = to_count(newest.len());
+        let shows = others.iter().any(|trial| trial.failed);
         let is_rare = chance_of_at_most(failed, calls, NEEDED_SHARE) <= NEEDED_CHANCE_MAX;
-        is_rare.then_some(UnneededMemory { memory, calls, failed })
+        (shows && is_rare).then_some(UnneededMemory { memory, calls, failed })
     }
 
     /// Returns the trials of a memory with their runs, the newest first.

@@ -232,11 +232,13 @@ fn a_memory_is_not_needed_if_the_newest_calls_without_it_hardly_fail() {
         let found = Contrast::of_window(&window).find_unneeded(memory);
         found.map(|numbers| (numbers.calls, numbers.failed))
     };
-    let works = vec![(false, false); 40];
-    assert_eq!(unneeded(&works), Some((40, 0)));
-    assert_eq!(unneeded(&works[..20]), None, "too few calls");
-    let with_followers: Vec<_> = works.iter().flat_map(|one| [*one, (true, false)]).collect();
-    assert_eq!(unneeded(&with_followers), Some((40, 0)), "calls that follow it say nothing");
+    let works = vec![(false, false); 46];
+    assert_eq!(unneeded(&works), None, "no such call is known to have failed");
+    let once: Vec<_> = std::iter::once((false, true)).chain(works.iter().copied()).collect();
+    assert_eq!(unneeded(&once), Some((46, 0)));
+    assert_eq!(unneeded(&once[..21]), None, "too few calls");
+    let with_followers: Vec<_> = once.iter().flat_map(|one| [*one, (true, false)]).collect();
+    assert_eq!(unneeded(&with_followers), Some((46, 0)), "calls that follow it say nothing");
     let fixed: Vec<_> = vec![(false, true); 30].into_iter().chain(vec![(false, false); 46]).collect();
     assert_eq!(unneeded(&fixed), Some((46, 0)), "what failed before the newest calls is over");
     let failing: Vec<_> = works.iter().copied().chain([(false, true); 2]).collect();
