@@ -19,8 +19,7 @@ pub enum NoLessonReason {
         /// Numbers of the runs with the error.
         counts: ReactionCounts,
     },
-    /// The pattern is that the call fails again and again, and no way past its error is known: "do not repeat it" helps no
-    /// agent.
+    /// The call fails again and again, and the runs share no way past its error. Advice not to repeat it helps no agent.
     NoRemedy,
     /// Following a memory caused the error. The error counts as harm by that memory and teaches nothing else.
     Harm {
@@ -46,7 +45,7 @@ impl NoLessonReason {
                 counts.repeated + counts.changed
             ),
             Self::NoRemedy => {
-                "the call fails again and again, and no run shows a way past the error yet".to_owned()
+                "the call fails again and again, and the runs share no way past the error yet".to_owned()
             }
             Self::Harm { memory } => {
                 format!("following memory {memory} led to this error, which counts as its harm")

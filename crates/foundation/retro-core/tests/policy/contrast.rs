@@ -10,13 +10,22 @@ use retro_core::learn::{ContrastSupport, Mutation, MutationKind, NoLessonReason,
 use retro_core::policy::Policy;
 use retro_core::retrospective::{Investigation, InvestigationResult};
 
-use crate::world::{InvestigatedRun, World, decide, finding, investigate, quote, run};
+use crate::world::{InvestigatedRun, World, WriterInput, decide, finding, investigate, quote, run};
 
 const ERROR: &str = "missing required argument region";
 
 fn repair(title: &str, prefer: &str) -> Finding {
     let cue = LessonCue { error: Some(ERROR.into()), prefer: Some(prefer.into()), ..finding(title).cue };
     Finding { cue, ..finding(title) }
+}
+
+/// Applies a batch twice and returns the changes of the first time. The second time changes nothing.
+fn commit_twice(world: &mut World, input: &WriterInput) -> Vec<String> {
+    let applied = decide(input);
+    let lines = world.commit(&applied);
+    assert_eq!(world.fold_log(), world.memories, "the log folds to the memories");
+    assert_eq!(world.commit(&decide(input)), [""; 0], "the batch applied again changes nothing");
+    lines
 }
 
 /// Closes a retrospective whose call summaries show these numbers of calls without the memory `id`, and of those that
@@ -33,11 +42,7 @@ fn close_without(
             unneeded.push(UnneededMemory { memory: id, calls, failed });
         }
     }
-    let applied = decide(&input);
-    let lines = world.commit(&applied);
-    assert_eq!(world.fold_log(), world.memories, "the log folds to the memories");
-    assert_eq!(world.commit(&decide(&input)), [""; 0], "the batch applied again changes nothing");
-    lines
+    commit_twice(world, &input)
 }
 
 #[test]
@@ -89,11 +94,7 @@ fn observe(world: &mut World, by: &str, finding: Finding, supporting: &[&str]) -
         MutationKind::Observe { memory, run: run(by), finding, no_lesson: None, support: Some(support) };
     let first = Mutation { id: input.batch[0].id, request };
     input.batch.insert(0, first);
-    let applied = decide(&input);
-    let lines = world.commit(&applied);
-    assert_eq!(world.fold_log(), world.memories, "the log folds to the memories");
-    assert_eq!(world.commit(&decide(&input)), [""; 0], "the batch applied again changes nothing");
-    lines
+    commit_twice(world, &input)
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::values::{is_shareable, text_of};
 
-/// Maximum number of tokens of a text that are compared.
+/// Maximum number of tokens of a text, and of items of a list, that are compared: comparing takes quadratic time.
 const TOKENS_MAX: usize = 400;
 /// Minimum share of the tokens that both texts have, in per cent. Otherwise they are different texts.
 const SHARED_MIN: usize = 60;
@@ -56,7 +56,8 @@ pub(super) fn changed_pieces(before: &str, after: &str) -> Vec<Piece> {
 /// Returns the items that only one of two lists of texts and numbers has. Empty if the lists differ in too much.
 pub(super) fn changed_items(before: &[Value], after: &[Value]) -> Vec<Piece> {
     let is_leaf = |item: &&Value| item.is_string() || item.is_number();
-    if before.is_empty() || !before.iter().chain(after).all(|item| is_leaf(&item)) {
+    let is_long = before.len().max(after.len()) > TOKENS_MAX;
+    if before.is_empty() || is_long || !before.iter().chain(after).all(|item| is_leaf(&item)) {
         return Vec::new();
     }
     let only = |among: &[Value], others: &[Value]| -> Vec<String> {

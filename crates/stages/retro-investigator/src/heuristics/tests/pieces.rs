@@ -113,3 +113,21 @@ fn a_piece_that_the_error_names_is_quoted() {
         "pass `sql` containing what is named in the error, “event_date”",
     );
 }
+
+#[test]
+fn versions_and_paths_of_this_machine_are_words_of_a_command_that_is_run_first() {
+    check(
+        "bash",
+        "cmake -S src{n} -B build",
+        "Error: could not find MPI_Fortran",
+        &[("module load gompi/2023b", "loaded"), ("cmake -S src{n} -B build", "configured")],
+        "run `module load gompi/2023b` first",
+    );
+    check(
+        "bash",
+        "ldapsearch -Y GSSAPI uid={n}",
+        "Error: no credentials cache found",
+        &[("kinit -k -t /etc/krb5/svc.keytab svc", "done"), ("ldapsearch -Y GSSAPI uid={n}", "1 entry")],
+        "run `kinit -k -t /etc/krb5/svc.keytab svc` first",
+    );
+}
