@@ -203,6 +203,24 @@ fn a_remedy_that_replaced_another_in_the_same_place_is_stated_after_some_runs() 
 }
 
 #[test]
+fn a_call_that_runs_make_half_as_often_without_the_error_is_no_remedy() {
+    let stated_if = |made_without: usize| {
+        let plain = |nth: usize| {
+            let routine: &[&str] = if nth < made_without { &["status", "deploy"] } else { &["deploy"] };
+            TestRun("success", Vec::new(), routine, &[])
+        };
+        let mut runs: Vec<_> = (0..10).map(plain).collect();
+        runs.extend((0..3).map(|_| did(&[changed(&[part("zone", &["with `zone`"])])])));
+        // Half of the runs with the error look first.
+        runs.extend((0..3).map(|_| did(&[changed(&[first("status", "status")])])));
+        stated(runs)
+    };
+    assert_eq!(stated_if(0), "first `status`");
+    assert_eq!(stated_if(2), "first `status`", "a fifth without the error, half with it");
+    assert_eq!(stated_if(3), "undecided", "three in ten without it");
+}
+
+#[test]
 fn a_memory_is_harmful_if_calls_that_follow_it_fail_more_often() {
     let memory = MemoryId(derive_uuid("contrast", &["memory"]));
     let trial = |followed, failed| crate::calls::MemoryTrial { memory, followed, failed };
