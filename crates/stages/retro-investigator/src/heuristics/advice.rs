@@ -68,8 +68,7 @@ pub(super) fn find_known_advice(error: &str) -> Option<&'static str> {
 }
 
 /// Known error classes with their advice, in words that say more than the error itself: advice to look up what is wrong
-/// helps no agent. The first matching pattern wins, so specific patterns precede
-/// general ones.
+/// helps no agent. The first matching pattern wins, so specific patterns precede general ones.
 static KNOWN_ADVICE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (
