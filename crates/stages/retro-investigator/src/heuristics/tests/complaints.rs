@@ -144,3 +144,16 @@ fn an_answer_without_a_flag_passes_by_itself_if_runs_just_asked_again() {
     assert_eq!(runs(0).len(), 1, "{:?}", runs(0));
     assert_eq!(runs(3), [""; 0]);
 }
+
+#[test]
+fn a_call_that_says_to_do_something_else_is_no_variation_of_the_one_before() {
+    let reload = r#"{"host":"sw{n}","command":"reload in 5"}"#;
+    check_complaint(
+        ("ios_exec", reload, "Reload not possible, the configuration was modified"),
+        &[
+            ("ios_exec", r#"{"host":"sw{n}","command":"write memory"}"#, "Building configuration"),
+            ("ios_exec", reload, "Reload scheduled"),
+        ],
+        "run `ios_exec write memory` first",
+    );
+}
