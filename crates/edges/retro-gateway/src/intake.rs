@@ -12,6 +12,7 @@ mod schemas;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use retro_consumer::run_in_place;
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::json::{JsonBounds, JsonDocument, split_array};
@@ -99,8 +100,11 @@ impl IngestService {
         headers: &[(String, String)],
         payload: &Bytes,
     ) -> Result<EventsAnswer, IngestError> {
-        let envelope = Envelope::from_parts(headers, payload, EVENT_BYTES_MAX)?;
-        let event = self.check_event(tenant, envelope).await?;
+        let parsed = run_in_place(|| {
+            let envelope = Envelope::from_parts(headers, payload, EVENT_BYTES_MAX)?;
+            self.validate_envelope(tenant, envelope)
+        });
+        let event = self.prepare_event(tenant, parsed?).await?;
         self.intake.publish_events(&[event]).await?;
         Ok(EventsAnswer { accepted: 1, refused: Vec::new() })
     }
@@ -113,7 +117,7 @@ impl IngestService {
         payload: &Bytes,
     ) -> Result<EventsAnswer, IngestError> {
         let (mut events, mut refused) = (Vec::new(), Vec::new());
-        let items = split_array(payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX)?;
+        let items = run_in_place(|| split_array(payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX))?;
         for (index, text) in items.into_iter().enumerate() {
             match self.check_batch_item(tenant, &text).await {
                 Ok(event) => events.push(event),
@@ -131,15 +135,19 @@ impl IngestService {
     }
 
     async fn check_batch_item(&self, tenant: &Tenant, text: &Bytes) -> Result<ValidatedEvent, IngestError> {
-        let envelope = Envelope::from_document(&JsonDocument::parse(
-            text,
-            JsonBounds::with_bytes_max(EVENT_BYTES_MAX),
-        )?)?;
-        self.check_event(tenant, envelope).await
+        let parsed = run_in_place(|| {
+            let document = JsonDocument::parse(text, JsonBounds::with_bytes_max(EVENT_BYTES_MAX))?;
+            self.validate_envelope(tenant, Envelope::from_document(&document)?)
+        });
+        self.prepare_event(tenant, parsed?).await
     }
 
-    async fn check_event(&self, tenant: &Tenant, envelope: Envelope) -> Result<ValidatedEvent, IngestError> {
-        let event = run_completed::validate_envelope(envelope, tenant, self.clock.now(), &self.hosts)?;
+    fn validate_envelope(&self, tenant: &Tenant, envelope: Envelope) -> Result<RunEvent, Rejection> {
+        run_completed::validate_envelope(envelope, tenant, self.clock.now(), &self.hosts)
+    }
+
+    /// Uploads a large trajectory and returns the event to publish.
+    async fn prepare_event(&self, tenant: &Tenant, event: RunEvent) -> Result<ValidatedEvent, IngestError> {
         let event = self.upload_body(tenant, event).await?;
         // The size of the published event is known only after its trajectory has been moved to the object
         // store.

@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+mod blocking;
 mod handler;
 mod outcome;
 mod panics;
 mod sweep;
 pub mod watchdog;
 
+pub use blocking::{run_blocking, run_in_place};
 pub use handler::{Consumer, MessageHandler, Reconcilable};
 pub use outcome::{HandlerError, HandlerOutcome, STORE_RETRY_DELAY};
 pub use panics::{Panicked, catch_panic};

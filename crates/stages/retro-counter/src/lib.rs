@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use retro_consumer::{Consumer, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Reconcilable, Sweep};
+use retro_consumer::{
+    Consumer, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Reconcilable, Sweep, run_in_place,
+};
 use retro_core::count::{self, Arrival, ArrivalDecision, Disposition};
 use retro_core::dead_letter::Rejection;
 use retro_core::id::EventKey;
@@ -75,7 +77,7 @@ impl Consumer for Counter {
         let mut verdicts = Vec::with_capacity(batch.len());
         let mut rest = batch;
         while !rest.is_empty() {
-            let read = parse_until_full(rest, &self.hosts);
+            let read = run_in_place(|| parse_until_full(rest, &self.hosts));
             let (part, after) = rest.split_at(read.len());
             verdicts.extend(self.count_part(part, read).await);
             rest = after;

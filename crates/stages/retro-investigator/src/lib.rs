@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod blocking;
 mod brief;
 pub mod engine;
 pub mod heuristics;

@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
-use retro_consumer::{Watchdog, catch_panic};
+use retro_consumer::{Watchdog, catch_panic, run_blocking};
 use retro_core::calls::SummaryContent;
 use retro_store::{Claim, InvestigatorStore, RunToSummarize, StoreError, SummaryWrite};
 use tracing::debug;
 
-use crate::blocking::run_blocking;
 use crate::brief::{BodyError, BodySources, active_memories, fetch_body};
 use crate::summary::summarize_run;
 

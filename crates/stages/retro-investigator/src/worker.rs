@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use retro_consumer::{Consumer, HandlerOutcome, PassLoop, Watch, Watchdog, catch_panic};
+use retro_consumer::{Consumer, HandlerOutcome, PassLoop, Watch, Watchdog, catch_panic, run_blocking};
 use retro_core::calls::{CallCounts, count_calls};
 use retro_core::finding::{InvestigationBrief, InvestigatorAnswer, check_answer};
 use retro_core::investigate::{NextStage, RetryDecision, decide_next_stage, decide_retry};
@@ -29,7 +29,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::blocking::run_blocking;
 use crate::brief::{BodyError, BodySources, build_brief, fetch_body};
 use crate::engine::Engine;
 use crate::summarizer::Summarizer;

@@ -7,6 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use retro_consumer::run_in_place;
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::Tenant;
 use retro_core::trace::TraceContext;
@@ -70,7 +71,7 @@ async fn events(
         Err(problem) => return problem.into_response(),
     };
     let BufferedBody { bytes: compressed, mut permit } = body;
-    let payload = match decompress_body(&headers, &compressed, &mut permit) {
+    let payload = match run_in_place(|| decompress_body(&headers, &compressed, &mut permit)) {
         Ok(payload) => payload,
         Err(problem) => return problem.into_response(),
     };
