@@ -6,6 +6,7 @@
 //! line of it is a complaint. An empty answer or an empty list is a success.
 
 mod document;
+mod explanation;
 
 use std::sync::LazyLock;
 
@@ -59,13 +60,17 @@ pub(super) fn judge_outcome<'a>(call: &'a ToolCall, arguments: &Arguments) -> Ca
         (Some(false), _) => CallOutcome::Succeeded,
         (Some(true), answer) => {
             let answer = answer.unwrap_or("");
-            CallOutcome::Failed(find_failure(&call.tool, arguments, answer).unwrap_or_else(|| {
+            let failure = find_failure(&call.tool, arguments, answer).unwrap_or_else(|| {
                 CallFailure::from_line(find_failing_line(answer).unwrap_or_else(|| first_line(answer)))
-            }))
+            });
+            CallOutcome::Failed(explanation::explain_failure(failure, answer, &call.arguments))
         }
         (None, None) => CallOutcome::Unanswered,
         (None, Some(answer)) => {
-            find_failure(&call.tool, arguments, answer).map_or(CallOutcome::Succeeded, CallOutcome::Failed)
+            let failure = find_failure(&call.tool, arguments, answer);
+            let explained =
+                failure.map(|failure| explanation::explain_failure(failure, answer, &call.arguments));
+            explained.map_or(CallOutcome::Succeeded, CallOutcome::Failed)
         }
     }
 }
@@ -88,7 +93,11 @@ fn find_failure<'a>(tool: &str, arguments: &Arguments, full_answer: &'a str) -> 
         return None;
     }
     if answer.starts_with('{') {
-        return document::find_json_failure(answer);
+        let failure = document::find_json_failure(answer);
+        // A harness may print the exit status below the document.
+        if failure.is_some() || find_exit_status(answer) != Some(true) {
+            return failure;
+        }
     }
     if let Some(failure) =
         document::find_status_failure(answer).or_else(|| document::find_xml_failure(answer))
