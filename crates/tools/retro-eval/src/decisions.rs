@@ -15,6 +15,7 @@ mod hostile;
 mod injection;
 mod observations;
 mod real;
+mod relations;
 mod rules;
 mod webhooks;
 
@@ -46,6 +47,9 @@ pub enum Eval {
     /// Measures which sentences an embedder considers similar, compared with human judgement; can also
     /// calibrate the scale of an embedder.
     Paraphrases(findings::paraphrases::Options),
+    /// Measures whether a new lesson is told to confirm, to replace or to stand beside an older one, on pairs whose
+    /// relation is known.
+    Relations(relations::Options),
     /// Measures which review remarks are classified as rules, compared with human labels.
     Rules(rules::Options),
     /// Measures the time of the heuristics per run and per megabyte of trajectory.
@@ -67,6 +71,7 @@ pub fn run(root: &Path, eval: &Eval) -> Result<()> {
         Eval::Memories(options) => real::memories::run(root, options),
         Eval::Report(options) => real::comparison::run(root, options),
         Eval::Paraphrases(options) => findings::paraphrases::run(options),
+        Eval::Relations(options) => relations::run(options),
         Eval::Rules(options) => rules::run(options),
         Eval::Time(options) => real::time::run(options),
         Eval::Webhooks(options) => webhooks::run(root, options),

@@ -151,11 +151,12 @@ fn advised_against(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns `true` if a word counts as a number or an identifier: it starts with a backtick, a quote or `--`,
+/// Returns `true` if a word counts as a number or an identifier: it starts or ends with a backtick, starts with a quote or `--`,
 /// contains a digit or one of the characters `_/.=$<>#@`, or mixes lower case with a capital letter after the
 /// first character.
 fn is_exact(token: &str) -> bool {
-    let quoted = token.len() > 2 && (token.starts_with('`') || token.starts_with('\''));
+    let quoted =
+        token.len() > 2 && (token.starts_with('`') || token.ends_with('`') || token.starts_with('\''));
     let inner = |c: char| c.is_ascii_digit() || "_/.=$<>#@".contains(c);
     let camel = token.chars().skip(1).any(char::is_uppercase) && token.chars().any(char::is_lowercase);
     quoted || token.chars().any(inner) || camel || token.starts_with("--")

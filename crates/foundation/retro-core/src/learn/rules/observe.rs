@@ -9,6 +9,7 @@ use crate::memory::{
     ChangeCause, ChangeEffect, Evidence, Lesson, Memory, MemoryScope, MemoryStatus, OBSERVATION_KINDS,
 };
 use crate::remark::AuthorStanding;
+use crate::similarity::LessonRelation;
 use crate::weight::Weight;
 
 /// A rule as one edition of a remark states it.
@@ -160,7 +161,7 @@ impl RuleWriter<'_> {
     }
 
     /// Promotes a tentative or archived rule that a trusted person asked for again. A contributor has to ask
-    /// on another pull request, and a rule of higher rank with opposite advice prevents the promotion.
+    /// on another pull request, and a rule of higher rank that says otherwise prevents the promotion.
     fn confirm_rule(
         &mut self,
         row: usize,
@@ -177,10 +178,10 @@ impl RuleWriter<'_> {
             return self.refuse_observation(row, observation, cause, why);
         }
         let authority = memory.authority.max(Some(standing));
-        let older = self.opposing_rules(id, &observation.scope, &memory.lesson);
+        let older = self.replaced_rules(id, &observation.scope, &memory.lesson);
         if let Some(older) = older.iter().find(|older| rule_rank(older) > (authority, true)) {
             let reason = format!(
-                "asked for again on {run}, but rule {} says the opposite and stands higher: it stays as it is",
+                "asked for again on {run}, but rule {} says otherwise and stands higher: it stays as it is",
                 older.id
             );
             if memory.status != MemoryStatus::Tentative {
@@ -273,8 +274,8 @@ impl RuleWriter<'_> {
     }
 
     /// Supersedes the rules that a created, confirmed or repeated rule replaces: the rule from an earlier
-    /// edition of the same remark, a quarantined rule with the same lesson, and opposite rules of no higher
-    /// rank.
+    /// edition of the same remark, a quarantined rule with the same lesson, and rules of no higher rank that say
+    /// otherwise.
     fn supersede_replaced(
         &mut self,
         row: usize,
@@ -303,7 +304,7 @@ impl RuleWriter<'_> {
         }
         let memory = &self.ledger.memories()[&id];
         let rank = rule_rank(memory);
-        let older = self.opposing_rules(id, &memory.scope, &memory.lesson);
+        let older = self.replaced_rules(id, &memory.scope, &memory.lesson);
         let (replaced, stronger): (Vec<_>, Vec<_>) =
             older.into_iter().partition(|older| rule_rank(older) <= rank);
         // Ids are collected first, because superseding changes the memories that the references point to.
@@ -315,11 +316,12 @@ impl RuleWriter<'_> {
                 old,
                 id,
                 cause,
-                "the opposite was asked for later, by no lesser standing",
+                "something else was asked for later, by no lesser standing",
             );
+            self.ledger.append_reason(row, &format!("; it replaces rule {old}"));
         }
         for old in stronger {
-            let remark = format!("; rule {old} says the opposite and stands higher");
+            let remark = format!("; rule {old} says otherwise and stands higher: both stay");
             self.ledger.append_reason(row, &remark);
         }
     }
@@ -329,10 +331,9 @@ impl RuleWriter<'_> {
         self.ledger.make_change(row, old, cause.clone(), ChangeEffect::Superseded { by }, reason);
     }
 
-    /// Returns the trusted rules of a scope, tentative or active, that give opposite advice about the same
-    /// subject.
-    fn opposing_rules(&self, id: MemoryId, scope: &MemoryScope, lesson: &Lesson) -> Vec<&Memory> {
-        find_opposing_rules(self.lesson_matcher(), self.ledger.memories().values(), id, scope, lesson)
+    /// Returns the trusted rules of a scope, tentative or active, that cannot be followed together with a lesson.
+    fn replaced_rules(&self, id: MemoryId, scope: &MemoryScope, lesson: &Lesson) -> Vec<&Memory> {
+        find_replaced_rules(self.lesson_matcher(), self.ledger.memories().values(), id, scope, lesson)
     }
 
     /// Returns the living rules whose only evidence is this remark and that no operator has promoted.
@@ -375,24 +376,21 @@ pub(super) fn rule_rank(memory: &Memory) -> (Option<AuthorStanding>, bool) {
     (memory.authority, memory.status == MemoryStatus::Active)
 }
 
-/// Returns the trusted rules of a scope other than `id`, tentative or active, whose advice about the same
-/// subject is the opposite of `lesson`.
-pub(super) fn find_opposing_rules<'m>(
+/// Returns the trusted rules of a scope other than `id`, tentative or active, that cannot be followed together with
+/// `lesson`.
+pub(super) fn find_replaced_rules<'m>(
     alike: LessonMatcher<'_, '_>,
     memories: impl Iterator<Item = &'m Memory>,
     id: MemoryId,
     scope: &MemoryScope,
     lesson: &Lesson,
 ) -> Vec<&'m Memory> {
-    let contradicts = |memory: &&Memory| {
+    let is_replaced = |memory: &&Memory| {
         memory.id != id
             && matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Active)
             && memory.quarantine.is_none()
             && memory.scope == *scope
-            && memory.lesson.subject == lesson.subject
-            && alike.vectors.are_opposite(&memory.lesson, lesson)
-            && alike.vectors.lesson_similarity(&memory.lesson, lesson)
-                >= alike.policy.rule_contradiction_similarity
+            && alike.vectors.relate_lessons(alike.policy, &memory.lesson, lesson) == LessonRelation::Replaces
     };
-    memories.filter(contradicts).collect()
+    memories.filter(is_replaced).collect()
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::observe::find_opposing_rules;
+use super::observe::find_replaced_rules;
 use crate::finding::REASON_CHARS_MAX;
 use crate::gate::judge_lesson;
 use crate::id::{MemoryId, NAME_BYTES_MAX, WorkflowKey};
@@ -12,7 +12,7 @@ use crate::memory::{
 };
 use crate::message::{Message, Notice};
 use crate::policy::Policy;
-use crate::similarity::{ComparedLessons, ComparesTexts, Embedder, VectorCache, are_opposite};
+use crate::similarity::{ComparedLessons, ComparesTexts, Embedder, VectorCache, replaces};
 use crate::weight::Weight;
 
 /// Stored facts needed to promote a rule, read under the lock of the rule scope.
@@ -34,8 +34,8 @@ impl ComparesTexts for PromoteFacts {
             compared.add_new(&rule.scope, &rule.lesson);
         }
         let others = self.memories.iter().filter(|other| other.id != rule.id);
-        // Only opposite advice is compared further, and most rules have no opposite.
-        for other in others.filter(|other| are_opposite(&other.lesson, &rule.lesson)) {
+        // Only a rule that may be replaced is compared further, and most replace none.
+        for other in others.filter(|other| replaces(&other.lesson, &rule.lesson)) {
             compared.add_known(&other.scope, &other.lesson);
         }
         compared.into_texts()
@@ -59,7 +59,7 @@ impl PromoteFacts {
 /// Result of a promotion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promotion {
-    /// Changes in order: the acceptance of the rule, then the superseding of opposite rules.
+    /// Changes in order: the acceptance of the rule, then the superseding of the rules that it replaces.
     pub changes: Vec<Change>,
     /// Memories that changed, in their new state.
     pub memories: Vec<Memory>,
@@ -97,7 +97,7 @@ pub enum PromoteError {
 }
 
 /// Decides the effects of promoting a rule: the rule becomes active at the starting weight and leaves
-/// quarantine, and rules with opposite advice are superseded. The reverse is `delete_by_operator`, which
+/// quarantine, and the rules that it replaces are superseded. The reverse is `delete_by_operator`, which
 /// leaves a tombstone.
 pub fn promote_rule(
     facts: &PromoteFacts,
@@ -133,8 +133,8 @@ pub fn promote_rule(
     }
     let vectors = VectorCache::new(embedder);
     let alike = LessonMatcher { vectors: &vectors, policy };
-    for old in find_opposing_rules(alike, facts.memories.iter(), memory.id, &memory.scope, &memory.lesson) {
-        let reason = format!("{by} promoted {}, which says the opposite", memory.id);
+    for old in find_replaced_rules(alike, facts.memories.iter(), memory.id, &memory.scope, &memory.lesson) {
+        let reason = format!("{by} promoted {}, which replaces it", memory.id);
         promotion.make_change(facts, old, &cause, ChangeEffect::Superseded { by: memory.id }, reason, at)?;
     }
     Ok(promotion)
