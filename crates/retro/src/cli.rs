@@ -26,7 +26,7 @@ pub(crate) use self::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) use self::dead_letters::{DeadLetters, Discard, Replay, SelectionArgs};
 pub(crate) use self::git::{Git, InstallHook};
 pub(crate) use self::losses::Losses;
-pub(crate) use self::memories::Memories;
+pub(crate) use self::memories::{AttributedArgs, Memories, MemoryCommandArgs};
 pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
 pub(crate) use self::rules::{Rules, parse_repository};
 pub(crate) use self::workflows::{WorkflowCommand, Workflows};
@@ -93,7 +93,7 @@ pub(crate) enum Command {
     /// Install a git hook that records in each commit which run made it.
     #[command(subcommand)]
     Git(Git),
-    /// List, inspect and delete memories.
+    /// List, inspect, write and change memories.
     #[command(subcommand)]
     Memories(Memories),
     /// List and manage the rules learned from code reviews.

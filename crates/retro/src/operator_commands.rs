@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use retro_core::id::{MemoryId, MemoryRef, ProposalId, RetrospectiveId, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, MemoryRef, ProposalId, RetrospectiveId, Step, Tenant, WorkflowKey};
+use retro_core::learn::{DecisionRequest, LessonWording, MemoryDecision, WrittenMemory};
 use retro_core::manual::{Acceptance, Refusal, TriggerError};
 use retro_core::policy::Policies;
 use retro_core::retrospective::ManualRequest;
@@ -54,6 +55,12 @@ impl OperatorCommands {
 /// Redacts the secrets in a text before it is stored.
 fn redact_text(text: &str) -> String {
     Redactor::shared().redact_text(text).into_owned()
+}
+
+/// Redacts the secrets in the words of a memory before they are stored.
+fn redact_wording(LessonWording { title, content }: &LessonWording) -> LessonWording {
+    let redact = |text: &Option<String>| text.as_deref().map(redact_text);
+    LessonWording { title: redact(title), content: redact(content) }
 }
 
 #[async_trait]
@@ -123,5 +130,47 @@ impl MemoryCommands for OperatorCommands {
         };
         let retired = self.writer.delete_memory(tenant, id, request, &reason).await?;
         Ok(retired.map(|result| (id, result)).map_err(MemoryCommandError::from))
+    }
+
+    async fn decide_memory(
+        &self,
+        tenant: &Tenant,
+        name: MemoryRef,
+        decision: &MemoryDecision,
+        command: &MemoryCommand,
+    ) -> Result<MemoryCommandOutcome, StoreError> {
+        let MemoryCommand { request, by, reason } = command;
+        let reason = redact_text(reason);
+        let id = match self.resolve_name(tenant, name).await? {
+            Ok(id) => id,
+            Err(unresolved) => return Ok(Err(unresolved.into())),
+        };
+        let redacted = match decision {
+            MemoryDecision::Revise(wording) => MemoryDecision::Revise(redact_wording(wording)),
+            other => other.clone(),
+        };
+        let request = DecisionRequest { id: request, by, reason: &reason };
+        let decided = self.writer.decide_memory(tenant, id, &redacted, request).await?;
+        Ok(decided.map(|result| (id, result)).map_err(MemoryCommandError::from))
+    }
+
+    async fn add_memory(
+        &self,
+        key: &WorkflowKey,
+        step: &Step,
+        wording: &LessonWording,
+        command: &MemoryCommand,
+    ) -> Result<MemoryCommandOutcome, StoreError> {
+        let MemoryCommand { request, by, reason } = command;
+        let (wording, reason) = (redact_wording(wording), redact_text(reason));
+        let written = match WrittenMemory::new(key, step.clone(), &wording, request, by, &reason) {
+            Ok(written) => written,
+            Err(problem) => return Ok(Err(problem.into())),
+        };
+        let added = self.writer.add_memory(key, &written).await?;
+        let result = |changes: &[_]| {
+            if changes.is_empty() { CommitResult::AlreadyDone } else { CommitResult::Done }
+        };
+        Ok(added.map(|added| (added.memory.id, result(&added.changes))).map_err(MemoryCommandError::from))
     }
 }

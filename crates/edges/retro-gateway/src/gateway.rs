@@ -195,7 +195,8 @@ impl Gateway {
         let blocked = blocked_reason(&memory, &policy.held_dangers)
             .inspect(|why| debug!(memory.id = %memory.id, "memory {} is blocked: {why}", memory.id))
             .map(|_| "the memory is blocked until a person has looked at it");
-        if let Some(reason) = unshown_status_reason(memory.status).or(blocked) {
+        let disabled = memory.disabled_by.as_ref().map(|_| "a person has disabled the memory");
+        if let Some(reason) = unshown_status_reason(memory.status).or(disabled).or(blocked) {
             let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
             return Ok(MemoryAnswer { memory: None, recorded, reason: Some(reason.to_owned()) });
         }

@@ -108,7 +108,7 @@ impl MemoryHistory {
 
 fn build_entry(change: &Change, before: Option<MemoryState>, after: Option<MemoryState>) -> HistoryEntry {
     let quote = match &change.effect {
-        ChangeEffect::Created { evidence, .. }
+        ChangeEffect::Created { evidence: Some(evidence), .. }
         | ChangeEffect::Promoted { evidence, .. }
         | ChangeEffect::Observed { evidence }
         | ChangeEffect::Revived { evidence } => Some(evidence.quote.text.clone()),

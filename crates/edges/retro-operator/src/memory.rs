@@ -44,7 +44,7 @@ pub(crate) fn render_summary(memory: &Memory, effect: Option<&str>) -> String {
         render_witnesses(memory),
         text::format_timestamp(memory.created_at),
         text::format_timestamp(memory.changed_at),
-        render_quarantine(memory),
+        render_switches(memory),
         text::printable(&memory.lesson.content)
     )
 }
@@ -86,6 +86,21 @@ fn render_quarantine(memory: &Memory) -> String {
     });
     let released = memory.released_by.as_ref().map(|by| format!("released by {}\n", text::single_line(by)));
     held.into_iter().chain(released).collect()
+}
+
+/// Renders what people have decided about the memory: quarantine, disabling, pin and words. Returns an empty string if
+/// they have decided nothing.
+fn render_switches(memory: &Memory) -> String {
+    let line = |by: &Option<String>, did: &str| {
+        by.as_ref().map(|by| format!("{did} by {}\n", text::single_line(by)))
+    };
+    let lines = [
+        line(&memory.disabled_by, "disabled"),
+        line(&memory.pinned_by, "pinned"),
+        line(&memory.lesson.worded_by, "worded"),
+    ];
+    let decided: String = lines.into_iter().flatten().collect();
+    format!("{}{decided}", render_quarantine(memory))
 }
 
 /// Renders the cue, the machine-readable part of the lesson. Returns an empty string if the lesson has no

@@ -1,5 +1,7 @@
-//! Defines the HTTP routes by which people decide about one memory: release it from quarantine, or retire it. The
-//! implementation is injected, because only the writer may change memories.
+//! Defines the HTTP routes by which people decide about memories: add, edit, pin, unpin, disable, enable, release,
+//! retire and restore them. The implementation is injected, because only the writer may change memories.
+
+mod decisions;
 
 use std::sync::Arc;
 
@@ -9,7 +11,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use jiff::Timestamp;
 use retro_core::attribution::{Attribution, AttributionError};
-use retro_core::id::{MemoryId, MemoryRef, NAME_BYTES_MAX, Tenant};
+use retro_core::id::{MemoryId, MemoryRef, NAME_BYTES_MAX, Step, Tenant, WorkflowKey};
+use retro_core::learn::{AdditionError, LessonWording, MemoryDecision, MemoryDecisionError, TextLengthError};
 use retro_core::memory::FoldError;
 use retro_http::{Api, Caller, JsonBody, PathId, Problem};
 use retro_store::{CommitResult, StoreError, UnresolvedRef};
@@ -55,6 +58,25 @@ pub enum MemoryCommandError {
     /// The memory does not allow the command, for example because it is not held.
     #[error(transparent)]
     Refused(#[from] FoldError),
+    /// The memory, the gate or the time does not allow the decision.
+    #[error(transparent)]
+    Undecided(#[from] MemoryDecisionError),
+    /// A memory that a person wrote was not added.
+    #[error(transparent)]
+    NotAdded(#[from] AdditionError),
+    /// A text of a memory is empty or too long.
+    #[error(transparent)]
+    TextLength(#[from] TextLengthError),
+}
+
+impl MemoryCommandError {
+    /// Returns the reason in one sentence, as the end of "the memory cannot be … : …".
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Refused(why) => why.problem.clone(),
+            other => other.to_string(),
+        }
+    }
 }
 
 /// Id of the memory that a command was about, and if the command took effect now or before.
@@ -78,6 +100,24 @@ pub trait MemoryCommands: Send + Sync {
         name: MemoryRef,
         command: &MemoryCommand,
     ) -> Result<MemoryCommandOutcome, StoreError>;
+
+    /// Disables, enables, pins, unpins, restores or edits a memory.
+    async fn decide_memory(
+        &self,
+        tenant: &Tenant,
+        name: MemoryRef,
+        decision: &MemoryDecision,
+        command: &MemoryCommand,
+    ) -> Result<MemoryCommandOutcome, StoreError>;
+
+    /// Adds a memory in a person's words for a step of a workflow.
+    async fn add_memory(
+        &self,
+        key: &WorkflowKey,
+        step: &Step,
+        wording: &LessonWording,
+        command: &MemoryCommand,
+    ) -> Result<MemoryCommandOutcome, StoreError>;
 }
 
 /// Returns the routes for commands about one memory, under `/v1`. Merge them with other routes and pass them to
@@ -88,7 +128,7 @@ pub fn router(commands: Arc<dyn MemoryCommands>) -> Api {
 
 /// Returns the routes without their state, for the OpenAPI description.
 pub(crate) fn routes() -> Api<Arc<dyn MemoryCommands>> {
-    Api::new().routes(routes!(release_memory)).routes(routes!(retire_memory))
+    decisions::add_routes(Api::new().routes(routes!(release_memory)).routes(routes!(retire_memory)))
 }
 
 /// A command about one memory.
@@ -174,10 +214,18 @@ fn command_response(
         // The same request again succeeds, so that a retry after a lost response is not a conflict.
         Ok((id, CommitResult::AlreadyDone)) => status(ActionStatus::AlreadyDone, id),
         Ok((_, CommitResult::NotFound)) => Err(Problem::not_found("memory", name).into()),
-        Err(MemoryCommandError::Unresolved(why)) => Err(why.into()),
-        Err(MemoryCommandError::Refused(why)) => {
-            Err(conflict_problem(format!("the memory cannot be {done}: {}", why.problem)).into())
+        Err(problem) => Err(command_problem(done, problem)),
+    }
+}
+
+fn command_problem(done: &str, problem: MemoryCommandError) -> ApiError {
+    match problem {
+        MemoryCommandError::Unresolved(why) => why.into(),
+        MemoryCommandError::TextLength(TextLengthError { what, max })
+        | MemoryCommandError::Undecided(MemoryDecisionError::TextLength(TextLengthError { what, max })) => {
+            Problem::invalid_field(what, format!("must have 1 to {max} characters")).into()
         }
+        other => conflict_problem(format!("the memory cannot be {done}: {}", other.problem())).into(),
     }
 }
 

@@ -111,11 +111,17 @@ pub(crate) fn describe_place(place: QuotePlace) -> String {
     }
 }
 
-/// Describes the status of a memory, and says if the memory is held until a person decides.
+/// Describes the status of a memory, and says if the memory is held until a person decides, disabled or pinned.
 pub(crate) fn describe_status(memory: &Memory) -> String {
     // A memory that has ended keeps its quarantine, but there is nothing left to decide.
-    let held = if memory.quarantine.is_some() && memory.status.is_living() { ", held" } else { "" };
-    format!("{}{held}", memory.status)
+    let living = memory.status.is_living();
+    let states = [
+        (memory.quarantine.is_some(), ", held"),
+        (memory.disabled_by.is_some(), ", disabled"),
+        (memory.pinned_by.is_some(), ", pinned"),
+    ];
+    let states = states.into_iter().filter(|(is_so, _)| living && *is_so).map(|(_, state)| state);
+    format!("{}{}", memory.status, states.collect::<String>())
 }
 
 /// Describes the origin of evidence as the end of a sentence, such as `, user anna, task 17`; empty if nothing is
@@ -166,6 +172,15 @@ pub(crate) fn describe_change(effect: &ChangeEffect) -> String {
         ChangeEffect::Superseded { by } => format!("superseded by {by}"),
         ChangeEffect::Held { .. } => "held for a person: no agent is shown it".to_owned(),
         ChangeEffect::Released { by } => format!("released by {}", single_line(by)),
+        ChangeEffect::Disabled { by } => {
+            format!("disabled by {}: no agent is handed it", single_line(by))
+        }
+        ChangeEffect::Enabled { by } => format!("enabled by {}", single_line(by)),
+        ChangeEffect::Pinned { by } => format!("pinned by {}: it does not fade", single_line(by)),
+        ChangeEffect::Unpinned { by } => format!("unpinned by {}", single_line(by)),
+        ChangeEffect::Restored { status, by } => {
+            format!("deletion taken back by {} → {status}", single_line(by))
+        }
         ChangeEffect::Suppressed { tombstone_of, similarity, .. } => {
             format!(
                 "kept away by the tombstone of {tombstone_of} (similarity {})",

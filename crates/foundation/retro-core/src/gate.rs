@@ -9,8 +9,8 @@
 //!   holds what an earlier version of the gate let through;
 //! - **read**: what the gate would refuse or hold is blocked, even before a retrospective has held it.
 //!
-//! A lesson never changes, so its judgement is computed once a process and version of the gate. Evidence is
-//! added later and is judged whenever it is shown.
+//! The judgement of a lesson is computed once a process and version of the gate; a lesson that is stated anew is
+//! another one. Evidence is added later and is judged whenever it is shown.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -112,6 +112,8 @@ fn format_title(scope: &MemoryScope, lesson: &Lesson) -> String {
             plain_line(&format!("{} (in {path})", lesson.title), TITLE_CHARS_MAX)
         }
         MemoryScope::Repository { path: None, .. } => plain_line(&lesson.title, TITLE_CHARS_MAX),
+        // A person has worded it: nothing in it is an answer of a tool, and no agent is to be named for it.
+        _ if lesson.worded_by.is_some() => plain_line(&lesson.title, TITLE_CHARS_MAX),
         _ if is_remark(lesson) => {
             let room = TITLE_CHARS_MAX - REMARK_FRAME.chars().count();
             let quoted = quote_as_data(&lesson.title, Speaker::Agent, &worked_calls(lesson), room);
@@ -126,7 +128,7 @@ fn format_title(scope: &MemoryScope, lesson: &Lesson) -> String {
 
 fn format_content(scope: &MemoryScope, lesson: &Lesson) -> String {
     let content = plain_line(&lesson.content, CONTENT_CHARS_MAX);
-    if matches!(scope, MemoryScope::Repository { .. }) || is_remark(lesson) {
+    if matches!(scope, MemoryScope::Repository { .. }) || is_prose(lesson) {
         return content;
     }
     requote_answers(&content, &worked_calls(lesson), CONTENT_CHARS_MAX).unwrap_or_default()
@@ -145,10 +147,15 @@ pub(crate) const fn is_remark(lesson: &Lesson) -> bool {
     lesson.cue.tool.is_none()
 }
 
+/// Returns `true` if title and content are sentences that a person or an agent wrote.
+const fn is_prose(lesson: &Lesson) -> bool {
+    is_remark(lesson) || lesson.worded_by.is_some()
+}
+
 /// Returns `true` if an earlier version built the advice of this lesson from a sentence of a tool: "X must be Y"
 /// became "check that X is Y".
 fn has_derived_advice(lesson: &Lesson) -> bool {
-    !is_remark(lesson)
+    !is_prose(lesson)
         && lesson.cue.prefer.is_none()
         && lesson.title.starts_with("Before calling `")
         && lesson.title.contains("`, check that ")
@@ -210,8 +217,8 @@ impl LessonJudgement {
         // The content of a lesson about calls tells what failed, and then the calls that worked. Any other content
         // is the lesson in more words.
         let done = match content.find(" Then `") {
-            Some(at) if !is_remark(lesson) => &content[at..],
-            None if !is_remark(lesson) => "",
+            Some(at) if !is_prose(lesson) => &content[at..],
+            None if !is_prose(lesson) => "",
             _ => content.as_str(),
         };
         let actions = [Some(title.as_str()), Some(done), cue.prefer.as_deref(), cue.worked.as_deref()];
@@ -223,7 +230,7 @@ impl LessonJudgement {
         };
         let parts = parts.into_iter().flatten().map(String::as_str).chain(path);
         let texts = judge_texts(&GateTexts {
-            sentences: if is_remark(lesson) { shown.clone() } else { Vec::new() },
+            sentences: if is_prose(lesson) { shown.clone() } else { Vec::new() },
             parts: shown.into_iter().chain(parts).collect(),
             actions: actions.into_iter().flatten().collect(),
         });
@@ -290,7 +297,7 @@ fn hash_lesson(scope: &MemoryScope, lesson: &Lesson) -> [u8; 32] {
     {
         add(text);
     }
-    for part in [&cue.tool, &cue.error, &cue.avoid, &cue.prefer, &cue.worked] {
+    for part in [&cue.tool, &cue.error, &cue.avoid, &cue.prefer, &cue.worked, &lesson.worded_by] {
         add(part.as_deref());
     }
     hash.update(GATE_VERSION.to_le_bytes());

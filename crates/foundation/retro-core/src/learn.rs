@@ -4,11 +4,14 @@
 //! contradict, credit, sweep. [`apply_mutations`] decides the effects of the batch: every mutation gets an
 //! outcome, every effect is a change with an effect key, and the memories are computed by folding their
 //! changes. [`close_retrospective`] adds the report and the next state of the workflow. [`apply_rules`] and
-//! [`close_review`] do the same for rules from reviews.
+//! [`close_review`] do the same for rules from reviews. [`decide_memory`] is for what a person asks of one memory, and
+//! [`add_memory`] for one that a person wrote.
 
 mod account;
+mod add;
 mod apply;
 mod close;
+mod decide;
 mod missed;
 mod no_lesson;
 mod observe;
@@ -16,10 +19,15 @@ mod remedies;
 mod rules;
 mod settle;
 mod weigh;
+mod wording;
 mod writer;
 
+pub use add::{AddedMemory, AdditionError, AdditionFacts, WrittenMemory, add_memory};
 pub use apply::{apply_mutations, delete_by_operator, release_by_operator};
 pub use close::{ClosedRetrospective, ClosingFacts, close_retrospective};
+pub use decide::{
+    DecidedMemory, DecisionRequest, MemoryDecision, MemoryDecisionError, MemoryDecisionFacts, decide_memory,
+};
 pub use no_lesson::NoLessonReason;
 pub use remedies::ContrastSupport;
 pub use rules::{
@@ -27,4 +35,5 @@ pub use rules::{
     RuleUseBatch, apply_rules, build_rule_use_batches, close_review, promote_rule,
 };
 pub use settle::{Mutation, MutationKind, build_batch, settle_investigations};
+pub use wording::{LessonWording, TextLengthError};
 pub use writer::WriterFacts;

@@ -201,7 +201,7 @@ pub const EVIDENCE_KEPT_MAX: usize = 8;
 /// exceed this number.
 pub const CONTRADICTIONS_KEPT_MAX: usize = 16;
 
-/// Content of a memory, which never changes after the memory is created.
+/// Content of a memory, which changes only by being stated anew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lesson {
     /// Tool, command or file that the lesson is about.
@@ -212,6 +212,10 @@ pub struct Lesson {
     pub content: String,
     /// Cue that describes when the lesson applies and what following it looks like.
     pub cue: LessonCue,
+    /// Name of the operator who worded title and content; `None` if the program built them, or if they are an
+    /// agent's or a reviewer's. No retrospective words such a lesson anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worded_by: Option<String>,
 }
 
 impl Lesson {
@@ -222,6 +226,7 @@ impl Lesson {
             title: finding.title.clone(),
             content: finding.content.clone(),
             cue: finding.cue.clone(),
+            worded_by: None,
         }
     }
 
@@ -281,6 +286,14 @@ pub struct Memory {
     /// hold a released memory again: its lesson never changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_by: Option<String>,
+    /// Name of the operator who disabled the memory; `None` if it is enabled. A disabled memory is handed to no
+    /// agent, collects evidence, and keeps its weight until an operator enables it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled_by: Option<String>,
+    /// Name of the operator who pinned the memory; `None` if it is not pinned. A pinned memory loses weight only by
+    /// harm and contradiction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned_by: Option<String>,
     /// Highest standing of the people who asked for the rule; `None` for a memory that does not come from a
     /// review.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -132,7 +132,9 @@ fn newcomer_places(found: usize, policy: &Policy) -> usize {
 }
 
 fn is_eligible(memory: &Memory, policy: &Policy) -> bool {
-    memory.status == MemoryStatus::Active && memory.weight.get() >= policy.inject_weight_min
+    memory.status == MemoryStatus::Active
+        && memory.disabled_by.is_none()
+        && memory.weight.get() >= policy.inject_weight_min
 }
 
 /// Removes the candidates that no agent may be shown, and returns their number.

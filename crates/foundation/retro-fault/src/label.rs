@@ -132,6 +132,10 @@ words! {
         BatchStartCommit = "batch.start.commit",
         /// A batch starts replays, or ends.
         BatchStepCommit = "batch.step.commit",
+        /// An operator disables, enables, pins, unpins, edits or restores a memory.
+        MemoryDecisionCommit = "memory_decision.commit",
+        /// An operator adds a memory.
+        MemoryAddCommit = "memory_add.commit",
         /// An operator cancels a batch.
         BatchCancelCommit = "batch.cancel.commit",
         /// The relay publishes a replay.

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{
-    ClosedRetrospective, ClosingFacts, PromoteError, PromoteFacts, Promotion, RuleFacts,
+    AddedMemory, AdditionError, AdditionFacts, ClosedRetrospective, ClosingFacts, DecidedMemory,
+    MemoryDecisionError, MemoryDecisionFacts, PromoteError, PromoteFacts, Promotion, RuleFacts,
+    WrittenMemory,
 };
 use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
 use retro_core::memory::{AppliedBatch, Change, FoldError, Memory, Tombstone};
@@ -89,6 +91,16 @@ pub type DecideDeletion<'a> =
 /// Callback that decides the effects of releasing a memory from quarantine.
 pub type DecideRelease<'a> =
     &'a (dyn Fn(&WorkflowKey, &Memory) -> std::result::Result<Release, FoldError> + Send + Sync);
+
+/// Callback that decides what a person asks of one memory. The error is the reason for a refusal.
+pub type DecideMemory<'a> = &'a (
+        dyn Fn(&MemoryDecisionFacts) -> std::result::Result<DecidedMemory, MemoryDecisionError> + Send + Sync
+    );
+
+/// Callback that decides the effects of adding a memory that a person wrote. The inner error is the reason for a
+/// refusal.
+pub type DecideAddition<'a> =
+    &'a (dyn Fn(&AdditionFacts) -> Decision<std::result::Result<AddedMemory, AdditionError>> + Send + Sync);
 
 /// Callback that decides the effects of crediting memories for the outcome of a pull request.
 pub type DecideCredit<'a> =
@@ -206,6 +218,31 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         id: MemoryId,
         decide: DecideRelease<'_>,
     ) -> Result<std::result::Result<CommitResult, FoldError>>;
+
+    /// Decides a memory or a rule at a person's request, in one transaction under the lock of its workflow or rule
+    /// scope. Loads the facts, calls `decide`, and stores changes, memory and messages, and deletes the tombstone if
+    /// it is lifted. Returns `NotFound` if the tenant has no such memory and `AlreadyDone` if `decide` makes no
+    /// change. The inner error is that of `decide`.
+    async fn decide_memory(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        decide: DecideMemory<'_>,
+    ) -> Result<std::result::Result<CommitResult, MemoryDecisionError>>;
+
+    /// Loads the facts for adding a memory that a person wrote from one snapshot, without a lock. They tell which
+    /// texts the decision may compare. The workflow may be unknown.
+    async fn load_addition_facts(&self, key: &WorkflowKey, written: &WrittenMemory) -> Result<AdditionFacts>;
+
+    /// Adds a memory that a person wrote in one transaction under the workflow lock, and stores changes, memory and
+    /// messages. Stores nothing if `decide` makes no decision or no change. The innermost error is the reason why
+    /// nothing was added.
+    async fn add_memory(
+        &self,
+        key: &WorkflowKey,
+        written: &WrittenMemory,
+        decide: DecideAddition<'_>,
+    ) -> Result<Decision<std::result::Result<AddedMemory, AdditionError>>>;
 
     /// Loads the facts for deciding a proposal from one snapshot, without a lock. They tell which texts the
     /// decision may compare. Returns `None` if the tenant has no such proposal.

@@ -1,6 +1,6 @@
 //! Defines the arguments of `retro memories`.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use retro_core::id::{MemoryRef, Step, Workflow};
 use retro_core::memory::MemoryStatus;
 
@@ -42,27 +42,68 @@ pub(crate) enum Memories {
         /// Id of the memory, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Release a memory or a rule that is held, so that agents are shown it as its weight allows.
-    Release {
-        /// Id of the memory, or at least its first 8 digits.
-        id: MemoryRef,
-        #[command(flatten)]
-        act: AuditArgs,
-        /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
-        /// arguments].
+    /// Add a memory in your own words. Agents of the step are handed it at once, unless the gate holds it.
+    Add {
+        /// Workflow that the memory is for.
         #[arg(long)]
-        request: Option<String>,
+        workflow: Workflow,
+        /// Step that the memory is for.
+        #[arg(long, default_value_t = Step::main())]
+        step: Step,
+        /// The lesson in one sentence, which agents are handed.
+        #[arg(long)]
+        title: String,
+        /// Details that an agent gets when it opens the memory [default: the title].
+        #[arg(long)]
+        content: Option<String>,
+        #[command(flatten)]
+        command: AttributedArgs,
     },
+    /// Word a memory or a rule anew. It keeps its weight, evidence and history.
+    Edit {
+        #[command(flatten)]
+        target: MemoryCommandArgs,
+        /// The lesson in one sentence [default: as it is].
+        #[arg(long, required_unless_present = "content")]
+        title: Option<String>,
+        /// Details that an agent gets when it opens the memory [default: as they are].
+        #[arg(long)]
+        content: Option<String>,
+    },
+    /// Pin a memory or a rule: it loses weight only by harm and contradiction.
+    Pin(MemoryCommandArgs),
+    /// Remove the pin of a memory or a rule.
+    Unpin(MemoryCommandArgs),
+    /// Disable a memory or a rule: no agent is handed it, and it keeps its weight and evidence.
+    Disable(MemoryCommandArgs),
+    /// Enable a disabled memory or rule.
+    Enable(MemoryCommandArgs),
+    /// Take back the deletion of a memory or a rule, within the time of its tombstone.
+    #[command(visible_alias = "undelete")]
+    Restore(MemoryCommandArgs),
+    /// Release a memory or a rule that is held, so that agents are shown it as its weight allows.
+    Release(MemoryCommandArgs),
     /// Retire a memory: it is deleted, and a tombstone blocks similar memories for a time.
     #[command(visible_alias = "delete")]
-    Retire {
-        /// Id of the memory, or at least its first 8 digits.
-        id: MemoryRef,
-        #[command(flatten)]
-        act: AuditArgs,
-        /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
-        /// arguments].
-        #[arg(long)]
-        request: Option<String>,
-    },
+    Retire(MemoryCommandArgs),
+}
+
+/// Arguments of a command about one memory.
+#[derive(Debug, Args)]
+pub(crate) struct MemoryCommandArgs {
+    /// Id of the memory, or at least its first 8 digits.
+    pub(crate) id: MemoryRef,
+    #[command(flatten)]
+    pub(crate) command: AttributedArgs,
+}
+
+/// Arguments of a command that is recorded.
+#[derive(Debug, Args)]
+pub(crate) struct AttributedArgs {
+    #[command(flatten)]
+    pub(crate) act: AuditArgs,
+    /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
+    /// arguments].
+    #[arg(long)]
+    pub(crate) request: Option<String>,
 }

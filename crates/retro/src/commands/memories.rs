@@ -1,10 +1,12 @@
-//! Runs `retro memories`, which lists, shows, explains, compares, releases and retires memories.
+//! Runs `retro memories`, which lists, shows, explains and compares memories, and carries out what people decide
+//! about them.
 
 use std::sync::Arc;
 
 use retro_config::Config;
 use retro_core::canonical::sha256_hex;
-use retro_core::id::{MemoryId, MemoryRef};
+use retro_core::id::{MemoryId, MemoryRef, Step, WorkflowKey};
+use retro_core::learn::{LessonWording, MemoryDecision};
 use retro_operator::{
     MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands, MemoryEffectView,
     MemoryWithEffect, find_history_with_effect, find_memory_effect, lists, memory_with_effect,
@@ -14,11 +16,11 @@ use retro_store::{CommitResult, MemoryFilter, Store, UnresolvedRef, resolve_memo
 use tokio::sync::Notify;
 
 use super::command_context::{CommandContext, print_found};
-use crate::cli::{AuditArgs, Memories};
+use crate::cli::{AttributedArgs, AuditArgs, Memories, MemoryCommandArgs};
 use crate::exit::Exit;
 use crate::operator_commands::OperatorCommands;
-use crate::output;
 use crate::policies::PolicySource;
+use crate::{embedder, output};
 
 pub(crate) async fn run_command(
     context: &CommandContext<'_>,
@@ -61,23 +63,120 @@ pub(crate) async fn run_command(
             }
             Err(exit) => Ok(exit),
         },
-        Memories::Release { id, act, request } => match resolve_memory(context, &*store, *id).await? {
-            Ok(id) => {
-                let command = build_command("release", id, act, request.as_deref())?;
-                let outcome = build_commands(config, store)?
-                    .release_memory(context.tenant, id.into(), &command)
-                    .await?;
-                print_outcome(context, id, &command, outcome, &RELEASED)
-            }
-            Err(exit) => Ok(exit),
-        },
-        Memories::Retire { id, act, request } => match resolve_memory(context, &*store, *id).await? {
-            Ok(id) => {
-                retire_memory(context, config, store, id, act, request.as_deref(), &DELETED_MEMORY).await
-            }
-            Err(exit) => Ok(exit),
-        },
+        Memories::Add { workflow, step, title, content, command } => {
+            let wording = LessonWording { title: Some(title.clone()), content: content.clone() };
+            let key = WorkflowKey { tenant: context.tenant.clone(), workflow: workflow.clone() };
+            add_memory(context, config, store, &key, step, &wording, command).await
+        }
+        Memories::Edit { target, title, content } => {
+            let wording = LessonWording { title: title.clone(), content: content.clone() };
+            decide_memory(context, config, store, target, &MemoryDecision::Revise(wording)).await
+        }
+        Memories::Pin(target) => decide_memory(context, config, store, target, &MemoryDecision::Pin).await,
+        Memories::Unpin(target) => {
+            decide_memory(context, config, store, target, &MemoryDecision::Unpin).await
+        }
+        Memories::Disable(target) => {
+            decide_memory(context, config, store, target, &MemoryDecision::Disable).await
+        }
+        Memories::Enable(target) => {
+            decide_memory(context, config, store, target, &MemoryDecision::Enable).await
+        }
+        Memories::Restore(target) => {
+            decide_memory(context, config, store, target, &MemoryDecision::Restore).await
+        }
+        Memories::Release(MemoryCommandArgs { id, command }) => {
+            let id = match resolve_memory(context, &*store, *id).await? {
+                Ok(id) => id,
+                Err(exit) => return Ok(exit),
+            };
+            let command = build_command("release", id, &command.act, command.request.as_deref())?;
+            let commands = build_commands(config, store)?;
+            let outcome = commands.release_memory(context.tenant, id.into(), &command).await?;
+            print_outcome(context, id, &command, outcome, &RELEASED)
+        }
+        Memories::Retire(MemoryCommandArgs { id, command }) => {
+            let id = match resolve_memory(context, &*store, *id).await? {
+                Ok(id) => id,
+                Err(exit) => return Ok(exit),
+            };
+            let AttributedArgs { act, request } = command;
+            retire_memory(context, config, store, id, act, request.as_deref(), &DELETED_MEMORY).await
+        }
     }
+}
+
+/// Disables, enables, pins, unpins, restores or edits a memory or a rule.
+async fn decide_memory(
+    context: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    target: &MemoryCommandArgs,
+    decision: &MemoryDecision,
+) -> anyhow::Result<Exit> {
+    let id = match resolve_memory(context, &*store, target.id).await? {
+        Ok(id) => id,
+        Err(exit) => return Ok(exit),
+    };
+    let AttributedArgs { act, request } = &target.command;
+    let (verb, words) = match decision {
+        MemoryDecision::Disable => {
+            ("disable".to_owned(), result_words("disabled", "; no agent is handed it"))
+        }
+        MemoryDecision::Enable => ("enable".to_owned(), result_words("enabled", "")),
+        MemoryDecision::Pin => ("pin".to_owned(), result_words("pinned", "; it does not fade")),
+        MemoryDecision::Unpin => ("unpin".to_owned(), result_words("unpinned", "")),
+        MemoryDecision::Restore => {
+            ("restore".to_owned(), result_words("restored", "; its tombstone is lifted"))
+        }
+        // Other words are another request.
+        MemoryDecision::Revise(wording) => {
+            (format!("edit-{}", hash_wording(wording)), result_words("edited", ""))
+        }
+    };
+    let command = build_command(&verb, id, act, request.as_deref())?;
+    let commands = build_commands(config, store)?;
+    let outcome = commands.decide_memory(context.tenant, id.into(), decision, &command).await?;
+    print_outcome(context, id, &command, outcome, &words)
+}
+
+/// Adds a memory in the operator's words, unless a memory says so already.
+async fn add_memory(
+    context: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    key: &WorkflowKey,
+    step: &Step,
+    wording: &LessonWording,
+    args: &AttributedArgs,
+) -> anyhow::Result<Exit> {
+    let AttributedArgs { act: AuditArgs { by, reason }, request } = args;
+    let derived = || {
+        let text = format!("{} {step} {} {by} {reason}", key.workflow, hash_wording(wording));
+        format!("add-{}", &sha256_hex(text.as_bytes())[..16])
+    };
+    let command = MemoryCommand::new(request.clone().unwrap_or_else(derived), by, reason)?;
+    let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
+    let vectors = embedder::load_vector_source(config)?;
+    let commands = OperatorCommands::new(store, policies, vectors, Arc::new(Notify::new()));
+    let (id, result) = match commands.add_memory(key, step, wording, &command).await? {
+        Ok((id, CommitResult::Done)) => (id, "added"),
+        Ok((id, _)) => (id, "says so already"),
+        Err(problem) => anyhow::bail!("the memory cannot be added: {}", problem.problem()),
+    };
+    let answer = serde_json::json!({"memory": id, "request": command.request, "result": result});
+    output::print_data(context.output, &answer, || format!("memory {id} {result}"))?;
+    Ok(Exit::Done)
+}
+
+/// Returns a part of a request's id that differs for other words.
+fn hash_wording(wording: &LessonWording) -> String {
+    let text = serde_json::json!([wording.title, wording.content]).to_string();
+    sha256_hex(text.as_bytes())[..8].to_owned()
+}
+
+const fn result_words(done: &'static str, note: &'static str) -> ResultWords {
+    ResultWords { noun: "memory", done, note }
 }
 
 /// Words in which a command reports its result.
@@ -90,7 +189,7 @@ pub(super) struct ResultWords {
     pub(super) note: &'static str,
 }
 
-const RELEASED: ResultWords = ResultWords { noun: "memory", done: "released", note: "" };
+const RELEASED: ResultWords = result_words("released", "");
 /// The result is called a deletion, since scripts that call the command by its older name read it.
 const DELETED_MEMORY: ResultWords =
     ResultWords { noun: "memory", done: "deleted", note: "; a tombstone blocks similar memories" };
@@ -187,9 +286,7 @@ fn print_outcome(
         Ok((_, CommitResult::NotFound)) | Err(MemoryCommandError::Unresolved(_)) => {
             return print_found(context, None::<()>, noun, &id, |()| String::new());
         }
-        Err(MemoryCommandError::Refused(problem)) => {
-            anyhow::bail!("the {noun} cannot be {done}: {}", problem.problem)
-        }
+        Err(problem) => anyhow::bail!("the {noun} cannot be {done}: {}", problem.problem()),
     };
     let answer = serde_json::json!({"memory": id, "request": command.request, "result": result});
     output::print_data(context.output, &answer, || format!("{noun} {id} {result}{note}"))?;

@@ -84,6 +84,7 @@ fn similarity_by_words(a: &str, b: &str) -> u16 {
         title: title.to_owned(),
         content: String::new(),
         cue: LessonCue::default(),
+        worded_by: None,
     };
     lesson_similarity(&NgramEmbedder, &lesson(a), &lesson(b))
 }

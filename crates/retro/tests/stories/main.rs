@@ -22,6 +22,7 @@ mod killed;
 mod looks;
 mod malformed_input;
 mod manual_retrospectives;
+mod memory_decisions;
 mod memory_deletion;
 mod memory_limit;
 mod meters;

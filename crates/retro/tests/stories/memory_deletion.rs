@@ -1,4 +1,4 @@
-//! Tests that an operator's deletion of a memory is final.
+//! Tests that no run brings back a memory that an operator deleted.
 
 use serde_json::{Value, json};
 

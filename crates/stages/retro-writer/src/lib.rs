@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod credit;
+mod decide;
 mod metrics;
 mod proposals;
 mod rules;

@@ -20,6 +20,7 @@ pub(crate) fn fold_change(memory: Option<Value>, change: &Value) -> Result<Optio
         (_, None) => Err(format!("{kind}, but the memory does not exist")),
         (_, Some(mut memory)) => {
             validate_change(&memory, kind, effect)?;
+            validate_switches(&memory, kind, change)?;
             apply_change(&mut memory, kind, change, effect);
             Ok(Some(memory))
         }
@@ -27,15 +28,17 @@ pub(crate) fn fold_change(memory: Option<Value>, change: &Value) -> Result<Optio
 }
 
 fn create_memory(change: &Value, effect: &Value) -> Value {
+    // A memory that a person wrote has no evidence.
+    let first: Vec<&Value> = effect.get("evidence").into_iter().collect();
     let mut memory = json!({
         "id": change["memory"],
         "scope": effect["scope"],
         "lesson": effect["lesson"],
         "status": effect["status"],
         "weight": effect["weight"],
-        "observed_runs": 1,
-        "tentative_runs": [effect["evidence"]["run"]],
-        "evidence": [effect["evidence"]],
+        "observed_runs": first.len(),
+        "tentative_runs": first.iter().map(|evidence| &evidence["run"]).collect::<Vec<_>>(),
+        "evidence": first,
         "cue_not_met": 0,
         "contradicted_by": [],
         "created_at": change["at"],
@@ -78,9 +81,20 @@ fn add_witness(memory: &mut Value, evidence: &Value) {
 fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), String> {
     let status = memory["status"].as_str().unwrap_or_default();
     let allowed: &[&str] = match status {
-        "tentative" => {
-            &["promoted", "accepted", "observed", "revised", "held", "released", "deleted", "superseded"]
-        }
+        "tentative" => &[
+            "promoted",
+            "accepted",
+            "observed",
+            "revised",
+            "held",
+            "released",
+            "disabled",
+            "enabled",
+            "pinned",
+            "unpinned",
+            "deleted",
+            "superseded",
+        ],
         "active" => &[
             "observed",
             "revised",
@@ -88,11 +102,27 @@ fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), Str
             "exempted",
             "held",
             "released",
+            "disabled",
+            "enabled",
+            "pinned",
+            "unpinned",
             "archived",
             "deleted",
             "superseded",
         ],
-        "archived" => &["promoted", "accepted", "revived", "held", "released", "deleted", "superseded"],
+        "archived" => &[
+            "promoted",
+            "accepted",
+            "revived",
+            "held",
+            "released",
+            "disabled",
+            "enabled",
+            "unpinned",
+            "deleted",
+            "superseded",
+        ],
+        "deleted" => &["restored"],
         _ => &[],
     };
     if !allowed.contains(&kind) {
@@ -126,6 +156,24 @@ fn validate_change(memory: &Value, kind: &str, effect: &Value) -> Result<(), Str
         ));
     }
     Ok(())
+}
+
+/// Checks that the change fits what people have disabled and pinned.
+fn validate_switches(memory: &Value, kind: &str, change: &Value) -> Result<(), String> {
+    let (disabled, pinned) = (!memory["disabled_by"].is_null(), !memory["pinned_by"].is_null());
+    let problem = match kind {
+        "disabled" if disabled => "it is disabled already",
+        "enabled" if !disabled => "it is not disabled",
+        "pinned" if pinned => "it is pinned already",
+        "unpinned" if !pinned => "it is not pinned",
+        "reweighted" | "exempted" | "archived" | "superseded" | "deleted"
+            if disabled && change["cause"]["cause"] != "operator" && change["cause"]["cause"] != "review" =>
+        {
+            "it is disabled, and no person caused the change"
+        }
+        _ => return Ok(()),
+    };
+    Err(format!("{kind}, but {problem}"))
 }
 
 fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) {
@@ -178,6 +226,18 @@ fn apply_change(memory: &mut Value, kind: &str, change: &Value, effect: &Value) 
             }
             add_witness(memory, &effect["evidence"]);
             reset_counts(memory);
+        }
+        "disabled" => memory["disabled_by"] = effect["by"].clone(),
+        "pinned" => memory["pinned_by"] = effect["by"].clone(),
+        "enabled" | "unpinned" => {
+            let field = if kind == "enabled" { "disabled_by" } else { "pinned_by" };
+            if let Some(fields) = memory.as_object_mut() {
+                fields.remove(field);
+            }
+        }
+        "restored" => {
+            memory["status"] = effect["status"].clone();
+            memory["contradicted_by"] = json!([]);
         }
         "held" => memory["quarantine"] = effect["why"].clone(),
         "released" => {

@@ -116,6 +116,12 @@ pub(crate) fn explain_reason(reason: &MissedReason, tenant: &Tenant) -> String {
                  `{retro} memories retire {id} --reason …` deletes it"
             )
         }
+        MissedReason::Disabled { memory } => {
+            let id = memory.short_id();
+            format!(
+                "its memory {id} was disabled by a person: `{retro} memories enable {id} --reason …` hands it out again"
+            )
+        }
         MissedReason::Suppressed { memory } => {
             let id = memory.short_id();
             format!(

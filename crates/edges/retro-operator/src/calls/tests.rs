@@ -116,6 +116,7 @@ fn every_reason_is_explained_with_what_a_person_can_do() {
         MissedReason::NoRemedyFound,
         MissedReason::Unconfirmed { memory },
         MissedReason::Held { memory },
+        MissedReason::Disabled { memory },
         MissedReason::Suppressed { memory },
         MissedReason::Archived { memory },
     ];

@@ -47,6 +47,34 @@ impl MemoryCommands for Writer {
     ) -> Result<MemoryCommandOutcome, StoreError> {
         Ok(self.decide(tenant, name, "deleted"))
     }
+
+    async fn decide_memory(
+        &self,
+        tenant: &Tenant,
+        name: MemoryRef,
+        decision: &MemoryDecision,
+        _: &MemoryCommand,
+    ) -> Result<MemoryCommandOutcome, StoreError> {
+        let outcome = self.decide(tenant, name, "decided");
+        Ok(match decision {
+            MemoryDecision::Unpin => outcome.and(Err(MemoryDecisionError::SameWords.into())),
+            MemoryDecision::Revise(LessonWording { title: None, .. }) => outcome
+                .and(Err(MemoryDecisionError::TextLength(TextLengthError { what: "title", max: 9 }).into())),
+            _ => outcome,
+        })
+    }
+
+    async fn add_memory(
+        &self,
+        key: &WorkflowKey,
+        step: &Step,
+        wording: &LessonWording,
+        command: &MemoryCommand,
+    ) -> Result<MemoryCommandOutcome, StoreError> {
+        let id = MemoryId::of_request(key, &command.request);
+        assert_eq!((step.as_str(), wording.title.is_some()), ("main", true));
+        Ok(Ok((id, CommitResult::Done)))
+    }
 }
 
 /// Returns a world of `default` in which the memory about syntax is held.
@@ -92,6 +120,35 @@ async fn a_held_memory_is_released_and_any_memory_is_retired() {
 }
 
 #[tokio::test]
+async fn a_memory_is_added_edited_switched_and_restored() {
+    let (_, id) = world_with_held_memory();
+    let reason = json!({"reason": "the address is ours", "by": "ann"});
+    for verb in ["disable", "enable", "pin", "restore"] {
+        let (status, answer) = post("default", &format!("/v1/memories/{id}/{verb}"), None, &reason).await;
+        assert_eq!((status, &answer["memory"]), (200, &json!(id)), "{verb}: {answer}");
+    }
+    let (status, answer) = post("default", &format!("/v1/memories/{id}/unpin"), None, &reason).await;
+    assert_eq!(
+        (status, &answer["detail"]),
+        (409, &json!("the memory cannot be unpinned: it says so already"))
+    );
+    let edit = format!("/v1/memories/{id}/edit");
+    let words = |title: &str| json!({"title": title, "reason": "plainer", "by": "ann"});
+    let (status, one) = post("default", &edit, None, &words("one")).await;
+    let (_, other) = post("default", &edit, None, &words("other")).await;
+    assert_eq!(status, 200, "{one}");
+    assert_ne!(one["request"], other["request"], "other words are another request");
+    let (status, answer) = post("default", &edit, None, &reason).await;
+    assert_eq!((status, &answer["path"]), (400, &json!("title")), "{answer}");
+    let written = json!({"workflow": "release", "title": "Ask first.", "reason": "policy"});
+    let (status, one) = post("default", "/v1/memories", None, &written).await;
+    assert_eq!((status, &one["status"]), (200, &json!("done")), "{one}");
+    let (_, again) = post("default", "/v1/memories", None, &written).await;
+    assert_eq!(one, again, "the same request adds the same memory");
+    assert_eq!(post("default", "/v1/memories", None, &json!({"title": "Ask first."})).await.0, 400);
+}
+
+#[tokio::test]
 async fn a_repeated_request_succeeds_and_says_so() {
     let (_, id) = world_with_held_memory();
     let path = format!("/v1/memories/{id}/release");
@@ -116,9 +173,9 @@ async fn a_repeated_request_succeeds_and_says_so() {
 async fn another_tenant_s_memory_answers_exactly_like_a_missing_one() {
     let (_, id) = world_with_held_memory();
     let missing = retro_core::id::derive_uuid("missing", &[]).to_string();
-    let reason = json!({"reason": "the address is ours"});
+    let reason = json!({"reason": "the address is ours", "title": "of an edit"});
     let acme = workflow_key("acme", "shop").tenant;
-    for verb in ["release", "retire"] {
+    for verb in ["release", "retire", "edit", "pin", "disable", "enable", "restore"] {
         let path = |id: &str| format!("/v1/memories/{id}/{verb}");
         assert_eq!(post("default", &path(&id.to_string()), None, &reason).await.0, 200, "positive control");
         for name in [id.to_string(), id.short_id()] {

@@ -382,6 +382,11 @@ fn consequence_rank(effect: &ChangeEffect) -> (u8, Reverse<u32>) {
         ChangeEffect::Deleted { .. }
         | ChangeEffect::Superseded { .. }
         | ChangeEffect::Revised { .. }
+        | ChangeEffect::Disabled { .. }
+        | ChangeEffect::Enabled { .. }
+        | ChangeEffect::Pinned { .. }
+        | ChangeEffect::Unpinned { .. }
+        | ChangeEffect::Restored { .. }
         | ChangeEffect::Held { .. }
         | ChangeEffect::Released { .. } => 1,
         ChangeEffect::Archived => 2,

@@ -145,7 +145,8 @@ fn check_tombstone(
         ChangeEffect::Deleted { tombstone_until } if change.memory == tombstone.memory => tombstone_until,
         _ => None,
     };
-    if changes.iter().find_map(|(_, change)| says(change)) != Some(tombstone.until) {
+    // An earlier deletion may have been taken back.
+    if changes.iter().rev().find_map(|(_, change)| says(change)) != Some(tombstone.until) {
         let problem =
             format!("it ends at {}, but the deletion of its memory says otherwise", tombstone.until);
         page_check.add_violation(Check::Tombstones, place, problem);

@@ -82,6 +82,12 @@ pub enum MissedReason {
         #[cfg_attr(feature = "schema", schema(value_type = String))]
         memory: MemoryId,
     },
+    /// A person disabled its memory.
+    Disabled {
+        /// The disabled memory.
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        memory: MemoryId,
+    },
     /// Its memory was deleted a short time ago and must not be learnt again.
     Suppressed {
         /// The deleted memory.

@@ -138,6 +138,11 @@ impl MemoryId {
     pub fn of_remark(tenant: &Tenant, remark: &RemarkKey, edition: &str) -> Self {
         Self(derive_uuid("memory", &["remark", tenant.as_str(), &remark.to_string(), edition]))
     }
+
+    /// Returns the id of the memory that an operator's request would add to a workflow.
+    pub fn of_request(key: &WorkflowKey, request: &str) -> Self {
+        Self(derive_uuid("memory", &["request", key.tenant.as_str(), key.workflow.as_str(), request]))
+    }
 }
 
 impl MutationId {

@@ -100,7 +100,7 @@ pub(super) enum WeightDecision {
 }
 
 /// Decides how a retrospective changes the weight of a memory. A memory in limbo that an agent nevertheless
-/// used loses no weight for being in limbo.
+/// used loses no weight for being in limbo. A pinned memory loses weight only by the verdicts of runs.
 pub(super) fn decide_weight(
     memory: &Memory,
     account: &MemoryAccount,
@@ -144,6 +144,10 @@ pub(super) fn decide_weight(
     } else if in_limbo && parts.is_empty() {
         let reason = "in limbo: too light to be presented, so nobody could read it".to_owned();
         parts.push(policy_part(policy.ignored_delta, WeightReason::Limbo, reason));
+    }
+    if memory.pinned_by.is_some() {
+        // Verdicts of runs still count: only what the policy takes from a memory that is not used is kept.
+        parts.retain(|part| part.run.is_some() || part.delta > WeightDelta(0));
     }
     if !parts.is_empty() {
         WeightDecision::Moved { parts, cue_not_met }

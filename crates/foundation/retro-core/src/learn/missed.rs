@@ -42,6 +42,7 @@ impl KnownLessons<'_> {
         for memory in self.memories.iter().filter(|memory| is_about(failure, memory)) {
             let id = memory.id;
             let (rank, reason) = match (memory.status, &memory.quarantine) {
+                _ if memory.disabled_by.is_some() => (0, MissedReason::Disabled { memory: id }),
                 (MemoryStatus::Active, None) => return None,
                 (_, Some(_)) => (0, MissedReason::Held { memory: id }),
                 (MemoryStatus::Tentative, None) => (1, MissedReason::Unconfirmed { memory: id }),

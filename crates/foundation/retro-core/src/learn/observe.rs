@@ -105,6 +105,8 @@ impl MemoryWriter<'_> {
         let restated = |memory: &&Memory| {
             memory.scope == *scope
                 && matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Active)
+                // What a person has worded is not worded anew.
+                && memory.lesson.worded_by.is_none()
                 && lesson.cue.restates(&memory.lesson.cue)
         };
         let oldest =
@@ -192,12 +194,9 @@ impl MemoryWriter<'_> {
             (MemoryStatus::Tentative, Weight::ZERO, "a separate run has to confirm it".to_owned())
         };
         let reason = format!("first seen in run {}; {wait}", evidence.run);
-        self.record_evidence(
-            row,
-            id,
-            ChangeEffect::Created { scope, lesson, status, weight, evidence, quarantine: None },
-            reason,
-        );
+        let evidence = Some(evidence);
+        let created = ChangeEffect::Created { scope, lesson, status, weight, evidence, quarantine: None };
+        self.record_evidence(row, id, created, reason);
     }
 
     /// Counts a run towards the confirmation of a tentative memory, and promotes the memory once enough
@@ -269,7 +268,7 @@ impl MemoryWriter<'_> {
 
     fn record_evidence(&mut self, row: usize, id: MemoryId, effect: ChangeEffect, reason: String) {
         let evidence = match &effect {
-            ChangeEffect::Created { evidence, .. }
+            ChangeEffect::Created { evidence: Some(evidence), .. }
             | ChangeEffect::Promoted { evidence, .. }
             | ChangeEffect::Observed { evidence }
             | ChangeEffect::Revived { evidence } => evidence,

@@ -11,7 +11,7 @@ use super::writer::MemoryWriter;
 use crate::calls::UnneededMemory;
 use crate::finding::MemoryVerdict;
 use crate::id::{MemoryId, RunId, Step};
-use crate::memory::{ChangeEffect, MemoryStatus, WeightPart};
+use crate::memory::{ChangeEffect, Memory, MemoryStatus, WeightPart};
 use crate::weight::Weight;
 
 /// Kinds of change that settle a memory for a retrospective, including a refusal.
@@ -48,6 +48,7 @@ impl MemoryWriter<'_> {
             Some(memory) if !matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Active) => {
                 Some(format!("it is {}: there is nothing to take back", memory.status))
             }
+            Some(Memory { disabled_by: Some(by), .. }) => Some(describe_disabled(by)),
             Some(_) => None,
         };
         if let Some(reason) = refusal {
@@ -142,12 +143,15 @@ impl MemoryWriter<'_> {
     /// remedy.
     fn supersede_warnings(&mut self, row: usize, by: MemoryId) {
         let stronger = &self.ledger.memories()[&by];
-        if stronger.quarantine.is_some() {
+        // A memory that is shown to nobody must not take the place of one that is.
+        if stronger.quarantine.is_some() || stronger.disabled_by.is_some() {
             return;
         }
         let outweighed = self.ledger.memories().values().filter(|memory| {
             matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Active)
                 && memory.weight < stronger.weight
+                && memory.disabled_by.is_none()
+                && memory.pinned_by.is_none()
                 && memory.scope == stronger.scope
                 && stronger.lesson.cue.adds_remedy_to(&memory.lesson.cue)
         });
@@ -195,6 +199,15 @@ impl MemoryWriter<'_> {
             return false;
         };
         let before = memory.weight;
+        if let Some(by) = &memory.disabled_by {
+            // Nothing is refused if nothing was asked for.
+            if !account.rows.is_empty() {
+                let (effect, reason) =
+                    (ChangeEffect::Refused { requested: "credit".to_owned() }, describe_disabled(by));
+                self.ledger.make_change(row, id, cause, effect, reason);
+            }
+            return false;
+        }
         if memory.status != MemoryStatus::Active {
             let reason = format!("it is {}: it has no weight to move", memory.status);
             self.ledger.make_change(
@@ -229,13 +242,18 @@ impl MemoryWriter<'_> {
     }
 
     fn archive_if_faded(&mut self, row: usize, id: MemoryId) {
-        let weight = self.ledger.memories()[&id].weight;
-        let limit = self.policy.archive_weight;
-        if weight.get() < limit {
+        let memory = &self.ledger.memories()[&id];
+        let (weight, limit) = (memory.weight, self.policy.archive_weight);
+        // Only harm makes a pinned memory this light.
+        if weight.get() < limit && memory.disabled_by.is_none() {
             let reason = format!("its weight {weight} is below {}", Weight::from_thousandths(limit));
             self.ledger.make_change(row, id, self.retrospective_cause(), ChangeEffect::Archived, reason);
         }
     }
+}
+
+fn describe_disabled(by: &str) -> String {
+    format!("{by} has disabled it: it stays as it is until a person enables it")
 }
 
 fn describe_parts(parts: &[WeightPart]) -> String {

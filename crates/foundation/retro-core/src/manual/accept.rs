@@ -296,7 +296,7 @@ impl AcceptanceChanges<'_> {
             lesson: proposal.lesson.clone(),
             status: MemoryStatus::Tentative,
             weight: Weight::ZERO,
-            evidence: first.clone(),
+            evidence: Some(first.clone()),
             quarantine: None,
         }
     }

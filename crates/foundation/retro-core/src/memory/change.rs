@@ -58,6 +58,11 @@ pub enum ChangeCause {
 }
 
 impl ChangeCause {
+    /// Returns `true` if a person caused the change directly: an operator, or the author of a remark.
+    pub(crate) const fn is_by_person(&self) -> bool {
+        matches!(self, Self::Operator { .. } | Self::Review { .. })
+    }
+
     // Stored change ids derive from this key, so its form must never change.
     fn canonical_key(&self) -> String {
         crate::canonical::canonical_json(&serde_json::to_value(self).expect("a cause is plain data"))
@@ -130,8 +135,9 @@ pub enum ChangeEffect {
         status: MemoryStatus,
         /// Initial weight, in thousandths.
         weight: Weight,
-        /// Evidence of the run or remark that created the memory.
-        evidence: Evidence,
+        /// Evidence of the run or remark that created the memory; `None` if an operator wrote it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Evidence>,
         /// Reason why only an operator may promote the memory; `None` if the memory is not quarantined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quarantine: Option<String>,
@@ -162,8 +168,8 @@ pub enum ChangeEffect {
         /// Evidence that was added.
         evidence: Evidence,
     },
-    /// The lesson was stated anew, because more runs show what they have in common: the same remedy of the same
-    /// error, more or less specific. Weight and evidence stay.
+    /// The lesson was stated anew: because more runs show what they have in common, the same remedy of the same
+    /// error, more or less specific, or because an operator worded it. Weight and evidence stay.
     Revised {
         /// New content of the memory.
         lesson: Lesson,
@@ -214,6 +220,33 @@ pub enum ChangeEffect {
     },
     /// An operator released the memory from quarantine.
     Released {
+        /// Name of the operator.
+        by: String,
+    },
+    /// An operator disabled the memory: it is handed to no agent, and only people change its weight or end it.
+    Disabled {
+        /// Name of the operator.
+        by: String,
+    },
+    /// An operator enabled a disabled memory.
+    Enabled {
+        /// Name of the operator.
+        by: String,
+    },
+    /// An operator pinned the memory: it does not fade.
+    Pinned {
+        /// Name of the operator.
+        by: String,
+    },
+    /// An operator removed the pin of the memory.
+    Unpinned {
+        /// Name of the operator.
+        by: String,
+    },
+    /// An operator took back the deletion of the memory, which lifts its tombstone.
+    Restored {
+        /// Status before the deletion.
+        status: MemoryStatus,
         /// Name of the operator.
         by: String,
     },

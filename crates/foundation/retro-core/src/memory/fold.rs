@@ -59,9 +59,20 @@ pub const fn initial_statuses() -> &'static [MemoryStatus] {
 /// Returns the kinds of change that are legal for a memory in this status: the state machine as a table.
 pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
     match status {
-        MemoryStatus::Tentative => {
-            &["promoted", "accepted", "observed", "revised", "held", "released", "deleted", "superseded"]
-        }
+        MemoryStatus::Tentative => &[
+            "promoted",
+            "accepted",
+            "observed",
+            "revised",
+            "held",
+            "released",
+            "disabled",
+            "enabled",
+            "pinned",
+            "unpinned",
+            "deleted",
+            "superseded",
+        ],
         MemoryStatus::Active => &[
             "observed",
             "revised",
@@ -69,19 +80,33 @@ pub const fn legal_changes(status: MemoryStatus) -> &'static [&'static str] {
             "exempted",
             "held",
             "released",
+            "disabled",
+            "enabled",
+            "pinned",
+            "unpinned",
             "archived",
             "deleted",
             "superseded",
         ],
-        MemoryStatus::Archived => {
-            &["promoted", "accepted", "revived", "held", "released", "deleted", "superseded"]
-        }
-        MemoryStatus::Deleted | MemoryStatus::Superseded | MemoryStatus::Graduated => &[],
+        MemoryStatus::Archived => &[
+            "promoted",
+            "accepted",
+            "revived",
+            "held",
+            "released",
+            "disabled",
+            "enabled",
+            "unpinned",
+            "deleted",
+            "superseded",
+        ],
+        MemoryStatus::Deleted => &["restored"],
+        MemoryStatus::Superseded | MemoryStatus::Graduated => &[],
     }
 }
 
 /// Returns the status of a memory after a legal change of this kind, or `None` if the change keeps the
-/// status.
+/// status or, for `restored`, names it.
 pub fn status_after(kind: &str) -> Option<MemoryStatus> {
     match kind {
         "promoted" | "accepted" => Some(MemoryStatus::Active),
@@ -102,8 +127,13 @@ pub fn render_state_machine() -> String {
     }
     for &from in MemoryStatus::ALL {
         for kind in legal_changes(from) {
-            let to = status_after(kind).unwrap_or(from);
-            let _ = writeln!(drawn, "    {from} --> {to}: {kind}");
+            let after = match *kind {
+                "restored" => MemoryStatus::ALL.iter().copied().filter(|status| status.is_living()).collect(),
+                kind => vec![status_after(kind).unwrap_or(from)],
+            };
+            for to in after {
+                let _ = writeln!(drawn, "    {from} --> {to}: {kind}");
+            }
         }
     }
     drawn
@@ -131,12 +161,39 @@ fn find_misfit(memory: &Memory, change: &Change) -> Option<String> {
         Some(format!("{by} has released it, and its lesson is the same"))
     } else if matches!(change.effect, ChangeEffect::Released { .. }) && memory.quarantine.is_none() {
         Some("it is not held".to_owned())
+    } else if let Some(problem) = find_switch_misfit(memory, change) {
+        Some(problem)
     } else if let ChangeEffect::Reweighted { before, delta, after, .. } = &change.effect
         && (*before != memory.weight || *after != before.adjusted_by(*delta))
     {
         Some(format!("its weight is {}, and the change says {before} {delta} = {after}", memory.weight))
     } else {
         None
+    }
+}
+
+/// Returns the reason why the change does not fit what operators have switched on or off, or `None` if it does.
+fn find_switch_misfit(memory: &Memory, change: &Change) -> Option<String> {
+    match (&change.effect, &memory.disabled_by, &memory.pinned_by) {
+        (ChangeEffect::Disabled { .. }, Some(by), _) => Some(format!("it is disabled already, by {by}")),
+        (ChangeEffect::Enabled { .. }, None, _) => Some("it is not disabled".to_owned()),
+        (ChangeEffect::Pinned { .. }, _, Some(by)) => Some(format!("it is pinned already, by {by}")),
+        (ChangeEffect::Unpinned { .. }, _, None) => Some("it is not pinned".to_owned()),
+        (ChangeEffect::Restored { status, .. }, ..) if !status.is_living() => {
+            Some(format!("no memory is restored as {status}"))
+        }
+        (
+            ChangeEffect::Reweighted { .. }
+            | ChangeEffect::Exempted { .. }
+            | ChangeEffect::Archived
+            | ChangeEffect::Superseded { .. }
+            | ChangeEffect::Deleted { .. },
+            Some(by),
+            _,
+        ) if !change.cause.is_by_person() => {
+            Some(format!("{by} has disabled it, and it stays as it is until a person enables it"))
+        }
+        _ => None,
     }
 }
 
@@ -150,21 +207,24 @@ fn create_memory(change: &Change) -> Result<Memory, String> {
     if !initial_statuses().contains(status) {
         return Err(format!("no memory begins as {status}"));
     }
+    let first = evidence.as_ref();
     Ok(Memory {
         id: change.memory,
         scope: scope.clone(),
         lesson: lesson.clone(),
         status: *status,
         weight: *weight,
-        observed_runs: 1,
-        tentative_runs: vec![evidence.run.clone()],
-        tentative_witnesses: name_witnesses(evidence),
-        evidence: vec![evidence.clone()],
+        observed_runs: u32::from(first.is_some()),
+        tentative_runs: first.map(|evidence| evidence.run.clone()).into_iter().collect(),
+        tentative_witnesses: first.map(name_witnesses).unwrap_or_default(),
+        evidence: first.cloned().into_iter().collect(),
         cue_not_met: 0,
         contradicted_by: Vec::new(),
         quarantine: quarantine.clone(),
         released_by: None,
-        authority: evidence.remark.as_ref().map(|source| source.standing),
+        disabled_by: None,
+        pinned_by: None,
+        authority: first.and_then(|evidence| evidence.remark.as_ref()).map(|source| source.standing),
         created_at: change.at,
         changed_at: change.at,
     })
@@ -222,6 +282,15 @@ fn apply_effect(memory: &mut Memory, effect: &ChangeEffect) {
             memory.quarantine = None;
             memory.released_by = Some(by.clone());
         }
+        ChangeEffect::Disabled { by } => memory.disabled_by = Some(by.clone()),
+        ChangeEffect::Enabled { .. } => memory.disabled_by = None,
+        ChangeEffect::Pinned { by } => memory.pinned_by = Some(by.clone()),
+        ChangeEffect::Unpinned { .. } => memory.pinned_by = None,
+        ChangeEffect::Restored { status, .. } => {
+            memory.status = *status;
+            // A person says that the deletion was wrong. What led to it must not delete the memory again.
+            memory.contradicted_by.clear();
+        }
         ChangeEffect::Archived
         | ChangeEffect::Deleted { .. }
         | ChangeEffect::Superseded { .. }
@@ -270,12 +339,18 @@ mod tests {
             "revived",
             "held",
             "released",
+            "disabled",
+            "enabled",
+            "pinned",
+            "unpinned",
             "deleted",
+            "restored",
         ] {
             assert!(legal.contains(&&kind), "{kind}");
         }
-        for &status in MemoryStatus::ALL.iter().filter(|status| !status.is_living()) {
+        for status in [MemoryStatus::Superseded, MemoryStatus::Graduated] {
             assert_eq!(legal_changes(status), [""; 0], "{status} is an end");
         }
+        assert_eq!(legal_changes(MemoryStatus::Deleted), ["restored"], "only a person takes it back");
     }
 }

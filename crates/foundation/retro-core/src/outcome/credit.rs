@@ -119,7 +119,10 @@ fn build_change(
         return None;
     }
     let description = describe_application(facts, one, end);
-    let (effect, reason) = if memory.status == MemoryStatus::Active {
+    let (effect, reason) = if let Some(by) = &memory.disabled_by {
+        let reason = format!("{by} has disabled it: its weight stays, although {description}");
+        (ChangeEffect::Refused { requested: "credit".to_owned() }, reason)
+    } else if memory.status == MemoryStatus::Active {
         let part = WeightPart { delta, kind, run: Some(one.run.clone()), reason: description.clone() };
         let effect = ChangeEffect::Reweighted {
             before: memory.weight,

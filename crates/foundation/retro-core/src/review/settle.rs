@@ -400,5 +400,6 @@ fn build_lesson(subject: &str, title: &str, content: &str) -> Lesson {
         title: title.to_owned(),
         content: content.to_owned(),
         cue: LessonCue::default(),
+        worded_by: None,
     }
 }

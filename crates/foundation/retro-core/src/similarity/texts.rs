@@ -91,6 +91,7 @@ mod tests {
             title: title.into(),
             content: String::new(),
             cue: LessonCue::default(),
+            worded_by: None,
         }
     }
 

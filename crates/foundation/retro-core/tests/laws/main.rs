@@ -21,6 +21,7 @@ mod law_06_a_separate_run_is_another_run_id;
 mod law_07_no_dead_state_and_no_limbo;
 mod law_13_two_workers_produce_what_one_would;
 mod law_17_no_loss_is_reported_without_proof;
+mod people_decide;
 mod rules;
 
 use proptest::test_runner::Config;

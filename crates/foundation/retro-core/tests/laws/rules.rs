@@ -109,7 +109,7 @@ proptest! {
                 prop_assert!(insider || pull_requests.len() > 1, "{:?}", memory);
             }
             let first = store.log.iter().find(|change| change.memory == memory.id).unwrap();
-            if let ChangeEffect::Created { evidence, .. } = &first.effect {
+            if let ChangeEffect::Created { evidence: Some(evidence), .. } = &first.effect {
                 prop_assert!(evidence.remark.as_ref().unwrap().standing > AuthorStanding::Bot);
             }
         }

@@ -71,13 +71,23 @@ pub(crate) fn lesson(nth: usize) -> Finding {
 impl Story {
     /// Plays the story. For each retrospective, calls `watch` with the world before it, its batch, its result
     /// and the world after it.
-    pub(crate) fn play(&self, mut watch: impl FnMut(&World, &WriterInput, &AppliedBatch, &World)) -> World {
+    pub(crate) fn play(&self, watch: impl FnMut(&World, &WriterInput, &AppliedBatch, &World)) -> World {
         let mut world = World::with(self.policy.clone());
+        self.play_in(&mut world, watch);
+        world
+    }
+
+    /// Plays the story in a world with a past. Runs of the same name are the same runs.
+    pub(crate) fn continue_in(&self, world: &mut World) {
+        self.play_in(world, |_, _, _, _| {});
+    }
+
+    fn play_in(&self, world: &mut World, mut watch: impl FnMut(&World, &WriterInput, &AppliedBatch, &World)) {
         for chapter in &self.chapters {
             match chapter {
                 Chapter::Fail => world.fail_retrospective(),
                 Chapter::Wait { days } => world.now = add_seconds(world.now, days * DAY_S),
-                Chapter::Delete { memory } => delete(&mut world, *memory),
+                Chapter::Delete { memory } => delete(world, *memory),
                 Chapter::Release { memory } => {
                     let living = world.memories.values().filter(|memory| memory.status.is_living());
                     let held = living.filter(|memory| memory.quarantine.is_some());
@@ -89,27 +99,26 @@ impl Story {
                 Chapter::Manual(investigated) => {
                     let investigated: Vec<_> = investigated
                         .iter()
-                        .map(|(run, observations)| investigate_run(&world, *run, observations))
+                        .map(|(run, observations)| investigate_run(world, *run, observations))
                         .collect();
                     world.manual(&investigated);
                 }
                 Chapter::Decide { proposal, accept, despite } => {
-                    decide_proposal(&mut world, *proposal, *accept, *despite);
+                    decide_proposal(world, *proposal, *accept, *despite);
                 }
                 Chapter::Retrospective(investigated) => {
                     let investigated: Vec<_> = investigated
                         .iter()
-                        .map(|(run, observations)| investigate_run(&world, *run, observations))
+                        .map(|(run, observations)| investigate_run(world, *run, observations))
                         .collect();
                     let input = world.prepare_batch(&investigated);
                     let before = world.clone();
                     let applied = decide(&input);
                     world.commit(&applied);
-                    watch(&before, &input, &applied, &world);
+                    watch(&before, &input, &applied, world);
                 }
             }
         }
-        world
     }
 }
 

@@ -11,6 +11,7 @@ mod contradict;
 mod contrast;
 mod count;
 mod credit;
+mod decide;
 mod gate;
 mod manual;
 mod missed;

@@ -99,7 +99,9 @@ fn an_illegal_change_is_refused_with_the_legal_kinds() {
         contradicted_by: vec![],
     };
     assert_eq!(problem(None, ChangeEffect::Archived), "it does not exist");
-    let ChangeEffect::Created { scope, lesson, weight, evidence, .. } = world.log[0].effect.clone() else {
+    let ChangeEffect::Created { scope, lesson, weight, evidence: Some(evidence), .. } =
+        world.log[0].effect.clone()
+    else {
         panic!()
     };
     let created = |status| ChangeEffect::Created {
@@ -107,7 +109,7 @@ fn an_illegal_change_is_refused_with_the_legal_kinds() {
         lesson: lesson.clone(),
         status,
         weight,
-        evidence: evidence.clone(),
+        evidence: Some(evidence.clone()),
         quarantine: None,
     };
     assert_eq!(problem(Some(&memory), created(MemoryStatus::Active)), "it exists already");
@@ -118,7 +120,7 @@ fn an_illegal_change_is_refused_with_the_legal_kinds() {
     );
     assert_eq!(
         problem(Some(&memory), ChangeEffect::Revived { evidence: evidence.clone() }),
-        "it is active; legal then: observed, revised, reweighted, exempted, held, released, archived, deleted, superseded"
+        "it is active; legal then: observed, revised, reweighted, exempted, held, released, disabled, enabled, pinned, unpinned, archived, deleted, superseded"
     );
     assert_eq!(
         problem(Some(&memory), moved(200, 100, 300)),

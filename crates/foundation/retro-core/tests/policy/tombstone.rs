@@ -144,7 +144,7 @@ fn an_operator_deletion_happens_once_per_request_and_only_to_living_memories() {
     assert_eq!(change.id, delete(&world.memories[&id]).unwrap().0.id);
     assert_eq!(
         delete(&gone).unwrap_err().problem,
-        "it is deleted, which is final",
+        "it is deleted; legal then: restored",
         "a second deletion is refused"
     );
 }

@@ -18,6 +18,7 @@ pub mod cancel;
 pub mod close;
 pub mod count;
 pub mod dead_letter;
+pub mod decide;
 pub mod delivery;
 pub mod embeddings;
 pub mod idempotency;
@@ -144,6 +145,15 @@ macro_rules! conformance {
                 the_same_release_happens_once
                 a_refused_release_writes_nothing
                 a_held_rule_is_released_once
+                a_request_whose_deletion_was_taken_back_is_refused
+            }
+            decide {
+                a_disabled_and_pinned_memory_is_the_fold_of_its_changes
+                the_same_decision_happens_once
+                a_restored_memory_has_no_tombstone
+                a_refused_decision_writes_nothing
+                a_written_memory_needs_no_run
+                the_same_memory_is_added_once
             }
             manual {
                 a_manual_retrospective_has_its_runs_and_leaves_the_window_unchanged

@@ -13,7 +13,7 @@ use retro_store::Result;
 use super::dialect::{Connection, OnTable, now_ms};
 use super::history::load_history;
 use super::memory::{
-    append_changes, find_changes_caused_by, list_living_and_named, list_tombstones, purge_tombstones,
+    append_changes, delete_tombstones, find_changes_caused_by, list_living_and_named, list_tombstones,
     store_memories, store_tombstones,
 };
 use super::{
@@ -133,7 +133,7 @@ pub(crate) async fn store_closing(
     let (key, applied) = (&retrospective.key, &closing.applied);
     append_changes(connection, key, &applied.changes).await?;
     store_memories(connection, key, &applied.memories).await?;
-    purge_tombstones(connection, key, &applied.expired).await?;
+    delete_tombstones(connection, key, &applied.expired).await?;
     store_tombstones(connection, key, &applied.tombstones).await?;
     store_report(connection, retrospective, closing).await?;
     credit::record_applied(connection, key, &closing.report).await?;

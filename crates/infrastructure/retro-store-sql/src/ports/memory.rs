@@ -9,7 +9,7 @@ use retro_store::Result;
 use super::dialect::{
     Connection, OnTable, any_of, bind_rows, by_index, list_parameter, rows_table, storable_text,
 };
-use crate::rows::memory::{cause_columns, changes_to_append, parse_memory, parse_tombstone};
+use crate::rows::memory::{cause_columns, changes_to_append, parse_change, parse_memory, parse_tombstone};
 use crate::{at, format_policy_time, to_json};
 
 /// SQL condition for the memories that are held until a person decides, exactly as in the index `memories_held`.
@@ -90,6 +90,22 @@ pub(crate) async fn find_changes_caused_by(
     let memories =
         rows.iter().map(|(_, memory)| at("changes.memory", key).parse(memory)).collect::<Result<_>>()?;
     Ok((ids, memories))
+}
+
+/// Lists the changes of a memory, oldest first.
+pub(crate) async fn list_changes(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    memory: MemoryId,
+) -> Result<Vec<Change>> {
+    const LOAD: &str = "SELECT id, change FROM changes WHERE tenant = $1 AND memory = $2 ORDER BY sequence";
+    let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
+        .bind(tenant.as_str())
+        .bind(memory.to_string())
+        .fetch_all(connection)
+        .await
+        .on_table("changes")?;
+    rows.iter().map(|(id, change)| parse_change(id, change)).collect()
 }
 
 /// Appends changes to the change log in order. Fails on a duplicate id, because the change would apply to its
@@ -188,25 +204,25 @@ pub(crate) async fn store_tombstones(
     at("tombstones", key).check_rows_affected(done.rows_affected(), tombstones.len())
 }
 
-/// Deletes the tombstones of expired memories.
-pub(crate) async fn purge_tombstones(
+/// Deletes tombstones: expired ones, or one that a person lifts. Fails if one of them is missing.
+pub(crate) async fn delete_tombstones(
     connection: &mut Connection,
     key: &WorkflowKey,
-    expired: &[MemoryId],
+    ended: &[MemoryId],
 ) -> Result<()> {
     const PURGE: &str =
         concat!("DELETE FROM tombstones WHERE tenant = $1 AND workflow = $2 AND memory", any_of!("$3"));
-    if expired.is_empty() {
+    if ended.is_empty() {
         return Ok(());
     }
     let done = sqlx::query(PURGE)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(list_parameter(expired))
+        .bind(list_parameter(ended))
         .execute(connection)
         .await
         .on_table("tombstones")?;
-    at("tombstones", key).check_rows_affected(done.rows_affected(), expired.len())
+    at("tombstones", key).check_rows_affected(done.rows_affected(), ended.len())
 }
 
 /// Lists the tombstones of a workflow, including expired ones, sorted by memory id.

@@ -14,6 +14,7 @@ mod close;
 mod count;
 mod credit;
 mod dead_letter;
+mod decide;
 mod delivery;
 mod embeddings;
 mod history;

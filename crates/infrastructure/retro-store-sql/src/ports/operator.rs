@@ -192,15 +192,7 @@ impl OperatorStore for Store {
     }
 
     async fn list_memory_changes(&self, tenant: &Tenant, memory: MemoryId) -> Result<Vec<Change>> {
-        const LOAD: &str =
-            "SELECT id, change FROM changes WHERE tenant = $1 AND memory = $2 ORDER BY sequence";
-        let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
-            .bind(tenant.as_str())
-            .bind(memory.to_string())
-            .fetch_all(self.reader())
-            .await
-            .on_table("changes")?;
-        rows.iter().map(|(id, change)| parse_change(id, change)).collect()
+        memory::list_changes(&mut *self.begin_snapshot().await?, tenant, memory).await
     }
 
     async fn list_workflow_changes(&self, key: &WorkflowKey) -> Result<Vec<Change>> {

@@ -10,7 +10,7 @@ use retro_store::write::{ClosedRuleBatch, RuleBatchFacts};
 
 use super::dialect::{Connection, OnTable, ROW_LOCKS, Store, bind_rows, lookup_join, now_ms, rows_table};
 use super::memory::{
-    append_changes, find_changes_caused_by, list_living_and_named, list_tombstones, purge_tombstones,
+    append_changes, delete_tombstones, find_changes_caused_by, list_living_and_named, list_tombstones,
     store_memories, store_tombstones,
 };
 use super::{lock, outbox};
@@ -90,7 +90,7 @@ pub(crate) async fn store_applied_batch(
     let applied = &closed.applied;
     append_changes(connection, key, &applied.changes).await?;
     store_memories(connection, key, &applied.memories).await?;
-    purge_tombstones(connection, key, &applied.expired).await?;
+    delete_tombstones(connection, key, &applied.expired).await?;
     store_tombstones(connection, key, &applied.tombstones).await?;
     if let Some(report) = &closed.report {
         let done = sqlx::query(REPORT)

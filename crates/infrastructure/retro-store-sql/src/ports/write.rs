@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
-use retro_core::learn::{ClosingFacts, PromoteError, PromoteFacts};
+use retro_core::learn::{
+    AddedMemory, AdditionError, AdditionFacts, ClosingFacts, MemoryDecisionError, PromoteError, PromoteFacts,
+    WrittenMemory,
+};
 use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
 use retro_core::memory::{Change, ChangeCause, FoldError, Memory, Tombstone, change_id};
 use retro_core::message::Message;
@@ -13,14 +16,15 @@ use retro_core::similarity::ScopeChanged;
 use retro_fault::Label;
 use retro_store::manual::DecideProposal;
 use retro_store::write::{
-    DecideClose, DecideCredit, DecideDeletion, DecidePromotion, DecideRelease, DecideRules, RuleBatchFacts,
+    DecideAddition, DecideClose, DecideCredit, DecideDeletion, DecideMemory, DecidePromotion, DecideRelease,
+    DecideRules, RuleBatchFacts,
 };
 use retro_store::{CommitResult, Decision, Deletion, Release, Result, WriterStore};
 
 use super::dialect::{Connection, OnTable, ROW_LOCKS, Store};
 use super::memory::{append_changes, store_memories, store_tombstones};
 use super::open::commit;
-use super::{close, credit, lock, manual, outbox, retrospective, rules};
+use super::{close, credit, decide, lock, manual, outbox, retrospective, rules};
 use crate::rows::memory::parse_memory;
 use crate::{at, parse_workflow_key};
 
@@ -194,6 +198,55 @@ impl WriterStore for Store {
         self.apply_operator_request(tenant, id, Label::MemoryReleaseCommit, decide).await
     }
 
+    async fn decide_memory(
+        &self,
+        tenant: &Tenant,
+        id: MemoryId,
+        decide: DecideMemory<'_>,
+    ) -> Result<std::result::Result<CommitResult, MemoryDecisionError>> {
+        let mut transaction = self.begin_write().await?;
+        let Some((key, memory)) = load_locked(&mut transaction, tenant, id).await? else {
+            return Ok(Ok(CommitResult::NotFound));
+        };
+        let facts = decide::load_decision_facts(&mut transaction, key, memory).await?;
+        let decided = match decide(&facts) {
+            Ok(decided) => decided,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        if decided.changes.is_empty() {
+            return Ok(Ok(CommitResult::AlreadyDone));
+        }
+        decide::store_decision(&mut transaction, &facts.key, &decided).await?;
+        commit(transaction, Label::MemoryDecisionCommit).await?;
+        Ok(Ok(CommitResult::Done))
+    }
+
+    async fn load_addition_facts(&self, key: &WorkflowKey, written: &WrittenMemory) -> Result<AdditionFacts> {
+        decide::load_addition_facts(&mut *self.begin_snapshot().await?, key, written).await
+    }
+
+    async fn add_memory(
+        &self,
+        key: &WorkflowKey,
+        written: &WrittenMemory,
+        decide: DecideAddition<'_>,
+    ) -> Result<Decision<std::result::Result<AddedMemory, AdditionError>>> {
+        let mut transaction = self.begin_write().await?;
+        // The first run of a workflow may come after its first memory, so its row may be missing.
+        lock::lock_workflows(&mut transaction, &[key], &[]).await?;
+        let facts = decide::load_addition_facts(&mut transaction, key, written).await?;
+        let added = match decide(&facts) {
+            Ok(Ok(added)) => added,
+            Ok(Err(refused)) => return Ok(Ok(Err(refused))),
+            Err(changed) => return Ok(Err(changed)),
+        };
+        if !added.changes.is_empty() {
+            decide::store_addition(&mut transaction, key, &added).await?;
+            commit(transaction, Label::MemoryAddCommit).await?;
+        }
+        Ok(Ok(Ok(added)))
+    }
+
     async fn load_proposal_facts(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalFacts>> {
         manual::load_proposal_facts(&mut *self.begin_snapshot().await?, tenant, id).await
     }
@@ -269,8 +322,13 @@ impl Store {
             }
             Err(error) => return Ok(Err(error)),
         };
+        // Done before and possible again: it was taken back since, such as a deletion. To answer "already done" would
+        // be wrong.
         if has_happened(&mut transaction, tenant, effects.change.id).await? {
-            return Ok(Ok(CommitResult::AlreadyDone));
+            let Change { id: change, memory, effect, .. } = effects.change;
+            let problem =
+                "the same request has done so before, and the memory has changed since; name another request";
+            return Ok(Err(FoldError { change, kind: effect.kind(), memory, problem: problem.to_owned() }));
         }
         append_changes(&mut transaction, &key, std::slice::from_ref(&effects.change)).await?;
         store_memories(&mut transaction, &key, std::slice::from_ref(&effects.memory)).await?;

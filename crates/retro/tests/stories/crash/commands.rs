@@ -12,12 +12,14 @@ use serde_json::json;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs, hold_memory, json_items, json_text};
 
-pub(super) const LABELS: [Label; 6] = [
+pub(super) const LABELS: [Label; 8] = [
     Label::EmitPublish,
     Label::TriggerCommit,
     Label::ProposalCommit,
     Label::DeleteCommit,
     Label::MemoryReleaseCommit,
+    Label::MemoryDecisionCommit,
+    Label::MemoryAddCommit,
     Label::CancelCommit,
 ];
 
@@ -40,6 +42,8 @@ async fn run_script(ground: &mut CrashHarness) {
             Label::ProposalCommit => accept_proposal(ground, point).await,
             Label::DeleteCommit => delete_memory(ground, point).await,
             Label::MemoryReleaseCommit => release_memory(ground, point).await,
+            Label::MemoryDecisionCommit => pin_memory(ground, point).await,
+            Label::MemoryAddCommit => add_memory(ground, point).await,
             _ => cancel_retrospective(ground, point).await,
         }
     }
@@ -102,6 +106,19 @@ async fn release_memory(ground: &mut CrashHarness, point: CrashPoint) {
     hold_memory(&*ground.open_store().await, &Tenant::default_tenant(), id).await;
     let release = ["memories", "release", &memory, "--by", "ada", "--reason", "the region is ours"];
     ground.run_killed_then_repeat(point, &release).await;
+}
+
+async fn pin_memory(ground: &mut CrashHarness, point: CrashPoint) {
+    let memory = learn_memory(ground, point).await;
+    let pin = ["memories", "pin", &memory, "--by", "ada", "--reason", "we always want it"];
+    ground.run_killed_then_repeat(point, &pin).await;
+}
+
+async fn add_memory(ground: &mut CrashHarness, point: CrashPoint) {
+    let workflow = point.workflow_name();
+    let title = ["--title", "Ask the owner before a deployment."];
+    let add = ["memories", "add", "--workflow", &workflow, "--by", "ada", "--reason", "policy"];
+    ground.run_killed_then_repeat(point, &[&add[..], &title].concat()).await;
 }
 
 /// Counts runs that leave a memory and returns its id.

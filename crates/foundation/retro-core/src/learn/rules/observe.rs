@@ -265,7 +265,7 @@ impl RuleWriter<'_> {
             lesson: observation.lesson.clone(),
             status,
             weight,
-            evidence: observation.evidence.clone(),
+            evidence: Some(observation.evidence.clone()),
             quarantine: observation.quarantine.map(str::to_owned),
         };
         let made =

@@ -36,6 +36,10 @@ impl RuleWriter<'_> {
         else {
             return self.ledger.explain_outcome(row, "no active rule of this repository has that id");
         };
+        if let Some(by) = &memory.disabled_by {
+            let reason = format!("{by} has disabled it: it stays as it is until a person enables it");
+            return self.ledger.explain_outcome(row, reason);
+        }
         let (before, delta) = (memory.weight, WeightDelta(delta));
         let after = before.adjusted_by(delta);
         let part = WeightPart { delta, kind, run: Some(run.clone()), reason: reason.to_owned() };
@@ -60,8 +64,12 @@ impl RuleWriter<'_> {
     pub(super) fn archive_unused(&mut self, row: usize) {
         let most = u64::from(self.policy.rule_presentations_max);
         // A rule that this batch changed was just used: its count of unused runs starts again.
-        let idle =
-            |memory: &&Memory| memory.status == MemoryStatus::Active && !self.ledger.has_changed(memory.id);
+        let idle = |memory: &&Memory| {
+            memory.status == MemoryStatus::Active
+                && memory.disabled_by.is_none()
+                && memory.pinned_by.is_none()
+                && !self.ledger.has_changed(memory.id)
+        };
         let idle = self.ledger.memories().values().filter(idle);
         let used = |memory: &Memory| self.uses.get(&memory.id).copied().unwrap_or_default();
         let unused: Vec<_> =

@@ -228,6 +228,7 @@ fn to_lesson(text: &str) -> Lesson {
         title: text.to_owned(),
         content: String::new(),
         cue: LessonCue::default(),
+        worded_by: None,
     }
 }
 
