@@ -356,6 +356,7 @@ mod tests {
             title: title.to_owned(),
             content: String::new(),
             cue: LessonCue::default(),
+            worded_by: None,
         };
         relate_lessons(&NgramEmbedder, &Policy::default(), &lesson(known), &lesson(new))
     }

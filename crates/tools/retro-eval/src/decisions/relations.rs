@@ -102,6 +102,7 @@ fn lesson(text: &str) -> Lesson {
         title: text.to_owned(),
         content: String::new(),
         cue: LessonCue::default(),
+        worded_by: None,
     }
 }
 
