@@ -63,7 +63,8 @@ async fn a_pinned_memory_does_not_fade_where_another_one_does() {
     world.emit_and_wait("default", "one.jsonl", &build_ignoring_runs(WORKFLOW, &pinned, 10..20)).await;
     world.emit_and_wait("default", "two.jsonl", &build_ignoring_runs("ship", &other, 10..20)).await;
     assert_eq!(weight(&pinned).await, pinned_before, "a pinned memory faded");
-    assert!(weight(&other).await.as_u64() < other_before.as_u64(), "positive control: it was ignored");
+    let why = world.run_retro(&["memories", "why", &other]).await.out;
+    assert!(weight(&other).await.as_u64() < other_before.as_u64(), "positive control: it was ignored\n{why}");
     let shown = world.run_retro(&["memories", "show", &pinned]).await;
     assert!(shown.out.contains("active, pinned") && shown.out.contains("pinned by ann"), "{shown:?}");
 
@@ -229,13 +230,13 @@ async fn learn_memory(world: &World, workflow: &str) -> (String, String) {
     (json_text(memory, "id").to_owned(), json_text(&memory["lesson"], "title").to_owned())
 }
 
-/// Returns runs that were handed the memory and made the same mistake again.
+/// Returns runs that were handed the memory and did not do what it says.
 fn build_ignoring_runs(workflow: &str, memory: &str, runs: std::ops::Range<u64>) -> Vec<Value> {
     let run = |number| {
-        let mistake = "Error: missing required argument 'region'";
+        let mistake = "Error: no such region";
         let mut event = RunBuilder::new(workflow, &format!("{workflow}-{number}"))
             .with_message("Deploy the service.")
-            .with_call("deploy_service", &json!({"service": "checkout"}), mistake)
+            .with_call("deploy_service", &json!({"service": "checkout", "region": "us-east-1"}), mistake)
             .build_event();
         event["data"]["memories"] = json!({"presented": [memory]});
         event
