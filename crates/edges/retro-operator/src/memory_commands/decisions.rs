@@ -14,7 +14,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use super::{
+use super::port::{
     MemoryCommand, MemoryCommandRequest, MemoryCommandResponse, MemoryCommands, build_command,
     command_problem, command_response,
 };

@@ -1,7 +1,11 @@
+use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use retro_core::id::ChangeId;
-use serde_json::Value;
+use retro_core::id::{ChangeId, MemoryId, NAME_BYTES_MAX, Step, Tenant, WorkflowKey};
+use retro_core::learn::{LessonWording, MemoryDecision, MemoryDecisionError, TextLengthError};
+use retro_core::memory::FoldError;
+use retro_store::{CommitResult, StoreError, UnresolvedRef};
+use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;

@@ -27,7 +27,12 @@ impl LessonWording {
     /// same words leave the lesson as it is.
     pub(super) fn apply_to(&self, lesson: &Lesson, by: &str) -> Result<Lesson, TextLengthError> {
         let title = word("title", self.title.as_ref(), &lesson.title, TITLE_CHARS_MAX)?;
-        let content = word("content", self.content.as_ref(), &lesson.content, CONTENT_CHARS_MAX)?;
+        // A memory whose content was its title would keep the old words in it.
+        let repeats_title = self.content.is_none() && lesson.content == lesson.title;
+        let content = match repeats_title {
+            true => title.clone(),
+            false => word("content", self.content.as_ref(), &lesson.content, CONTENT_CHARS_MAX)?,
+        };
         if title == lesson.title && content == lesson.content {
             return Ok(lesson.clone());
         }

@@ -189,6 +189,9 @@ fn a_written_memory_is_active_without_evidence_and_the_same_words_are_one_memory
     assert_eq!(shown_title(&memory.scope, &memory.lesson), TITLE);
     assert_eq!(world.add_written(TITLE, "one"), Ok((id, vec![])));
     assert_eq!(world.add_written(TITLE, "two"), Ok((id, vec![])));
+    assert_eq!(world.decide_as(id, &words("Ask twice."), "edit"), Ok(vec!["revised"]));
+    assert_eq!(world.memories[&id].lesson.content, "Ask twice.", "the content was the title");
+    assert_eq!(world.decide_as(id, &words(TITLE), "edit back"), Ok(vec!["revised"]));
     let similar = world.add_written("Ask before you change the production database.", "three");
     assert!(matches!(similar, Err(AdditionError::Known { memory, .. }) if memory == id), "{similar:?}");
     world.delete(id);

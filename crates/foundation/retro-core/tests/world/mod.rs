@@ -1,5 +1,6 @@
 //! An in-memory store that applies the decisions of [`retro_core`] like a database.
 
+mod decide;
 mod manual;
 pub(crate) mod rules;
 mod texts;
@@ -17,9 +18,8 @@ use retro_core::id::{
     derive_uuid,
 };
 use retro_core::learn::{
-    AdditionError, AdditionFacts, DecisionRequest, LessonWording, MemoryDecision, MemoryDecisionError,
-    MemoryDecisionFacts, Mutation, MutationKind, WriterFacts, WrittenMemory, add_memory, apply_mutations,
-    decide_memory, delete_by_operator, release_by_operator, settle_investigations,
+    Mutation, MutationKind, WriterFacts, apply_mutations, delete_by_operator, release_by_operator,
+    settle_investigations,
 };
 use retro_core::memory::{
     AppliedBatch, Change, ChangeCause, ChangeEffect, Evidence, Lesson, Memory, MemoryScope, MemoryStatus,
@@ -403,61 +403,6 @@ impl World {
         let (change, memory) = released.expect("the memory is held");
         self.log.push(change);
         self.memories.insert(memory.id, memory);
-    }
-
-    /// Decides a memory as an operator, under this request id. Returns the kinds of the new changes, or the reason
-    /// for a refusal.
-    pub(crate) fn decide_as(
-        &mut self,
-        id: MemoryId,
-        decision: &MemoryDecision,
-        request: &str,
-    ) -> Result<Vec<&'static str>, MemoryDecisionError> {
-        let facts = MemoryDecisionFacts {
-            key: key(),
-            memory: self.memories[&id].clone(),
-            history: self.log.iter().filter(|change| change.memory == id).cloned().collect(),
-            tombstone: self.tombstones.get(&id).cloned(),
-        };
-        let request = DecisionRequest { id: request, by: "anna", reason: "looked at it" };
-        let decided = decide_memory(&facts, decision, request, &self.policy, self.now)?;
-        if decided.lifts_tombstone {
-            self.tombstones.remove(&id);
-        }
-        self.memories.insert(id, decided.memory);
-        let kinds = decided.changes.iter().map(|change| change.effect.kind()).collect();
-        self.log.extend(decided.changes);
-        Ok(kinds)
-    }
-
-    /// Decides a memory as an operator in a new request, which must be possible.
-    pub(crate) fn decide(&mut self, id: MemoryId, decision: &MemoryDecision) {
-        let request = format!("request {}", self.log.len());
-        self.decide_as(id, decision, &request).expect("the decision is possible");
-    }
-
-    /// Adds a memory as an operator for the step `main`. Returns its id, and the kinds of the new changes.
-    pub(crate) fn add_written(
-        &mut self,
-        title: &str,
-        request: &str,
-    ) -> Result<(MemoryId, Vec<&'static str>), AdditionError> {
-        let wording = LessonWording { title: Some(title.into()), content: None };
-        let written = WrittenMemory::new(&key(), Step::main(), &wording, request, "anna", "policy").unwrap();
-        let known = |memory: &&Memory| memory.status.is_living() || memory.id == written.id;
-        let facts = AdditionFacts {
-            key: key(),
-            memories: self.memories.values().filter(known).cloned().collect(),
-            tombstones: self.tombstones.values().cloned().collect(),
-            written,
-        };
-        let texts = CollectedTexts::of(&facts);
-        let added = add_memory(&facts, &self.policy, &texts, self.now)?;
-        let (id, kinds) =
-            (added.memory.id, added.changes.iter().map(|change| change.effect.kind()).collect());
-        self.memories.insert(id, added.memory);
-        self.log.extend(added.changes);
-        Ok((id, kinds))
     }
 
     /// Folds the change log to its memories.

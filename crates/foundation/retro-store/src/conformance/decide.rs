@@ -73,6 +73,18 @@ pub async fn a_restored_memory_has_no_tombstone(database: &Database) {
     }
 }
 
+/// Checks that a deletion that was taken back is not called done if its request is repeated.
+pub async fn a_request_whose_deletion_was_taken_back_is_refused(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let memory = scenario.learn_lesson("a lesson").await;
+    assert_eq!(delete_memory(&scenario, memory.id, "request 1").await, Ok(CommitResult::Done));
+    let restored = decide_memory(&*database.two, memory.id, &MemoryDecision::Restore, "request 2").await;
+    assert_eq!(restored, Ok(CommitResult::Done));
+    let error = delete_memory(&scenario, memory.id, "request 1").await.expect_err("it is living");
+    assert!(error.problem.contains("name another request"), "{error}");
+    assert_eq!(delete_memory(&scenario, memory.id, "request 3").await, Ok(CommitResult::Done));
+}
+
 /// Checks that a refused decision stores nothing, and that a missing memory is not found.
 pub async fn a_refused_decision_writes_nothing(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");

@@ -145,12 +145,12 @@ macro_rules! conformance {
                 the_same_release_happens_once
                 a_refused_release_writes_nothing
                 a_held_rule_is_released_once
-                a_request_whose_deletion_was_taken_back_is_refused
             }
             decide {
                 a_disabled_and_pinned_memory_is_the_fold_of_its_changes
                 the_same_decision_happens_once
                 a_restored_memory_has_no_tombstone
+                a_request_whose_deletion_was_taken_back_is_refused
                 a_refused_decision_writes_nothing
                 a_written_memory_needs_no_run
                 the_same_memory_is_added_once

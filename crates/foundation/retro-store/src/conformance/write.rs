@@ -2,7 +2,7 @@
 
 use futures::future::join;
 use retro_core::id::{ChangeId, MemoryId, Tenant, WorkflowKey};
-use retro_core::learn::{MemoryDecision, delete_by_operator, release_by_operator};
+use retro_core::learn::{delete_by_operator, release_by_operator};
 use retro_core::memory::{
     Change, ChangeCause, ChangeEffect, FoldError, Memory, MemoryStatus, change_id, fold_change,
 };
@@ -11,7 +11,6 @@ use retro_core::message::Notice;
 use retro_core::policy::Policy;
 
 use super::Database;
-use super::decide::decide_memory;
 use super::review::{a_quarantined_rule, list_rules, test_repository};
 use super::scenario::{Scenario, test_tenant, time_at};
 use crate::{CommitResult, Deletion, Release, Store};
@@ -142,18 +141,6 @@ pub async fn a_held_rule_is_released_once(database: &Database) {
     let scope = test_repository().rule_scope(&tenant);
     let changes = database.two.list_workflow_changes(&scope).await.expect("changes");
     assert_eq!(changes.last().map(|change| change.effect.kind()), Some("released"));
-}
-
-/// Checks that a deletion that was taken back is not called done if its request is repeated.
-pub async fn a_request_whose_deletion_was_taken_back_is_refused(database: &Database) {
-    let scenario = Scenario::new(&*database.one, "t", "w");
-    let memory = scenario.learn_lesson("a lesson").await;
-    assert_eq!(delete_memory(&scenario, memory.id, "request 1").await, Ok(CommitResult::Done));
-    let restored = decide_memory(&*database.two, memory.id, &MemoryDecision::Restore, "request 2").await;
-    assert_eq!(restored, Ok(CommitResult::Done));
-    let error = delete_memory(&scenario, memory.id, "request 1").await.expect_err("it is living");
-    assert!(error.problem.contains("name another request"), "{error}");
-    assert_eq!(delete_memory(&scenario, memory.id, "request 3").await, Ok(CommitResult::Done));
 }
 
 /// Releases a memory from quarantine as an operator's request does.
