@@ -114,8 +114,8 @@ pub struct Policy {
     /// no rule.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_certainty_min: u16,
-    /// Minimum similarity at which opposite advice about one subject is a contradiction, in thousandths.
-    /// Every embedder is calibrated for 500; a lower value finds more contradictions.
+    /// Minimum similarity at which a rule that cannot be followed together with an older one replaces it, in
+    /// thousandths. Every embedder is calibrated for 500; a lower value replaces more rules.
     #[schemars(range(min = 1, max = 1000))]
     pub rule_contradiction_similarity: u16,
     /// Number of investigated runs that may ignore a presented rule before it is archived, counted since the

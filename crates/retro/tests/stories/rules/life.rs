@@ -122,6 +122,29 @@ async fn the_later_of_two_opposite_rules_supersedes_the_other_within_its_path() 
     world.stop().await;
 }
 
+#[tokio::test]
+async fn another_tool_for_the_same_replaces_a_rule_and_a_rule_beside_it_stays() {
+    let mut world = start_bridged_world().await;
+    let post = async |number, name: &str, body: &str| {
+        post_comment(&world, name, &build_comment(number, number, "ann", "MEMBER", body)).await;
+    };
+    post(1, "jest", "By convention we use Jest for unit tests.").await;
+    post(2, "timers", "By convention we never log the request id in tests.").await;
+    let older = wait_for_rule(&world, "active", "Jest").await;
+    wait_for_rule(&world, "active", "request id").await;
+    post(3, "vitest", "By convention we use Vitest for unit tests.").await;
+    wait_for_rule(&world, "superseded", "Jest").await;
+    let newer = wait_for_rule(&world, "active", "Vitest").await;
+    // Each of the two names the other.
+    let [older, newer] = [&older, &newer].map(|rule| json_text(rule, "id"));
+    assert!(explain_rule(&world, older).await.contains(newer), "the older one says what replaced it");
+    assert!(explain_rule(&world, newer).await.contains(older), "the newer one says what it replaced");
+    let answer = fetch_rules(&world, None).await;
+    assert!(answer.contains("Vitest") && answer.contains("request id"), "{answer}");
+    assert!(!answer.contains("Jest"), "{answer}");
+    world.stop().await;
+}
+
 /// Returns the active rule for a path.
 async fn find_rule_of_path(world: &World, path: &str) -> Value {
     let listed =

@@ -196,6 +196,7 @@ impl RuleWriter<'_> {
             let by: Vec<_> = memory.tentative_runs.iter().chain([run]).map(ToString::to_string).collect();
             format!("asked for on separate pull requests: {}", by.join(", "))
         };
+        let reason = reason + &describe_replaced(&older, (authority, true));
         let weight = Weight::from_thousandths(self.policy.confirmed_weight);
         self.ledger.make_change(row, id, cause.clone(), ChangeEffect::Promoted { weight, evidence }, reason);
         Some(id)
@@ -260,6 +261,12 @@ impl RuleWriter<'_> {
             ),
         };
         let id = observation.candidate;
+        let replaced = if observation.quarantine.is_some() {
+            String::new()
+        } else {
+            let older = self.replaced_rules(id, &observation.scope, observation.lesson);
+            describe_replaced(&older, (Some(standing), status == MemoryStatus::Active))
+        };
         let effect = ChangeEffect::Created {
             scope: observation.scope.clone(),
             lesson: observation.lesson.clone(),
@@ -268,8 +275,8 @@ impl RuleWriter<'_> {
             evidence: Some(observation.evidence.clone()),
             quarantine: observation.quarantine.map(str::to_owned),
         };
-        let made =
-            self.ledger.make_change(row, id, cause.clone(), effect, format!("asked for on {run}; {wait}"));
+        let reason = format!("asked for on {run}; {wait}{replaced}");
+        let made = self.ledger.make_change(row, id, cause.clone(), effect, reason);
         (made && observation.quarantine.is_none()).then_some(id)
     }
 
@@ -318,7 +325,6 @@ impl RuleWriter<'_> {
                 cause,
                 "something else was asked for later, by no lesser standing",
             );
-            self.ledger.append_reason(row, &format!("; it replaces rule {old}"));
         }
         for old in stronger {
             let remark = format!("; rule {old} says otherwise and stands higher: both stay");
@@ -374,6 +380,12 @@ impl RuleWriter<'_> {
 /// people who asked for the rule, then whether it is active.
 pub(super) fn rule_rank(memory: &Memory) -> (Option<AuthorStanding>, bool) {
     (memory.authority, memory.status == MemoryStatus::Active)
+}
+
+/// Names the rules of no higher rank that a rule replaces, for its reason.
+fn describe_replaced(older: &[&Memory], rank: (Option<AuthorStanding>, bool)) -> String {
+    let replaced = older.iter().filter(|older| rule_rank(older) <= rank);
+    replaced.map(|older| format!("; it replaces rule {}", older.id)).collect()
 }
 
 /// Returns the trusted rules of a scope other than `id`, tentative or active, that cannot be followed together with
