@@ -1,4 +1,4 @@
-//! Assigns a one-word topic to a rule. Only rules with the same topic can contradict each other.
+//! Assigns a one-word topic to a rule, under which people find it.
 
 /// Topics in order of precedence, each with the beginnings of the words that indicate it.
 const TOPICS: &[(&str, &[&str])] = &[

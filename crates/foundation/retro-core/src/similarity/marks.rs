@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::ngram::is_light_word;
-use super::words::{content_words, is_stop_word};
+use super::words::{content_words, is_negation, is_stop_word};
 use crate::memory::Lesson;
 
 /// Returns `true` if two different lessons may be merged. If both lessons have a signature, the signatures
@@ -95,32 +95,13 @@ const AGAINST_WORDS: usize = 2;
 /// Two-word phrases that introduce the rejected alternative.
 const OPPOSING_PHRASES: &[[&str; 2]] = &[["instead", "of"], ["rather", "than"]];
 
-const NEGATIONS: &[&str] = &[
-    "not",
-    "no",
-    "never",
-    "don't",
-    "dont",
-    "doesn't",
-    "cannot",
-    "can't",
-    "without",
-    "avoid",
-    "instead",
-    "stop",
-    "isn't",
-    "won't",
-    "shouldn't",
-    "mustn't",
-];
-
 impl TextMarks {
     fn from_text(text: &str) -> Self {
         let mut marks = Self { negated: false, against: advised_against(text), exact: BTreeSet::new() };
         for token in text.split_whitespace() {
             let token = token.trim_matches(|c: char| ",.;:!?()[]\"".contains(c));
             let lower = token.to_lowercase().replace('’', "'");
-            if NEGATIONS.contains(&lower.as_str()) {
+            if is_negation(&lower) || lower == "instead" {
                 // Two negations cancel: "never without a test" advises the same as "always with a test".
                 marks.negated = !marks.negated;
             } else if is_exact(token) {

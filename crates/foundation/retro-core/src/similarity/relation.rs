@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::VectorCache;
 use super::embedder::Embedder;
-use super::words::is_stop_word;
+use super::words::{is_negation, is_stop_word};
 use crate::memory::Lesson;
 use crate::policy::Policy;
 
@@ -75,26 +75,8 @@ const FRAME_WORDS_MIN: usize = 2;
 /// Maximum number of words after "instead of" and the like that name what is rejected.
 const REJECTED_WORDS_MAX: usize = 3;
 
-/// Words that reject what follows.
-const REJECTING: &[&str] = &[
-    "not",
-    "no",
-    "never",
-    "don't",
-    "dont",
-    "doesn't",
-    "cannot",
-    "can't",
-    "without",
-    "avoid",
-    "stop",
-    "isn't",
-    "aren't",
-    "won't",
-    "shouldn't",
-    "mustn't",
-    "drop",
-];
+/// Words that reject what follows, besides the negations.
+const REJECTING: &[&str] = &["aren't", "drop"];
 /// Words after a rejecting one that make it an exemption, which takes nothing away.
 const EXEMPTING: &[&str] = &["need", "require", "have", "required", "necessary", "needed", "matter"];
 /// Words that begin a condition. What holds under a condition narrows what holds in general.
@@ -165,7 +147,7 @@ impl Statement {
             let is_pair = |first: &str, second: &str| lower == first && next.as_deref() == Some(second);
             if is_pair("instead", "of") || is_pair("rather", "than") || lower == "over" {
                 (rejecting, left) = (true, REJECTED_WORDS_MAX);
-            } else if REJECTING.contains(&lower.as_str()) {
+            } else if is_negation(&lower) || REJECTING.contains(&lower.as_str()) {
                 let exempts = next.is_some_and(|next| EXEMPTING.contains(&next.as_str()));
                 // Two negations cancel: "never without a test" advises the same as "always with a test".
                 (rejecting, left) = (!exempts && !rejecting, usize::MAX);

@@ -18,3 +18,27 @@ pub(crate) fn content_words(text: &str) -> impl Iterator<Item = String> + '_ {
 pub(super) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.contains(&word)
 }
+
+/// Words that negate what follows.
+const NEGATIONS: &[&str] = &[
+    "not",
+    "no",
+    "never",
+    "don't",
+    "dont",
+    "doesn't",
+    "cannot",
+    "can't",
+    "without",
+    "avoid",
+    "stop",
+    "isn't",
+    "won't",
+    "shouldn't",
+    "mustn't",
+];
+
+/// Returns `true` if a word, in lower case, negates what follows.
+pub(super) fn is_negation(word: &str) -> bool {
+    NEGATIONS.contains(&word)
+}

@@ -2,7 +2,8 @@
 //! relation people stated: replaced, paraphrased, narrowed or unrelated.
 //!
 //! A pair is judged as the writer judges it. To replace a lesson that still holds is the worst mistake: it is no longer
-//! handed to agents.
+//! handed to agents. With `--data`, the pairs of set 06a are judged, too: issues that review tools reported in their own
+//! words, of which none takes the place of another.
 
 use std::path::PathBuf;
 
@@ -14,11 +15,13 @@ use retro_core::policy::Policy;
 use retro_core::similarity::{LessonRelation, NgramEmbedder, relate_lessons};
 use serde::Deserialize;
 
-use crate::decisions::eval_data::{DataHalf, read_rows};
+use crate::decisions::eval_data::{DataHalf, EvalData, read_rows};
 
 /// Options of `cargo xtask eval relations`.
 #[derive(Args)]
 pub struct Options {
+    #[command(flatten)]
+    data: EvalData,
     /// File with the pairs, as JSON Lines: `id`, `kind` (`rule` or `memory`), `older`, `newer`, `relation`.
     #[arg(long, value_name = "FILE", default_value = "crates/tools/retro-eval/relations/pairs.jsonl")]
     pairs: PathBuf,
@@ -34,6 +37,15 @@ struct Pair {
     older: String,
     newer: String,
     relation: StatedRelation,
+}
+
+/// Pair of set 06a.
+#[derive(Deserialize)]
+struct ReportedPair {
+    a: String,
+    b: String,
+    /// 1 if both are about the same issue, otherwise 0.
+    label: u8,
 }
 
 /// Relation of a pair as stated by the author.
@@ -82,6 +94,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             print_part(&part);
         }
     }
+    if options.data.data.is_some() {
+        let set = options.data.set_folder("06a_paraphrase_review_issues")?;
+        print_reported(&read_rows(&set.join("pairs.jsonl"))?);
+    }
     let readable = judged.iter().filter(|(pair, found)| {
         DataHalf::of_group(&pair.id) == DataHalf::Read && *found != pair.relation.expected()
     });
@@ -92,8 +108,25 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Prints how reported issues are judged: the same one is to confirm, and another one to stand.
+fn print_reported(pairs: &[ReportedPair]) {
+    println!("06a: {} pairs\n  {:<12} {:>5} {:>9} {:>9}", pairs.len(), "", "same", "replaces", "separate");
+    for (label, name) in [(1, "same issue"), (0, "other issue")] {
+        let of_label = pairs.iter().filter(|pair| pair.label == label);
+        let found: Vec<LessonRelation> = of_label.map(|pair| relate(&pair.a, &pair.b)).collect();
+        let count = |relation| found.iter().filter(|one| **one == relation).count();
+        let [same, replaces, separate] =
+            [LessonRelation::Same, LessonRelation::Replaces, LessonRelation::Separate].map(count);
+        println!("  {name:<12} {same:>5} {replaces:>9} {separate:>9}");
+    }
+}
+
 fn judge(pair: &Pair) -> LessonRelation {
-    relate_lessons(&NgramEmbedder, &Policy::default(), &lesson(&pair.older), &lesson(&pair.newer))
+    relate(&pair.older, &pair.newer)
+}
+
+fn relate(known: &str, new: &str) -> LessonRelation {
+    relate_lessons(&NgramEmbedder, &Policy::default(), &lesson(known), &lesson(new))
 }
 
 fn lesson(text: &str) -> Lesson {
