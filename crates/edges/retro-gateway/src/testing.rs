@@ -13,7 +13,7 @@ use retro_core::id::{
 use retro_core::memory::{Evidence, Lesson, Memory, MemoryScope, MemoryStatus};
 use retro_core::recall::{Assignment, RecallCandidate};
 use retro_core::run::ObjectRef;
-use retro_core::time::FixedClock;
+use retro_core::time::{Clock, FixedClock};
 use retro_core::trajectory::QuotePlace;
 use retro_core::weight::Weight;
 use retro_events::subject::body_name;
@@ -40,12 +40,18 @@ pub(crate) const BOUNDS: BudgetBounds =
 
 /// Returns an ingest service over this broker, with the clock fixed at 20 November 2026, and its budget.
 pub(crate) fn build_ingest(broker: &Arc<FakeBroker>) -> (IngestService, BodyBudget) {
-    let budget = BodyBudget::new(BOUNDS);
     let now = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
+    build_ingest_with_clock(broker, Arc::new(now))
+}
+
+/// Returns an ingest service over this broker and clock, and its budget.
+pub(crate) fn build_ingest_with_clock(
+    broker: &Arc<FakeBroker>,
+    clock: Arc<dyn Clock>,
+) -> (IngestService, BodyBudget) {
+    let budget = BodyBudget::new(BOUNDS);
     let idempotency = Idempotency::new(Arc::new(DownRequestStore));
-    let service =
-        IngestService::new(broker.clone(), broker.clone(), Arc::new(now), budget.clone(), idempotency);
-    (service, budget)
+    (IngestService::new(broker.clone(), broker.clone(), clock, budget.clone(), idempotency), budget)
 }
 
 /// A store whose database is down. Requests without an idempotency key would fail if they used it.

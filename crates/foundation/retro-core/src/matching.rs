@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::id::MemoryId;
 use crate::memory::{Lesson, Memory, MemoryScope, Tombstone};
 use crate::policy::Policy;
-use crate::similarity::{VectorCache, replaces};
+use crate::similarity::VectorCache;
 
 /// Matches lessons with memories and tombstones by similarity, with the thresholds of one policy.
 #[derive(Clone, Copy)]
@@ -35,12 +35,9 @@ impl LessonMatcher<'_, '_> {
             .map(|(_, memory)| memory)
     }
 
-    /// Returns the similarity of two lessons of one scope if they are the same. Returns `None` if one replaces the
-    /// other, a mismatch forbids to merge them, or the similarity is too low.
+    /// Returns the similarity of two lessons of one scope if they are the same, otherwise `None`.
     pub(crate) fn same_lesson(self, known: &Lesson, new: &Lesson) -> Option<u16> {
-        let is_same = self.vectors.may_merge(known, new) && !replaces(known, new);
-        let similar = || self.vectors.lesson_similarity(known, new);
-        is_same.then(similar).filter(|similar| *similar >= self.policy.merge_similarity)
+        self.vectors.same_similarity(self.policy, known, new)
     }
 
     /// Returns the tombstone of the scope that forbids the lesson, with the similarity of the two. If there

@@ -283,7 +283,7 @@ pub struct Memory {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<String>,
     /// Name of the operator who released the memory from quarantine; `None` if nobody did. The gate does not
-    /// hold a released memory again: its lesson never changes.
+    /// hold a released memory again, until its lesson is stated anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_by: Option<String>,
     /// Name of the operator who disabled the memory; `None` if it is enabled. A disabled memory is handed to no

@@ -72,29 +72,16 @@ pub(crate) async fn run_command(
             let wording = LessonWording { title: title.clone(), content: content.clone() };
             decide_memory(context, config, store, target, &MemoryDecision::Revise(wording)).await
         }
-        Memories::Pin(target) => decide_memory(context, config, store, target, &MemoryDecision::Pin).await,
-        Memories::Unpin(target) => {
-            decide_memory(context, config, store, target, &MemoryDecision::Unpin).await
+        Memories::Pin(args) => decide_memory(context, config, store, args, &MemoryDecision::Pin).await,
+        Memories::Unpin(args) => decide_memory(context, config, store, args, &MemoryDecision::Unpin).await,
+        Memories::Disable(args) => {
+            decide_memory(context, config, store, args, &MemoryDecision::Disable).await
         }
-        Memories::Disable(target) => {
-            decide_memory(context, config, store, target, &MemoryDecision::Disable).await
+        Memories::Enable(args) => decide_memory(context, config, store, args, &MemoryDecision::Enable).await,
+        Memories::Restore(args) => {
+            decide_memory(context, config, store, args, &MemoryDecision::Restore).await
         }
-        Memories::Enable(target) => {
-            decide_memory(context, config, store, target, &MemoryDecision::Enable).await
-        }
-        Memories::Restore(target) => {
-            decide_memory(context, config, store, target, &MemoryDecision::Restore).await
-        }
-        Memories::Release(MemoryCommandArgs { id, command }) => {
-            let id = match resolve_memory(context, &*store, *id).await? {
-                Ok(id) => id,
-                Err(exit) => return Ok(exit),
-            };
-            let command = build_command("release", id, &command.act, command.request.as_deref())?;
-            let commands = build_commands(config, store)?;
-            let outcome = commands.release_memory(context.tenant, id.into(), &command).await?;
-            print_outcome(context, id, &command, outcome, &RELEASED)
-        }
+        Memories::Release(args) => release_memory(context, config, store, args).await,
         Memories::Retire(MemoryCommandArgs { id, command }) => {
             let id = match resolve_memory(context, &*store, *id).await? {
                 Ok(id) => id,
@@ -104,6 +91,22 @@ pub(crate) async fn run_command(
             retire_memory(context, config, store, id, act, request.as_deref(), &DELETED_MEMORY).await
         }
     }
+}
+
+/// Releases a memory or a rule that is held.
+async fn release_memory(
+    context: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    MemoryCommandArgs { id, command }: &MemoryCommandArgs,
+) -> anyhow::Result<Exit> {
+    let id = match resolve_memory(context, &*store, *id).await? {
+        Ok(id) => id,
+        Err(exit) => return Ok(exit),
+    };
+    let command = build_command("release", id, &command.act, command.request.as_deref())?;
+    let outcome = build_commands(config, store)?.release_memory(context.tenant, id.into(), &command).await?;
+    print_outcome(context, id, &command, outcome, &RELEASED)
 }
 
 /// Disables, enables, pins, unpins, restores or edits a memory or a rule.

@@ -120,11 +120,11 @@ impl Counter {
 #[async_trait]
 impl Reconcilable for Counter {
     async fn find_unprocessed(&self, batch: &[Delivery]) -> Result<Vec<usize>, String> {
-        let read: Vec<Option<(EventKey, String)>> = batch
-            .iter()
-            .map(|delivery| run_completed::parse_delivery(delivery, &self.hosts).ok())
-            .map(|read| read.map(|read| (read.event, read.content_hash)))
-            .collect();
+        let parse = |delivery| run_completed::parse_delivery(delivery, &self.hosts).ok();
+        let read: Vec<Option<(EventKey, String)>> = run_in_place(|| {
+            let parsed = batch.iter().map(parse);
+            parsed.map(|read| read.map(|read| (read.event, read.content_hash))).collect()
+        });
         let events: Vec<EventKey> = read.iter().flatten().map(|(event, _)| event.clone()).collect();
         let mut seen =
             self.store.find_seen_events(&events).await.map_err(|problem| problem.to_string())?.into_iter();

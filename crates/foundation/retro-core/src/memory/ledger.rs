@@ -297,11 +297,6 @@ impl MemoryLedger {
         }
     }
 
-    /// Appends a remark to the explanation of the mutation at index `row`.
-    pub(crate) fn append_reason(&mut self, row: usize, remark: &str) {
-        self.outcomes[row].reason.push_str(remark);
-    }
-
     /// Copies the outcome of the first of the mutations at the indices `rows` to the others.
     pub(crate) fn copy_outcome(&mut self, rows: &[usize]) {
         let Some((first, others)) = rows.split_first() else { return };

@@ -8,8 +8,8 @@ use crate::memory::MemoryScope;
 use crate::policy::Policy;
 
 /// Chooses the rules of a repository to present to an agent. A rule is eligible if it is active, heavy enough,
-/// not disabled, not held and not objected to by the gate, and either has no path or has a path that covers one of `paths`. If
-/// `paths` is empty, paths are not compared. The block is fenced like that of memories, so it is removed from traces in
+/// not disabled, not held and not objected to by the gate, and either has no path or has a path that covers one
+/// of `paths`. If `paths` is empty, paths are not compared. The block is fenced like that of memories, so it is removed from traces in
 /// the same way. The line of a rule with a path ends with that path. `tokens` returns the number of tokens of
 /// a text as counted by a real tokenizer.
 pub fn choose_rules(

@@ -8,8 +8,8 @@ use super::words::{content_words, is_negation, is_stop_word};
 use crate::memory::Lesson;
 
 /// Returns `true` if two different lessons may be merged. If both lessons have a signature, the signatures
-/// must be equal, or state the same remedy of one class of errors. Otherwise negation, numbers and identifiers of their texts must agree, and short texts must
-/// share most of their words.
+/// must be equal, or state the same remedy of one class of errors. Otherwise negation, numbers and identifiers of
+/// their texts must agree, and short texts must share most of their words.
 pub fn may_merge(a: &Lesson, b: &Lesson) -> bool {
     may_merge_by(a, b, |a, b| TextFeatures::from_text(a).may_merge(&TextFeatures::from_text(b)))
 }
@@ -132,9 +132,9 @@ fn advised_against(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns `true` if a word counts as a number or an identifier: it starts or ends with a backtick, starts with a quote or `--`,
-/// contains a digit or one of the characters `_/.=$<>#@`, or mixes lower case with a capital letter after the
-/// first character.
+/// Returns `true` if a word counts as a number or an identifier: it starts or ends with a backtick, starts with
+/// a quote or `--`, contains a digit or one of the characters `_/.=$<>#@`, or mixes lower case with a capital
+/// letter after the first character.
 fn is_exact(token: &str) -> bool {
     let quoted =
         token.len() > 2 && (token.starts_with('`') || token.ends_with('`') || token.starts_with('\''));

@@ -31,21 +31,28 @@ pub fn relate_lessons(
     known: &Lesson,
     new: &Lesson,
 ) -> LessonRelation {
-    VectorCache::new(embedder).relate_lessons(policy, known, new)
+    let vectors = VectorCache::new(embedder);
+    if vectors.is_replaced(policy, known, new) {
+        LessonRelation::Replaces
+    } else if vectors.same_similarity(policy, known, new).is_some() {
+        LessonRelation::Same
+    } else {
+        LessonRelation::Separate
+    }
 }
 
 impl VectorCache<'_> {
-    /// Cached version of the free function [`relate_lessons`].
-    pub(crate) fn relate_lessons(&self, policy: &Policy, known: &Lesson, new: &Lesson) -> LessonRelation {
-        if replaces(known, new) && self.lesson_similarity(known, new) >= policy.rule_contradiction_similarity
-        {
-            LessonRelation::Replaces
-        } else if self.may_merge(known, new) && self.lesson_similarity(known, new) >= policy.merge_similarity
-        {
-            LessonRelation::Same
-        } else {
-            LessonRelation::Separate
-        }
+    /// Returns `true` if `new` takes the place of `known` and is similar enough to be about the same.
+    pub(crate) fn is_replaced(&self, policy: &Policy, known: &Lesson, new: &Lesson) -> bool {
+        replaces(known, new) && self.lesson_similarity(known, new) >= policy.rule_contradiction_similarity
+    }
+
+    /// Returns the similarity of two lessons if they are the same. Returns `None` if one replaces the other, a
+    /// mismatch forbids to merge them, or the similarity is too low.
+    pub(crate) fn same_similarity(&self, policy: &Policy, known: &Lesson, new: &Lesson) -> Option<u16> {
+        let may_be_same = self.may_merge(known, new) && !replaces(known, new);
+        let similarity = || self.lesson_similarity(known, new);
+        may_be_same.then(similarity).filter(|similarity| *similarity >= policy.merge_similarity)
     }
 }
 
@@ -103,7 +110,9 @@ const LIGHT: &[&str] = &[
 /// Word of a lesson.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Word {
-    /// Word in lower case and in the singular.
+    /// Word in lower case, as written. Words of grammar are compared in this form.
+    form: String,
+    /// The same without the ending of its form, by which the other words are compared.
     text: String,
     /// `true` for a number, a name in quotes, a path, an identifier or a name in capitals within a sentence.
     is_name: bool,
@@ -156,6 +165,7 @@ impl Statement {
                 let is_word = !is_light || quoted;
                 words.push(Word {
                     text: stem_word(&lower).to_owned(),
+                    form: lower,
                     is_name: quoted || is_name(bare, begins),
                     rejected: rejecting && is_word,
                     is_light: !is_word,
@@ -186,10 +196,11 @@ impl Statement {
 
     /// Returns `true` if this lesson states a condition that the known one does not.
     fn is_narrower_than(&self, known: &Self) -> bool {
-        let conditions = |statement: &Self| {
-            statement.words.iter().filter(|word| CONDITIONS.contains(&word.text.as_str())).count()
-        };
-        conditions(self) > conditions(known)
+        self.count_conditions() > known.count_conditions()
+    }
+
+    fn count_conditions(&self) -> usize {
+        self.words.iter().filter(|word| CONDITIONS.contains(&word.form.as_str())).count()
     }
 
     /// Returns `true` if the first sentence of this lesson has most words of the known one's and rejects what that
@@ -210,11 +221,8 @@ impl Statement {
 
     /// Returns `true` if this lesson rejects a name that the known one chooses.
     fn rejects_choice_of(&self, known: &Self) -> bool {
-        let chosen = known
-            .words
-            .iter()
-            .enumerate()
-            .filter(|(at, word)| word.is_name && !word.rejected && known.is_chosen_at(*at));
+        let words = known.words.iter().enumerate();
+        let mut chosen = words.filter(|(at, word)| word.is_name && !word.rejected && known.is_chosen_at(*at));
         // "Don't hold a `tracing` span" is about the span.
         let is_object = |at: usize| self.words.get(at + 1).is_none_or(|next| next.is_light || !next.rejected);
         let is_rejected = |name: &Word| {
@@ -223,13 +231,13 @@ impl Statement {
             same.peek().is_some()
                 && same.all(|at| self.words[at].rejected && self.words[at].is_name && is_object(at))
         };
-        chosen.into_iter().any(|(_, name)| is_rejected(name))
+        chosen.any(|(_, name)| is_rejected(name))
     }
 
     /// Returns `true` if a word that introduces a choice stands before this place, apart from articles.
     fn is_chosen_at(&self, at: usize) -> bool {
-        let before = self.words[..at].iter().rev().find(|word| !ARTICLES.contains(&word.text.as_str()));
-        before.is_some_and(|before| CHOOSING.contains(&before.text.as_str()))
+        let before = self.words[..at].iter().rev().find(|word| !ARTICLES.contains(&word.form.as_str()));
+        before.is_some_and(|before| CHOOSING.contains(&before.form.as_str()))
     }
 
     /// Returns `true` if this lesson has something else in a place of the known one in which there is a choice.
@@ -241,8 +249,8 @@ impl Statement {
         let are_numbers = |words: &[Word]| words.iter().all(Word::is_number);
         let has_option = |words: &[Word]| words.iter().any(|word| word.text.starts_with('-'));
         let is_place =
-            |words: &[Word]| words.first().is_some_and(|word| PLACES.contains(&word.text.as_str()));
-        let puts = || self.words.iter().any(|word| PLACING.contains(&word.text.as_str()));
+            |words: &[Word]| words.first().is_some_and(|word| PLACES.contains(&word.form.as_str()));
+        let puts = || self.words.iter().any(|word| PLACING.contains(&word.form.as_str()));
         let fits = (are_numbers(&own) && are_numbers(&other))
             || self.is_chosen_at(swap.start)
             || (is_place(&own) && is_place(&other) && puts());
@@ -298,7 +306,7 @@ impl Statement {
             (1..=FILLER_WORDS_MAX).contains(&filler.iter().filter(|word| !word.is_light).count())
         };
         let frame = self.words[..start].iter().chain(&self.words[self.words.len() - rest..]);
-        let is_frame = frame.filter(|word| !is_stop_word(&word.text)).count() >= FRAME_WORDS_MIN;
+        let is_frame = frame.filter(|word| !is_stop_word(&word.form)).count() >= FRAME_WORDS_MIN;
         (is_frame && filler(&self.words) && filler(&other.words)).then_some(Swap { start, rest })
     }
 }
@@ -314,8 +322,8 @@ struct Swap {
 
 /// Returns a word without the ending of its form.
 fn stem_word(word: &str) -> &str {
-    let stems = ["ing", "ed", "es", "s", "e"].into_iter().filter_map(|ending| word.strip_suffix(ending));
-    stems.into_iter().find(|stem| stem.len() > 3 && stem.chars().all(char::is_alphabetic)).unwrap_or(word)
+    let mut stems = ["ing", "ed", "es", "s", "e"].into_iter().filter_map(|ending| word.strip_suffix(ending));
+    stems.find(|stem| stem.len() > 3 && stem.chars().all(char::is_alphabetic)).unwrap_or(word)
 }
 
 /// Returns `true` for a number, a path, an identifier, or a word in capitals that does not begin a sentence.
@@ -378,6 +386,9 @@ mod tests {
             ),
             ("`search_docs`: pass `--json`", "`search_docs`: pass `--limit 5`"),
             ("Test without a network", "Never test without a clean database"),
+            // A condition narrows, whatever its word.
+            ("Use Jest for unit tests", "Unless a page is old, use Vitest for unit tests"),
+            ("Timeouts are 5 seconds", "Timeouts are 30 seconds while a backup runs"),
         ] {
             assert_eq!(relate(known, new), LessonRelation::Separate, "{known} / {new}");
         }

@@ -111,6 +111,35 @@ fn an_opposite_rule_of_equal_or_higher_authority_supersedes_and_links_the_older_
 }
 
 #[test]
+fn a_rule_says_which_it_replaces_and_which_stays_beside_it() {
+    let reason_of = |standing| {
+        let mut store = RuleStore::new();
+        store.record_review(&[rule_request(Insider, 1, 1, WRAP)]);
+        let old = store.named(WRAP).id;
+        store.record_review(&[rule_request(standing, 2, 2, NEVER_WRAP)]);
+        let id = store.named(NEVER_WRAP).id;
+        let created = store.log.iter().find(|change| change.memory == id).expect("it is created");
+        (created.reason.clone(), old)
+    };
+    let (reason, old) = reason_of(Insider);
+    assert!(reason.contains(&format!("it replaces rule {old}")), "{reason}");
+    let (reason, old) = reason_of(Contributor);
+    assert!(reason.contains(&format!("rule {old} says otherwise and stands higher: both stay")), "{reason}");
+}
+
+#[test]
+fn a_disabled_rule_is_not_replaced_and_replaces_none() {
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Insider, 1, 1, WRAP)]);
+    store.disable(store.named(WRAP).id);
+    store.record_review(&[rule_request(Insider, 2, 2, NEVER_WRAP)]);
+    let both = ["Never wrap every error with context: active", "Wrap every error with context: active"];
+    assert_eq!(store.rules(), both, "what a person has disabled stays as it is");
+    store.record_review(&[rule_request(Insider, 3, 3, WRAP)]);
+    assert_eq!(store.rules(), both, "what nobody is shown takes no place");
+}
+
+#[test]
 fn rules_for_different_paths_both_stay() {
     let mut store = RuleStore::new();
     store.record_review(&[

@@ -8,8 +8,9 @@ use retro_core::id::{
     ReviewedPullRequest, Tenant, WorkflowKey,
 };
 use retro_core::learn::{
-    PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, RuleFacts, RuleUse, apply_rules, close_review,
-    delete_by_operator, promote_rule,
+    DecisionRequest, MemoryDecision, MemoryDecisionFacts, PromoteError, PromoteFacts, Promotion,
+    ReviewClosingFacts, RuleFacts, RuleUse, apply_rules, close_review, decide_memory, delete_by_operator,
+    promote_rule,
 };
 use retro_core::memory::{AppliedBatch, Change, ChangeCause, Memory, MemoryStatus, Tombstone, fold_change};
 use retro_core::policy::Policy;
@@ -214,6 +215,22 @@ impl RuleStore {
                 .unwrap();
         self.append(&[change], &[memory]);
         self.tombstones.push(stone);
+    }
+
+    /// Disables a rule as an operator.
+    pub(crate) fn disable(&mut self, id: MemoryId) {
+        self.round += 1;
+        let facts = MemoryDecisionFacts {
+            key: rule_scope(),
+            memory: self.memories[&id].clone(),
+            history: self.log.iter().filter(|change| change.memory == id).cloned().collect(),
+            tombstone: None,
+        };
+        let name = format!("disable {}", self.round);
+        let request = DecisionRequest { id: &name, by: "anna", reason: "looked at it" };
+        let decided =
+            decide_memory(&facts, &MemoryDecision::Disable, request, &Policy::default(), self.now()).unwrap();
+        self.append(&decided.changes, &[decided.memory]);
     }
 
     /// Lists all memories as `title: status`, with a note if quarantined, sorted.

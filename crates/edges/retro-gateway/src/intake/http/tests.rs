@@ -1,13 +1,15 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
+use jiff::Timestamp;
 use retro_core::id::Tenant;
+use retro_core::time::Clock;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::testing::{BOUNDS, FakeBroker, build_ingest};
+use crate::testing::{BOUNDS, FakeBroker, build_ingest, build_ingest_with_clock};
 
 const SINGLE: &str = "application/cloudevents+json";
 
@@ -51,6 +53,34 @@ async fn send(broker: &Arc<FakeBroker>, request: Request<Body>) -> Answer {
 async fn post_to(broker: &Arc<FakeBroker>, kind: &str, body: impl Into<Body>) -> Answer {
     let request = Request::post("/v1/events").header("Retro-Tenant", "acme").header("Content-Type", kind);
     send(broker, request.body(body.into()).unwrap()).await
+}
+
+/// Clock whose first reading waits until another task sends the time.
+#[derive(Debug)]
+struct AwaitedClock(Mutex<mpsc::Receiver<Timestamp>>);
+
+impl Clock for AwaitedClock {
+    fn now(&self) -> Timestamp {
+        self.0.lock().unwrap().recv().unwrap()
+    }
+}
+
+#[test]
+fn other_tasks_run_while_an_event_is_validated() {
+    // One worker: a validation that kept it would wait for the sender forever.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for kind in [SINGLE, BATCH_MEDIA_TYPE] {
+        let (sender, receiver) = mpsc::channel();
+        let broker = Arc::new(FakeBroker::default());
+        let service = build_ingest_with_clock(&broker, Arc::new(AwaitedClock(Mutex::new(receiver)))).0;
+        let body = if kind == SINGLE { event("r-1") } else { json!([event("r-1")]) };
+        let request = Request::post("/v1/events").header("Retro-Tenant", "acme").header("Content-Type", kind);
+        let request = request.body(Body::from(body.to_string())).unwrap();
+        let router = retro_http::finish_router(ingest_routes().with_state(service));
+        let answered = runtime.spawn(router.oneshot(request));
+        runtime.spawn(async move { sender.send("2026-11-20T10:00:00Z".parse().unwrap()).unwrap() });
+        assert_eq!(runtime.block_on(answered).unwrap().unwrap().status(), 202, "{kind}");
+    }
 }
 
 fn published(broker: &FakeBroker) -> Vec<Value> {

@@ -9,7 +9,6 @@ use crate::memory::{
     ChangeCause, ChangeEffect, Evidence, Lesson, Memory, MemoryScope, MemoryStatus, OBSERVATION_KINDS,
 };
 use crate::remark::AuthorStanding;
-use crate::similarity::LessonRelation;
 use crate::weight::Weight;
 
 /// A rule as one edition of a remark states it.
@@ -149,7 +148,14 @@ impl RuleWriter<'_> {
                 format!("rule {id} says so already, and {run} has shown it: a pull request counts once");
             return self.refuse_observation(row, observation, cause, why);
         }
-        let reason = format!("asked for again on {run}: evidence, not weight");
+        let rank =
+            (memory.authority.max(observation.evidence.remark.as_ref().map(|source| source.standing)), true);
+        let conflicts = if memory.disabled_by.is_some() {
+            String::new()
+        } else {
+            describe_conflicts(&self.replaced_rules(id, &memory.scope, &memory.lesson), rank)
+        };
+        let reason = format!("asked for again on {run}: evidence, not weight{conflicts}");
         self.ledger.make_change(
             row,
             id,
@@ -196,7 +202,7 @@ impl RuleWriter<'_> {
             let by: Vec<_> = memory.tentative_runs.iter().chain([run]).map(ToString::to_string).collect();
             format!("asked for on separate pull requests: {}", by.join(", "))
         };
-        let reason = reason + &describe_replaced(&older, (authority, true));
+        let reason = reason + &describe_conflicts(&older, (authority, true));
         let weight = Weight::from_thousandths(self.policy.confirmed_weight);
         self.ledger.make_change(row, id, cause.clone(), ChangeEffect::Promoted { weight, evidence }, reason);
         Some(id)
@@ -265,7 +271,7 @@ impl RuleWriter<'_> {
             String::new()
         } else {
             let older = self.replaced_rules(id, &observation.scope, observation.lesson);
-            describe_replaced(&older, (Some(standing), status == MemoryStatus::Active))
+            describe_conflicts(&older, (Some(standing), status == MemoryStatus::Active))
         };
         let effect = ChangeEffect::Created {
             scope: observation.scope.clone(),
@@ -310,13 +316,15 @@ impl RuleWriter<'_> {
             );
         }
         let memory = &self.ledger.memories()[&id];
+        if memory.disabled_by.is_some() {
+            // A rule that is shown to nobody must not take the place of one that is.
+            return;
+        }
         let rank = rule_rank(memory);
         let older = self.replaced_rules(id, &memory.scope, &memory.lesson);
-        let (replaced, stronger): (Vec<_>, Vec<_>) =
-            older.into_iter().partition(|older| rule_rank(older) <= rank);
         // Ids are collected first, because superseding changes the memories that the references point to.
-        let (replaced, stronger): (Vec<_>, Vec<_>) =
-            (replaced.iter().map(|old| old.id).collect(), stronger.iter().map(|old| old.id).collect());
+        let replaced: Vec<MemoryId> =
+            older.iter().filter(|older| rule_rank(older) <= rank).map(|older| older.id).collect();
         for old in replaced {
             self.supersede_rule(
                 row,
@@ -325,10 +333,6 @@ impl RuleWriter<'_> {
                 cause,
                 "something else was asked for later, by no lesser standing",
             );
-        }
-        for old in stronger {
-            let remark = format!("; rule {old} says otherwise and stands higher: both stay");
-            self.ledger.append_reason(row, &remark);
         }
     }
 
@@ -382,10 +386,16 @@ pub(super) fn rule_rank(memory: &Memory) -> (Option<AuthorStanding>, bool) {
     (memory.authority, memory.status == MemoryStatus::Active)
 }
 
-/// Names the rules of no higher rank that a rule replaces, for its reason.
-fn describe_replaced(older: &[&Memory], rank: (Option<AuthorStanding>, bool)) -> String {
-    let replaced = older.iter().filter(|older| rule_rank(older) <= rank);
-    replaced.map(|older| format!("; it replaces rule {}", older.id)).collect()
+/// Says which rules a rule replaces and which stay beside it because they stand higher, for the reason of its change.
+fn describe_conflicts(older: &[&Memory], rank: (Option<AuthorStanding>, bool)) -> String {
+    let describe = |older: &&Memory| {
+        if rule_rank(older) <= rank {
+            format!("; it replaces rule {}", older.id)
+        } else {
+            format!("; rule {} says otherwise and stands higher: both stay", older.id)
+        }
+    };
+    older.iter().map(describe).collect()
 }
 
 /// Returns the trusted rules of a scope other than `id`, tentative or active, that cannot be followed together with
@@ -401,8 +411,10 @@ pub(super) fn find_replaced_rules<'m>(
         memory.id != id
             && matches!(memory.status, MemoryStatus::Tentative | MemoryStatus::Active)
             && memory.quarantine.is_none()
+            // What a person has disabled stays as it is, and is in nobody's way.
+            && memory.disabled_by.is_none()
             && memory.scope == *scope
-            && alike.vectors.relate_lessons(alike.policy, &memory.lesson, lesson) == LessonRelation::Replaces
+            && alike.vectors.is_replaced(alike.policy, &memory.lesson, lesson)
     };
     memories.filter(is_replaced).collect()
 }

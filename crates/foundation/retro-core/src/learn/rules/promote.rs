@@ -128,7 +128,7 @@ pub fn promote_rule(
         promotion.make_change(facts, &promoted, &cause, effect, why.to_owned(), at)?;
     }
     // A rule that is shown to nobody must not take the place of one that is.
-    if promotion.memories.iter().any(|memory| memory.quarantine.is_some()) {
+    if promotion.memories.iter().any(|memory| memory.quarantine.is_some() || memory.disabled_by.is_some()) {
         return Ok(promotion);
     }
     let vectors = VectorCache::new(embedder);
