@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use retro_adapters::TASK_BYTES_MAX;
+use retro_core::audience::RepoVisibility;
 use retro_core::id::{Repository, RetrospectiveId, RunId, Step, Tenant, Workflow};
 use retro_core::run::RunOutcome;
 
@@ -29,6 +30,7 @@ pub(crate) use self::losses::Losses;
 pub(crate) use self::memories::{AttributedArgs, Memories, MemoryCommandArgs};
 pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
 pub(crate) use self::rules::{Rules, parse_repository};
+use self::variant::parse_variant;
 pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 
 /// Retrospect learns from finished runs of agent workflows and gives the next run what it learned.
@@ -265,6 +267,10 @@ pub(crate) struct Context {
     /// Repository that the run works on, as [host/]owner/name; adds the repository's rules.
     #[arg(long, value_parser = parse_repository)]
     pub(crate) repo: Option<Repository>,
+    /// Who may read the repository: public or private. What several private repositories have shown is handed to
+    /// private ones only.
+    #[arg(long, value_parser = parse_variant::<RepoVisibility>, requires = "repo")]
+    pub(crate) repo_visibility: Option<RepoVisibility>,
     /// Paths that the run touches, separated by commas; leaves out rules for other paths.
     #[arg(long, value_delimiter = ',', value_name = "PATH,…", requires = "repo")]
     pub(crate) paths: Vec<String>,

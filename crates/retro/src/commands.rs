@@ -110,6 +110,7 @@ async fn print_context(
         step: args.step.clone(),
         run_id: args.run.clone(),
         repo: args.repo.clone(),
+        repo_visibility: args.repo_visibility,
         paths: args.paths.clone(),
     };
     let answer = gateway.context(context.tenant, request).await;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use retro_core::id::{MemoryId, MemoryRef, ProposalId, RetrospectiveId, Step, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, MemoryRef, ProposalId, RetrospectiveId, Tenant, WorkflowKey};
 use retro_core::learn::{DecisionRequest, LessonWording, MemoryDecision, WrittenMemory};
 use retro_core::manual::{Acceptance, Refusal, TriggerError};
+use retro_core::memory::MemoryScope;
 use retro_core::policy::Policies;
 use retro_core::retrospective::ManualRequest;
 use retro_operator::{
@@ -157,13 +158,13 @@ impl MemoryCommands for OperatorCommands {
     async fn add_memory(
         &self,
         key: &WorkflowKey,
-        step: &Step,
+        scope: &MemoryScope,
         wording: &LessonWording,
         command: &MemoryCommand,
     ) -> Result<MemoryCommandOutcome, StoreError> {
         let MemoryCommand { request, by, reason } = command;
         let (wording, reason) = (redact_wording(wording), redact_text(reason));
-        let written = match WrittenMemory::new(key, step.clone(), &wording, request, by, &reason) {
+        let written = match WrittenMemory::new(key, scope.clone(), &wording, request, by, &reason) {
             Ok(written) => written,
             Err(problem) => return Ok(Err(problem.into())),
         };

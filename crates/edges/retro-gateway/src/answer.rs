@@ -1,5 +1,6 @@
 //! Defines the requests and responses of the agents' API, independent of the transport.
 
+use retro_core::audience::{RepoVisibility, RunRepository};
 use retro_core::gate::{shown_content, shown_evidence, shown_scope, shown_title};
 use retro_core::id::{MemoryId, Repository, RunId, Step, Workflow};
 use retro_core::memory::{Evidence, Memory, MemoryScope, MemoryStatus};
@@ -24,15 +25,39 @@ pub struct ContextRequest {
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
     /// Repository that the run works on: `owner/name`, or `host/owner/name` for hosts other than github.com.
-    /// Its rules are added to the response.
+    /// Its rules are added to the response, and what was learnt in it is selected from. Without it, nothing that was
+    /// learnt in a repository is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub repo: Option<Repository>,
+    /// Who may read the repository. What several private repositories have shown is selected from only if it is
+    /// `private`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo_visibility: Option<RepoVisibility>,
     /// Paths that the run touches, at most 100. Rules that apply only to other paths are left out. Without
     /// paths, every rule of the repository is eligible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub paths: Vec<String>,
+}
+
+impl ContextRequest {
+    /// Returns the repository that the run works on, or `None` if the request names none.
+    pub fn repository(&self) -> Option<RunRepository> {
+        let visibility = self.repo_visibility;
+        self.repo.clone().map(|repo| RunRepository { repo, visibility })
+    }
+}
+
+/// Who opens a memory. A field is `None` if the request does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MemoryReader {
+    /// Run that opens the memory, which is recorded.
+    pub run: Option<RunId>,
+    /// Workflow of the run; defaults to the memory's workflow.
+    pub workflow: Option<Workflow>,
+    /// Repository that the run works on.
+    pub repository: Option<RunRepository>,
 }
 
 /// Maximum number of paths that are considered. No ordinary step touches more.

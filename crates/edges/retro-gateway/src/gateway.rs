@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use retro_core::gate::blocked_reason;
-use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, Workflow, WorkflowKey};
+use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, WorkflowKey};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::{Policies, Policy};
 use retro_core::recall::{Assignment, Recall, choose_memories};
@@ -14,7 +14,7 @@ use retro_store::{AGENT_CONNECTIONS_MAX, RecallStore, UnresolvedRef, resolve_mem
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
-use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, Recording};
+use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, Recording};
 use crate::{rules, tokens};
 
 /// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
@@ -78,10 +78,12 @@ impl Gateway {
     async fn select_context(&self, tenant: &Tenant, request: ContextRequest) -> ContextAnswer {
         // One deadline for both reads and the recording, so the agent waits no longer than the timeout.
         let deadline = Instant::now() + self.timeout;
+        let repository = request.repository();
         let key = WorkflowKey { tenant: tenant.clone(), workflow: request.workflow };
         let run = request.run_id.as_ref();
         let policy = self.policies.policy_for(&key);
-        let reading = self.store.load_candidates(&key, &request.step, policy.inject_weight_min);
+        let reading =
+            self.store.load_candidates(&key, &request.step, repository.as_ref(), policy.inject_weight_min);
         let recall = match self.read_in_turn(deadline, tenant, reading).await {
             Ok(candidates) => choose_memories(candidates, run, &policy, &tokens::count_tokens),
             Err(reason) => {
@@ -119,8 +121,9 @@ impl Gateway {
             (false, _) => "answered",
         };
         retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, [found]);
+        let none = if repository.is_some() { NONE_ELIGIBLE } else { NONE_WITHOUT_REPO };
         let (recorded, reason) =
-            self.record_presentation(deadline, &key, run, &ids, &recall.assignments).await;
+            self.record_presentation(deadline, &key, run, &ids, &recall.assignments, none).await;
         let Recall { memories, text, tokens, omitted, blocked, assignments: _ } = recall;
         if blocked > 0 {
             debug!(memories.blocked = blocked, "context: {blocked} memories are blocked by the gate");
@@ -146,15 +149,15 @@ impl Gateway {
         run: Option<&RunId>,
         ids: &[MemoryId],
         assignments: &[Assignment],
+        none: &str,
     ) -> (Recording, Option<String>) {
         let nothing = ids.is_empty();
         let Some(run) = run else {
-            let why =
-                if nothing { NONE_ELIGIBLE } else { "a preview: no run was named, so nothing is recorded" };
+            let why = if nothing { none } else { "a preview: no run was named, so nothing is recorded" };
             return (Recording::Preview, Some(why.to_owned()));
         };
         if nothing && assignments.is_empty() {
-            return (Recording::Nothing, Some(NONE_ELIGIBLE.to_owned()));
+            return (Recording::Nothing, Some(none.to_owned()));
         }
         let recording = self.store.record_presented(key, run, ids, assignments);
         let (recorded, reason) = self.record_in_time(deadline, key, "presented", recording).await;
@@ -166,18 +169,20 @@ impl Gateway {
         (recorded, reason.or_else(|| nothing.then(|| ALL_WITHHELD.to_owned())))
     }
 
-    /// Returns one memory of the tenant in full and, if a run is given, records it as read. `workflow` is the
-    /// run's workflow and defaults to the memory's. Fails only if `name` matches no memory of the tenant or
-    /// several; memories of other tenants are ignored.
+    /// Returns one memory of the tenant in full and, if a run is given, records it as read. Fails only if `name`
+    /// matches no memory that the reader may be handed, or several; memories of other tenants are ignored. A memory
+    /// of another repository is as missing as one of another tenant, unless it was presented to the run.
     pub async fn read_memory(
         &self,
         tenant: &Tenant,
         name: MemoryRef,
-        run: Option<RunId>,
-        workflow: Option<Workflow>,
+        reader: MemoryReader,
     ) -> Result<MemoryAnswer, UnresolvedRef> {
         let deadline = Instant::now() + self.timeout;
-        let memory = match self.read_in_turn(deadline, tenant, self.find_memory(tenant, name)).await {
+        let finding = self.find_memory_for(tenant, name, &reader);
+        let found = self.read_in_turn(deadline, tenant, finding).await;
+        let MemoryReader { run, workflow, .. } = reader;
+        let memory = match found {
             Ok(found) => found?,
             Err(reason) => {
                 warn!(reason = reason.as_str(), "read: answered without the memory: {reason}");
@@ -224,15 +229,36 @@ impl Gateway {
         Ok(MemoryAnswer { memory: Some(memory.into()), recorded, reason })
     }
 
-    async fn find_memory(
+    /// Returns the memory with this name if the reader may be handed it.
+    async fn find_memory_for(
         &self,
         tenant: &Tenant,
         name: MemoryRef,
+        reader: &MemoryReader,
     ) -> retro_store::Result<Result<Memory, UnresolvedRef>> {
-        Ok(match resolve_memory_ref(&*self.store, tenant, name).await? {
-            Ok(id) => self.store.find_memory(tenant, id).await?.ok_or(UnresolvedRef::Missing(name)),
-            Err(unnamed) => Err(unnamed),
+        let memory = match resolve_memory_ref(&*self.store, tenant, name).await? {
+            Ok(id) => self.store.find_memory(tenant, id).await?,
+            Err(unnamed) => return Ok(Err(unnamed)),
+        };
+        Ok(match memory {
+            Some(memory) if self.may_open(tenant, &memory, reader).await? => Ok(memory),
+            _ => Err(UnresolvedRef::Missing(name)),
         })
+    }
+
+    async fn may_open(
+        &self,
+        tenant: &Tenant,
+        memory: &Memory,
+        reader: &MemoryReader,
+    ) -> retro_store::Result<bool> {
+        if memory.scope.includes_run(reader.repository.as_ref()) {
+            return Ok(true);
+        }
+        let workflow = reader.workflow.as_ref().or_else(|| memory.scope.workflow());
+        let Some((run, workflow)) = reader.run.as_ref().zip(workflow) else { return Ok(false) };
+        let key = WorkflowKey { tenant: tenant.clone(), workflow: workflow.clone() };
+        self.store.was_presented(&key, run, memory.id).await
     }
 
     /// Records that memories were presented to a run or read by it, unless too many recordings are in
@@ -287,6 +313,8 @@ impl Gateway {
 }
 
 const NONE_ELIGIBLE: &str = "no memory of this step is active with enough weight yet";
+
+const NONE_WITHOUT_REPO: &str = "no memory of this step is active with enough weight yet, of those that no repository has shown; the others need `repo`";
 
 const ALL_WITHHELD: &str = "every eligible memory is withheld from this run by chance, to measure its effect (policy key `withhold_permille`)";
 

@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use retro_core::id::{MemoryRef, RunId, Workflow};
+use retro_core::audience::{RepoVisibility, RunRepository};
+use retro_core::id::{MemoryRef, Repository, RunId, Workflow};
 use retro_http::{
     Api, Caller, JsonBody, PathId, Probes, Problem, QueryParams, describe_health_routes, health_routes,
 };
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
 
-use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer};
+use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader};
 use crate::gateway::Gateway;
 use crate::intake::{self, IngestService};
 
@@ -63,6 +64,12 @@ struct MemoryQuery {
     /// Workflow of the run; defaults to the memory's workflow.
     #[param(value_type = Option<String>)]
     workflow: Option<Workflow>,
+    /// Repository that the run works on. What was learnt in a repository is not found without its name, unless it was
+    /// presented to the run.
+    #[param(value_type = Option<String>)]
+    repo: Option<Repository>,
+    /// Who may read the repository; as for the context.
+    repo_visibility: Option<RepoVisibility>,
 }
 
 /// Returns one memory in full and, if a run is given, records it as read.
@@ -75,7 +82,9 @@ async fn memory(
     PathId(name): PathId<MemoryRef>,
     QueryParams(opening): QueryParams<MemoryQuery>,
 ) -> Result<Json<MemoryAnswer>, Problem> {
-    let answer = gateway.read_memory(&tenant, name, opening.run, opening.workflow).await;
+    let MemoryQuery { run, workflow, repo, repo_visibility: visibility } = opening;
+    let repository = repo.map(|repo| RunRepository { repo, visibility });
+    let answer = gateway.read_memory(&tenant, name, MemoryReader { run, workflow, repository }).await;
     answer.map(Json).map_err(|unnamed| match unnamed {
         UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
         UnresolvedRef::Ambiguous(_) => Problem::ambiguous_name(unnamed.to_string()),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
+use retro_core::audience::{Audience, RunRepository};
 use retro_core::finding::{EvidenceOrigin, LessonCue, Quote};
 use retro_core::id::{
     MemoryId, MemoryRef, Repository, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
@@ -162,6 +163,7 @@ impl RecallStore for FakeStore {
         &self,
         key: &WorkflowKey,
         step: &Step,
+        repository: Option<&RunRepository>,
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
         self.check_available().await?;
@@ -169,10 +171,10 @@ impl RecallStore for FakeStore {
         for (_, _, what, id) in self.records.lock().unwrap().iter() {
             *presented.entry(*id).or_default() += u64::from(*what == "presented");
         }
-        let scope = MemoryScope::Step { workflow: key.workflow.clone(), step: step.clone() };
+        let scopes = MemoryScope::all_of_run(&key.workflow, step, repository);
         let fits = |(tenant, memory): &&(Tenant, Memory)| {
             *tenant == key.tenant
-                && memory.scope == scope
+                && scopes.contains(&memory.scope)
                 && memory.status == MemoryStatus::Active
                 && memory.weight.get() >= weight_min
         };
@@ -217,6 +219,12 @@ impl RecallStore for FakeStore {
         self.add_records(key, run, "read", &[memory]).await
     }
 
+    async fn was_presented(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<bool> {
+        self.check_available().await?;
+        let row = (key.to_string(), run.to_string(), "presented", memory);
+        Ok(self.records.lock().unwrap().contains(&row))
+    }
+
     async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
         self.check_available().await?;
         let found = self.memories.iter().find(|(owner, memory)| owner == tenant && memory.id == id);
@@ -248,7 +256,11 @@ pub(crate) fn active_memory(name: &str, weight: u16) -> Memory {
     let quote = Quote { place: QuotePlace::Message { turn: 0 }, text: "ERROR 1054".to_owned() };
     Memory {
         id: MemoryId(derive_uuid("memory", &[name])),
-        scope: MemoryScope::Step { workflow: Workflow::new("shop").unwrap(), step: Step::main() },
+        scope: MemoryScope::Step {
+            workflow: Workflow::new("shop").unwrap(),
+            step: Step::main(),
+            audience: Audience::Everyone,
+        },
         lesson: Lesson {
             subject: "mysql".to_owned(),
             title: format!("When {name} fails, list the columns first"),

@@ -40,6 +40,8 @@ pub(crate) struct Repository {
     pub(crate) name: Option<String>,
     pub(crate) owner: Option<User>,
     pub(crate) html_url: Option<String>,
+    /// `true` for internal repositories, too.
+    pub(crate) private: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -5,6 +5,7 @@
 //! with that of a workflow engine. **The run** has GitHub's run id and attempt number; a rerun updates the
 //! facts and is counted once. The run has no trajectory.
 
+use retro_core::audience::RepoVisibility;
 use retro_core::id::{RunId, Workflow};
 use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
 use retro_events::github::tenants::DEFAULT_HOST;
@@ -43,6 +44,7 @@ pub(crate) fn parse_workflow_run(
         started_at: started_at.filter(|started| finished_at.is_none_or(|finished| *started <= finished)),
         finished_at,
         repo: Some(if host == DEFAULT_HOST { repo.to_owned() } else { format!("{host}/{repo}") }),
+        repo_visibility: payload.repository.and_then(|repository| repository.private).map(to_visibility),
         pull_request: found.pull_requests.unwrap_or_default().first().and_then(|one| one.number),
         commit: text::commit_hash(found.head_sha),
         user: None,
@@ -56,6 +58,10 @@ pub(crate) fn parse_workflow_run(
     let mut event = RunEvent::new(&format!("https://{host}/{repo}"), workflow, facts, None);
     delivery.clone_into(&mut event.envelope.id);
     Ok(event)
+}
+
+const fn to_visibility(private: bool) -> RepoVisibility {
+    if private { RepoVisibility::Private } else { RepoVisibility::Public }
 }
 
 /// Builds the workflow's name from the path of its file, which may end in `@` and a Git ref.

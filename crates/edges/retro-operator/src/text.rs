@@ -4,6 +4,7 @@
 //! aligned.
 
 use jiff::Timestamp;
+use retro_core::audience::Audience;
 use retro_core::finding::EvidenceOrigin;
 use retro_core::id::{Step, Tenant};
 use retro_core::memory::{ChangeCause, ChangeEffect, Memory, MemoryScope, MemoryStatus};
@@ -66,7 +67,7 @@ pub(crate) fn format_duration(ms: u64) -> String {
 /// Describes the scope of a memory. The scope of a step is described without its workflow.
 pub(crate) fn describe_scope(scope: &MemoryScope) -> String {
     match scope {
-        MemoryScope::Step { step, .. } => format!("step {step}"),
+        MemoryScope::Step { step, audience, .. } => format!("step {step}{}", describe_audience(audience)),
         MemoryScope::Workflow { workflow } => format!("workflow {workflow}"),
         MemoryScope::Repository { repo, path: None } => format!("repository {repo}"),
         MemoryScope::Repository { repo, path: Some(path) } => format!("repository {repo}, {path}"),
@@ -79,8 +80,16 @@ pub(crate) fn describe_scope(scope: &MemoryScope) -> String {
 /// Describes the scope of a memory, including the workflow of a step.
 pub(crate) fn describe_full_scope(of: &MemoryScope) -> String {
     match of {
-        MemoryScope::Step { workflow, step } => format!("{workflow}, step {step}"),
+        MemoryScope::Step { workflow, .. } => format!("{workflow}, {}", describe_scope(of)),
         other => describe_scope(other),
+    }
+}
+
+fn describe_audience(audience: &Audience) -> String {
+    match audience {
+        Audience::Everyone => String::new(),
+        Audience::PrivateRepositories => " of private repositories".to_owned(),
+        Audience::Repository(repo) => format!(" of {repo}"),
     }
 }
 

@@ -12,6 +12,7 @@ pub use line::{Advice, FORM_SEPARATOR, TITLE_CHARS_MAX, format_advice, format_ti
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use crate::audience::RunRepository;
 use crate::id::{MemoryId, RunId, Step};
 use crate::pull_request::PullRequestOutcome;
 use crate::run::RunFacts;
@@ -96,6 +97,9 @@ pub struct EvidenceOrigin {
     /// Page or file that the quoted text was read from. `None` for the words of a tool itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// Repository that the run worked on. It is no witness: several runs of one repository may confirm a lesson.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<RunRepository>,
 }
 
 /// Maximum length of each part of an origin, in characters: an address with its path.
@@ -104,7 +108,7 @@ pub const ORIGIN_CHARS_MAX: usize = 240;
 impl EvidenceOrigin {
     /// Returns `true` if nothing is known about the origin.
     pub const fn is_unknown(&self) -> bool {
-        self.user.is_none() && self.task.is_none() && self.source.is_none()
+        self.user.is_none() && self.task.is_none() && self.source.is_none() && self.repository.is_none()
     }
 
     /// Returns the names of the witnesses behind this origin: the page or file, and the user with the task. Two
@@ -121,7 +125,8 @@ impl EvidenceOrigin {
     pub fn describe(&self) -> String {
         let named = [("user", &self.user), ("task", &self.task), ("read from", &self.source)];
         let parts = named.iter().filter_map(|(name, part)| Some(format!("{name} {}", part.as_ref()?)));
-        parts.collect::<Vec<_>>().join(", ")
+        let repository = self.repository.as_ref().map(|one| format!("repository {}", one.repo));
+        parts.chain(repository).collect::<Vec<_>>().join(", ")
     }
 }
 

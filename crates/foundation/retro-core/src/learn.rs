@@ -19,6 +19,7 @@ mod remedies;
 mod rules;
 mod settle;
 mod weigh;
+mod widen;
 mod wording;
 mod writer;
 
@@ -29,7 +30,7 @@ pub use decide::{
     DecidedMemory, DecisionRequest, MemoryDecision, MemoryDecisionError, MemoryDecisionFacts, decide_memory,
 };
 pub use no_lesson::NoLessonReason;
-pub use remedies::ContrastSupport;
+pub use remedies::{ContrastSupport, SupportElsewhere};
 pub use rules::{
     ClosedReview, PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, RuleFacts, RuleUse,
     RuleUseBatch, apply_rules, build_rule_use_batches, close_review, promote_rule,

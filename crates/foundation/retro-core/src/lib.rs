@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod attribution;
+pub mod audience;
 pub mod calls;
 pub mod cancel;
 pub mod canonical;

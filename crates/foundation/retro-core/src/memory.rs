@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
+use crate::audience::{Audience, RunRepository};
 use crate::finding::{EvidenceOrigin, Finding, LessonCue, Quote};
 use crate::id::{Epoch, MemoryId, RemarkKey, Repository, RunId, Step, Tenant, Workflow};
 use crate::remark::AuthorStanding;
@@ -44,6 +45,9 @@ pub enum MemoryScope {
         workflow: Workflow,
         /// Name of the step.
         step: Step,
+        /// Repositories whose runs are handed the memory.
+        #[serde(default, skip_serializing_if = "Audience::is_everyone")]
+        audience: Audience,
     },
     /// The memory applies to a whole workflow.
     Workflow {
@@ -73,6 +77,12 @@ pub enum MemoryScope {
 }
 
 impl MemoryScope {
+    /// Returns the scopes of a step whose memories are handed to a run of the repository, the narrowest first.
+    pub fn all_of_run(workflow: &Workflow, step: &Step, repository: Option<&RunRepository>) -> Vec<Self> {
+        let scope = |audience| Self::Step { workflow: workflow.clone(), step: step.clone(), audience };
+        Audience::all_of_run(repository).into_iter().map(scope).collect()
+    }
+
     /// Returns the kind of the scope as stored: `step`, `workflow`, `repository`, `user`, `account` or
     /// `platform`.
     pub fn kind(&self) -> &'static str {
@@ -93,6 +103,30 @@ impl MemoryScope {
             Self::Step { step, .. } => Some(step),
             _ => None,
         }
+    }
+
+    /// Returns the repositories whose runs are handed a memory of a step, or `None` for other scopes.
+    pub const fn audience(&self) -> Option<&Audience> {
+        match self {
+            Self::Step { audience, .. } => Some(audience),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if a run of the repository is handed memories of this scope, as far as repositories are concerned.
+    pub fn includes_run(&self, repository: Option<&RunRepository>) -> bool {
+        match self {
+            Self::Step { audience, .. } => audience.includes(repository),
+            Self::Repository { repo, .. } => {
+                repository.is_some_and(|one| Repository::new(repo).is_ok_and(|own| own == one.repo))
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns `true` if both are scopes of one step of a workflow, whatever their audiences are.
+    pub fn is_same_step(&self, other: &Self) -> bool {
+        self.step().is_some() && self.workflow() == other.workflow() && self.step() == other.step()
     }
 
     /// Returns the workflow name under which the lock, change log and tombstones of this scope are stored.

@@ -25,6 +25,9 @@ pub struct Policy {
     /// Maximum number of runs that one retrospective samples.
     #[schemars(range(min = 1, max = 1000))]
     pub sample_runs_max: u32,
+    /// Whether a lesson that two repositories have shown becomes one of all repositories. A lesson that a private
+    /// repository has shown is then handed to private ones only.
+    pub widen_repositories: bool,
     /// Order in which runs are drawn from the window.
     pub sample_order: SampleOrder,
     /// Weight of a memory when it is confirmed, in thousandths.
@@ -150,6 +153,7 @@ const KEYS_ADDED: &[&str] = &[
     "withhold_permille",
     "unneeded_delta",
     "unneeded_calls_min",
+    "widen_repositories",
 ];
 
 /// Order in which runs are sampled from a window.
@@ -179,6 +183,7 @@ impl Default for Policy {
             threshold_runs: 10,
             sample_permille: 400,
             sample_runs_max: 5,
+            widen_repositories: true,
             sample_order: SampleOrder::Random,
             confirmed_weight: 300,
             confirm_runs: 2,
@@ -363,7 +368,8 @@ mod tests {
         let schema = schema_for!(Policy).to_value();
         for (key, field) in schema["properties"].as_object().unwrap() {
             let bounded = field["minimum"].is_i64() && field["maximum"].is_i64();
-            let choice = ["sample_order", "held_dangers", "witness"].contains(&key.as_str());
+            let choice =
+                ["sample_order", "held_dangers", "witness", "widen_repositories"].contains(&key.as_str());
             assert!(bounded || choice, "{key}: {field}");
         }
     }

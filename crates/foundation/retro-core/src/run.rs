@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use crate::audience::{RepoVisibility, RunRepository};
 use crate::id::{MemoryId, RunId};
 
 /// Outcome of a run. All values except `unknown` come from OpenTelemetry's CI/CD conventions
@@ -76,9 +77,12 @@ pub struct RunFacts {
     /// Time when the run finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
-    /// Repository that the run worked on, as `owner/name`.
+    /// Repository that the run worked on, as `owner/name` or an address for cloning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
+    /// Who may read the repository. Without it, what the run shows counts as private.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo_visibility: Option<RepoVisibility>,
     /// Number of the pull request that the run worked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<u64>,
@@ -115,6 +119,11 @@ const fn first_attempt() -> u32 {
 }
 
 impl RunFacts {
+    /// Returns the repository that the run worked on, or `None` if its event names none.
+    pub fn repository(&self) -> Option<RunRepository> {
+        RunRepository::of_run(self.repo.as_deref(), self.repo_visibility)
+    }
+
     /// Returns `true` if this run counts towards the threshold of its workflow's window.
     pub fn is_countable(&self) -> bool {
         self.kind == RunKind::Normal && !matches!(self.outcome, RunOutcome::Cancellation | RunOutcome::Skip)

@@ -1,6 +1,7 @@
 //! Storage port of the gateway, which loads memories for agents and records presentations and reads.
 
 use async_trait::async_trait;
+use retro_core::audience::RunRepository;
 use retro_core::id::{MemoryId, Repository, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::recall::{Assignment, RecallCandidate};
@@ -15,11 +16,13 @@ pub const AGENT_CONNECTIONS_MAX: u32 = 6;
 #[async_trait]
 pub trait RecallStore: MemoryRefStore {
     /// Returns the active memories of a step whose weight is at least `weight_min`, each with the number of
-    /// runs to which it was presented.
+    /// runs to which it was presented. Leaves out those of other repositories, and without a repository those of
+    /// any.
     async fn load_candidates(
         &self,
         key: &WorkflowKey,
         step: &Step,
+        repository: Option<&RunRepository>,
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>>;
 
@@ -48,6 +51,9 @@ pub trait RecallStore: MemoryRefStore {
     /// Records that a run opened a memory. Idempotent per run and memory. Ignores an id that is neither a
     /// memory of the workflow nor a repository rule of the tenant.
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()>;
+
+    /// Returns `true` if the memory is recorded as presented to the run.
+    async fn was_presented(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<bool>;
 
     /// Returns a memory of the tenant by its id; `None` if the tenant has no such memory.
     async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>>;

@@ -74,6 +74,7 @@ pub(crate) fn parse_document(
         started_at,
         finished_at,
         repo: None,
+        repo_visibility: None,
         pull_request: None,
         commit: None,
         user: None,

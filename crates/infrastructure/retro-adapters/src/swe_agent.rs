@@ -120,6 +120,7 @@ pub(crate) fn parse_document(
         started_at: None,
         finished_at: None,
         repo: replay.repo(),
+        repo_visibility: None,
         pull_request: None,
         commit: replay.commit(),
         user: None,

@@ -106,6 +106,7 @@ fn parse_simulation(
         started_at: simulation.start_time.as_deref().and_then(parse_time),
         finished_at: simulation.end_time.as_deref().and_then(parse_time),
         repo: None,
+        repo_visibility: None,
         pull_request: None,
         commit: None,
         user: None,

@@ -1,10 +1,11 @@
 //! Defines the arguments of `retro memories`.
 
 use clap::{Args, Subcommand};
-use retro_core::id::{MemoryRef, Step, Workflow};
+use retro_core::id::{MemoryRef, Repository, Step, Workflow};
 use retro_core::memory::MemoryStatus;
 
 use super::audit::AuditArgs;
+use super::rules::parse_repository;
 use super::variant::parse_variant;
 
 #[derive(Debug, Subcommand)]
@@ -50,6 +51,9 @@ pub(crate) enum Memories {
         /// Step that the memory is for.
         #[arg(long, default_value_t = Step::main())]
         step: Step,
+        /// Repository whose runs are handed the memory [default: those of every repository and of none].
+        #[arg(long, value_parser = parse_repository)]
+        repo: Option<Repository>,
         /// The lesson in one sentence, which agents are handed.
         #[arg(long)]
         title: String,

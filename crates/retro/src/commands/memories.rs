@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use retro_config::Config;
+use retro_core::audience::Audience;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef, Step, WorkflowKey};
 use retro_core::learn::{LessonWording, MemoryDecision};
+use retro_core::memory::MemoryScope;
 use retro_operator::{
     MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands, MemoryEffectView,
     MemoryWithEffect, find_history_with_effect, find_memory_effect, lists, memory_with_effect,
@@ -63,10 +65,12 @@ pub(crate) async fn run_command(
             }
             Err(exit) => Ok(exit),
         },
-        Memories::Add { workflow, step, title, content, command } => {
+        Memories::Add { workflow, step, repo, title, content, command } => {
             let wording = LessonWording { title: Some(title.clone()), content: content.clone() };
             let key = WorkflowKey { tenant: context.tenant.clone(), workflow: workflow.clone() };
-            add_memory(context, config, store, &key, step, &wording, command).await
+            let audience = repo.clone().map_or(Audience::Everyone, Audience::Repository);
+            let scope = MemoryScope::Step { workflow: workflow.clone(), step: step.clone(), audience };
+            add_memory(context, config, store, &key, &scope, &wording, command).await
         }
         Memories::Edit { target, title, content } => {
             let wording = LessonWording { title: title.clone(), content: content.clone() };
@@ -149,20 +153,24 @@ async fn add_memory(
     config: &Config,
     store: Arc<dyn Store>,
     key: &WorkflowKey,
-    step: &Step,
+    scope: &MemoryScope,
     wording: &LessonWording,
     args: &AttributedArgs,
 ) -> anyhow::Result<Exit> {
     let AttributedArgs { act: AuditArgs { by, reason }, request } = args;
     let derived = || {
-        let text = format!("{} {step} {} {by} {reason}", key.workflow, hash_wording(wording));
+        let of_repo = scope.audience().filter(|audience| !audience.is_everyone());
+        let of_repo =
+            of_repo.map(|audience| format!(" {}", String::from(audience.clone()))).unwrap_or_default();
+        let step = scope.step().map(Step::as_str).unwrap_or_default();
+        let text = format!("{} {step}{of_repo} {} {by} {reason}", key.workflow, hash_wording(wording));
         format!("add-{}", &sha256_hex(text.as_bytes())[..16])
     };
     let command = MemoryCommand::new(request.clone().unwrap_or_else(derived), by, reason)?;
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let vectors = embedder::load_vector_source(config)?;
     let commands = OperatorCommands::new(store, policies, vectors, Arc::new(Notify::new()));
-    let (id, result) = match commands.add_memory(key, step, wording, &command).await? {
+    let (id, result) = match commands.add_memory(key, scope, wording, &command).await? {
         Ok((id, CommitResult::Done)) => (id, "added"),
         Ok((id, _)) => (id, "says so already"),
         Err(problem) => anyhow::bail!("the memory cannot be added: {}", problem.problem()),

@@ -99,6 +99,7 @@ fn build_brief(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
         started_at: None,
         finished_at: None,
         repo: None,
+        repo_visibility: None,
         pull_request: None,
         commit: None,
         user: None,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use retro_core::finding::{BriefMemory, EarlierFinding, InvestigationBrief};
+use retro_core::audience::{Audience, RunRepository};
+use retro_core::finding::{BriefMemory, EarlierFinding, Finding, InvestigationBrief};
 use retro_core::id::Step;
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::retrospective::{Investigation, PresentedMemory};
@@ -87,25 +88,42 @@ fn parse_atif(bytes: &Bytes, facts: &RunFacts) -> Result<Trajectory, String> {
 pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<InvestigationBrief, String> {
     let trajectory = fetched.parse_trajectory(&claim.run)?;
     let was_presented = |memory: &&Memory| claim.presented.iter().any(|shown| shown.memory == memory.id);
-    let was_presented: Vec<_> = claim.memories.iter().filter(was_presented).collect();
+    let shown: Vec<_> = claim.memories.iter().filter(was_presented).collect();
+    let repository = claim.run.repository();
     Ok(InvestigationBrief {
         // Otherwise a memory's own words in the trace would count as evidence for the memory.
         run: claim.run.clone().without_injected_blocks(),
-        trajectory: trajectory.without_injected_blocks().without_memory_content(&was_presented),
+        trajectory: trajectory.without_injected_blocks().without_memory_content(&shown),
         memories: claim
             .memories
             .iter()
+            .filter(|memory| was_presented(memory) || memory.scope.includes_run(repository.as_ref()))
             .filter_map(|memory| to_known_memory(memory, &claim.presented))
             .collect(),
-        earlier: claim.earlier.iter().flat_map(earlier_findings).collect(),
+        earlier: claim
+            .earlier
+            .iter()
+            .flat_map(earlier_findings)
+            .filter(|one| may_be_told(&one.finding, repository.as_ref()))
+            .collect(),
         outcomes: claim.outcomes.clone(),
         focus: claim.retrospective.manual_request.as_ref().and_then(|request| request.focus.clone()),
     })
 }
 
-/// Returns the active memories of the workflow's steps, without what is known about their presentation.
-pub(crate) fn active_memories(claim: &Claim) -> Vec<BriefMemory> {
-    let active = claim.memories.iter().filter(|memory| memory.status == MemoryStatus::Active);
+/// Returns `true` if an engine that investigates a run of the repository may be told of a finding. A model may word
+/// its own findings after it, so those of other repositories are left out.
+fn may_be_told(finding: &Finding, repository: Option<&RunRepository>) -> bool {
+    Audience::of_run(finding.origin.repository.as_ref()).includes(repository)
+}
+
+/// Returns the active memories of the workflow's steps that may be handed to a run of the repository, without what is
+/// known about their presentation.
+pub(crate) fn active_memories(claim: &Claim, run: &RunFacts) -> Vec<BriefMemory> {
+    let repository = run.repository();
+    let active = claim.memories.iter().filter(|memory| {
+        memory.status == MemoryStatus::Active && memory.scope.includes_run(repository.as_ref())
+    });
     active.filter_map(|memory| to_known_memory(memory, &[])).collect()
 }
 

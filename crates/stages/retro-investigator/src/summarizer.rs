@@ -57,7 +57,7 @@ impl Summarizer<'_> {
             }
         };
         let what = format!("summary of run {run} in retrospective {}", claim.retrospective.id);
-        let memories = active_memories(claim);
+        let memories = active_memories(claim, &facts);
         // The watch moves into the closure: nothing else can stop a thread that computes for too long.
         let watch = self.watchdog.watch(what, self.deadline);
         let summarized = catch_panic(run_blocking(move || {

@@ -42,8 +42,11 @@ pub(super) struct RunData {
     started_at: Option<String>,
     /// End time of the run, in RFC 3339 format.
     finished_at: Option<String>,
-    /// Repository that the run worked on, as `owner/name`.
+    /// Repository that the run worked on, as `owner/name`. What the run teaches is handed to runs of this repository
+    /// only, until another repository has shown it as well.
     repo: Option<String>,
+    /// Who may read the repository: `public` or `private`. Without it, what the run shows counts as private.
+    repo_visibility: Option<String>,
     /// Number of the run's pull request.
     pull_request: Option<u64>,
     /// Hash of the run's commit.

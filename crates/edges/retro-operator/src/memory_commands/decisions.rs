@@ -5,8 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use retro_core::id::{MemoryRef, Step, Workflow, WorkflowKey};
+use retro_core::audience::Audience;
+use retro_core::id::{MemoryRef, Repository, Step, Workflow, WorkflowKey};
 use retro_core::learn::{LessonWording, MemoryDecision};
+use retro_core::memory::MemoryScope;
 use retro_http::{Api, Caller, JsonBody, PathId};
 use retro_store::CommitResult;
 use serde::Deserialize;
@@ -43,6 +45,9 @@ struct AddMemoryRequest {
     #[serde(default = "Step::main")]
     #[schema(value_type = Option<String>)]
     step: Step,
+    /// Repository whose runs are handed the memory [default: those of every repository and of none].
+    #[schema(value_type = Option<String>)]
+    repo: Option<Repository>,
     /// The lesson in one sentence, which agents are handed.
     title: String,
     /// Details that an agent gets when it opens the memory [default: the title].
@@ -80,16 +85,21 @@ async fn add_memory(
     headers: HeaderMap,
     JsonBody(body): JsonBody<AddMemoryRequest>,
 ) -> JsonResult<MemoryCommandResponse> {
-    let AddMemoryRequest { workflow, step, title, content, reason, by, request } = body;
+    let AddMemoryRequest { workflow, step, repo, title, content, reason, by, request } = body;
     let by = actor_name(by.as_deref());
     let request = match request {
         Some(given) => given,
-        None => request_id(&headers, || json!(["add", workflow, step, title, content, by, reason]))?,
+        None => request_id(&headers, || match &repo {
+            None => json!(["add", workflow, step, title, content, by, reason]),
+            Some(repo) => json!(["add", workflow, step, repo, title, content, by, reason]),
+        })?,
     };
     let command = MemoryCommand::new(request, by, &reason)?;
     let wording = LessonWording { title: Some(title), content };
+    let audience = repo.map_or(Audience::Everyone, Audience::Repository);
+    let scope = MemoryScope::Step { workflow: workflow.clone(), step, audience };
     let key = WorkflowKey { tenant, workflow };
-    match commands.add_memory(&key, &step, &wording, &command).await? {
+    match commands.add_memory(&key, &scope, &wording, &command).await? {
         Ok((memory, result)) => {
             let status =
                 if result == CommitResult::Done { ActionStatus::Done } else { ActionStatus::AlreadyDone };

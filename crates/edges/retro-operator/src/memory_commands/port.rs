@@ -5,9 +5,9 @@ use axum::Json;
 use axum::http::HeaderMap;
 use jiff::Timestamp;
 use retro_core::attribution::{Attribution, AttributionError};
-use retro_core::id::{MemoryId, MemoryRef, NAME_BYTES_MAX, Step, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, MemoryRef, NAME_BYTES_MAX, Tenant, WorkflowKey};
 use retro_core::learn::{AdditionError, LessonWording, MemoryDecision, MemoryDecisionError, TextLengthError};
-use retro_core::memory::FoldError;
+use retro_core::memory::{FoldError, MemoryScope};
 use retro_http::Problem;
 use retro_store::{CommitResult, StoreError, UnresolvedRef};
 use serde::{Deserialize, Serialize};
@@ -107,7 +107,7 @@ pub trait MemoryCommands: Send + Sync {
     async fn add_memory(
         &self,
         key: &WorkflowKey,
-        step: &Step,
+        scope: &MemoryScope,
         wording: &LessonWording,
         command: &MemoryCommand,
     ) -> Result<MemoryCommandOutcome, StoreError>;

@@ -1,9 +1,9 @@
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use retro_core::id::{ChangeId, MemoryId, NAME_BYTES_MAX, Step, Tenant, WorkflowKey};
+use retro_core::id::{ChangeId, MemoryId, NAME_BYTES_MAX, Tenant, WorkflowKey};
 use retro_core::learn::{LessonWording, MemoryDecision, MemoryDecisionError, TextLengthError};
-use retro_core::memory::FoldError;
+use retro_core::memory::{FoldError, MemoryScope};
 use retro_store::{CommitResult, StoreError, UnresolvedRef};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -71,12 +71,12 @@ impl MemoryCommands for Writer {
     async fn add_memory(
         &self,
         key: &WorkflowKey,
-        step: &Step,
+        scope: &MemoryScope,
         wording: &LessonWording,
         command: &MemoryCommand,
     ) -> Result<MemoryCommandOutcome, StoreError> {
         let id = MemoryId::of_request(key, &command.request);
-        assert_eq!((step.as_str(), wording.title.is_some()), ("main", true));
+        assert_eq!((scope.step().unwrap().as_str(), wording.title.is_some()), ("main", true));
         Ok(Ok((id, CommitResult::Done)))
     }
 }

@@ -25,7 +25,8 @@ use super::count::WindowSummaries;
 use super::error_class::is_same_error_class;
 use super::reaction::{ChangedPart, Reaction, ReactionEnding, TOOL_SLOT, label_of_words};
 use super::summary::{CallSummary, SUMMARY_VERSION, StoredSummary, SummaryContent, hash_answer, hash_label};
-use crate::id::{Ordinal, RunId, Step};
+use crate::audience::RunRepository;
+use crate::id::{Ordinal, Repository, RunId, Step};
 
 pub use harm::{HarmNumbers, UnneededMemory};
 pub use statement::{SharedPart, SharedRemedy};
@@ -60,16 +61,18 @@ const KEPT_BAD_MIN: usize = 90;
 const KEPT_CHANCE_MAX: f64 = 0.2;
 
 /// Summaries of the newest claimed runs of a workflow, to hold claims against.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Contrast<'a> {
     /// Sorted by ordinal.
     runs: Vec<ContrastRun<'a>>,
     /// Ordinal of the first run of the window.
     window_from: Ordinal,
+    /// `true` if runs of other repositories support no lesson.
+    is_confined: bool,
 }
 
 /// Summary of one run in a contrast.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct ContrastRun<'a> {
     run: &'a RunId,
     ordinal: Ordinal,
@@ -108,7 +111,11 @@ impl KeptAnswers {
     }
 }
 
-impl ContrastRun<'_> {
+impl<'a> ContrastRun<'a> {
+    const fn repository(&self) -> Option<&'a RunRepository> {
+        self.summary.repository.as_ref()
+    }
+
     /// Returns `true` if the run met an error of the same class.
     fn meets_error_of(&self, reaction: &Reaction) -> bool {
         self.summary.reactions.iter().any(|other| {
@@ -131,7 +138,33 @@ impl<'a> Contrast<'a> {
         };
         let mut runs: Vec<_> = window.earlier.iter().chain(&window.summaries).filter_map(readable).collect();
         runs.drain(..runs.len().saturating_sub(CONTRAST_RUNS));
-        Self { runs, window_from: window.summaries.first().map_or(Ordinal::MAX, |first| first.ordinal) }
+        let window_from = window.summaries.first().map_or(Ordinal::MAX, |first| first.ordinal);
+        Self { runs, window_from, is_confined: false }
+    }
+
+    /// Returns the contrast over the runs of one repository, or over those of none. What another repository needs may
+    /// be something else.
+    pub fn limited_to(&self, repository: Option<&Repository>) -> Self {
+        let is_of = |one: &&ContrastRun<'a>| one.repository().map(|named| &named.repo) == repository;
+        Self { runs: self.runs.iter().filter(is_of).copied().collect(), ..*self }
+    }
+
+    /// Forbids that runs of other repositories support a lesson.
+    pub fn confine_to_repositories(mut self) -> Self {
+        self.is_confined = true;
+        self
+    }
+
+    /// Returns `true` if runs of other repositories may support a lesson, and there are some.
+    pub fn spans_repositories(&self) -> bool {
+        let mut names = self.runs.iter().map(|one| one.repository().map(|named| &named.repo));
+        let first = names.next();
+        !self.is_confined && !names.all(|name| Some(name) == first)
+    }
+
+    /// Returns the repository that a run worked on, or `None` if it named none or has no summary.
+    pub fn repository_of(&self, run: &RunId) -> Option<&'a RunRepository> {
+        self.runs.iter().find(|one| one.run == run)?.repository()
     }
 
     /// Returns what a run did about its errors; empty if the run has no summary.

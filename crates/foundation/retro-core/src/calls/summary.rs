@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::reaction::{REACTIONS_MAX, Reaction};
+use crate::audience::RunRepository;
 use crate::finding::EvidenceOrigin;
 use crate::id::{MemoryId, Ordinal, RunId, Step};
 use crate::run::{RunFacts, RunOutcome};
@@ -53,6 +54,9 @@ pub struct CallSummary {
     /// Time when the run finished; `None` if its event does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
+    /// Repository that the run worked on; `None` if its event names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<RunRepository>,
     /// Hashes of the names of the witness that the run is. Runs that share one are one witness; empty if the
     /// run itself is the witness.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -273,7 +277,12 @@ impl CallSummary {
             let hashes: BTreeSet<u32> = hashes.into_iter().take(KEPT_MAX).collect();
             hashes.into_iter().collect()
         };
-        let origin = EvidenceOrigin { user: facts.user.clone(), task: facts.task.clone(), source: None };
+        let origin = EvidenceOrigin {
+            user: facts.user.clone(),
+            task: facts.task.clone(),
+            source: None,
+            repository: None,
+        };
         let mut known = BTreeSet::new();
         let routine = routine.into_iter().filter(|hash| known.insert(*hash)).take(ROUTINE_MAX).collect();
         trials.truncate(TRIALS_MAX);
@@ -281,6 +290,7 @@ impl CallSummary {
             version: SUMMARY_VERSION,
             outcome: facts.outcome,
             finished_at: facts.finished_at,
+            repository: facts.repository(),
             witnesses: hash_witnesses(&origin),
             operations: Vec::new(),
             errors: Vec::new(),

@@ -62,14 +62,15 @@ fn is_valid_finding(brief: &InvestigationBrief, finding: &Finding) -> bool {
             .is_none_or(|id| brief.memories.iter().any(|memory| memory.id == id && memory.step.is_some()))
 }
 
-/// Returns the origin of a finding: the source that the investigator names, and the user and the task of the
-/// run, whatever the investigator says about them.
+/// Returns the origin of a finding: the source that the investigator names, and the user, the task and the
+/// repository of the run, whatever the investigator says about them.
 fn complete_origin(brief: &InvestigationBrief, source: Option<String>) -> EvidenceOrigin {
     let shorten = |text: String| text.chars().take(ORIGIN_CHARS_MAX).collect();
     EvidenceOrigin {
         user: brief.run.user.clone().map(shorten),
         task: brief.run.task.clone().map(shorten),
         source: source.map(shorten),
+        repository: brief.run.repository(),
     }
 }
 

@@ -134,6 +134,12 @@ impl MemoryId {
         ))
     }
 
+    /// Returns the id of the memory that widens a lesson to several repositories. `candidate` is the id of the memory
+    /// that the finding would create in its own.
+    pub fn of_widened(candidate: Self) -> Self {
+        Self(derive_uuid("memory", &["widened", &candidate.to_string()]))
+    }
+
     /// Returns the id of the rule that this edition of a remark would create.
     pub fn of_remark(tenant: &Tenant, remark: &RemarkKey, edition: &str) -> Self {
         Self(derive_uuid("memory", &["remark", tenant.as_str(), &remark.to_string(), edition]))

@@ -5,12 +5,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use strum::{EnumString, IntoStaticStr};
 
 use super::name::{NAME_BYTES_MAX, NameError, Tenant, Workflow, WorkflowKey};
 
 /// Prefix of the name of a rule scope, before the repository name.
 const RULE_SCOPE_PREFIX: &str = "repo:";
+/// Owner of repositories whose emitted names have no known form. GitHub has no such owner: a name begins with a letter or
+/// a digit.
+const UNKNOWN_OWNER: &str = "_unknown";
 /// Host that is omitted from repository names: `owner/name` means a repository on this host.
 const DEFAULT_HOST: &str = "github.com";
 
@@ -39,6 +43,29 @@ impl Repository {
         let usual = parts.len() == 3 && parts[0].eq_ignore_ascii_case(DEFAULT_HOST);
         let parts = if usual { &parts[1..] } else { &parts[..] };
         Ok(Self(parts.join("/").to_ascii_lowercase()))
+    }
+
+    /// Creates the name of a repository that a run names in any form: `owner/name`, an address for cloning
+    /// (`https://host/owner/name.git`, `git@host:owner/name.git`), or another text, which gets a name that
+    /// equals only itself. Returns `None` if the text is blank.
+    pub fn from_emitted(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.is_empty() {
+            return None;
+        }
+        let address = text.split_once("://").map(|(_, rest)| rest.to_owned());
+        // `git@host:owner/name` has a colon where an address has a slash.
+        let address = address
+            .or_else(|| text.split_once('@').map(|(_, rest)| rest.replacen(':', "/", 1)))
+            .unwrap_or_else(|| text.to_owned());
+        let path = address.rsplit_once('@').map_or(address.as_str(), |(_, path)| path);
+        let path = path.trim_end_matches('/');
+        let path = path.strip_suffix(".git").unwrap_or(path);
+        Self::new(path).ok().or_else(|| {
+            let digest = Sha256::digest(text.to_lowercase().as_bytes());
+            let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+            Self::new(&format!("{UNKNOWN_OWNER}/{digits}")).ok()
+        })
     }
 
     /// Creates a repository name from a host and `name` (`owner/name`).
@@ -220,6 +247,33 @@ mod tests {
             let rule_scope = repo.rule_scope(&Tenant::default_tenant());
             assert_eq!(Repository::of_rule_scope(&rule_scope.workflow), Some(repo));
         }
+    }
+
+    #[test]
+    fn one_repository_has_one_name_in_whichever_form_a_run_names_it() {
+        for text in [
+            "Acme/Shop",
+            " acme/shop ",
+            "github.com/acme/shop",
+            "https://github.com/Acme/shop.git",
+            "https://token@github.com/acme/shop/",
+            "git@github.com:acme/shop.git",
+            "ssh://git@github.com/acme/shop.git",
+        ] {
+            assert_eq!(Repository::from_emitted(text).unwrap().as_str(), "acme/shop", "{text}");
+        }
+        let elsewhere = Repository::from_emitted("https://git.acme.example/team/shop").unwrap();
+        assert_eq!(elsewhere.as_str(), "git.acme.example/team/shop");
+        assert_eq!(Repository::from_emitted("  "), None);
+    }
+
+    #[test]
+    fn a_name_of_no_known_form_equals_only_itself() {
+        let [shop, same, blog] =
+            ["Shop of Acme", "shop of acme", "blog"].map(|text| Repository::from_emitted(text).unwrap());
+        assert_eq!(shop, same);
+        assert_ne!(shop, blog);
+        assert!(shop.as_str().starts_with("_unknown/"));
     }
 
     #[test]

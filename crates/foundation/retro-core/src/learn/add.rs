@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::wording::{LessonWording, TextLengthError};
 use crate::finding::LessonCue;
 use crate::gate::{GateDecision, judge_lesson};
-use crate::id::{MemoryId, Step, WorkflowKey};
+use crate::id::{MemoryId, WorkflowKey};
 use crate::matching::LessonMatcher;
 use crate::memory::{
     Change, ChangeCause, ChangeEffect, FoldError, Lesson, Memory, MemoryScope, MemoryStatus, Tombstone,
@@ -34,11 +34,11 @@ pub struct WrittenMemory {
 }
 
 impl WrittenMemory {
-    /// Creates the memory that a request writes. Without content, the title is the content, too. Fails if a text is
+    /// Creates the memory that a request writes for a scope of the workflow. Without content, the title is the content, too. Fails if a text is
     /// empty or too long.
     pub fn new(
         key: &WorkflowKey,
-        step: Step,
+        scope: MemoryScope,
         wording: &LessonWording,
         request: &str,
         by: &str,
@@ -54,7 +54,7 @@ impl WrittenMemory {
         };
         Ok(Self {
             id: MemoryId::of_request(key, request),
-            scope: MemoryScope::Step { workflow: key.workflow.clone(), step },
+            scope,
             lesson: wording.apply_to(&blank, by)?,
             request: request.to_owned(),
             by: by.to_owned(),

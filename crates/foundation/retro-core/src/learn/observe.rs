@@ -2,12 +2,15 @@
 //! or is suppressed.
 
 use super::remedies::ContrastSupport;
+use super::widen::Sighting;
 use super::writer::MemoryWriter;
+use crate::audience::{Audience, RunRepository};
 use crate::finding::Finding;
 use crate::gate::{GateDecision, is_remark, judge_lesson, refused_quote_reason};
-use crate::id::{MemoryId, RunId};
+use crate::id::{MemoryId, RunId, Step};
 use crate::memory::{
     ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Lesson, Memory, MemoryScope, MemoryStatus, OBSERVATION_KINDS,
+    Tombstone,
 };
 use crate::policy::WitnessRule;
 use crate::weight::Weight;
@@ -23,7 +26,9 @@ impl MemoryWriter<'_> {
         finding: &Finding,
         support: Option<&ContrastSupport>,
     ) {
-        let scope = MemoryScope::Step { workflow: self.workflow.clone(), step: finding.step.clone() };
+        let repository = finding.origin.repository.as_ref();
+        let (workflow, step) = (self.workflow.clone(), finding.step.clone());
+        let scope = MemoryScope::Step { workflow, step, audience: Audience::of_run(repository) };
         let lesson = Lesson::from_finding(finding);
         if self.was_observed_before(candidate, run, &scope, &lesson) {
             self.ledger.explain_outcome(row, format!("this has happened before: run {run} has shown it"));
@@ -42,15 +47,26 @@ impl MemoryWriter<'_> {
             remark: None,
             origin: finding.origin.clone(),
         };
-        let mut known = self.best_match(&scope, &lesson, finding.contradicts);
+        let own = self.best_match(&scope, &lesson, finding.contradicts);
+        let mut known = match own {
+            Some(own) => Some(own),
+            None => match self.find_shared(&finding.step, repository, &lesson, finding.contradicts) {
+                Some(SharedMemory::Readable(id, status)) => Some((id, status)),
+                Some(SharedMemory::NotReadable(id)) => {
+                    let reason = format!(
+                        "memory {id} says it to every repository; what one shows that is not public is not added to it"
+                    );
+                    self.ledger.explain_outcome(row, reason);
+                    return;
+                }
+                None => None,
+            },
+        };
         // A tombstone does not stop evidence for an active memory: it forbids another lesson that is merely
         // similar.
         if !matches!(known, Some((_, MemoryStatus::Active)))
-            && let Some((tombstone, similarity)) = self.lesson_matcher().blocking_tombstone(
-                self.ledger.live_tombstones().iter(),
-                &scope,
-                &lesson,
-            )
+            && let Some((tombstone, similarity)) =
+                self.find_blocking_tombstone(&finding.step, repository, &lesson)
         {
             let id = known.map_or(candidate, |(id, _)| id);
             let reason = format!("a tombstone forbids it until {}: {}", tombstone.until, tombstone.reason);
@@ -73,6 +89,15 @@ impl MemoryWriter<'_> {
             |(id, _): (MemoryId, _)| self.ledger.memories()[&id].lesson.cue.prefer == lesson.cue.prefer;
         if support.is_some() && !known.is_some_and(says_the_same) {
             known = self.revise_memory(row, run, &scope, &lesson, &decision).or(known);
+        }
+        let has_passed = matches!(decision, GateDecision::Passed);
+        if has_passed && known.map(|(id, _)| id) == own.map(|(id, _)| id) {
+            let elsewhere = support.map_or(&[][..], |support| &support.elsewhere);
+            let known = known.map(|(id, _)| id);
+            let sighting = Sighting { finding, lesson: &lesson, evidence: &evidence, known, elsewhere };
+            if self.widen_lesson(row, candidate, &sighting) {
+                return;
+            }
         }
         match known {
             Some((id, MemoryStatus::Tentative)) => self.confirm_memory(row, id, evidence, support),
@@ -154,7 +179,7 @@ impl MemoryWriter<'_> {
         let cause = self.run_cause(run);
         self.ledger.was_made_before(candidate, &cause, OBSERVATION_KINDS)
             || self.ledger.memories().values().any(|memory| {
-                memory.scope == *scope
+                memory.scope.is_same_step(scope)
                     && self.lesson_matcher().same_lesson(&memory.lesson, lesson).is_some()
                     && self.ledger.was_made_before(memory.id, &cause, OBSERVATION_KINDS)
             })
@@ -292,9 +317,47 @@ impl MemoryWriter<'_> {
         found.map(|memory| (memory.id, memory.status))
     }
 
+    /// Returns the memory beyond the run's own repository that contains the lesson and is handed to the run.
+    fn find_shared(
+        &self,
+        step: &Step,
+        repository: Option<&RunRepository>,
+        lesson: &Lesson,
+        contradicts: Option<MemoryId>,
+    ) -> Option<SharedMemory> {
+        let scopes = MemoryScope::all_of_run(&self.workflow, step, repository);
+        scopes.iter().skip(1).find_map(|scope| {
+            let (id, status) = self.best_match(scope, lesson, contradicts)?;
+            match scope.audience().is_some_and(|audience| audience.may_read(repository)) {
+                true => Some(SharedMemory::Readable(id, status)),
+                false => (status == MemoryStatus::Active).then_some(SharedMemory::NotReadable(id)),
+            }
+        })
+    }
+
+    /// Returns the tombstone that forbids the lesson to runs of the repository, with the similarity of the two.
+    fn find_blocking_tombstone(
+        &self,
+        step: &Step,
+        repository: Option<&RunRepository>,
+        lesson: &Lesson,
+    ) -> Option<(&Tombstone, u16)> {
+        let tombstones = || self.ledger.live_tombstones().iter();
+        let scopes = MemoryScope::all_of_run(&self.workflow, step, repository);
+        scopes.iter().find_map(|scope| self.lesson_matcher().blocking_tombstone(tombstones(), scope, lesson))
+    }
+
     const fn confirmed_weight(&self) -> Weight {
         Weight::from_thousandths(self.policy.confirmed_weight)
     }
+}
+
+/// Memory beyond the repository of a run that contains its lesson.
+enum SharedMemory {
+    /// Its readers may read what the run has shown.
+    Readable(MemoryId, MemoryStatus),
+    /// Its readers may not, and it is active: the run needs no other.
+    NotReadable(MemoryId),
 }
 
 /// Maximum number of runs that a reason names.

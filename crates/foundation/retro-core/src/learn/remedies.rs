@@ -2,21 +2,37 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::calls::{Contrast, ContrastAnswer, FIRST_SLOT, ReactionCounts, SharedRemedy};
+use std::collections::BTreeSet;
+
+use crate::audience::RunRepository;
+use crate::calls::{Contrast, ContrastAnswer, FIRST_SLOT, Reaction, ReactionCounts, SharedRemedy};
 use crate::finding::{
     Advice, CONTENT_CHARS_MAX, CheckedAnswer, FORM_SEPARATOR, Finding, FindingKind, LessonCue,
     ObservedFailure, SUBJECT_CHARS_MAX, TITLE_CHARS_MAX, format_advice, format_title,
 };
-use crate::id::RunId;
+use crate::id::{Repository, RunId};
 use crate::retrospective::Investigation;
 
 /// Runs beyond the investigated one that show the same remedy, counted by their call summaries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContrastSupport {
-    /// Independent runs that got past the error with the remedy, the investigated one included.
+    /// Independent runs of the same repository that got past the error with the remedy, the investigated one
+    /// included.
     pub runs: Vec<RunId>,
     /// Numbers of the runs with the error.
     pub counts: ReactionCounts,
+    /// Runs of other repositories that show the same remedy, one a repository.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<SupportElsewhere>,
+}
+
+/// Run of another repository that shows the same remedy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SupportElsewhere {
+    /// Id of the run.
+    pub run: RunId,
+    /// Its repository.
+    pub repository: RunRepository,
 }
 
 /// Error of a run, with what the contrast says about it.
@@ -43,23 +59,84 @@ pub(super) fn judge_failures<'c>(
     checked: &'c CheckedAnswer,
 ) -> Vec<JudgedFailure<'c>> {
     let reactions = contrast.reactions_of(&one.run);
+    let contrasts = RepositoryContrasts::of_run(contrast, &one.run);
     let judge = |failure: &'c ObservedFailure| {
         let same = reactions.iter().find(|reaction| {
             reaction.step == failure.step && reaction.tool == failure.tool && reaction.error == failure.error
         })?;
-        let opinion = match contrast.judge_reaction(same) {
-            ContrastAnswer::Supported(remedy) => match build_finding(failure, &remedy) {
+        let opinion = match contrasts.judge_reaction(same) {
+            (ContrastAnswer::Supported(remedy), elsewhere) => match build_finding(failure, &remedy) {
                 Some(finding) => {
-                    Opinion::Lesson(finding, ContrastSupport { runs: remedy.runs, counts: remedy.counts })
+                    let SharedRemedy { runs, counts, .. } = remedy;
+                    Opinion::Lesson(finding, ContrastSupport { runs, counts, elsewhere })
                 }
                 None => Opinion::Undecided,
             },
-            ContrastAnswer::PassesByItself(counts) => Opinion::PassesByItself(counts),
-            ContrastAnswer::Undecided(_) => Opinion::Undecided,
+            (ContrastAnswer::PassesByItself(counts), _) => Opinion::PassesByItself(counts),
+            (ContrastAnswer::Undecided(_), _) => Opinion::Undecided,
         };
         Some(JudgedFailure { failure, opinion })
     };
     checked.failures.iter().filter_map(judge).collect()
+}
+
+/// Contrast over the runs of one repository and, if there are others, over all runs.
+///
+/// The runs of the repository are asked first, because a value may be right in one repository only. If they are too
+/// few, all runs are asked: what they share is less specific, and no part of it comes from another repository alone.
+struct RepositoryContrasts<'c, 'a> {
+    own: Option<&'a RunRepository>,
+    of_repository: Contrast<'a>,
+    of_all: Option<&'c Contrast<'a>>,
+}
+
+impl<'c, 'a> RepositoryContrasts<'c, 'a> {
+    fn of_run(all: &'c Contrast<'a>, run: &RunId) -> Self {
+        let own = all.repository_of(run);
+        let limited = all.limited_to(own.map(|one| &one.repo));
+        Self {
+            own,
+            of_repository: limited,
+            of_all: all.spans_repositories().then_some(all).filter(|_| own.is_some()),
+        }
+    }
+
+    /// Judges what the run did about an error. A supported remedy names the runs of the repository; those of other
+    /// repositories come with it.
+    fn judge_reaction(&self, reaction: &Reaction) -> (ContrastAnswer, Vec<SupportElsewhere>) {
+        let near = self.of_repository.judge_reaction(reaction);
+        let Some(all) = self.of_all else { return (near, Vec::new()) };
+        match (near, all.judge_reaction(reaction)) {
+            (ContrastAnswer::Supported(near), ContrastAnswer::Supported(far)) if near.parts == far.parts => {
+                (ContrastAnswer::Supported(near), self.list_elsewhere(all, &far.runs))
+            }
+            (ContrastAnswer::Supported(near), _) => (ContrastAnswer::Supported(near), Vec::new()),
+            (ContrastAnswer::Undecided(_), ContrastAnswer::Supported(far)) => {
+                let elsewhere = self.list_elsewhere(all, &far.runs);
+                let is_own = |run: &RunId| {
+                    all.repository_of(run).map(|one| &one.repo) == self.own.map(|one| &one.repo)
+                };
+                let runs = far.runs.iter().filter(|run| is_own(run)).cloned().collect();
+                (ContrastAnswer::Supported(SharedRemedy { runs, ..far }), elsewhere)
+            }
+            (ContrastAnswer::Undecided(_), far) => (far, Vec::new()),
+            (near, _) => (near, Vec::new()),
+        }
+    }
+
+    /// Returns the newest of these runs of every other repository.
+    fn list_elsewhere(&self, all: &Contrast<'_>, runs: &[RunId]) -> Vec<SupportElsewhere> {
+        let mut known: BTreeSet<&Repository> = self.own.iter().map(|one| &one.repo).collect();
+        let mut found = Vec::new();
+        for run in runs {
+            if let Some(repository) = all.repository_of(run)
+                && known.insert(&repository.repo)
+            {
+                found.push(SupportElsewhere { run: run.clone(), repository: repository.clone() });
+            }
+        }
+        found
+    }
 }
 
 impl JudgedFailure<'_> {

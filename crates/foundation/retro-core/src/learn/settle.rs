@@ -118,7 +118,10 @@ pub fn build_batch(
     if retrospective.manual_request.is_some() {
         return Vec::new();
     }
-    settle_investigations(retrospective.id, investigations, &Contrast::of_window(window))
+    let contrast = Contrast::of_window(window);
+    let widens = retrospective.policy.widen_repositories;
+    let contrast = if widens { contrast } else { contrast.confine_to_repositories() };
+    settle_investigations(retrospective.id, investigations, &contrast)
 }
 
 /// Turns the results of investigations into a batch of mutations, in the order observe, contradict, credit,

@@ -33,6 +33,7 @@ impl MemoryWriter<'_> {
         subject: &str,
         reason: &str,
     ) {
+        let id = self.successors.get(&id).copied().unwrap_or(id);
         if self.was_settled_before(id)
             || self.ledger.was_made_before(id, &self.run_cause(run), &["deleted", "refused"])
         {
@@ -82,6 +83,7 @@ impl MemoryWriter<'_> {
         read: bool,
         reason: &str,
     ) {
+        let id = self.successors.get(&id).copied().unwrap_or(id);
         let entry = RunVerdict { verdict, contradicted: false, read, reason: reason.to_owned() };
         self.accounts.entry(id).or_default().record_verdict(row, run, entry);
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::account::MemoryAccount;
 use super::settle::{Mutation, MutationKind};
+use crate::audience::Audience;
 use crate::id::{ChangeId, Epoch, MemoryId, RetrospectiveId, RunId, Workflow, WorkflowKey};
 use crate::matching::LessonMatcher;
 use crate::memory::{
@@ -50,7 +51,8 @@ impl WriterFacts {
             .filter_map(|mutation| match &mutation.request {
                 MutationKind::Observe { finding, no_lesson: None, .. } => {
                     let (workflow, step) = (self.key.workflow.clone(), finding.step.clone());
-                    Some((MemoryScope::Step { workflow, step }, Lesson::from_finding(finding)))
+                    let audience = Audience::of_run(finding.origin.repository.as_ref());
+                    Some((MemoryScope::Step { workflow, step, audience }, Lesson::from_finding(finding)))
                 }
                 _ => None,
             })
@@ -86,6 +88,8 @@ pub(super) struct MemoryWriter<'e> {
     /// Verdicts of this retrospective by memory. Credits and contradictions add to them, and the sweep
     /// applies them.
     pub(super) accounts: BTreeMap<MemoryId, MemoryAccount>,
+    /// Memories that this batch has widened, with those that take their place: these get the verdicts.
+    pub(super) successors: BTreeMap<MemoryId, MemoryId>,
 }
 
 impl<'e> MemoryWriter<'e> {
@@ -128,6 +132,7 @@ impl<'e> MemoryWriter<'e> {
             vectors: VectorCache::new(embedder),
             observed: BTreeSet::new(),
             accounts: BTreeMap::new(),
+            successors: BTreeMap::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use crate::audience::Audience;
 use crate::finding::Finding;
 use crate::id::{MemoryId, ProposalId};
 use crate::memory::{Evidence, Lesson, MemoryScope, Proposal};
@@ -74,7 +75,8 @@ pub fn proposal_texts(retrospective: &Retrospective, investigations: &[Investiga
         .flat_map(|(checked, _)| &checked.findings)
         .map(|finding| {
             let (workflow, step) = (retrospective.key.workflow.clone(), finding.step.clone());
-            (MemoryScope::Step { workflow, step }, Lesson::from_finding(finding))
+            let audience = Audience::of_run(finding.origin.repository.as_ref());
+            (MemoryScope::Step { workflow, step, audience }, Lesson::from_finding(finding))
         })
         .collect();
     let mut compared = ComparedLessons::default();
@@ -91,7 +93,10 @@ fn is_same_pattern(
     vectors: &VectorCache<'_>,
     policy: &Policy,
 ) -> bool {
+    let repository = finding.origin.repository.as_ref().map(|one| &one.repo);
+    let is_of_repository = |one: &Evidence| one.origin.repository.as_ref().map(|one| &one.repo) == repository;
     known.step == finding.step
+        && (policy.widen_repositories || known.evidence.iter().all(is_of_repository))
         && known.contradicts == finding.contradicts
         && vectors.may_merge(&known.lesson, lesson)
         && vectors.lesson_similarity(&known.lesson, lesson) >= policy.merge_similarity

@@ -1,8 +1,11 @@
 //! Proposals: patterns that become memories if an operator accepts them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Evidence, Lesson, MemoryScope};
+use crate::audience::Audience;
 use crate::id::{MemoryId, ProposalId, RetrospectiveId, Step, Workflow};
 
 /// A pattern found by a manual retrospective, which an operator accepts or refuses.
@@ -29,8 +32,16 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// Returns the scope of the future memory: the step in which the pattern was seen.
+    /// Returns the scope of the future memory: the step in which the pattern was seen, in the repository that has
+    /// shown it. If several have, it is for all repositories that may read the evidence.
     pub fn scope(&self) -> MemoryScope {
-        MemoryScope::Step { workflow: self.workflow.clone(), step: self.step.clone() }
+        let seen_in = || self.evidence.iter().filter_map(|one| one.origin.repository.as_ref());
+        let names: BTreeSet<_> = seen_in().map(|one| &one.repo).collect();
+        let audience = if names.len() > 1 {
+            Audience::of_repositories(seen_in())
+        } else {
+            Audience::of_run(seen_in().next())
+        };
+        MemoryScope::Step { workflow: self.workflow.clone(), step: self.step.clone(), audience }
     }
 }

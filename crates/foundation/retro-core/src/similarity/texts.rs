@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use crate::audience::Audience;
 use crate::memory::{Lesson, MemoryScope};
 
-/// Lessons that a decision may compare, by scope. Only lessons of one scope are compared, and only in scopes
+/// Lessons that a decision may compare, by scope, whatever its audience is. Only lessons of one scope are compared, and only in scopes
 /// with a new lesson.
 #[derive(Debug, Default)]
 pub(crate) struct ComparedLessons<'l> {
-    scopes: BTreeMap<&'l MemoryScope, ScopeLessons<'l>>,
+    scopes: BTreeMap<MemoryScope, ScopeLessons<'l>>,
 }
 
 /// Lessons of one scope that a decision may compare.
@@ -24,20 +25,20 @@ struct ScopeLessons<'l> {
 
 impl<'l> ComparedLessons<'l> {
     /// Adds a lesson that is compared with every lesson of its scope.
-    pub(crate) fn add_new(&mut self, scope: &'l MemoryScope, lesson: &'l Lesson) {
-        self.scopes.entry(scope).or_default().new.push(lesson);
+    pub(crate) fn add_new(&mut self, scope: &MemoryScope, lesson: &'l Lesson) {
+        self.scopes.entry(whole_step(scope)).or_default().new.push(lesson);
     }
 
     /// Adds a stored lesson that is compared with every lesson of its scope, if the scope has a new one.
     pub(crate) fn add_peer(&mut self, scope: &MemoryScope, lesson: &'l Lesson) {
-        if let Some(lessons) = self.scopes.get_mut(scope) {
+        if let Some(lessons) = self.scopes.get_mut(&whole_step(scope)) {
             lessons.peers.push(lesson);
         }
     }
 
     /// Adds a stored lesson that is compared with the new lessons of its scope, if it has any.
     pub(crate) fn add_known(&mut self, scope: &MemoryScope, lesson: &'l Lesson) {
-        if let Some(lessons) = self.scopes.get_mut(scope) {
+        if let Some(lessons) = self.scopes.get_mut(&whole_step(scope)) {
             lessons.known.push(lesson);
         }
     }
@@ -71,6 +72,17 @@ impl<'l> ScopeLessons<'l> {
     }
 }
 
+/// Returns the scope without its audience: what two repositories have shown is compared to widen it.
+fn whole_step(scope: &MemoryScope) -> MemoryScope {
+    match scope {
+        MemoryScope::Step { workflow, step, .. } => {
+            let (workflow, step) = (workflow.clone(), step.clone());
+            MemoryScope::Step { workflow, step, audience: Audience::Everyone }
+        }
+        other => other.clone(),
+    }
+}
+
 fn has_no_signature(lesson: &&Lesson) -> bool {
     lesson.cue.signature().is_none()
 }
@@ -82,7 +94,11 @@ mod tests {
     use crate::id::{Step, Workflow};
 
     fn scope(step: &str) -> MemoryScope {
-        MemoryScope::Step { workflow: Workflow::new("w").unwrap(), step: Step::new(step).unwrap() }
+        MemoryScope::Step {
+            workflow: Workflow::new("w").unwrap(),
+            step: Step::new(step).unwrap(),
+            audience: Audience::Everyone,
+        }
     }
 
     fn unsigned(title: &str) -> Lesson {

@@ -189,6 +189,7 @@ pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outco
             started_at: None,
             finished_at: None,
             repo: None,
+            repo_visibility: None,
             pull_request: None,
             commit: None,
             user: None,

@@ -88,7 +88,11 @@ fn a_policy_may_keep_memories_that_are_not_needed() {
 fn observe(world: &mut World, by: &str, finding: Finding, supporting: &[&str]) -> Vec<String> {
     let mut input = world.prepare_batch(&[]);
     let counts = ReactionCounts { with_remedy: 2, changed: 2, ..ReactionCounts::default() };
-    let support = ContrastSupport { runs: supporting.iter().map(|name| run(name)).collect(), counts };
+    let support = ContrastSupport {
+        runs: supporting.iter().map(|name| run(name)).collect(),
+        counts,
+        elsewhere: Vec::new(),
+    };
     let memory = MemoryId(derive_uuid("observe", &[by, &finding.title]));
     let request =
         MutationKind::Observe { memory, run: run(by), finding, no_lesson: None, support: Some(support) };

@@ -22,6 +22,7 @@ fn run_facts(name: &str, attempt: u32) -> RunFacts {
         started_at: None,
         finished_at: None,
         repo: None,
+        repo_visibility: None,
         pull_request: None,
         commit: None,
         user: None,

@@ -99,7 +99,7 @@ fn advice_that_an_earlier_version_took_from_a_tool_waits_for_a_person() {
 fn runs_of_one_task_by_one_user_are_one_witness() {
     let shown_by = |run: &str, user: Option<&str>, task: Option<&str>, source: Option<&str>| {
         let [user, task, source] = [user, task, source].map(|part| part.map(str::to_owned));
-        let origin = EvidenceOrigin { user, task, source };
+        let origin = EvidenceOrigin { user, task, source, repository: None };
         investigate(run).with_finding(Finding { origin, ..finding("A") })
     };
     let status = |runs: &[crate::world::InvestigatedRun], witness| {

@@ -18,6 +18,7 @@ mod missed;
 mod observe;
 mod quotes;
 mod recall;
+mod repositories;
 mod rules;
 mod stored;
 mod sweep;

@@ -1,5 +1,6 @@
 //! A finding creates, confirms or revives a memory, or adds evidence to it.
 
+use retro_core::audience::Audience;
 use retro_core::finding::MemoryVerdict;
 use retro_core::id::derive_uuid;
 use retro_core::memory::{EVIDENCE_KEPT_MAX, MemoryScope};
@@ -226,7 +227,11 @@ fn a_memory_keeps_its_latest_quotes_and_counts_all_its_runs() {
 fn a_memory_of_another_workflow_is_treated_like_a_missing_one() {
     let mut world = World::new();
     let id = world.add_active("A", 60);
-    let foreign = MemoryScope::Step { workflow: "other".parse().unwrap(), step: "main".parse().unwrap() };
+    let foreign = MemoryScope::Step {
+        workflow: "other".parse().unwrap(),
+        step: "main".parse().unwrap(),
+        audience: Audience::Everyone,
+    };
     world.memories.get_mut(&id).unwrap().scope = foreign;
     let missing = retro_core::id::MemoryId(derive_uuid("memory", &["missing"]));
     let (lines, applied) =

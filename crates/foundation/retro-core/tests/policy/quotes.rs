@@ -56,6 +56,7 @@ fn brief() -> InvestigationBrief {
         started_at: None,
         finished_at: None,
         repo: None,
+        repo_visibility: None,
         pull_request: None,
         commit: None,
         user: None,

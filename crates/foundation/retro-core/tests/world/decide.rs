@@ -1,13 +1,13 @@
 //! What people decide about single memories, and memories that they write.
 
-use retro_core::id::{MemoryId, Step};
+use retro_core::id::MemoryId;
 use retro_core::learn::{
     AdditionError, AdditionFacts, DecisionRequest, LessonWording, MemoryDecision, MemoryDecisionError,
     MemoryDecisionFacts, WrittenMemory, add_memory, decide_memory,
 };
 use retro_core::memory::Memory;
 
-use super::{CollectedTexts, World, key};
+use super::{CollectedTexts, World, key, scope};
 
 impl World {
     /// Decides a memory as an operator, under this request id. Returns the kinds of the new changes, or the reason
@@ -48,7 +48,7 @@ impl World {
         request: &str,
     ) -> Result<(MemoryId, Vec<&'static str>), AdditionError> {
         let wording = LessonWording { title: Some(title.into()), content: None };
-        let written = WrittenMemory::new(&key(), Step::main(), &wording, request, "anna", "policy").unwrap();
+        let written = WrittenMemory::new(&key(), scope("main"), &wording, request, "anna", "policy").unwrap();
         let known = |memory: &&Memory| memory.status.is_living() || memory.id == written.id;
         let facts = AdditionFacts {
             key: key(),

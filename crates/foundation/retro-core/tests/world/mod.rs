@@ -8,6 +8,7 @@ mod texts;
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
+use retro_core::audience::{Audience, RepoVisibility, RunRepository};
 use retro_core::calls::Contrast;
 use retro_core::finding::{
     CheckedAnswer, Contradiction, EvidenceOrigin, Finding, FindingKind, LessonCue, MemoryVerdict, Quote,
@@ -75,6 +76,12 @@ pub(crate) fn quote() -> Quote {
 
 pub(crate) fn in_step(step: &str, finding: Finding) -> Finding {
     Finding { step: Step::new(step).unwrap(), ..finding }
+}
+
+/// Returns a finding seen in a repository, of which nothing else may be said.
+pub(crate) fn in_repo(repo: &str, visibility: Option<RepoVisibility>, finding: Finding) -> Finding {
+    let repository = RunRepository::of_run(Some(repo), visibility);
+    Finding { origin: EvidenceOrigin { repository, ..finding.origin }, ..finding }
 }
 
 /// Returns a finding that contradicts a memory.
@@ -417,7 +424,8 @@ impl World {
 }
 
 pub(crate) fn scope(step: &str) -> MemoryScope {
-    MemoryScope::Step { workflow: key().workflow, step: Step::new(step).unwrap() }
+    let (workflow, step) = (key().workflow, Step::new(step).unwrap());
+    MemoryScope::Step { workflow, step, audience: Audience::Everyone }
 }
 
 pub(crate) fn decide(input: &WriterInput) -> AppliedBatch {

@@ -63,6 +63,7 @@ pub(super) fn new_run(key: &WorkflowKey, name: &str) -> IncomingRun {
         started_at: Some(time_at(-60)),
         finished_at: Some(time_at(-1)),
         repo: Some("owner/größe".to_owned()),
+        repo_visibility: None,
         pull_request: None,
         commit: None,
         user: None,

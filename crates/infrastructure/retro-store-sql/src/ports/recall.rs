@@ -1,8 +1,9 @@
 //! Loads memories for agents, and records presentations and reads.
 
 use async_trait::async_trait;
+use retro_core::audience::RunRepository;
 use retro_core::id::{MemoryId, MemoryRef, Repository, RunId, Step, Tenant, WorkflowKey};
-use retro_core::memory::Memory;
+use retro_core::memory::{Memory, MemoryScope};
 use retro_core::recall::{Assignment, RecallCandidate};
 use retro_fault::Label;
 use retro_store::{MemoryRefStore, RecallStore, Result};
@@ -20,20 +21,27 @@ impl RecallStore for Store {
         &self,
         key: &WorkflowKey,
         step: &Step,
+        repository: Option<&RunRepository>,
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
-        const LOAD: &str = "
-            SELECT memories.id, memories.memory, coalesce(counts.presentations, 0) FROM memories
-            LEFT JOIN memory_presentation_counts AS counts
+        // A scope is stored as its key, so the keys that the run may be handed are all that is needed.
+        const LOAD: &str = concat!(
+            "SELECT memories.id, memories.memory, coalesce(counts.presentations, 0) FROM memories
+             LEFT JOIN memory_presentation_counts AS counts
                 ON counts.tenant = memories.tenant AND counts.memory = memories.id
-            WHERE memories.tenant = $1 AND memories.workflow = $2 AND memories.step = $3
-                AND memories.status = 'active' AND memories.weight >= $4
-            ORDER BY memories.weight DESC, memories.id";
+             WHERE memories.tenant = $1 AND memories.workflow = $2 AND memories.step = $3
+                AND memories.status = 'active' AND memories.weight >= $4 AND memories.scope_key ",
+            any_of!("$5"),
+            " ORDER BY memories.weight DESC, memories.id"
+        );
+        let scopes = MemoryScope::all_of_run(&key.workflow, step, repository);
+        let scopes: Vec<String> = scopes.iter().map(MemoryScope::storage_key).collect();
         let rows: Vec<(String, String, i64)> = sqlx::query_as(LOAD)
             .bind(key.tenant.as_str())
             .bind(key.workflow.as_str())
             .bind(step.as_str())
             .bind(i64::from(weight_min))
+            .bind(list_parameter(&scopes))
             .fetch_all(self.reader())
             .await
             .on_table("memories")?;
@@ -108,6 +116,21 @@ impl RecallStore for Store {
             .await
             .on_table("presentations")?;
         commit(transaction, Label::ReadCommit).await
+    }
+
+    async fn was_presented(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<bool> {
+        const PRESENTED: &str = "
+            SELECT 1 FROM presentations
+            WHERE tenant = $1 AND workflow = $2 AND run_id = $3 AND memory = $4 AND presented_ms IS NOT NULL";
+        let row: Option<i32> = sqlx::query_scalar(PRESENTED)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .bind(run.as_str())
+            .bind(memory.to_string())
+            .fetch_optional(self.reader())
+            .await
+            .on_table("presentations")?;
+        Ok(row.is_some())
     }
 
     async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {

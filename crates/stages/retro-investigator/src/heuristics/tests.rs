@@ -51,6 +51,7 @@ fn run(calls: &[Told<'_>]) -> InvestigationBrief {
         started_at: None,
         finished_at: None,
         repo: None,
+        repo_visibility: None,
         pull_request: None,
         commit: None,
         user: None,
