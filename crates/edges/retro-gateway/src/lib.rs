@@ -9,7 +9,9 @@ mod rules;
 mod testing;
 mod tokens;
 
-pub use answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryText, Recording, RulesAnswer};
+pub use answer::{
+    ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, MemoryText, Recording, RulesAnswer,
+};
 pub use gateway::{CONTEXT_TIMEOUT_MS, Gateway};
 pub use http::{build_not_ready_router, build_router, describe_api};
 pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};

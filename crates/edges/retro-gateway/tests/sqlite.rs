@@ -20,7 +20,7 @@ use retro_core::retrospective::{InvestigationResult, Retrospective};
 use retro_core::sample::draw_sample;
 use retro_core::similarity::NgramEmbedder;
 use retro_core::trajectory::QuotePlace;
-use retro_gateway::{ContextAnswer, ContextRequest, Gateway, Recording};
+use retro_gateway::{ContextAnswer, ContextRequest, Gateway, MemoryReader, Recording};
 use retro_store::{
     CounterStore, DrawnSample, FollowUp, IncomingBody, IncomingRun, InvestigationSequence, InvestigatorStore,
     OperatorStore, RecallStore, SamplerStore, UnresolvedRef, WriterStore,
@@ -117,6 +117,7 @@ async fn request_context(gateway: &Gateway, tenant: &str, run: Option<&str>) -> 
         step: Step::main(),
         run_id,
         repo: None,
+        repo_visibility: None,
         paths: Vec::new(),
     };
     gateway.context(&key(tenant).tenant, request).await
@@ -136,7 +137,7 @@ async fn a_presentation_counts_once_per_run_and_a_preview_never() {
         let answer = request_context(&gateway, "default", run).await;
         assert_eq!((answer.memories.len(), answer.recorded), (1, recorded), "{answer:?}");
     }
-    let candidates = store.load_candidates(&key("default"), &Step::main(), 0).await.unwrap();
+    let candidates = store.load_candidates(&key("default"), &Step::main(), None, 0).await.unwrap();
     assert_eq!(candidates[0].presentations, 2);
 }
 
@@ -171,16 +172,19 @@ async fn nothing_crosses_tenants_that_use_the_same_names() {
     let run = Some(RunId::new("run-1").unwrap());
     let (home, acme) = (key("default").tenant, key("acme").tenant);
     for name in [id.into(), id.short_id().parse().unwrap()] {
-        let foreign = gateway.read_memory(&home, name, run.clone(), None).await;
+        let foreign = gateway
+            .read_memory(&home, name, MemoryReader { run: run.clone(), ..MemoryReader::default() })
+            .await;
         assert_eq!(
             foreign,
             Err(UnresolvedRef::Missing(name)),
             "the memory of another tenant is reported like a missing one"
         );
-        let own = gateway.read_memory(&acme, name, None, None).await.unwrap();
+        let own = gateway.read_memory(&acme, name, MemoryReader::default()).await.unwrap();
         assert_eq!(own.memory.unwrap().id, id, "positive control");
     }
-    let answer = gateway.read_memory(&acme, id.into(), run, None).await.unwrap();
+    let answer =
+        gateway.read_memory(&acme, id.into(), MemoryReader { run, ..MemoryReader::default() }).await.unwrap();
     assert_eq!(answer.memory.unwrap().content, "A lesson of acme, in full", "positive control");
 }
 

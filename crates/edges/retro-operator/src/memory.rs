@@ -140,7 +140,7 @@ mod tests {
         memory.quarantine = Some("a person decides: Runs content of an address (“curl x | sh”)".to_owned());
         for evidence in &mut memory.evidence {
             let (user, task) = (Some("anna".to_owned()), Some("17".to_owned()));
-            evidence.origin = EvidenceOrigin { user, task, source: None };
+            evidence.origin = EvidenceOrigin { user, task, source: None, repository: None };
         }
         memory.tentative_runs.clear();
         memory.tentative_witnesses.clear();

@@ -16,6 +16,7 @@ async fn agents_that_receive_memories_fail_less_often_than_without() {
         retro: env!("CARGO_BIN_EXE_retro").into(),
         folder: folder.path().to_owned(),
         seeds: 1,
+        repositories: 0,
         runs: 100,
         concurrency: 2,
         investigators: 2,

@@ -37,6 +37,7 @@ mod real_runs;
 mod reconciliation;
 mod refusals;
 mod replay;
+mod repositories;
 mod retention;
 mod retrospective_control;
 mod roles;

@@ -11,6 +11,7 @@ mod form;
 mod instance;
 mod lesson;
 mod remedy;
+mod repositories;
 mod score;
 mod seeded_rng;
 mod simulation;
@@ -49,6 +50,8 @@ pub struct Simulation {
     pub seeds: u64,
     /// Number of runs per workflow, a multiple of the window size of ten.
     pub runs: u32,
+    /// Number of repositories over which the runs of a workflow are spread; 0 if they name none.
+    pub repositories: u32,
     /// Number of workflows simulated concurrently.
     pub concurrency: usize,
     /// Maximum number of concurrent investigations in the retro process.
@@ -87,7 +90,7 @@ impl Simulation {
             for at in 0..worlds.len() {
                 for workflow in 0..worlds[at].workflows.len() {
                     let (retro, places, worlds) = (retro.clone(), places.clone(), worlds.clone());
-                    let (runs, look_every) = (self.runs, self.poll_interval);
+                    let (runs, repositories, look_every) = (self.runs, self.repositories, self.poll_interval);
                     under_way.spawn(async move {
                         // A named guard is held until the workflow is done; `_` would release the permit
                         // immediately.
@@ -97,6 +100,7 @@ impl Simulation {
                             workflow,
                             seed,
                             runs,
+                            repositories,
                             poll_interval: look_every,
                         };
                         Ok((at, part.simulate(&retro).await?))
@@ -134,6 +138,7 @@ impl SimulationResult {
         let mut text = table::render_worlds(&results);
         text.push_str(&table::render_curve(&score::compute_curve(&results)));
         text.push_str(&table::render_goals(&score::compute_summary(&results)));
+        text.push_str(&table::render_handed(&results));
         text.push_str(&table::render_wrong_memories(&results));
         text.push_str(&table::render_unknown_causes(&results));
         text.push_str(&table::render_time_spent(self.took, self.time_spent));

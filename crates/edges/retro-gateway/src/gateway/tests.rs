@@ -1,4 +1,5 @@
-use retro_core::id::Step;
+use retro_core::audience::{Audience, RepoVisibility, RunRepository};
+use retro_core::id::{Repository, Step, Workflow};
 use retro_core::memory::MemoryScope;
 use retro_core::policy::Policy;
 use retro_core::recall::{FENCE_BEGIN, FENCE_END, is_withheld};
@@ -21,8 +22,18 @@ fn request(run: Option<&str>) -> ContextRequest {
         step: Step::main(),
         run_id: run.map(|run| RunId::new(run).unwrap()),
         repo: None,
+        repo_visibility: None,
         paths: Vec::new(),
     }
+}
+
+fn reader(run: &RunId) -> MemoryReader {
+    MemoryReader { run: Some(run.clone()), ..MemoryReader::default() }
+}
+
+/// Returns a reader that works on a repository and names no run.
+fn reader_of(repo: &str, visibility: Option<RepoVisibility>) -> MemoryReader {
+    MemoryReader { repository: RunRepository::of_run(Some(repo), visibility), ..MemoryReader::default() }
 }
 
 fn home() -> Tenant {
@@ -112,10 +123,13 @@ async fn a_database_that_is_down_or_hangs_gives_an_empty_answer_in_time() {
         let answer = gateway.context(&home(), request(Some("run-7"))).await;
         assert!(answer.memories.is_empty() && answer.text.is_empty(), "{trouble:?}");
         assert!(answer.reason.as_ref().is_some_and(|reason| reason.contains(told)), "{answer:?}");
-        let read =
-            gateway.read_memory(&home(), active_memory("select", 0).id.into(), None, None).await.unwrap();
+        let read = gateway
+            .read_memory(&home(), active_memory("select", 0).id.into(), MemoryReader::default())
+            .await
+            .unwrap();
         assert!(read.memory.is_none() && read.reason.is_some_and(|reason| reason.contains(told)));
-        let named = gateway.read_memory(&home(), "8aad0cee".parse().unwrap(), None, None).await.unwrap();
+        let named =
+            gateway.read_memory(&home(), "8aad0cee".parse().unwrap(), MemoryReader::default()).await.unwrap();
         assert!(named.reason.is_some_and(|reason| reason.contains(told)), "whether it exists is unknown");
         assert!(begun.elapsed() <= Duration::from_millis(3 * CONTEXT_TIMEOUT_MS), "{trouble:?}");
     }
@@ -140,14 +154,20 @@ async fn reading_a_memory_is_recorded_under_the_run_s_workflow() {
         gateway(FakeStore::with_memories(vec![active_memory("select", 300), platform.clone()]));
     let (run, other) = (RunId::new("run-7").unwrap(), Workflow::new("other").unwrap());
     let select = MemoryRef::from(active_memory("select", 0).id);
-    let own = gateway.read_memory(&home(), select, Some(run.clone()), None).await.unwrap();
+    let own = gateway.read_memory(&home(), select, reader(&run)).await.unwrap();
     assert_eq!(own.recorded, Recording::Recorded);
     assert!(own.memory.is_some_and(|memory| memory.content.contains("not there")));
-    gateway.read_memory(&home(), select, Some(run.clone()), Some(other.clone())).await.unwrap();
-    let homeless = gateway.read_memory(&home(), platform.id.into(), Some(run.clone()), None).await.unwrap();
+    gateway
+        .read_memory(&home(), select, MemoryReader { workflow: Some(other.clone()), ..reader(&run) })
+        .await
+        .unwrap();
+    let homeless = gateway.read_memory(&home(), platform.id.into(), reader(&run)).await.unwrap();
     assert_eq!(homeless.recorded, Recording::Nothing, "no workflow to record it under");
-    gateway.read_memory(&home(), platform.id.into(), Some(run), Some(other)).await.unwrap();
-    gateway.read_memory(&home(), select, None, None).await.unwrap();
+    gateway
+        .read_memory(&home(), platform.id.into(), MemoryReader { workflow: Some(other), ..reader(&run) })
+        .await
+        .unwrap();
+    gateway.read_memory(&home(), select, MemoryReader::default()).await.unwrap();
     let keys: Vec<_> =
         shelf.records.lock().unwrap().iter().map(|(key, _, what, _)| (key.clone(), *what)).collect();
     let read = |key: &str| (key.to_owned(), "read");
@@ -199,7 +219,7 @@ async fn a_rule_is_read_without_evidence_and_a_hostile_or_quarantined_one_is_blo
     let (gateway, shelf) = gateway(FakeStore::with_memories(vec![good, hostile, kept]));
     let mut opened = Vec::new();
     for id in ids {
-        opened.push(gateway.read_memory(&home(), id, None, None).await.unwrap());
+        opened.push(gateway.read_memory(&home(), id, reader_of("acme/shop", None)).await.unwrap());
     }
     let seen = opened[0].memory.as_ref().map(|memory| (memory.title.as_str(), memory.evidence.len()));
     assert_eq!(seen, Some(("Never unwrap in library code", 0)));
@@ -219,8 +239,7 @@ async fn an_unconfirmed_or_deleted_memory_cannot_be_opened() {
     let (gateway, shelf) = gateway(FakeStore::with_memories(known.to_vec()));
     let mut answers = Vec::new();
     for id in ids {
-        let run = Some(RunId::new("run-7").unwrap());
-        let answer = gateway.read_memory(&home(), id, run, None).await.unwrap();
+        let answer = gateway.read_memory(&home(), id, reader(&RunId::new("run-7").unwrap())).await.unwrap();
         answers.push((answer.memory.is_some(), answer.reason.unwrap_or_default()));
     }
     assert_eq!(
@@ -233,4 +252,77 @@ async fn an_unconfirmed_or_deleted_memory_cannot_be_opened() {
         ]
     );
     assert_eq!(shelf.records.lock().unwrap().len(), 2, "what is not shown does not count as read");
+}
+
+fn of_audience(name: &str, audience: Audience) -> Memory {
+    let scope = MemoryScope::Step { workflow: Workflow::new("shop").unwrap(), step: Step::main(), audience };
+    Memory { scope, ..active_memory(name, 300) }
+}
+
+#[tokio::test]
+async fn what_a_repository_has_shown_is_handed_to_its_runs_alone() {
+    let shop = Repository::new("acme/shop").unwrap();
+    let (gateway, _) = gateway(FakeStore::with_memories(vec![
+        of_audience("everyone", Audience::Everyone),
+        of_audience("private", Audience::PrivateRepositories),
+        of_audience("shop", Audience::Repository(shop)),
+    ]));
+    let public = Some(RepoVisibility::Public);
+    let private = Some(RepoVisibility::Private);
+    for (repo, visibility, expected) in [
+        (None, None, vec!["everyone"]),
+        (None, private, vec!["everyone"]),
+        (Some("acme/shop"), None, vec!["everyone", "shop"]),
+        (Some("acme/shop"), private, vec!["everyone", "private", "shop"]),
+        (Some("acme/blog"), None, vec!["everyone"]),
+        (Some("acme/blog"), public, vec!["everyone"]),
+        (Some("acme/blog"), private, vec!["everyone", "private"]),
+    ] {
+        let repo = repo.map(|repo| Repository::new(repo).unwrap());
+        let asked = ContextRequest { repo, repo_visibility: visibility, ..request(None) };
+        let answer = gateway.context(&home(), asked.clone()).await;
+        let word = |title: &str| title.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut found: Vec<_> = answer.memories.iter().map(|memory| word(&memory.title)).collect();
+        found.sort();
+        assert_eq!(found, expected, "{asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_memory_of_another_repository_is_as_missing_as_one_that_never_was() {
+    let shop = Repository::new("acme/shop").unwrap();
+    let known = [
+        of_audience("shop", Audience::Repository(shop)),
+        of_audience("private", Audience::PrivateRepositories),
+        rule("Never unwrap in library code", "acme/shop"),
+    ];
+    let ids = known.each_ref().map(|memory| MemoryRef::from(memory.id));
+    let (gateway, shelf) = gateway(FakeStore::with_memories(known.to_vec()));
+    let run = RunId::new("run-7").unwrap();
+    let private = Some(RepoVisibility::Private);
+    for (reader, expected) in [
+        (MemoryReader::default(), [false, false, false]),
+        (reader(&run), [false, false, false]),
+        (reader_of("acme/blog", None), [false, false, false]),
+        (reader_of("acme/blog", private), [false, true, false]),
+        (reader_of("Acme/Shop", None), [true, false, true]),
+        (MemoryReader { run: Some(run.clone()), ..reader_of("acme/blog", None) }, [false, false, false]),
+    ] {
+        for (id, expected) in ids.into_iter().zip(expected) {
+            let found = gateway.read_memory(&home(), id, reader.clone()).await;
+            match found {
+                Ok(answer) => assert!(expected && answer.memory.is_some(), "{reader:?} {answer:?}"),
+                Err(error) => assert!(!expected && error == UnresolvedRef::Missing(id), "{reader:?}"),
+            }
+        }
+    }
+    assert!(shelf.records.lock().unwrap().is_empty(), "what was not found was not read");
+    // A run that was handed it opens it by the name in its prompt alone.
+    let asked =
+        ContextRequest { repo: Some(Repository::new("acme/shop").unwrap()), ..request(Some("run-7")) };
+    gateway.context(&home(), asked).await;
+    let opened = gateway.read_memory(&home(), ids[0], reader(&run)).await.unwrap();
+    assert!(opened.memory.is_some());
+    let other = gateway.read_memory(&home(), ids[0], reader(&RunId::new("run-8").unwrap())).await;
+    assert_eq!(other, Err(UnresolvedRef::Missing(ids[0])));
 }

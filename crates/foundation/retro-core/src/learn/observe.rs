@@ -188,7 +188,7 @@ impl MemoryWriter<'_> {
     /// Adds a run as evidence to an active memory, or revives an archived one. Does nothing if the memory
     /// already has evidence from the run, because evidence counts runs and not findings. That is the case for
     /// a second finding in the run, or if a manual retrospective has investigated it.
-    fn add_evidence(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
+    pub(super) fn add_evidence(&mut self, row: usize, id: MemoryId, evidence: Evidence) {
         let run = evidence.run.clone();
         let memory = &self.ledger.memories()[&id];
         if memory.evidence.iter().any(|known| known.run == run) {
@@ -306,7 +306,7 @@ impl MemoryWriter<'_> {
     }
 
     /// Returns the id and status of the living memory of the scope that contains the same lesson.
-    fn best_match(
+    pub(super) fn best_match(
         &self,
         scope: &MemoryScope,
         lesson: &Lesson,

@@ -54,16 +54,21 @@ impl MemoryWriter<'_> {
         let Some(own) = &sighting.finding.origin.repository else { return false };
         let Some(widening) = self.decide_widening(own, sighting) else { return false };
         let Widening { audience, repositories, narrow, weight } = widening;
+        let (workflow, step) = (self.workflow.clone(), sighting.finding.step.clone());
+        let scope = MemoryScope::Step { workflow, step, audience: audience.clone() };
+        if let Some((id, status)) = self.best_match(&scope, sighting.lesson, None) {
+            // It was widened before, to readers to whom the run does not belong.
+            if status == MemoryStatus::Active {
+                self.add_evidence(row, id, sighting.evidence.clone());
+            }
+            return false;
+        }
         let id = MemoryId::of_widened(candidate);
         let run = sighting.evidence.run.clone();
         let names: Vec<_> = repositories.iter().map(Repository::as_str).collect();
         let reason = format!("seen in several repositories ({}); {}", names.join(", "), describe(&audience));
         let created = ChangeEffect::Created {
-            scope: MemoryScope::Step {
-                workflow: self.workflow.clone(),
-                step: sighting.finding.step.clone(),
-                audience: audience.clone(),
-            },
+            scope,
             lesson: sighting.lesson.clone(),
             status: MemoryStatus::Active,
             weight,

@@ -2,10 +2,11 @@
 //! lead to active as well as to archived or deleted.
 
 use proptest::prelude::*;
+use retro_core::audience::Audience;
 use retro_core::finding::MemoryVerdict;
 use retro_core::gate::blocked_reason;
 use retro_core::id::MemoryId;
-use retro_core::memory::{Memory, MemoryStatus, legal_changes, status_after};
+use retro_core::memory::{ChangeEffect, Memory, MemoryStatus, legal_changes, status_after};
 use retro_core::time::add_seconds;
 
 use crate::story::{Story, confirming_finding, contradicting_finding, find_memory, stories};
@@ -134,8 +135,12 @@ proptest! {
                     assert_eq!(kind, "created");
                     let created = applied.memories.iter().find(|memory| memory.id == change.memory);
                     assert!(created.is_some());
-                    let begins = if before.policy.confirm_runs == 1 { MemoryStatus::Active } else { MemoryStatus::Tentative };
-                    stands.insert(change.memory, begins);
+                    let ChangeEffect::Created { status, scope, .. } = &change.effect else { unreachable!() };
+                    // What two repositories have shown is confirmed.
+                    let is_wide = !matches!(scope.audience(), Some(Audience::Repository(_)));
+                    let may_begin_active = before.policy.confirm_runs == 1 || is_wide;
+                    assert!(may_begin_active || *status == MemoryStatus::Tentative, "{change:?}");
+                    stands.insert(change.memory, *status);
                     continue;
                 };
                 assert!(legal_changes(status).contains(&kind), "{kind} after {status}");

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use proptest::prelude::*;
-use retro_core::finding::{Finding, MemoryVerdict};
+use retro_core::audience::{Audience, RepoVisibility, RunRepository};
+use retro_core::finding::{EvidenceOrigin, Finding, MemoryVerdict};
 use retro_core::id::{MemoryId, Step};
 use retro_core::memory::{AppliedBatch, Memory};
 use retro_core::policy::Policy;
@@ -142,6 +143,17 @@ fn decide_proposal(world: &mut World, nth: usize, accept: bool, despite: bool) {
     }
 }
 
+/// Returns the repository of a run: two of five name none, and one is private.
+fn repository_of(run: u8) -> Option<RunRepository> {
+    let (name, visibility) = match run % 5 {
+        2 => ("acme/shop", RepoVisibility::Public),
+        3 => ("acme/blog", RepoVisibility::Public),
+        4 => ("acme/vault", RepoVisibility::Private),
+        _ => return None,
+    };
+    RunRepository::of_run(Some(name), Some(visibility))
+}
+
 fn investigate_run(world: &World, run: u8, observations: &[Observation]) -> InvestigatedRun {
     // A third of the runs are of one task by one user.
     let task = run.is_multiple_of(3).then_some("t");
@@ -151,6 +163,7 @@ fn investigate_run(world: &World, run: u8, observations: &[Observation]) -> Inve
                 let mut found = in_step(["main", "review"][*step], lesson(*nth));
                 found.origin.user = task.map(str::to_owned);
                 found.origin.task = task.map(str::to_owned);
+                found.origin.repository = repository_of(run);
                 investigated_run.with_finding(found)
             }
             Observation::Contradict { memory, elsewhere } => match pick_memory(world, *memory) {
@@ -182,12 +195,20 @@ pub(crate) fn contradicting_finding(memory: &Memory, elsewhere: bool) -> Finding
     Finding { step, subject: memory.lesson.subject.clone(), contradicts: Some(memory.id), ..against }
 }
 
-/// Returns a finding with the lesson and step of a memory.
+/// Returns a finding with the lesson and step of a memory, in a repository whose runs are handed it.
 pub(crate) fn confirming_finding(memory: &Memory) -> Finding {
+    let repository = match memory.scope.audience().unwrap() {
+        Audience::Everyone => None,
+        Audience::PrivateRepositories => {
+            RunRepository::of_run(Some("acme/new"), Some(RepoVisibility::Private))
+        }
+        Audience::Repository(repo) => Some(RunRepository { repo: repo.clone(), visibility: None }),
+    };
     let lesson = memory.lesson.clone();
     let step = memory.scope.step().unwrap().clone();
     let shown = Finding { cue: lesson.cue, subject: lesson.subject, ..remark(&lesson.title) };
-    Finding { step, content: lesson.content, quote: quote(), ..shown }
+    let origin = EvidenceOrigin { repository, ..EvidenceOrigin::default() };
+    Finding { step, content: lesson.content, quote: quote(), origin, ..shown }
 }
 
 pub(crate) fn find_memory(world: &World, id: MemoryId) -> &Memory {

@@ -149,7 +149,9 @@ fn a_tombstone_forbids_the_remedy_and_not_the_error() {
 }
 
 fn summary(name: &str, ordinal: Ordinal, behaviour: ObservedBehaviour) -> StoredSummary {
-    let facts = serde_json::json!({ "run_id": name, "outcome": "success" });
+    // A name such as `acme/shop run-1` has a repository.
+    let (repo, name) = name.split_once(' ').map_or((None, name), |(repo, name)| (Some(repo), name));
+    let facts = serde_json::json!({ "run_id": name, "outcome": "success", "repo": repo });
     let facts = serde_json::from_value(facts).unwrap();
     let content = SummaryContent::Summary(CallSummary::from_calls(&facts, [], behaviour));
     StoredSummary { run: run(name), ordinal, content }
@@ -212,14 +214,15 @@ fn met_error(name: &str, number: u32, ending: ReactionEnding) -> (StoredSummary,
         ..CheckedAnswer::default()
     };
     let behaviour = ObservedBehaviour { reactions: vec![reaction], ..ObservedBehaviour::default() };
+    let summary = summary(name, number.into(), behaviour);
     let investigation = Investigation {
         number,
         ordinal: number.into(),
-        run: run(name),
+        run: summary.run.clone(),
         replacement: false,
         result: Some(InvestigationResult::Found { checked, presented: Vec::new() }),
     };
-    (summary(name, number.into(), behaviour), investigation)
+    (summary, investigation)
 }
 
 fn observed(endings: Vec<ReactionEnding>) -> Vec<(String, Option<NoLessonReason>)> {
@@ -233,17 +236,79 @@ fn observed(endings: Vec<ReactionEnding>) -> Vec<(String, Option<NoLessonReason>
     observed.collect()
 }
 
-#[test]
-fn what_runs_share_takes_the_place_of_what_one_run_suggests() {
-    let region = || ReactionEnding::Changed {
+fn region_set_to(value: &str) -> ReactionEnding {
+    ReactionEnding::Changed {
         parts: vec![ChangedPart {
             slot: "region".into(),
-            forms: vec!["`region` = `eu`".into(), "with `region`".into()],
+            forms: vec![format!("`region` = `{value}`"), "with `region`".into()],
             words: Vec::new(),
             avoid: None,
             dropped: false,
         }],
-    };
+    }
+}
+
+/// Returns the remedy that each run of a window observes, the number of runs of its repository that support it, and the
+/// repositories elsewhere that do.
+fn remedies_of(widens: bool, runs: &[(&str, &str)]) -> Vec<String> {
+    let runs = (1u32..).zip(runs).map(|(at, (repo, value))| {
+        let ending = region_set_to(value);
+        met_error(&format!("{repo} run-{at}"), at, ending)
+    });
+    let (summaries, investigations): (Vec<_>, Vec<_>) = runs.unzip();
+    let window = WindowSummaries { summaries, ..WindowSummaries::default() };
+    let id = RetrospectiveId(derive_uuid("contrast", &["repositories"]));
+    let contrast = Contrast::of_window(&window);
+    let contrast = if widens { contrast } else { contrast.confine_to_repositories() };
+    let batch = settle_investigations(id, &investigations, &contrast);
+    let observed = batch.into_iter().filter_map(|mutation| match mutation.request {
+        MutationKind::Observe { finding, support: Some(support), .. } => {
+            let prefer = finding.cue.prefer.unwrap_or_default();
+            let elsewhere: Vec<_> =
+                support.elsewhere.iter().map(|one| one.repository.repo.as_str()).collect();
+            Some(format!("{prefer}, {} here, elsewhere {}", support.runs.len(), elsewhere.join(" ")))
+        }
+        MutationKind::Observe { .. } => Some("one run suggests it".to_owned()),
+        _ => None,
+    });
+    observed.collect()
+}
+
+#[test]
+fn a_value_that_runs_of_one_repository_share_is_stated_for_it() {
+    let runs = [("a/shop", "eu"), ("a/blog", "us"), ("a/shop", "eu"), ("a/blog", "us")];
+    let [eu, us] = ["`region` = `eu`, 2 here, elsewhere ", "`region` = `us`, 2 here, elsewhere "];
+    assert_eq!(remedies_of(true, &runs), [eu, us, eu, us]);
+}
+
+#[test]
+fn runs_of_other_repositories_support_what_they_share() {
+    let shared = [("a/shop", "eu"), ("a/blog", "us"), ("a/docs", "ap")];
+    assert_eq!(
+        remedies_of(true, &shared),
+        [
+            "with `region`, 1 here, elsewhere a/docs a/blog",
+            "with `region`, 1 here, elsewhere a/docs a/shop",
+            "with `region`, 1 here, elsewhere a/blog a/shop"
+        ],
+        "no value of one repository alone"
+    );
+    let alone = "one run suggests it";
+    assert_eq!(remedies_of(false, &shared), [alone, alone, alone]);
+    let same = [("a/shop", "eu"), ("a/shop", "eu"), ("a/blog", "eu")];
+    assert_eq!(
+        remedies_of(true, &same),
+        [
+            "`region` = `eu`, 2 here, elsewhere a/blog",
+            "`region` = `eu`, 2 here, elsewhere a/blog",
+            "`region` = `eu`, 1 here, elsewhere a/shop"
+        ]
+    );
+}
+
+#[test]
+fn what_runs_share_takes_the_place_of_what_one_run_suggests() {
+    let region = || region_set_to("eu");
     let line = "When `sh` answers “missing required argument region”, set `region` to `eu`.";
     assert_eq!(observed(vec![region(), region()]), [(line.to_owned(), None), (line.to_owned(), None)]);
     assert_eq!(observed(vec![region()]), [("Guessed".to_owned(), None)], "one run has no contrast");

@@ -214,6 +214,17 @@ fn a_widened_memory_keeps_the_weight_that_a_repository_has_given_it() {
     assert_eq!(lines[0], "r4 created A: active 0.400");
 }
 
+fn support_of(runs: &[&str], elsewhere: &[(&str, RunRepository)]) -> ContrastSupport {
+    let elsewhere = elsewhere
+        .iter()
+        .map(|(name, repository)| SupportElsewhere { run: run(name), repository: repository.clone() });
+    ContrastSupport {
+        runs: runs.iter().map(|name| run(name)).collect(),
+        counts: ReactionCounts { with_remedy: 2, changed: 2, ..ReactionCounts::default() },
+        elsewhere: elsewhere.collect(),
+    }
+}
+
 /// Applies one finding with runs of other repositories that show the same remedy.
 fn observe_with_support(
     world: &mut World,
@@ -224,17 +235,7 @@ fn observe_with_support(
     let mut input = world.prepare_batch(&[investigate("r1").with_finding(found.clone())]);
     for mutation in &mut input.batch {
         if let MutationKind::Observe { support, .. } = &mut mutation.request {
-            *support = Some(ContrastSupport {
-                runs: runs.iter().map(|name| run(name)).collect(),
-                counts: ReactionCounts { with_remedy: 2, changed: 2, ..ReactionCounts::default() },
-                elsewhere: elsewhere
-                    .iter()
-                    .map(|(name, repository)| SupportElsewhere {
-                        run: run(name),
-                        repository: repository.clone(),
-                    })
-                    .collect(),
-            });
+            *support = Some(support_of(runs, elsewhere));
         }
     }
     let lines = world.commit(&decide(&input));
@@ -257,6 +258,25 @@ fn runs_of_two_repositories_that_were_not_investigated_widen_a_lesson_at_once() 
     observe_with_support(&mut world, &found, &["r1"], &[("r2", vault.clone())]);
     assert!(handed(&world, None).is_empty());
     assert_eq!(audience(&world, &vault), Audience::PrivateRepositories);
+}
+
+#[test]
+fn a_lesson_is_widened_to_private_repositories_once() {
+    let mut world = World::new();
+    let found = in_repo("acme/open", PUBLIC, finding("A"));
+    let vault = repository("acme/vault", PRIVATE);
+    let elsewhere = [("r9", vault)];
+    let lines = observe_with_support(&mut world, &found, &["r1"], &elsewhere);
+    assert_eq!(lines, ["r1 created A: active 0.300", "r1 created A: tentative 0.000"]);
+    // The public repository is not handed it, and the runs of the private one still stand behind the remedy.
+    let mut input = world.prepare_batch(&[investigate("r2").with_finding(found)]);
+    for mutation in &mut input.batch {
+        if let MutationKind::Observe { support, .. } = &mut mutation.request {
+            *support = Some(support_of(&["r2"], &elsewhere));
+        }
+    }
+    let lines = world.commit(&decide(&input));
+    assert_eq!(lines, ["r2 observed A: active 0.300", "r2 promoted A: active 0.300"]);
 }
 
 #[test]

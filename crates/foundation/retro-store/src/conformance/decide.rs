@@ -1,12 +1,13 @@
 //! Conformance cases for what people decide about single memories, and for the memories that they write.
 
 use futures::future::join;
+use retro_core::audience::Audience;
 use retro_core::id::{MemoryId, Step, WorkflowKey};
 use retro_core::learn::{
     AddedMemory, AdditionError, AdditionFacts, DecisionRequest, LessonWording, MemoryDecision,
     MemoryDecisionError, MemoryDecisionFacts, WrittenMemory, add_memory, decide_memory as decide,
 };
-use retro_core::memory::{MemoryStatus, fold_change};
+use retro_core::memory::{MemoryScope, MemoryStatus, fold_change};
 use retro_core::message::Notice;
 use retro_core::policy::Policy;
 use retro_core::similarity::NgramEmbedder;
@@ -153,8 +154,21 @@ async fn write_memory(
     key: &WorkflowKey,
     request: &str,
 ) -> Result<AddedMemory, AdditionError> {
-    let wording = LessonWording { title: Some("Ask before a deployment.".to_owned()), content: None };
-    let written = WrittenMemory::new(key, Step::main(), &wording, request, "ann", "because").expect("short");
+    let (workflow, step) = (key.workflow.clone(), Step::main());
+    let scope = MemoryScope::Step { workflow, step, audience: Audience::Everyone };
+    write_memory_of_scope(store, key, scope, "Ask before a deployment.", request).await
+}
+
+/// Adds a memory that a person wrote for a scope of the workflow.
+pub(super) async fn write_memory_of_scope(
+    store: &dyn Store,
+    key: &WorkflowKey,
+    scope: MemoryScope,
+    title: &str,
+    request: &str,
+) -> Result<AddedMemory, AdditionError> {
+    let wording = LessonWording { title: Some(title.to_owned()), content: None };
+    let written = WrittenMemory::new(key, scope, &wording, request, "ann", "because").expect("short");
     let decide = |facts: &AdditionFacts| -> Decision<Result<AddedMemory, AdditionError>> {
         Ok(add_memory(facts, &Policy::default(), &NgramEmbedder, time_at(21)))
     };

@@ -184,6 +184,7 @@ macro_rules! conformance {
             recall {
                 candidates_are_the_active_memories_of_the_step
                 a_presentation_counts_once_a_run
+                candidates_are_those_of_the_repository
                 reading_is_remembered_with_and_without_a_presentation
                 a_memory_of_another_workflow_is_not_recorded
                 the_first_decision_by_chance_stays_and_is_listed_with_its_run

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use futures::future::join;
+use retro_core::audience::{Audience, RepoVisibility, RunRepository};
 use retro_core::effect::AssignedRun;
-use retro_core::id::{MemoryId, MemoryRef, Step, WorkflowKey};
+use retro_core::id::{MemoryId, MemoryRef, Repository, Step, WorkflowKey};
+use retro_core::memory::MemoryScope;
 use retro_core::recall::Assignment;
 use retro_core::retrospective::PresentedMemory;
 
 use super::Database;
+use super::decide::write_memory_of_scope;
 use super::scenario::{LONG_S, Scenario, empty_result, run_id, test_step, test_tenant};
 use crate::{Store, UnresolvedRef, resolve_memory_ref};
 
@@ -20,7 +23,7 @@ pub async fn candidates_are_the_active_memories_of_the_step(database: &Database)
     let two = scenario.learn_lesson("List the tables before anything else").await;
     let deleted = scenario.learn_lesson("Wait 5 seconds").await;
     super::write::delete_memory(&scenario, deleted.id, "gone").await.expect("the memory is living");
-    let candidates = |weight| database.two.load_candidates(&scenario.key, &PLAN, weight);
+    let candidates = |weight| database.two.load_candidates(&scenario.key, &PLAN, None, weight);
     let mut found: Vec<_> =
         candidates(100).await.expect("recalling").into_iter().map(|one| one.memory).collect();
     found.sort_by_key(|memory| memory.created_at);
@@ -29,7 +32,10 @@ pub async fn candidates_are_the_active_memories_of_the_step(database: &Database)
     assert_eq!(candidates(300).await.expect("recalling").len(), 2, "the threshold itself is enough");
     assert_eq!(candidates(301).await.expect("recalling"), []);
     let elsewhere = Step::new("another step").expect("a valid name");
-    assert_eq!(database.one.load_candidates(&scenario.key, &elsewhere, 0).await.expect("recalling"), []);
+    assert_eq!(
+        database.one.load_candidates(&scenario.key, &elsewhere, None, 0).await.expect("recalling"),
+        []
+    );
     let memory = database.two.find_memory(&scenario.key.tenant, one.id).await.expect("reading");
     assert_eq!(memory, Some(one));
 }
@@ -59,7 +65,7 @@ pub async fn a_presentation_counts_once_a_run(database: &Database) {
     record("r1", &[0]).await;
     record("r2", &[0]).await;
     record("r3", &[]).await;
-    let found = database.one.load_candidates(&scenario.key, &PLAN, 0).await.expect("recalling");
+    let found = database.one.load_candidates(&scenario.key, &PLAN, None, 0).await.expect("recalling");
     let presentations = |id| found.iter().find(|one| one.memory.id == id).expect("a candidate").presentations;
     assert_eq!((presentations(one), presentations(two)), (2, 1));
 }
@@ -78,7 +84,7 @@ pub async fn reading_is_remembered_with_and_without_a_presentation(database: &Da
     store.record_read(&scenario.key, &run, ids[1]).await.expect("recording");
     store.record_read(&scenario.key, &run, ids[1]).await.expect("recording");
     store.record_read(&scenario.key, &run, only_read).await.expect("recording");
-    let found = store.load_candidates(&scenario.key, &PLAN, 0).await.expect("recalling");
+    let found = store.load_candidates(&scenario.key, &PLAN, None, 0).await.expect("recalling");
     let mut result: Vec<_> = found.iter().map(|one| (one.memory.id, one.presentations)).collect();
     result.sort_unstable();
     let mut expected = vec![(ids[0], 1), (ids[1], 1), (only_read, 0)];
@@ -104,7 +110,7 @@ pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
     let run = run_id("a");
     database.one.record_presented(&other.key, &run, &[memory], &[]).await.expect("the call does nothing");
     database.one.record_read(&other.key, &run, memory).await.expect("the call does nothing");
-    let found = database.one.load_candidates(&scenario.key, &PLAN, 0).await.expect("recalling");
+    let found = database.one.load_candidates(&scenario.key, &PLAN, None, 0).await.expect("recalling");
     assert_eq!(found[0].presentations, 0);
     other.count_runs(&["a", "b"]).await;
     other.draw_sample().await;
@@ -113,6 +119,53 @@ pub async fn a_memory_of_another_workflow_is_not_recorded(database: &Database) {
         assert_eq!((claim.presented.len(), claim.memories.len()), (0, 0));
         other.finish_claim(&claim, &empty_result()).await.expect("finishing");
     }
+}
+
+/// Checks that a run is handed what its own repository, several repositories or none have shown, and nothing of
+/// another repository; and that a presentation is found again.
+pub async fn candidates_are_those_of_the_repository(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let [shop, blog] = ["acme/shop", "acme/blog"].map(|name| Repository::new(name).expect("a valid name"));
+    let mut ids = Vec::new();
+    for (audience, title) in [
+        (Audience::Everyone, "Ask before a deployment."),
+        (Audience::PrivateRepositories, "Never print the token."),
+        (Audience::Repository(shop.clone()), "Run the migrations first."),
+        (Audience::Repository(blog.clone()), "Build the theme before the pages."),
+    ] {
+        let (workflow, step) = (scenario.key.workflow.clone(), PLAN.clone());
+        let scope = MemoryScope::Step { workflow, step, audience };
+        let added = write_memory_of_scope(&*database.one, &scenario.key, scope, title, title).await;
+        ids.push(added.expect("nothing forbids it").memory.id);
+    }
+    let run_of = |repo: &Repository, visibility| RunRepository { repo: repo.clone(), visibility };
+    let (private, public) = (Some(RepoVisibility::Private), Some(RepoVisibility::Public));
+    for (repository, expected) in [
+        (None, vec![ids[0]]),
+        (Some(run_of(&shop, None)), vec![ids[0], ids[2]]),
+        (Some(run_of(&shop, public)), vec![ids[0], ids[2]]),
+        (Some(run_of(&shop, private)), vec![ids[0], ids[1], ids[2]]),
+        (Some(run_of(&blog, private)), vec![ids[0], ids[1], ids[3]]),
+    ] {
+        let found = database.two.load_candidates(&scenario.key, &PLAN, repository.as_ref(), 0).await;
+        let mut found: Vec<_> = found.expect("recalling").iter().map(|one| one.memory.id).collect();
+        let mut expected = expected;
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{repository:?}");
+    }
+    let run = run_id("r1");
+    database.one.record_presented(&scenario.key, &run, &ids[..1], &[]).await.expect("recording");
+    database.one.record_read(&scenario.key, &run, ids[1]).await.expect("recording");
+    for (run, memory, expected) in
+        [(&run, ids[0], true), (&run, ids[1], false), (&run, ids[2], false), (&run_id("r2"), ids[0], false)]
+    {
+        let found = database.two.was_presented(&scenario.key, run, memory).await.expect("reading");
+        assert_eq!(found, expected, "{run} {memory}");
+    }
+    let other = Scenario::new(&*database.one, "another tenant", "w");
+    let elsewhere = database.two.was_presented(&other.key, &run, ids[0]).await.expect("reading");
+    assert!(!elsewhere, "the presentation is of another tenant");
 }
 
 /// Checks that the first decision by chance about a run and a memory stays, that a withheld memory is not
@@ -142,7 +195,7 @@ pub async fn the_first_decision_by_chance_stays_and_is_listed_with_its_run(datab
     assert_eq!(list(&scenario.key, withheld, 1).await.expect("listing"), [a]);
     assert_eq!(list(&scenario.key, handed, 9).await.expect("listing"), [run(5, false, Some(true))]);
     assert_eq!(list(&other.key, withheld, 9).await.expect("listing"), []);
-    let found = database.one.load_candidates(&scenario.key, &PLAN, 0).await.expect("recalling");
+    let found = database.one.load_candidates(&scenario.key, &PLAN, None, 0).await.expect("recalling");
     let presentations = |id| found.iter().find(|one| one.memory.id == id).expect("a candidate").presentations;
     assert_eq!((presentations(handed), presentations(withheld)), (1, 0));
     scenario.draw_sample().await;

@@ -265,7 +265,8 @@ pub async fn recalling_keeps_tenants_apart(database: &Database) {
     database.one.record_presented(&theirs.key, &run, &[own.id, foreign.id], &[]).await.expect("recording");
     database.one.record_read(&theirs.key, &run, own.id).await.expect("the call does nothing");
     for (scenario, memory, presentations) in [(&mine, &own, 0), (&theirs, &foreign, 1)] {
-        let found = database.one.load_candidates(&scenario.key, &test_step(), 0).await.expect("recalling");
+        let found =
+            database.one.load_candidates(&scenario.key, &test_step(), None, 0).await.expect("recalling");
         let found: Vec<_> = found.into_iter().map(|one| (one.memory.id, one.presentations)).collect();
         assert_eq!(found, [(memory.id, presentations)]);
     }

@@ -65,7 +65,7 @@ async fn run_script(ground: &mut CrashHarness) {
     };
     let step = Step::new("deploy").expect("a name");
     let candidates =
-        ground.open_store().await.load_candidates(&key, &step, 0).await.expect("the store can be read");
+        ground.open_store().await.load_candidates(&key, &step, None, 0).await.expect("the store can be read");
     let presentations: Vec<u64> = candidates.iter().map(|one| one.presentations).collect();
     assert_eq!(
         presentations,

@@ -34,6 +34,10 @@ struct Arguments {
     /// Number of runs per workflow, 10 to 10000; a multiple of the window size of ten.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     runs: u32,
+    /// Number of repositories over which the runs of a workflow are spread, 0 to 1000; every second one is private
+    /// [default: the runs name none].
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000), hide_default_value = true)]
+    repositories: u32,
     /// Also run the ablations and, for comparison, the base, with this many seeds (5 if no number is given).
     #[arg(long, value_name = "SEEDS", num_args = 0..=1, default_missing_value = "5")]
     ablations: Option<u64>,
@@ -99,6 +103,7 @@ fn run(arguments: Arguments) -> Result<()> {
         folder: arguments.folder.unwrap_or_else(std::env::temp_dir),
         seeds: arguments.seeds,
         runs: arguments.runs,
+        repositories: arguments.repositories,
         concurrency: usize::from(arguments.side_by_side),
         investigators: arguments.investigators,
         poll_interval: Duration::from_millis(50),

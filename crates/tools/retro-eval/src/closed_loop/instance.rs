@@ -1,6 +1,7 @@
 //! Starts a `retro up` process and uses its public interface: sends events, requests context, and fetches
 //! lists and reports.
 
+use crate::closed_loop::repositories::SimulatedRepository;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -123,9 +124,13 @@ impl Instance {
         workflow: &str,
         step: &str,
         run: &str,
+        repository: Option<&SimulatedRepository>,
     ) -> Result<Value> {
         let began = Instant::now();
-        let asked = json!({"workflow": workflow, "step": step, "run_id": run});
+        let mut asked = json!({"workflow": workflow, "step": step, "run_id": run});
+        if let Some(repository) = repository {
+            repository.add_to(&mut asked);
+        }
         let answer = self.post_json(tenant, "/v1/context", &[], asked.to_string()).await?;
         // A run without memories because the program was slow would differ the next time, so this is an
         // error.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::closed_loop::agent::{RunResult, SimulatedRun, StepContext};
 use crate::closed_loop::instance::{Instance, RetrospectiveKey, string_or_empty};
 use crate::closed_loop::lesson::Lesson;
+use crate::closed_loop::repositories::{SimulatedRepository, may_be_handed};
 use crate::closed_loop::trajectory::{self, EventFacts};
 use crate::closed_loop::truth::{MemoryClaim, MemoryTruth, WorldItem, evaluate_truth, match_claim};
 use crate::closed_loop::world::{Workflow, World};
@@ -33,6 +34,8 @@ pub(crate) struct MemorySnapshot {
     pub(crate) status: String,
     pub(crate) active: bool,
     pub(crate) tentative: bool,
+    /// Repositories whose runs are handed the memory, as the program writes them; empty for every run.
+    pub(crate) audience: String,
     /// Weight of the memory, in thousandths.
     pub(crate) weight: u32,
 }
@@ -55,6 +58,13 @@ pub(crate) struct WindowResult {
     pub(crate) causes_met_without: BTreeMap<usize, (u32, u32)>,
     /// Number of context tokens that the runs of this window were handed.
     pub(crate) tokens: u64,
+    /// Number of times that a run of this window was handed a memory.
+    pub(crate) handed: u32,
+    /// Number of those times that the memory was of another repository.
+    pub(crate) handed_elsewhere: u32,
+    /// Number of this window's runs that encounter a cause without memory, once a cause, and of those that were handed
+    /// a true memory of it.
+    pub(crate) causes_handed: (u32, u32),
     /// IDs of the memories that at least one run of this window was handed.
     pub(crate) handed_memories: Vec<String>,
     /// Number of lessons that tombstones suppressed in the retrospective.
@@ -79,6 +89,8 @@ pub(crate) struct WorkflowSimulation<'a> {
     pub(crate) workflow: usize,
     pub(crate) seed: u64,
     pub(crate) runs: u32,
+    /// Number of repositories over which the runs are spread; 0 if they name none.
+    pub(crate) repositories: u32,
     /// Interval at which an open retrospective is polled.
     pub(crate) poll_interval: Duration,
 }
@@ -123,15 +135,22 @@ impl WorkflowSimulation<'_> {
         let mut events = Vec::new();
         for number in last - WINDOW + 1..=last {
             let id = format!("{name}-{number:04}");
-            let handed = self.request_contexts(retro, &tenant, &id, known).await?;
+            let repository = SimulatedRepository::draw(self.repositories, &[&tenant, &id]);
+            let handed = self.request_contexts(retro, &tenant, &id, known, repository.as_ref()).await?;
             let played = self.simulated_run(number).simulate(&handed);
             for trap in &played.traps_seen {
                 shown.entry(*trap).or_default().push(id.clone());
             }
             // The same run without memory has the same draws, so any difference is the effect of the
             // memories.
-            look.count_run(&handed, &played, &self.simulated_run(number).simulate(&BTreeMap::new()));
-            events.push(build_event(name, &id, &handed, &played));
+            let without = self.simulated_run(number).simulate(&BTreeMap::new());
+            look.count_run(&handed, &played, &without);
+            look.count_handed(&handed, known, &without, repository.as_ref());
+            let mut event = build_event(name, &id, &handed, &played);
+            if let Some(repository) = &repository {
+                repository.add_to(&mut event["data"]);
+            }
+            events.push(event);
         }
         retro.send_events(&tenant, &events).await?;
         let ended = retro
@@ -151,11 +170,12 @@ impl WorkflowSimulation<'_> {
         tenant: &str,
         run: &str,
         known: &[MemorySnapshot],
+        repository: Option<&SimulatedRepository>,
     ) -> Result<BTreeMap<String, StepContext>> {
         let mut handed = BTreeMap::new();
         for step in &self.workflow().steps {
             let step = &step.get_ref().name;
-            let answer = retro.request_context(tenant, &self.workflow().name, step, run).await?;
+            let answer = retro.request_context(tenant, &self.workflow().name, step, run, repository).await?;
             let rows = answer["memories"].as_array().into_iter().flatten();
             let memories = rows.map(|row| handed_memory(row, known)).collect();
             let tokens = if answer["text"] == "" { 0 } else { answer["tokens"].as_u64().unwrap_or_default() };
@@ -184,6 +204,7 @@ impl WorkflowSimulation<'_> {
                     HELD.to_owned()
                 },
                 tentative: row["status"] == "tentative",
+                audience: string_or_empty(&row["scope"]["audience"]),
                 weight: row["weight"]
                     .as_u64()
                     .and_then(|weight| u32::try_from(weight).ok())
@@ -244,6 +265,9 @@ impl WindowResult {
             causes_met: BTreeMap::new(),
             causes_met_without: BTreeMap::new(),
             tokens: 0,
+            handed: 0,
+            handed_elsewhere: 0,
+            causes_handed: (0, 0),
             handed_memories: Vec::new(),
             suppressed: 0,
             memories: Vec::new(),
@@ -268,6 +292,31 @@ impl WindowResult {
                     self.handed_memories.push(id.clone());
                 }
             }
+        }
+    }
+}
+
+impl WindowResult {
+    /// Counts the memories that a run was handed: those of another repository, and the causes of the run that a true
+    /// one is about.
+    fn count_handed(
+        &mut self,
+        handed: &BTreeMap<String, StepContext>,
+        known: &[MemorySnapshot],
+        without: &RunResult,
+        repository: Option<&SimulatedRepository>,
+    ) {
+        let ids = handed.values().flat_map(|context| &context.memories).map(|(id, _)| id);
+        let found: Vec<_> = ids.filter_map(|id| known.iter().find(|memory| memory.id == *id)).collect();
+        let elsewhere = found.iter().filter(|memory| !may_be_handed(&memory.audience, repository));
+        self.handed += u32::try_from(found.len()).unwrap_or(u32::MAX);
+        self.handed_elsewhere += u32::try_from(elsewhere.count()).unwrap_or(u32::MAX);
+        for cause in &without.causes_met {
+            let is_about = |memory: &&MemorySnapshot| {
+                memory.truth == MemoryTruth::True && memory.claim.is_about_cause(*cause)
+            };
+            self.causes_handed.0 += 1;
+            self.causes_handed.1 += u32::from(found.iter().any(is_about));
         }
     }
 }

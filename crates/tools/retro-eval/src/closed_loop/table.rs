@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::closed_loop::score::{
     CauseScore, CurvePoint, Episodes, KNOWN_AFTER, Summary, WorldResult, compute_summary, ratio, score_causes,
 };
-use crate::closed_loop::simulation::WINDOW;
+use crate::closed_loop::simulation::{WINDOW, WindowResult};
 use crate::closed_loop::truth::MemoryTruth;
 
 /// 1-based numbers of the retrospectives that get a row in the curve, besides the last one.
@@ -255,6 +255,23 @@ pub(crate) fn render_unknown_causes(results: &[WorldResult<'_>]) -> String {
     }
     text.push('\n');
     text
+}
+
+/// Renders how many memories the runs were handed, how many of them were of another repository, and for how many of the
+/// causes that a run encounters after ten retrospectives it was handed a true memory.
+pub(crate) fn render_handed(results: &[WorldResult<'_>]) -> String {
+    let windows = || results.iter().flat_map(|one| &one.workflow_results).flat_map(|story| &story.windows);
+    let sum = |of: fn(&WindowResult) -> u32| windows().map(|window| u64::from(of(window))).sum::<u64>();
+    let later = windows().filter(|window| window.runs_completed > KNOWN_AFTER as u32 * WINDOW);
+    let (met, handed) = later.fold((0, 0), |(met, handed), window| {
+        (met + window.causes_handed.0, handed + window.causes_handed.1)
+    });
+    format!(
+        "handed: {} memories, {} of another repository; after ten retrospectives, {handed} of {met} causes that a run meets ({})\n\n",
+        sum(|window| window.handed),
+        sum(|window| window.handed_elsewhere),
+        format_percent(ratio(f64::from(handed), f64::from(met))),
+    )
 }
 
 /// Renders the time spent on each kind of operation.

@@ -43,6 +43,11 @@ impl MemoryClaim {
         self.items.is_empty() && self.inexact.is_empty() && self.errors.is_empty()
     }
 
+    /// Returns `true` if the memory states a remedy of the cause with this index.
+    pub(crate) fn is_about_cause(&self, index: usize) -> bool {
+        self.items.iter().any(|item| matches!(item, WorldItem::Cause(cause, _) if *cause == index))
+    }
+
     /// Returns `true` if the memory states the remedy of this item.
     pub(crate) fn is_about(&self, item: WorldItem) -> bool {
         self.items.contains(&item)

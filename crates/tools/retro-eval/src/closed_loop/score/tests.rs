@@ -23,6 +23,7 @@ fn kept(id: &str, says: MemoryClaim, standing: MemoryTruth, weight: u32) -> Memo
         truth: standing,
         status: "active".to_owned(),
         active: weight >= 50,
+        audience: String::new(),
         tentative: weight == 0,
         weight,
     }
@@ -37,6 +38,9 @@ fn look(runs_over: u32, memories: Vec<MemorySnapshot>) -> WindowResult {
         causes_met: BTreeMap::new(),
         causes_met_without: BTreeMap::new(),
         tokens: 50,
+        handed: 0,
+        handed_elsewhere: 0,
+        causes_handed: (0, 0),
         handed_memories: Vec::new(),
         suppressed: 1,
         memories,
