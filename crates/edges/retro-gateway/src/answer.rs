@@ -30,8 +30,8 @@ pub struct ContextRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub repo: Option<Repository>,
-    /// Who may read the repository. What several private repositories have shown is selected from only if it is
-    /// `private`.
+    /// Who may read the repository; defaults to what its runs have last said. What several private repositories have
+    /// shown is selected from only if it is `private`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo_visibility: Option<RepoVisibility>,
     /// Paths that the run touches, at most 100. Rules that apply only to other paths are left out. Without

@@ -17,7 +17,7 @@ pub const AGENT_CONNECTIONS_MAX: u32 = 6;
 pub trait RecallStore: MemoryRefStore {
     /// Returns the active memories of a step whose weight is at least `weight_min`, each with the number of
     /// runs to which it was presented. Leaves out those of other repositories, and without a repository those of
-    /// any.
+    /// any. If the visibility of the repository is not stated, it is what its tracked runs have last said.
     async fn load_candidates(
         &self,
         key: &WorkflowKey,

@@ -185,6 +185,7 @@ macro_rules! conformance {
                 candidates_are_the_active_memories_of_the_step
                 a_presentation_counts_once_a_run
                 candidates_are_those_of_the_repository
+                a_repository_is_private_if_its_newest_run_says_so
                 reading_is_remembered_with_and_without_a_presentation
                 a_memory_of_another_workflow_is_not_recorded
                 the_first_decision_by_chance_stays_and_is_listed_with_its_run

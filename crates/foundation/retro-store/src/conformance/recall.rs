@@ -12,7 +12,7 @@ use retro_core::retrospective::PresentedMemory;
 
 use super::Database;
 use super::decide::write_memory_of_scope;
-use super::scenario::{LONG_S, Scenario, empty_result, run_id, test_step, test_tenant};
+use super::scenario::{LONG_S, Scenario, empty_result, run_id, test_step, test_tenant, time_at};
 use crate::{Store, UnresolvedRef, resolve_memory_ref};
 
 /// Checks that candidates are the active memories of the step with sufficient weight, and contain everything
@@ -166,6 +166,49 @@ pub async fn candidates_are_those_of_the_repository(database: &Database) {
     let other = Scenario::new(&*database.one, "another tenant", "w");
     let elsewhere = database.two.was_presented(&other.key, &run, ids[0]).await.expect("reading");
     assert!(!elsewhere, "the presentation is of another tenant");
+}
+
+/// Checks that a request that does not say who may read its repository is answered as the newest run has said, and as
+/// the one that says public if two are equally new.
+pub async fn a_repository_is_private_if_its_newest_run_says_so(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    let scope = MemoryScope::Step {
+        workflow: scenario.key.workflow.clone(),
+        step: PLAN.clone(),
+        audience: Audience::PrivateRepositories,
+    };
+    let added = write_memory_of_scope(&*database.one, &scenario.key, scope, "Never print it.", "add").await;
+    let memory = added.expect("nothing forbids it").memory.id;
+    let shop = Repository::new("acme/shop").expect("a valid name");
+    let asking = RunRepository { repo: shop.clone(), visibility: None };
+    let handed = async |scenario: &Scenario<'_>| {
+        let found = database.two.load_candidates(&scenario.key, &PLAN, Some(&asking), 0).await;
+        found.expect("recalling").iter().any(|one| one.memory.id == memory)
+    };
+    let (private, public) = (RepoVisibility::Private, RepoVisibility::Public);
+    assert!(!handed(&scenario).await, "nothing is known");
+    for (name, said_at, visibility, expected) in [
+        ("a", 10, private, true),
+        ("b", 5, public, true),
+        ("c", 20, public, false),
+        ("d", 15, private, false),
+        ("e", 30, private, true),
+        ("f", 30, public, false),
+        ("g", 30, private, false),
+    ] {
+        let mut run = scenario.new_run(name);
+        run.arrival.run.repo = Some("https://github.com/Acme/Shop.git".to_owned());
+        run.arrival.run.repo_visibility = Some(visibility);
+        run.arrival.run.finished_at = Some(time_at(said_at));
+        scenario.count_batch(&[run], time_at(said_at)).await;
+        assert_eq!(handed(&scenario).await, expected, "after {name}");
+    }
+    let other = Scenario::new(&*database.one, "another tenant", "w");
+    let mut run = other.new_run("a");
+    (run.arrival.run.repo, run.arrival.run.repo_visibility) = (Some("acme/shop".to_owned()), Some(private));
+    run.arrival.run.finished_at = Some(time_at(40));
+    other.count_batch(&[run], time_at(40)).await;
+    assert!(!handed(&scenario).await, "another tenant has said it");
 }
 
 /// Checks that the first decision by chance about a run and a memory stays, that a withheld memory is not

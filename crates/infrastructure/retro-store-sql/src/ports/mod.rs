@@ -32,6 +32,7 @@ mod outcome;
 mod recall;
 mod replay;
 mod replayed;
+mod repositories;
 mod retention;
 mod retrospective;
 mod review;

@@ -12,6 +12,7 @@ use super::dialect::{
     Connection, OnTable, Store, any_of, bind_rows, by_bytes, list_parameter, now_ms, rows_table,
 };
 use super::open::commit;
+use super::repositories::complete_visibility;
 use crate::at;
 use crate::rows::memory::parse_memory;
 
@@ -34,7 +35,14 @@ impl RecallStore for Store {
             any_of!("$5"),
             " ORDER BY memories.weight DESC, memories.id"
         );
-        let scopes = MemoryScope::all_of_run(&key.workflow, step, repository);
+        let repository = match repository {
+            Some(repository) => {
+                let mut connection = self.reader().acquire().await.on_table("repository_visibility")?;
+                Some(complete_visibility(&mut connection, &key.tenant, repository).await?)
+            }
+            None => None,
+        };
+        let scopes = MemoryScope::all_of_run(&key.workflow, step, repository.as_ref());
         let scopes: Vec<String> = scopes.iter().map(MemoryScope::storage_key).collect();
         let rows: Vec<(String, String, i64)> = sqlx::query_as(LOAD)
             .bind(key.tenant.as_str())

@@ -9,6 +9,7 @@ use retro_store::{Result, StoredBody};
 
 use super::bodies::store_bodies;
 use super::dialect::{Connection, OnTable, any_of, bind_rows, now_ms, number_list_parameter, rows_table};
+use super::repositories::store_visibilities;
 use super::retention::{delete_details, is_of_runs};
 use super::tracked_runs::rewind_tracking;
 use crate::rows::body::{body_ref, stored_body};
@@ -30,6 +31,7 @@ pub(crate) async fn store_runs(
     store_facts(connection, writes).await?;
     forget_bodies(connection, writes).await?;
     store_bodies(connection, writes, bodies).await?;
+    store_visibilities(connection, writes).await?;
     rewind_tracking(connection, writes).await
 }
 
