@@ -130,6 +130,16 @@ pub(crate) enum Command {
     Pipeline(PipelineCommand),
     /// Print the OpenAPI document of the HTTP API, as served at `/v1/openapi.json`.
     Openapi,
+    /// Print the completion script of a shell: `source <(retro completions bash)`.
+    Completions {
+        /// Shell that reads the script.
+        shell: clap_complete::Shell,
+    },
+    /// Write a manual page for each command into a folder.
+    Man {
+        /// Folder, which is created if it does not exist.
+        folder: PathBuf,
+    },
     /// Check the environment: data folder, database, nats-server, addresses, webhooks, policy and embedder.
     Doctor,
     /// Check that the `retro up` or `retro serve` process on this machine is ready; print what is missing.

@@ -10,11 +10,13 @@ mod losses;
 mod manual;
 mod memories;
 mod migrate;
+mod nearest_name;
 mod pipeline;
 mod queries;
 mod ready;
 mod replay;
 mod rules;
+mod shell_files;
 mod workflows;
 
 use std::sync::Arc;
@@ -86,6 +88,8 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
         Command::Config(command) => configuration::run_command(&config, &origins, output, command),
         Command::Pipeline(command) => pipeline::run_command(&config, output, command),
         Command::Openapi => print_openapi(),
+        Command::Completions { shell } => shell_files::print_completions(*shell),
+        Command::Man { folder } => shell_files::write_manual(folder),
         Command::Doctor => doctor::run_command(&config, output).await,
         Command::Ready => ready::run_command(&config, output).await,
     }
@@ -103,7 +107,8 @@ async fn print_context(
     args: &ContextArgs,
 ) -> anyhow::Result<Exit> {
     let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
-    let gateway = Gateway::new(store::open_store(config).await?, policies);
+    let store = store::open_store(config).await?;
+    let gateway = Gateway::new(store.clone(), policies);
     let gateway = gateway.with_timeout(Duration::from_millis(config.context_timeout_ms));
     let request = retro_gateway::ContextRequest {
         workflow: args.workflow.clone(),
@@ -114,6 +119,9 @@ async fn print_context(
         paths: args.paths.clone(),
     };
     let answer = gateway.context(context.tenant, request).await;
+    if answer.memories.is_empty() {
+        nearest_name::print_unknown_name(context, &*store, Some(&args.workflow), Some(&args.step)).await?;
+    }
     output::print_data(context.output, &answer, || {
         let memories = match (&answer.reason, answer.text.as_str()) {
             (Some(reason), "") => format!("no memories: {reason}"),

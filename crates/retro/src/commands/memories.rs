@@ -18,6 +18,7 @@ use retro_store::{CommitResult, MemoryFilter, Store, UnresolvedRef, resolve_memo
 use tokio::sync::Notify;
 
 use super::command_context::{CommandContext, print_found};
+use super::nearest_name::print_unknown_name;
 use crate::cli::{AttributedArgs, AuditArgs, Memories, MemoryCommandArgs};
 use crate::exit::Exit;
 use crate::operator_commands::OperatorCommands;
@@ -41,6 +42,9 @@ pub(crate) async fn run_command(
                 ..Default::default()
             };
             let rows = store.list_memories(context.tenant, &filter).await?;
+            if rows.is_empty() {
+                print_unknown_name(context, &*store, workflow.as_ref(), step.as_ref()).await?;
+            }
             output::print_data(context.output, &rows, || lists::render_memories(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }

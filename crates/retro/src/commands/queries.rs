@@ -10,6 +10,7 @@ use retro_operator::{
 use retro_store::{AuditRow, OperatorStore, ProposalFilter, RunFilter, Store};
 
 use super::command_context::{CommandContext, print_found};
+use super::nearest_name::print_unknown_name;
 use super::{cancel, manual};
 use crate::cli::{Outcomes, Output, Reports, Retrospectives, Runs};
 use crate::exit::Exit;
@@ -22,6 +23,9 @@ pub(crate) async fn list_runs(
 ) -> anyhow::Result<Exit> {
     let filter = RunFilter { workflow: args.workflow.clone(), run: args.run.clone(), limit: args.limit };
     let rows = store.list_runs(context.tenant, &filter).await?;
+    if rows.is_empty() {
+        print_unknown_name(context, store, args.workflow.as_ref(), None).await?;
+    }
     output::print_data(context.output, &rows, || lists::render_runs(&rows, terminal_columns()))?;
     Ok(Exit::Done)
 }
@@ -32,6 +36,9 @@ pub(crate) async fn list_outcomes(
     args: &Outcomes,
 ) -> anyhow::Result<Exit> {
     let rows = retro_operator::summarize_outcomes(store, context.tenant, args.workflow.as_ref()).await?;
+    if rows.is_empty() {
+        print_unknown_name(context, store, args.workflow.as_ref(), None).await?;
+    }
     output::print_data(context.output, &rows, || lists::render_outcomes(&rows, terminal_columns()))?;
     Ok(Exit::Done)
 }
@@ -45,6 +52,9 @@ pub(crate) async fn run_retrospectives(
     match command {
         Retrospectives::List { workflow, limit } => {
             let rows = store.list_retrospectives(context.tenant, workflow.as_ref(), *limit).await?;
+            if rows.is_empty() {
+                print_unknown_name(context, &*store, workflow.as_ref(), None).await?;
+            }
             output::print_data(context.output, &rows, || {
                 lists::render_retrospectives(&rows, terminal_columns())
             })?;
@@ -72,6 +82,9 @@ pub(crate) async fn run_reports(
     match command {
         Reports::List { workflow, limit } => {
             let rows = store.list_retrospectives(context.tenant, workflow.as_ref(), *limit).await?;
+            if rows.is_empty() {
+                print_unknown_name(context, store, workflow.as_ref(), None).await?;
+            }
             output::print_data(context.output, &rows, || lists::render_reports(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }

@@ -8,6 +8,7 @@ use retro_operator::{
 use retro_store::OperatorStore;
 
 use super::command_context::{CommandContext, print_found};
+use super::nearest_name::print_unknown_name;
 use crate::cli::{WorkflowCommand, Workflows};
 use crate::clock::SystemClock;
 use crate::exit::Exit;
@@ -24,10 +25,16 @@ pub(crate) async fn run_command(
         None => list_workflows(context, store).await,
         Some(WorkflowCommand::Stats { workflow, runs }) => {
             let found = find_workflow_statistics(store, &key(workflow), *runs, SystemClock.now()).await?;
+            if found.is_none() {
+                print_unknown_name(context, store, Some(workflow), None).await?;
+            }
             print_found(context, found, "workflow", workflow, |one| one.render_text(terminal_columns()))
         }
         Some(WorkflowCommand::Missed { workflow }) => {
             let found = find_missed_failures(store, &key(workflow)).await?;
+            if found.is_none() {
+                print_unknown_name(context, store, Some(workflow), None).await?;
+            }
             print_found(context, found, "workflow", workflow, MissedFailures::render_text)
         }
     }

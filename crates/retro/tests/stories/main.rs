@@ -6,6 +6,7 @@ mod broker_kills;
 mod broker_ownership;
 mod broker_users;
 mod chaos;
+mod cli;
 mod closed_loop;
 mod crash;
 mod dead_letters;

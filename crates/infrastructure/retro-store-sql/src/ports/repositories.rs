@@ -17,10 +17,7 @@ use crate::rows::count::RunWrite;
 type Statement = (i64, bool);
 
 /// Stores what runs say about their repositories, unless a newer run has said something else.
-pub(crate) async fn store_visibilities(
-    connection: &mut Connection,
-    writes: &[RunWrite<'_>],
-) -> Result<()> {
+pub(crate) async fn store_visibilities(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO repository_visibility (tenant, repo, visibility, said_ms)
          SELECT tenant, repo, visibility, said_ms FROM ",
