@@ -6,7 +6,7 @@ use retro_core::pull_request::{
 use retro_core::retrospective::{InvestigationResult, RetrospectiveState};
 
 use super::*;
-use crate::world::{World, investigation_result, rich_world, workflow_key};
+use crate::world::{World, investigation_result, repair_finding, rich_world, workflow_key};
 
 fn rich_report() -> Report {
     rich_world().reports.pop().unwrap()
@@ -162,6 +162,18 @@ fn a_failed_retrospective_and_one_without_a_change_say_so_first() {
     let quiet = World::default()
         .run_retrospective(&workflow_key("default", "shop"), &|_, _| investigation_result(vec![], vec![]));
     assert!(render_headline(&quiet).ends_with("Nothing changed."), "{}", render_headline(&quiet));
+}
+
+#[test]
+fn a_retrospective_that_only_saw_memories_again_says_so() {
+    let key = workflow_key("default", "shop");
+    let mut world = World::default();
+    let shows = |_: &World, _| investigation_result(vec![repair_finding("no such table")], vec![]);
+    let first = world.run_retrospective(&key, &shows);
+    assert!(render_headline(&first).contains("became active"), "{}", render_headline(&first));
+    let second = world.run_retrospective(&key, &shows);
+    assert!(second.changes.iter().all(|change| matches!(change.effect, ChangeEffect::Observed { .. })));
+    assert!(render_headline(&second).ends_with(" 1 memory was seen again."), "{}", render_headline(&second));
 }
 
 #[test]

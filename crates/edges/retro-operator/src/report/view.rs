@@ -1,7 +1,7 @@
 //! Derives the content that the Markdown and terminal forms of a report share, in the same words and order.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::finding::FindingKind;
 use retro_core::id::MemoryId;
@@ -146,8 +146,20 @@ impl<'r> ReportView<'r> {
                 "memory",
                 "came back from the archive",
             ),
+            (
+                of(|effect| matches!(effect, ChangeEffect::Superseded { .. })),
+                "memory",
+                "was replaced by another",
+            ),
+            (of(|effect| matches!(effect, ChangeEffect::Revised { .. })), "memory", "was worded anew"),
+            (self.count_seen_again(), "memory", "was seen again"),
             (heavier, "memory", "gained weight"),
             (lighter, "memory", "lost weight"),
+            (
+                of(|effect| matches!(effect, ChangeEffect::Exempted { .. })),
+                "memory",
+                "was spared, since the situation did not come up",
+            ),
             (of(|effect| matches!(effect, ChangeEffect::Archived)), "memory", "was archived"),
             (of(|effect| matches!(effect, ChangeEffect::Deleted { .. })), "memory", "was deleted"),
             (
@@ -169,6 +181,19 @@ impl<'r> ReportView<'r> {
         .filter(|(n, ..)| *n > 0)
         .map(|(n, noun, did)| format!("{} {}", format_count(n, noun), agree_with_count(n, did)))
         .collect()
+    }
+
+    /// Counts the memories that existed before and that runs of this retrospective have shown again.
+    fn count_seen_again(&self) -> u64 {
+        let changes = || self.report.changes.iter();
+        let created = |id| {
+            changes()
+                .any(|change| change.memory == id && matches!(change.effect, ChangeEffect::Created { .. }))
+        };
+        let observed = changes().filter(|change| matches!(change.effect, ChangeEffect::Observed { .. }));
+        let seen: BTreeSet<MemoryId> =
+            observed.map(|change| change.memory).filter(|id| !created(*id)).collect();
+        seen.len() as u64
     }
 
     /// Counts the memories that this retrospective created but did not confirm.
