@@ -4,7 +4,7 @@
 //! The new memory is written from the finding at hand. It is handed to everyone if two public repositories have
 //! shown the lesson, and otherwise to private ones only. Evidence that its audience may not read stays where it is.
 //! A narrow memory is superseded only if the runs of its repository are handed the new one, so nobody loses a lesson.
-//! What a person has decided about (pinned, worded, disabled, held) stays narrow.
+//! What a person has decided about (pinned, worded, disabled) or must decide about (held) stays narrow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -126,7 +126,8 @@ impl MemoryWriter<'_> {
         if counted.is_empty() || !reaches_any || !is_confirmed || self.is_forbidden(sighting) {
             return None;
         }
-        let weight = weights().fold(Weight::from_thousandths(self.policy.confirmed_weight), Weight::max);
+        // Neither trust nor distrust that a repository has shown begins anew.
+        let weight = weights().max().unwrap_or(Weight::from_thousandths(self.policy.confirmed_weight));
         let repositories = counted.iter().chain([own]).map(|one| one.repo.clone()).collect();
         Some(Widening { audience, repositories, narrow, weight })
     }

@@ -212,6 +212,12 @@ fn a_widened_memory_keeps_the_weight_that_a_repository_has_given_it() {
     retro(&mut world, &[investigate("r3").with_verdict(id, MemoryVerdict::Helped)]);
     let lines = retro(&mut world, &[shows("r4", "acme/blog", PUBLIC)]);
     assert_eq!(lines[0], "r4 created A: active 0.400");
+    let mut world = World::new();
+    retro(&mut world, &[shows("r1", "acme/shop", PUBLIC), shows("r2", "acme/shop", PUBLIC)]);
+    let id = world.id("A");
+    retro(&mut world, &[investigate("r3").with_verdict(id, MemoryVerdict::Harmed)]);
+    let lines = retro(&mut world, &[shows("r4", "acme/blog", PUBLIC)]);
+    assert_eq!(lines[0], "r4 created A: active 0.150", "distrust does not begin anew");
 }
 
 fn support_of(runs: &[&str], elsewhere: &[(&str, RunRepository)]) -> ContrastSupport {
