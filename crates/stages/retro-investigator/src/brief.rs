@@ -150,3 +150,111 @@ fn earlier_findings(investigation: &Investigation) -> Vec<EarlierFinding> {
     let findings = looked.map(|(checked, _)| checked.findings.clone()).unwrap_or_default();
     findings.into_iter().map(|finding| EarlierFinding { run: investigation.run.clone(), finding }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use retro_core::audience::RepoVisibility;
+    use retro_core::finding::{CheckedAnswer, EvidenceOrigin, FindingKind, LessonCue, Quote};
+    use retro_core::id::{Repository, RunId, Tenant, Workflow, WorkflowKey};
+    use retro_core::learn::{AdditionFacts, LessonWording, WrittenMemory, add_memory};
+    use retro_core::memory::MemoryScope;
+    use retro_core::policy::Policy;
+    use retro_core::retrospective::{InvestigationResult, WorkflowState};
+    use retro_core::similarity::NgramEmbedder;
+    use retro_core::trajectory::QuotePlace;
+
+    use super::*;
+
+    const NOW: &str = "2026-01-01T00:00:00Z";
+
+    fn key() -> WorkflowKey {
+        WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("release").unwrap() }
+    }
+
+    /// Returns an active memory whose title and audience are given.
+    fn memory(title: &str, audience: Audience) -> Memory {
+        let key = key();
+        let scope = MemoryScope::Step { workflow: key.workflow.clone(), step: Step::main(), audience };
+        let wording = LessonWording { title: Some(title.to_owned()), content: None };
+        let written = WrittenMemory::new(&key, scope, &wording, title, "anna", "test").unwrap();
+        let facts = AdditionFacts { key, written, memories: Vec::new(), tombstones: Vec::new() };
+        add_memory(&facts, &Policy::default(), &NgramEmbedder, NOW.parse().unwrap()).unwrap().memory
+    }
+
+    /// Returns an ended investigation with one finding of a repository.
+    fn investigation(number: u32, repository: Option<RunRepository>) -> Investigation {
+        let finding = Finding {
+            kind: FindingKind::SelfFeedback,
+            step: Step::main(),
+            subject: "sh".to_owned(),
+            title: repository.as_ref().map_or("none", |one| one.repo.as_str()).to_owned(),
+            content: String::new(),
+            cue: LessonCue::default(),
+            quote: Quote { place: QuotePlace::Message { turn: 0 }, text: "words".to_owned() },
+            contradicts: None,
+            origin: EvidenceOrigin { repository, ..EvidenceOrigin::default() },
+        };
+        let checked = CheckedAnswer { findings: vec![finding], ..CheckedAnswer::default() };
+        Investigation {
+            number,
+            ordinal: number.into(),
+            run: RunId::new(format!("earlier-{number}")).unwrap(),
+            replacement: false,
+            result: Some(InvestigationResult::Found { checked, presented: Vec::new() }),
+        }
+    }
+
+    fn repository(name: &str) -> RunRepository {
+        RunRepository::of_run(Some(name), Some(RepoVisibility::Private)).unwrap()
+    }
+
+    fn claim(repo: Option<&str>, presented: &[usize]) -> Claim {
+        let mut state = WorkflowState { counted: 10, ..WorkflowState::default() };
+        let opened = state.open_if_due(&key(), &Policy::default(), NOW.parse().unwrap()).unwrap();
+        let shop = Repository::new("acme/shop").unwrap();
+        let memories = vec![
+            memory("Everyone’s", Audience::Everyone),
+            memory("Private", Audience::PrivateRepositories),
+            memory("Of the shop", Audience::Repository(shop)),
+        ];
+        let run = serde_json::json!({"run_id": "r1", "outcome": "success", "repo": repo});
+        let shown = presented.iter().map(|at| PresentedMemory::from_own_workflow(memories[*at].id, false));
+        Claim {
+            retrospective: opened.retrospective,
+            number: 1,
+            token: 1,
+            attempt: 1,
+            taken_over: false,
+            run: serde_json::from_value(run).unwrap(),
+            body: StoredBody::None,
+            presented: shown.collect(),
+            memories,
+            outcomes: Vec::new(),
+            earlier: vec![
+                investigation(1, None),
+                investigation(2, Some(repository("acme/shop"))),
+                investigation(3, Some(repository("acme/vault"))),
+            ],
+            journal: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_engine_is_told_nothing_of_other_repositories() {
+        for (repo, presented, memories, earlier) in [
+            (Some("acme/shop"), &[][..], &["Everyone’s", "Of the shop"][..], &["none", "acme/shop"][..]),
+            (Some("acme/open"), &[], &["Everyone’s"], &["none"]),
+            (None, &[], &["Everyone’s"], &["none"]),
+            (Some("acme/open"), &[1], &["Everyone’s", "Private"], &["none"]),
+        ] {
+            let claim = claim(repo, presented);
+            let brief = build_brief(&claim, FetchedBody::Absent).unwrap();
+            let told: Vec<_> = brief.memories.iter().map(|one| one.title.as_str()).collect();
+            assert_eq!(told, memories, "{repo:?}");
+            let found: Vec<_> = brief.earlier.iter().map(|one| one.finding.title.as_str()).collect();
+            assert_eq!(found, earlier, "{repo:?}");
+            let summarized = active_memories(&claim, &claim.run);
+            assert_eq!(summarized.len(), memories.len() - presented.len(), "{repo:?}");
+        }
+    }
+}
