@@ -286,6 +286,7 @@ pub(crate) fn active_memory(name: &str, weight: u16) -> Memory {
         released_by: None,
         disabled_by: None,
         pinned_by: None,
+        added_by: None,
         authority: None,
         created_at: Timestamp::UNIX_EPOCH,
         changed_at: Timestamp::UNIX_EPOCH,

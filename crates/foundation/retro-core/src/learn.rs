@@ -32,8 +32,9 @@ pub use decide::{
 pub use no_lesson::NoLessonReason;
 pub use remedies::{ContrastSupport, SupportElsewhere};
 pub use rules::{
-    ClosedReview, PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, RuleFacts, RuleUse,
-    RuleUseBatch, apply_rules, build_rule_use_batches, close_review, promote_rule,
+    AddedRule, ClosedReview, PromoteError, PromoteFacts, PromotedRemark, ReviewClosingFacts, RuleAddition,
+    RuleAdditionError, RuleAdditionFacts, RuleChanges, RuleFacts, RuleUse, RuleUseBatch, add_rule,
+    apply_rules, build_rule_use_batches, close_review, promote_rule,
 };
 pub use settle::{Mutation, MutationKind, build_batch, settle_investigations};
 pub use wording::{LessonWording, TextLengthError};

@@ -328,8 +328,12 @@ pub struct Memory {
     /// harm and contradiction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned_by: Option<String>,
-    /// Highest standing of the people who asked for the rule; `None` for a memory that does not come from a
-    /// review.
+    /// Name of the operator who added the memory: in words of their own, or from a remark. `None` if the program
+    /// learnt it. A rule that an operator added stays when a remark behind it is taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_by: Option<String>,
+    /// Highest standing of the people who asked for the rule, or that of an insider if an operator added it; `None`
+    /// for other memories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub authority: Option<AuthorStanding>,

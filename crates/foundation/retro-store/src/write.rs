@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{
     AddedMemory, AdditionError, AdditionFacts, ClosedRetrospective, ClosingFacts, DecidedMemory,
-    MemoryDecisionError, MemoryDecisionFacts, PromoteError, PromoteFacts, Promotion, RuleFacts,
+    MemoryDecisionError, MemoryDecisionFacts, PromoteError, PromoteFacts, RuleChanges, RuleFacts,
     WrittenMemory,
 };
 use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
@@ -82,7 +82,7 @@ pub type DecideRules<'a> = &'a (dyn Fn(RuleBatchFacts) -> Decision<ClosedRuleBat
 
 /// Callback that decides the effects of promoting a rule. The inner error is the reason for a refusal.
 pub type DecidePromotion<'a> =
-    &'a (dyn Fn(&PromoteFacts) -> Decision<std::result::Result<Promotion, PromoteError>> + Send + Sync);
+    &'a (dyn Fn(&PromoteFacts) -> Decision<std::result::Result<RuleChanges, PromoteError>> + Send + Sync);
 
 /// Callback that decides the effects of deleting a memory.
 pub type DecideDeletion<'a> =

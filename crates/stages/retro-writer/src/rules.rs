@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use retro_consumer::{HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, OVERDUE_S, process_item};
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
 use retro_core::learn::{
-    PromoteError, PromoteFacts, Promotion, ReviewClosingFacts, apply_rules, close_review, promote_rule,
+    PromoteError, PromoteFacts, RuleChanges, ReviewClosingFacts, apply_rules, close_review, promote_rule,
 };
 use retro_core::message::Notice;
 use retro_core::review::{ReviewBatch, SettledRemarks};
@@ -105,7 +105,7 @@ impl Writer {
         let counted = &changed;
         let collect = || self.store.load_promote_facts(tenant, id);
         let decide = |vectors: ResolvedVectors| async move {
-            let decide = |facts: &PromoteFacts| -> Decision<Result<Promotion, PromoteError>> {
+            let decide = |facts: &PromoteFacts| -> Decision<Result<RuleChanges, PromoteError>> {
                 let embedder = vectors.embedder_for(facts)?;
                 let policy = self.policies.policy_for(&facts.rule_scope);
                 let promoted = promote_rule(facts, request, by, reason, &policy, embedder, now);

@@ -195,6 +195,7 @@ pub fn add_memory(
                 weight,
                 evidence: None,
                 quarantine: None,
+                by: Some(by.clone()),
             }
         }
     };

@@ -220,7 +220,8 @@ impl MemoryWriter<'_> {
         };
         let reason = format!("first seen in run {}; {wait}", evidence.run);
         let evidence = Some(evidence);
-        let created = ChangeEffect::Created { scope, lesson, status, weight, evidence, quarantine: None };
+        let created =
+            ChangeEffect::Created { scope, lesson, status, weight, evidence, quarantine: None, by: None };
         self.record_evidence(row, id, created, reason);
     }
 

@@ -28,7 +28,9 @@
 //! and runs without that situation do not count against a rule. A rule whose weight falls below the injection
 //! minimum is archived as well, because it could never be presented again.
 
+mod add;
 mod apply;
+mod changes;
 mod close;
 mod observe;
 mod promote;
@@ -36,8 +38,10 @@ mod uses;
 mod weigh;
 mod writer;
 
+pub use add::{AddedRule, PromotedRemark, RuleAddition, RuleAdditionError, RuleAdditionFacts, add_rule};
 pub use apply::apply_rules;
+pub use changes::RuleChanges;
 pub use close::{ClosedReview, ReviewClosingFacts, close_review};
-pub use promote::{PromoteError, PromoteFacts, Promotion, promote_rule};
+pub use promote::{PromoteError, PromoteFacts, promote_rule};
 pub use uses::{RuleUseBatch, build_rule_use_batches};
 pub use writer::{RuleFacts, RuleUse};

@@ -74,6 +74,7 @@ impl MemoryWriter<'_> {
             weight,
             evidence: Some(sighting.evidence.clone()),
             quarantine: None,
+            by: None,
         };
         if !self.ledger.make_change(row, id, self.run_cause(&run), created, reason) {
             return false;

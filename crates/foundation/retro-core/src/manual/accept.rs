@@ -298,6 +298,7 @@ impl AcceptanceChanges<'_> {
             weight: Weight::ZERO,
             evidence: Some(first.clone()),
             quarantine: None,
+            by: None,
         }
     }
 

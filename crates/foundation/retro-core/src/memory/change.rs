@@ -141,6 +141,9 @@ pub enum ChangeEffect {
         /// Reason why only an operator may promote the memory; `None` if the memory is not quarantined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quarantine: Option<String>,
+        /// Name of the operator who added the memory; `None` if the program learnt it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// Another run confirmed a tentative memory, or a person of sufficient standing confirmed a rule.
     Promoted {

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    CONTRADICTIONS_KEPT_MAX, Change, ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Memory, MemoryStatus,
+    CONTRADICTIONS_KEPT_MAX, Change, ChangeEffect, EVIDENCE_KEPT_MAX, Evidence, Memory, MemoryScope,
+    MemoryStatus,
 };
 use crate::id::{ChangeId, MemoryId, RunId};
 use crate::remark::AuthorStanding;
@@ -198,7 +199,8 @@ fn find_switch_misfit(memory: &Memory, change: &Change) -> Option<String> {
 }
 
 fn create_memory(change: &Change) -> Result<Memory, String> {
-    let ChangeEffect::Created { scope, lesson, status, weight, evidence, quarantine } = &change.effect else {
+    let ChangeEffect::Created { scope, lesson, status, weight, evidence, quarantine, by } = &change.effect
+    else {
         return Err("it does not exist".to_owned());
     };
     if quarantine.is_some() && *status != MemoryStatus::Tentative {
@@ -208,6 +210,9 @@ fn create_memory(change: &Change) -> Result<Memory, String> {
         return Err(format!("no memory begins as {status}"));
     }
     let first = evidence.as_ref();
+    let asked = first.and_then(|evidence| evidence.remark.as_ref()).map(|source| source.standing);
+    // A rule that an operator adds counts like one that an insider asked for.
+    let is_added_rule = by.is_some() && matches!(scope, MemoryScope::Repository { .. });
     Ok(Memory {
         id: change.memory,
         scope: scope.clone(),
@@ -224,7 +229,8 @@ fn create_memory(change: &Change) -> Result<Memory, String> {
         released_by: None,
         disabled_by: None,
         pinned_by: None,
-        authority: first.and_then(|evidence| evidence.remark.as_ref()).map(|source| source.standing),
+        added_by: by.clone(),
+        authority: if is_added_rule { Some(AuthorStanding::Insider) } else { asked },
         created_at: change.at,
         changed_at: change.at,
     })

@@ -331,22 +331,12 @@ impl ReviewSettler<'_> {
         let rule = reading.rule.as_ref()?;
         let edition = remark.edition();
         let standing = remark.standing();
-        let run = RunId::new(remark.key.pull_request.to_string()).ok()?;
-        let source =
-            RemarkSource { remark: remark.key.clone(), by: remark.by.clone(), standing, at: remark.at };
-        let text = remark.body.trim().chars().take(QUOTE_CHARS_MAX).collect();
         Some(RuleMutationKind::Observe {
             memory: MemoryId::of_remark(&self.batch.tenant, &remark.key, &edition),
             edition,
             path: rule.path.clone(),
             lesson: build_lesson(&rule.subject, &rule.title, &rule.content),
-            evidence: Evidence {
-                run,
-                epoch: None,
-                quote: Quote { place: QuotePlace::Review, text },
-                remark: Some(source),
-                origin: EvidenceOrigin::default(),
-            },
+            evidence: remark_evidence(remark)?,
             quarantine: quarantine_reason(screening, standing),
         })
     }
@@ -394,7 +384,25 @@ fn other_lesson(other: &OtherRequest) -> Lesson {
     build_lesson("", &other.title, "")
 }
 
-fn build_lesson(subject: &str, title: &str, content: &str) -> Lesson {
+/// Returns the evidence that a remark is for a rule, or `None` if the name of its pull request is too long.
+pub(crate) fn remark_evidence(remark: &Remark) -> Option<Evidence> {
+    let text = remark.body.trim().chars().take(QUOTE_CHARS_MAX).collect();
+    Some(Evidence {
+        run: RunId::new(remark.key.pull_request.to_string()).ok()?,
+        epoch: None,
+        quote: Quote { place: QuotePlace::Review, text },
+        remark: Some(RemarkSource {
+            remark: remark.key.clone(),
+            by: remark.by.clone(),
+            standing: remark.standing(),
+            at: remark.at,
+        }),
+        origin: EvidenceOrigin::default(),
+    })
+}
+
+/// Creates the lesson of a rule.
+pub(crate) fn build_lesson(subject: &str, title: &str, content: &str) -> Lesson {
     Lesson {
         subject: subject.to_owned(),
         title: title.to_owned(),

@@ -111,6 +111,7 @@ fn an_illegal_change_is_refused_with_the_legal_kinds() {
         weight,
         evidence: Some(evidence.clone()),
         quarantine: None,
+        by: None,
     };
     assert_eq!(problem(Some(&memory), created(MemoryStatus::Active)), "it exists already");
     assert_eq!(problem(None, created(MemoryStatus::Archived)), "no memory begins as archived");

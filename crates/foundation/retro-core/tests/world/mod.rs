@@ -249,6 +249,7 @@ impl World {
                 origin: EvidenceOrigin::default(),
             }),
             quarantine: None,
+            by: None,
         };
         self.record_change(id, effect);
         id

@@ -8,8 +8,8 @@ use retro_core::id::{
     ReviewedPullRequest, Tenant, WorkflowKey,
 };
 use retro_core::learn::{
-    DecisionRequest, MemoryDecision, MemoryDecisionFacts, PromoteError, PromoteFacts, Promotion,
-    ReviewClosingFacts, RuleFacts, RuleUse, apply_rules, close_review, decide_memory, delete_by_operator,
+    DecisionRequest, MemoryDecision, MemoryDecisionFacts, PromoteError, PromoteFacts, ReviewClosingFacts,
+    RuleChanges, RuleFacts, RuleUse, apply_rules, close_review, decide_memory, delete_by_operator,
     promote_rule,
 };
 use retro_core::memory::{AppliedBatch, Change, ChangeCause, Memory, MemoryStatus, Tombstone, fold_change};
@@ -192,7 +192,7 @@ impl RuleStore {
         self.memories.extend(memories.iter().map(|memory| (memory.id, memory.clone())));
     }
 
-    pub(crate) fn promote(&mut self, id: MemoryId) -> Result<Promotion, PromoteError> {
+    pub(crate) fn promote(&mut self, id: MemoryId) -> Result<RuleChanges, PromoteError> {
         self.round += 1;
         let facts = PromoteFacts {
             rule_scope: rule_scope(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant, WorkflowKey};
-use retro_core::learn::{PromoteFacts, Promotion, RuleFacts, RuleUse, RuleUseBatch};
+use retro_core::learn::{PromoteFacts, RuleChanges, RuleFacts, RuleUse, RuleUseBatch};
 use retro_core::memory::Memory;
 use retro_store::Result;
 use retro_store::write::{ClosedRuleBatch, RuleBatchFacts};
@@ -203,7 +203,7 @@ pub(crate) async fn load_promote_facts(
 pub(crate) async fn store_promotion(
     connection: &mut Connection,
     rule_scope: &WorkflowKey,
-    promotion: &Promotion,
+    promotion: &RuleChanges,
 ) -> Result<()> {
     append_changes(connection, rule_scope, &promotion.changes).await?;
     store_memories(connection, rule_scope, &promotion.memories).await?;

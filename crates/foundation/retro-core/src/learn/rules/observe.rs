@@ -40,7 +40,10 @@ impl RuleWriter<'_> {
             self.refuse_observation(row, observation, &cause, why);
             return;
         }
-        let known = self.find_same_rule(observation, false).map(|memory| (memory.id, memory.status));
+        let known = self
+            .find_same_rule(observation, false)
+            .or_else(|| self.find_rule_added_from(&remark))
+            .map(|memory| (memory.id, memory.status));
         if !matches!(known, Some((_, MemoryStatus::Active)))
             // A bot's request is refused below and must not be stored as suppressed.
             && standing > AuthorStanding::Bot
@@ -106,6 +109,15 @@ impl RuleWriter<'_> {
         let memories =
             self.ledger.memories().values().filter(|memory| memory.quarantine.is_some() == quarantined);
         self.lesson_matcher().best_match(memories, &observation.scope, observation.lesson, None)
+    }
+
+    /// Returns the living rule that a person has made of this remark, in whatever words.
+    fn find_rule_added_from(&self, remark: &RemarkKey) -> Option<&Memory> {
+        let is_source =
+            |evidence: &Evidence| evidence.remark.as_ref().is_some_and(|source| source.remark == *remark);
+        self.ledger.memories().values().find(|memory| {
+            memory.status.is_living() && memory.added_by.is_some() && memory.evidence.iter().any(is_source)
+        })
     }
 
     fn suppress_if_forbidden(
@@ -280,6 +292,7 @@ impl RuleWriter<'_> {
             weight,
             evidence: Some(observation.evidence.clone()),
             quarantine: observation.quarantine.map(str::to_owned),
+            by: None,
         };
         let reason = format!("asked for on {run}; {wait}{replaced}");
         let made = self.ledger.make_change(row, id, cause.clone(), effect, reason);
@@ -351,6 +364,8 @@ impl RuleWriter<'_> {
         let only = |memory: &&Memory| {
             let mut sources = memory.evidence.iter().map(|evidence| evidence.remark.as_ref());
             memory.status.is_living()
+                // What a person has made a rule holds whatever becomes of the remark.
+                && memory.added_by.is_none()
                 // Only the most recent evidence is kept, and dropped evidence may be from other remarks.
                 && memory.observed_runs as usize == memory.evidence.len()
                 // Promotion by an operator raises the authority above that of the remarks.
@@ -387,7 +402,7 @@ pub(super) fn rule_rank(memory: &Memory) -> (Option<AuthorStanding>, bool) {
 }
 
 /// Says which rules a rule replaces and which stay beside it because they stand higher, for the reason of its change.
-fn describe_conflicts(older: &[&Memory], rank: (Option<AuthorStanding>, bool)) -> String {
+pub(super) fn describe_conflicts(older: &[&Memory], rank: (Option<AuthorStanding>, bool)) -> String {
     let describe = |older: &&Memory| {
         if rule_rank(older) <= rank {
             format!("; it replaces rule {}", older.id)

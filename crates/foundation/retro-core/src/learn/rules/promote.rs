@@ -2,15 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::observe::find_replaced_rules;
+use super::changes::{RuleChangeRecorder, RuleChanges};
 use crate::finding::REASON_CHARS_MAX;
-use crate::gate::judge_lesson;
 use crate::id::{MemoryId, NAME_BYTES_MAX, WorkflowKey};
 use crate::matching::LessonMatcher;
-use crate::memory::{
-    Change, ChangeCause, ChangeEffect, FoldError, Memory, MemoryScope, MemoryStatus, fold_change,
-};
-use crate::message::{Message, Notice};
+use crate::memory::{ChangeEffect, FoldError, Memory, MemoryScope, MemoryStatus};
 use crate::policy::Policy;
 use crate::similarity::{ComparedLessons, ComparesTexts, Embedder, VectorCache, replaces};
 use crate::weight::Weight;
@@ -56,17 +52,6 @@ impl PromoteFacts {
     }
 }
 
-/// Result of a promotion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Promotion {
-    /// Changes in order: the acceptance of the rule, then the superseding of the rules that it replaces.
-    pub changes: Vec<Change>,
-    /// Memories that changed, in their new state.
-    pub memories: Vec<Memory>,
-    /// Messages that announce the changes.
-    pub messages: Vec<Message>,
-}
-
 /// Reason why a rule was not promoted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PromoteError {
@@ -107,55 +92,25 @@ pub fn promote_rule(
     policy: &Policy,
     embedder: &dyn Embedder,
     at: Timestamp,
-) -> Result<Promotion, PromoteError> {
+) -> Result<RuleChanges, PromoteError> {
     validate_request(request, by, reason)?;
     facts.check_promotable()?;
     let memory = &facts.memory;
-    let cause = ChangeCause::Operator { request: request.to_owned() };
-    let mut promotion = Promotion { changes: Vec::new(), memories: Vec::new(), messages: Vec::new() };
+    let mut recorder = RuleChangeRecorder::new(&facts.rule_scope, request, at);
     let effect = ChangeEffect::Accepted {
         weight: Weight::from_thousandths(policy.confirmed_weight),
         proposal: None,
         by: by.to_owned(),
         tombstone_override: None,
     };
-    promotion.make_change(facts, memory, &cause, effect, format!("promoted by {by}: {reason}"), at)?;
-    // A promotion says that the rule holds. Handing it to agents in spite of a danger is a decision of its own.
-    let objection = judge_lesson(&memory.scope, &memory.lesson, &policy.held_dangers);
-    if let (Some(why), None) = (objection.objection(), &memory.released_by) {
-        let promoted = promotion.memories.pop().expect("the rule has just been promoted");
-        let effect = ChangeEffect::Held { why: why.to_owned() };
-        promotion.make_change(facts, &promoted, &cause, effect, why.to_owned(), at)?;
-    }
-    // A rule that is shown to nobody must not take the place of one that is.
-    if promotion.memories.iter().any(|memory| memory.quarantine.is_some() || memory.disabled_by.is_some()) {
-        return Ok(promotion);
-    }
+    let reason = format!("promoted by {by}: {reason}");
+    let promoted = recorder.make_change(memory.id, Some(memory.clone()), effect, reason)?;
+    let promoted = recorder.hold_if_endangering(promoted, policy)?;
     let vectors = VectorCache::new(embedder);
     let alike = LessonMatcher { vectors: &vectors, policy };
-    for old in find_replaced_rules(alike, facts.memories.iter(), memory.id, &memory.scope, &memory.lesson) {
-        let reason = format!("{by} promoted {}, which replaces it", memory.id);
-        promotion.make_change(facts, old, &cause, ChangeEffect::Superseded { by: memory.id }, reason, at)?;
-    }
-    Ok(promotion)
-}
-
-impl Promotion {
-    fn make_change(
-        &mut self,
-        facts: &PromoteFacts,
-        memory: &Memory,
-        cause: &ChangeCause,
-        effect: ChangeEffect,
-        reason: String,
-        at: Timestamp,
-    ) -> Result<(), FoldError> {
-        let change = Change::new(&facts.rule_scope, memory.id, cause.clone(), effect, reason, at);
-        self.memories.extend(fold_change(Some(memory.clone()), &change)?);
-        self.messages.push(Notice::of_change(&change).into_message(&facts.rule_scope));
-        self.changes.push(change);
-        Ok(())
-    }
+    let reason = format!("{by} promoted {}, which replaces it", memory.id);
+    recorder.supersede_replaced(alike, &facts.memories, &promoted, &reason)?;
+    Ok(recorder.done)
 }
 
 fn validate_request(request: &str, by: &str, reason: &str) -> Result<(), PromoteError> {
