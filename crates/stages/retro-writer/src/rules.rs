@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use retro_consumer::{HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, OVERDUE_S, process_item};
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
 use retro_core::learn::{
-    PromoteError, PromoteFacts, RuleChanges, ReviewClosingFacts, apply_rules, close_review, promote_rule,
+    PromoteError, PromoteFacts, ReviewClosingFacts, RuleChanges, apply_rules, close_review, promote_rule,
 };
 use retro_core::message::Notice;
 use retro_core::review::{ReviewBatch, SettledRemarks};

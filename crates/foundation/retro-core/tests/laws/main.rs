@@ -22,6 +22,7 @@ mod law_07_no_dead_state_and_no_limbo;
 mod law_13_two_workers_produce_what_one_would;
 mod law_15_a_repository_is_told_what_it_may_read;
 mod law_17_no_loss_is_reported_without_proof;
+mod people_add_rules;
 mod people_decide;
 mod rules;
 

@@ -20,6 +20,7 @@ mod quotes;
 mod recall;
 mod repositories;
 mod rules;
+mod rules_by_hand;
 mod stored;
 mod sweep;
 mod tombstone;

@@ -3,6 +3,7 @@
 mod decide;
 mod manual;
 pub(crate) mod rules;
+pub(crate) mod rules_by_hand;
 mod texts;
 
 use std::collections::{BTreeMap, HashSet};

@@ -184,7 +184,7 @@ impl RuleStore {
         self.append(&applied.changes, &applied.memories);
     }
 
-    fn append(&mut self, changes: &[Change], memories: &[Memory]) {
+    pub(super) fn append(&mut self, changes: &[Change], memories: &[Memory]) {
         for change in changes {
             assert!(self.log.iter().all(|known| known.id != change.id), "{change:?} is stored twice");
         }

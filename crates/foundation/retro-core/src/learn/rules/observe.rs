@@ -2,6 +2,7 @@
 //! one, or is suppressed or refused.
 
 use super::writer::RuleWriter;
+use crate::finding::TITLE_CHARS_MAX;
 use crate::gate::{GateDecision, judge_lesson};
 use crate::id::{MemoryId, RemarkKey};
 use crate::matching::LessonMatcher;
@@ -9,6 +10,7 @@ use crate::memory::{
     ChangeCause, ChangeEffect, Evidence, Lesson, Memory, MemoryScope, MemoryStatus, OBSERVATION_KINDS,
 };
 use crate::remark::AuthorStanding;
+use crate::review::build_lesson;
 use crate::weight::Weight;
 
 /// A rule as one edition of a remark states it.
@@ -108,7 +110,17 @@ impl RuleWriter<'_> {
     fn find_same_rule(&self, observation: &RuleObservation<'_>, quarantined: bool) -> Option<&Memory> {
         let memories =
             self.ledger.memories().values().filter(|memory| memory.quarantine.is_some() == quarantined);
-        self.lesson_matcher().best_match(memories, &observation.scope, observation.lesson, None)
+        let alike = self.lesson_matcher();
+        alike.best_match(memories.clone(), &observation.scope, observation.lesson, None).or_else(|| {
+            // A person has worded it, and whoever asks again may use the words of the first request.
+            let says_so = |memory: &&Memory| {
+                memory.status.is_living()
+                    && memory.scope == observation.scope
+                    && worded_requests(memory)
+                        .any(|asked| alike.same_lesson(&asked, observation.lesson).is_some())
+            };
+            memories.into_iter().find(says_so)
+        })
     }
 
     /// Returns the living rule that a person has made of this remark, in whatever words.
@@ -393,6 +405,18 @@ impl RuleWriter<'_> {
             self.ledger.explain_outcome(row, format!("{reason}; no rule stands on it alone"));
         }
     }
+}
+
+/// Returns the remarks behind a rule that a person made of them in other words, as they are compared with a request.
+/// Only short ones: a long remark is about more than one thing.
+pub(super) fn worded_requests(memory: &Memory) -> impl Iterator<Item = Lesson> {
+    let is_worded = memory.added_by.is_some() && memory.lesson.worded_by.is_some();
+    let remarks = memory.evidence.iter().filter(move |evidence| is_worded && evidence.remark.is_some());
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    remarks
+        .map(move |evidence| line(&evidence.quote.text))
+        .filter(|line| line.chars().count() <= TITLE_CHARS_MAX)
+        .map(|line| build_lesson("", &line, ""))
 }
 
 /// Returns the rank that decides which of two contradicting rules stays: first the highest standing of the

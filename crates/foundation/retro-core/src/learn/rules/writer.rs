@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 
+use super::observe::worded_requests;
 use crate::id::{ChangeId, MemoryId, Repository, WorkflowKey};
 use crate::matching::LessonMatcher;
 use crate::memory::{LedgerFacts, Lesson, Memory, MemoryLedger, MemoryScope, OutcomeReason, Tombstone};
@@ -55,6 +56,13 @@ impl RuleFacts {
         // An existing rule that is asked for again is compared with the other rules, too: it may contradict them.
         for memory in &self.memories {
             compared.add_peer(&memory.scope, &memory.lesson);
+        }
+        let mut worded: Vec<(&MemoryScope, Lesson)> = Vec::new();
+        for memory in &self.memories {
+            worded.extend(worded_requests(memory).map(|asked| (&memory.scope, asked)));
+        }
+        for (scope, asked) in &worded {
+            compared.add_known(scope, asked);
         }
         for tombstone in &self.tombstones {
             compared.add_known(&tombstone.scope, &tombstone.lesson);
