@@ -27,7 +27,7 @@ pub(crate) use self::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) use self::dead_letters::{DeadLetters, Discard, Replay, SelectionArgs};
 pub(crate) use self::git::{Git, InstallHook};
 pub(crate) use self::losses::Losses;
-pub(crate) use self::memories::{AttributedArgs, Memories, MemoryCommandArgs};
+pub(crate) use self::memories::{AttributedArgs, Memories, MemoryChanges, MemoryCommandArgs};
 pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
 pub(crate) use self::rules::{Rules, parse_repository};
 use self::variant::parse_variant;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, ProposalId, RetrospectiveId, Tenant, WorkflowKey};
-use retro_core::learn::{DecisionRequest, LessonWording, MemoryDecision, WrittenMemory};
+use retro_core::learn::{DecisionRequest, LessonWording, MemoryDecision, RuleAddition, WrittenMemory};
 use retro_core::manual::{Acceptance, Refusal, TriggerError};
 use retro_core::memory::MemoryScope;
 use retro_core::policy::Policies;
 use retro_core::retrospective::ManualRequest;
 use retro_operator::{
     DecisionOutcome, ManualRequests, MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands,
+    RuleAdditionOutcome, RuleCommands,
 };
 use retro_redact::Redactor;
 use retro_sampler::ManualRetrospectives;
@@ -96,6 +97,20 @@ impl ManualRequests for OperatorCommands {
         self.writer
             .refuse_proposal(tenant, id, &Refusal { reason: redact_text(&refusal.reason), ..refusal.clone() })
             .await
+    }
+}
+
+#[async_trait]
+impl RuleCommands for OperatorCommands {
+    async fn add_rule(
+        &self,
+        tenant: &Tenant,
+        addition: &RuleAddition,
+    ) -> Result<RuleAdditionOutcome, StoreError> {
+        let RuleAddition { path, wording, reason, .. } = addition;
+        let (path, wording) = (path.as_deref().map(redact_text), redact_wording(wording));
+        let redacted = RuleAddition { path, wording, reason: redact_text(reason), ..addition.clone() };
+        self.writer.add_rule(tenant, &redacted).await
     }
 }
 

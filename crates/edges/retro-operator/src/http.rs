@@ -52,6 +52,7 @@ pub fn api_description() -> Api {
     let descriptions =
         crate::cancel::routes().into_description().merge(crate::requests::routes().into_description());
     let descriptions = descriptions.merge(crate::memory_commands::routes().into_description());
+    let descriptions = descriptions.merge(crate::rule_commands::routes().into_description());
     let descriptions = descriptions.merge(dead_letters::edit_routes().into_description());
     let descriptions = descriptions.merge(dead_letters::replay_routes().into_description());
     routes().into_description().merge(descriptions)

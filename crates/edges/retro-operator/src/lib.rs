@@ -20,6 +20,7 @@ mod redact;
 mod requests;
 mod retrospectives;
 pub mod reviews;
+mod rule_commands;
 mod text;
 mod text_table;
 mod verify;
@@ -56,6 +57,7 @@ pub use proposals::{render_proposal, render_proposals};
 pub use redact::{RedactFn, SharedRedactFn};
 pub use requests::{DecisionOutcome, ManualRequests, router as requests_router};
 pub use retrospectives::{RetrospectiveView, find_retrospective_view};
+pub use rule_commands::{RuleAdditionOutcome, RuleCommands, router as rule_commands_router};
 pub use text_table::{COLUMNS_WITHOUT_TERMINAL, terminal_columns};
 pub use verify::{
     CHECK_ROUNDS_MAX, Check, CheckedCounts, VIOLATIONS_MAX, Verification, Violation, verify_store,

@@ -23,7 +23,7 @@ pub fn render_reports(rows: &[ReviewReport], columns: u16) -> String {
     render_table(columns, ["decided", "review", "remarks", "changes", "id"], rows.iter().map(row).collect())
 }
 
-/// Renders one report in full, with the classification, the result and the reason of each remark.
+/// Renders one report in full, with the key, the classification, the result and the reason of each remark.
 pub fn render_report(report: &ReviewReport, columns: u16) -> String {
     let row = |remark: &ReportedRemark| {
         let changes: Vec<_> = remark.changes.iter().map(|change| change.kind.as_str()).collect();
@@ -40,7 +40,7 @@ pub fn render_report(report: &ReviewReport, columns: u16) -> String {
     let head = ["author", "standing", "kind", "certainty", "changes", "text", "reason"];
     let remarks = render_table(columns, head, report.remarks.iter().map(row).collect());
     format!(
-        "{}\ndecided {} · closed {} · {} · policy {} · {}\n{}\n{}",
+        "{}\ndecided {} · closed {} · {} · policy {} · {}\n{}\n{}{}",
         text::single_line(&report.review.to_string()),
         text::format_timestamp(report.as_of),
         text::format_timestamp(report.closed_at),
@@ -48,16 +48,14 @@ pub fn render_report(report: &ReviewReport, columns: u16) -> String {
         &report.policy_hash[..12.min(report.policy_hash.len())],
         report.id,
         remarks,
-        report.remarks.iter().map(render_features).collect::<String>()
+        report.remarks.iter().map(render_features).collect::<String>(),
+        render_promotion_hint(report)
     )
 }
 
-/// Renders one line with the features that counted for or against a rule, and the reasons why the remark is
-/// hostile.
+/// Renders one line with the key of a remark, the features that counted for or against a rule, and the reasons why the
+/// remark is hostile.
 fn render_features(remark: &ReportedRemark) -> String {
-    if remark.features.is_empty() && remark.screening.hostile.is_empty() {
-        return String::new();
-    }
     let seen = remark
         .features
         .iter()
@@ -65,5 +63,15 @@ fn render_features(remark: &ReportedRemark) -> String {
     let hostile =
         remark.screening.hostile.iter().map(|reason| format!("hostile: {}", text::single_line(reason)));
     let all: Vec<_> = seen.chain(hostile).collect();
-    format!("{}: {}\n", remark.remark, all.join("; "))
+    let all = if all.is_empty() { "nothing in it counts".to_owned() } else { all.join("; ") };
+    format!("{}: {all}\n", remark.remark)
+}
+
+/// Says how a person makes a rule of a remark that changed nothing. Empty if there is none.
+fn render_promotion_hint(report: &ReviewReport) -> &'static str {
+    if report.remarks.iter().any(|remark| remark.changes.is_empty()) {
+        "\na remark that changed nothing becomes a rule by `retro rules promote --remark KEY`\n"
+    } else {
+        ""
+    }
 }

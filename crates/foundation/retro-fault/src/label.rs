@@ -136,6 +136,8 @@ words! {
         MemoryDecisionCommit = "memory_decision.commit",
         /// An operator adds a memory.
         MemoryAddCommit = "memory_add.commit",
+        /// An operator adds a rule, in words of their own or from a remark.
+        RuleAddCommit = "rule_add.commit",
         /// An operator cancels a batch.
         BatchCancelCommit = "batch.cancel.commit",
         /// The relay publishes a replay.

@@ -97,7 +97,8 @@ pub struct PullRequestReviews {
     pub remarks: Vec<(Remark, u64)>,
     /// GitHub ids of the line comments that started the resolved threads, in ascending order.
     pub resolved_threads: Vec<u64>,
-    /// Requests on other pull requests of the repository, newest first; at most [`OTHER_REQUESTS_MAX`].
+    /// Requests on other pull requests of the repository: first those of which a person made a rule, then the others,
+    /// newest first; at most [`OTHER_REQUESTS_MAX`].
     pub other_requests: Vec<OtherRequest>,
 }
 

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{
-    AddedMemory, AdditionError, AdditionFacts, ClosedRetrospective, ClosingFacts, DecidedMemory,
-    MemoryDecisionError, MemoryDecisionFacts, PromoteError, PromoteFacts, RuleChanges, RuleFacts,
-    WrittenMemory,
+    AddedMemory, AddedRule, AdditionError, AdditionFacts, ClosedRetrospective, ClosingFacts, DecidedMemory,
+    MemoryDecisionError, MemoryDecisionFacts, PromoteError, PromoteFacts, RuleAddition, RuleAdditionError,
+    RuleAdditionFacts, RuleChanges, RuleFacts, WrittenMemory,
 };
 use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
 use retro_core::memory::{AppliedBatch, Change, FoldError, Memory, Tombstone};
@@ -83,6 +83,14 @@ pub type DecideRules<'a> = &'a (dyn Fn(RuleBatchFacts) -> Decision<ClosedRuleBat
 /// Callback that decides the effects of promoting a rule. The inner error is the reason for a refusal.
 pub type DecidePromotion<'a> =
     &'a (dyn Fn(&PromoteFacts) -> Decision<std::result::Result<RuleChanges, PromoteError>> + Send + Sync);
+
+/// Callback that decides the effects of adding a rule that a person asks for. The inner error is the reason for a
+/// refusal.
+pub type DecideRuleAddition<'a> = &'a (
+        dyn Fn(&RuleAdditionFacts) -> Decision<std::result::Result<AddedRule, RuleAdditionError>>
+            + Send
+            + Sync
+    );
 
 /// Callback that decides the effects of deleting a memory.
 pub type DecideDeletion<'a> =
@@ -177,6 +185,26 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         request: &str,
         decide: DecidePromotion<'_>,
     ) -> Result<Decision<std::result::Result<CommitResult, PromoteError>>>;
+
+    /// Loads the facts for adding a rule that a person asks for from one snapshot, without a lock. They tell which
+    /// texts the decision may compare. The repository may be unknown. Returns `None` if the rule shall come from a
+    /// remark that the tenant does not have, or that its author has deleted.
+    async fn load_rule_addition_facts(
+        &self,
+        tenant: &Tenant,
+        addition: &RuleAddition,
+    ) -> Result<Option<RuleAdditionFacts>>;
+
+    /// Adds a rule that a person asks for, in one transaction under the lock of the repository's rule scope, and stores
+    /// changes, memories and messages. Stores nothing if `decide` makes no decision or no change. Returns `None` if
+    /// [`load_rule_addition_facts`](Self::load_rule_addition_facts) does. The innermost error is the reason why nothing
+    /// was added.
+    async fn add_rule(
+        &self,
+        tenant: &Tenant,
+        addition: &RuleAddition,
+        decide: DecideRuleAddition<'_>,
+    ) -> Result<Decision<Option<std::result::Result<AddedRule, RuleAdditionError>>>>;
 
     /// Credits memories for the outcome of a pull request, in one transaction under the workflow lock.
     ///

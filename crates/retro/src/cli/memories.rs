@@ -63,6 +63,13 @@ pub(crate) enum Memories {
         #[command(flatten)]
         command: AttributedArgs,
     },
+    #[command(flatten)]
+    Change(MemoryChanges),
+}
+
+/// Commands that change one memory or rule, alike for both.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MemoryChanges {
     /// Word a memory or a rule anew. It keeps its weight, evidence and history.
     Edit {
         #[command(flatten)]
@@ -87,7 +94,7 @@ pub(crate) enum Memories {
     Restore(MemoryCommandArgs),
     /// Release a memory or a rule that is held, so that agents are shown it as its weight allows.
     Release(MemoryCommandArgs),
-    /// Retire a memory: it is deleted, and a tombstone blocks similar memories for a time.
+    /// Retire a memory or a rule: it is deleted, and a tombstone blocks similar ones for a time.
     #[command(visible_alias = "delete")]
     Retire(MemoryCommandArgs),
 }
@@ -95,7 +102,7 @@ pub(crate) enum Memories {
 /// Arguments of a command about one memory.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryCommandArgs {
-    /// Id of the memory, or at least its first 8 digits.
+    /// Id of the memory or rule, or at least its first 8 digits.
     pub(crate) id: MemoryRef,
     #[command(flatten)]
     pub(crate) command: AttributedArgs,

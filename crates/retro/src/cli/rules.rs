@@ -1,10 +1,10 @@
 //! Defines the arguments of `retro rules`.
 
 use clap::Subcommand;
-use retro_core::id::{MemoryRef, Repository, ReviewBatchId};
+use retro_core::id::{MemoryRef, RemarkKey, Repository, ReviewBatchId};
 use retro_core::memory::MemoryStatus;
 
-use super::audit::AuditArgs;
+use super::memories::{AttributedArgs, MemoryChanges};
 use super::variant::parse_variant;
 
 #[derive(Debug, Subcommand)]
@@ -35,28 +35,46 @@ pub(crate) enum Rules {
         /// Id of the rule, or at least its first 8 digits.
         id: MemoryRef,
     },
-    /// Activate a tentative, held or archived rule. One that leads to a danger is held again until it is released.
+    /// Add a rule in your own words. Agents of the repository are handed it at once, unless the gate holds it.
+    Add {
+        /// Repository of the rule, as [host/]owner/name; the default host is github.com.
+        #[arg(long, value_parser = parse_repository)]
+        repo: Repository,
+        /// Folder or file to which the rule is limited [default: the whole repository].
+        #[arg(long)]
+        path: Option<String>,
+        /// The rule as one instruction, which agents are handed.
+        #[arg(long)]
+        title: String,
+        /// Details that an agent gets when it opens the rule [default: the title].
+        #[arg(long)]
+        content: Option<String>,
+        #[command(flatten)]
+        command: AttributedArgs,
+    },
+    /// Activate a tentative, held or archived rule, or make a remark a rule. What leads to a danger is held until it is
+    /// released.
     Promote {
         /// Id of the rule, or at least its first 8 digits.
-        id: MemoryRef,
-        #[command(flatten)]
-        act: AuditArgs,
-        /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
-        /// arguments].
+        #[arg(required_unless_present = "remark", conflicts_with = "remark")]
+        id: Option<MemoryRef>,
+        /// Key of a remark that the reviewer did not take for a rule, as `retro rules reports` shows it.
         #[arg(long)]
-        request: Option<String>,
-    },
-    /// Retire a rule: it is deleted, and a tombstone blocks similar rules for a time.
-    Retire {
-        /// Id of the rule, or at least its first 8 digits.
-        id: MemoryRef,
+        remark: Option<RemarkKey>,
+        /// The rule as one instruction [default: the words of the remark].
+        #[arg(long, requires = "remark")]
+        title: Option<String>,
+        /// Details that an agent gets when it opens the rule [default: the title, or the words of the remark].
+        #[arg(long, requires = "remark")]
+        content: Option<String>,
+        /// Folder or file to which the rule is limited [default: the one that the remark names, if it names one].
+        #[arg(long, requires = "remark")]
+        path: Option<String>,
         #[command(flatten)]
-        act: AuditArgs,
-        /// Idempotency key: a repeated request with the same key has no further effect [default: derived from the
-        /// arguments].
-        #[arg(long)]
-        request: Option<String>,
+        command: AttributedArgs,
     },
+    #[command(flatten)]
+    Change(MemoryChanges),
     /// List the reports of reviews, newest first, or show a single report.
     Reports {
         /// Id of the report to show.

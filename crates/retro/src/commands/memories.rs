@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use super::command_context::{CommandContext, print_found};
 use super::nearest_name::print_unknown_name;
-use crate::cli::{AttributedArgs, AuditArgs, Memories, MemoryCommandArgs};
+use crate::cli::{AttributedArgs, AuditArgs, Memories, MemoryChanges, MemoryCommandArgs};
 use crate::exit::Exit;
 use crate::operator_commands::OperatorCommands;
 use crate::policies::PolicySource;
@@ -48,7 +48,7 @@ pub(crate) async fn run_command(
             output::print_data(context.output, &rows, || lists::render_memories(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }
-        Memories::Show { id } => match resolve_memory(context, &*store, *id).await? {
+        Memories::Show { id } => match resolve_memory(context, &*store, MEMORY.name, *id).await? {
             Ok(id) => print_found(
                 context,
                 find_with_effect(context, &*store, id).await?,
@@ -58,11 +58,11 @@ pub(crate) async fn run_command(
             ),
             Err(exit) => Ok(exit),
         },
-        Memories::Why { id } => match resolve_memory(context, &*store, *id).await? {
+        Memories::Why { id } => match resolve_memory(context, &*store, MEMORY.name, *id).await? {
             Ok(id) => print_changes(context, &*store, id).await,
             Err(exit) => Ok(exit),
         },
-        Memories::Effect { id } => match resolve_memory(context, &*store, *id).await? {
+        Memories::Effect { id } => match resolve_memory(context, &*store, MEMORY.name, *id).await? {
             Ok(id) => {
                 let effect = find_memory_effect(&*store, context.tenant, id).await?;
                 print_found(context, effect, "memory", &id, MemoryEffectView::render_text)
@@ -76,29 +76,32 @@ pub(crate) async fn run_command(
             let scope = MemoryScope::Step { workflow: workflow.clone(), step: step.clone(), audience };
             add_memory(context, config, store, &key, &scope, &wording, command).await
         }
-        Memories::Edit { target, title, content } => {
-            let wording = LessonWording { title: title.clone(), content: content.clone() };
-            decide_memory(context, config, store, target, &MemoryDecision::Revise(wording)).await
-        }
-        Memories::Pin(args) => decide_memory(context, config, store, args, &MemoryDecision::Pin).await,
-        Memories::Unpin(args) => decide_memory(context, config, store, args, &MemoryDecision::Unpin).await,
-        Memories::Disable(args) => {
-            decide_memory(context, config, store, args, &MemoryDecision::Disable).await
-        }
-        Memories::Enable(args) => decide_memory(context, config, store, args, &MemoryDecision::Enable).await,
-        Memories::Restore(args) => {
-            decide_memory(context, config, store, args, &MemoryDecision::Restore).await
-        }
-        Memories::Release(args) => release_memory(context, config, store, args).await,
-        Memories::Retire(MemoryCommandArgs { id, command }) => {
-            let id = match resolve_memory(context, &*store, *id).await? {
-                Ok(id) => id,
-                Err(exit) => return Ok(exit),
-            };
-            let AttributedArgs { act, request } = command;
-            retire_memory(context, config, store, id, act, request.as_deref(), &DELETED_MEMORY).await
-        }
+        Memories::Change(change) => change_memory(context, config, store, &MEMORY, change).await,
     }
+}
+
+/// Carries out a command that changes one memory or rule.
+pub(super) async fn change_memory(
+    context: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    noun: &MemoryNoun,
+    change: &MemoryChanges,
+) -> anyhow::Result<Exit> {
+    let (args, decision) = match change {
+        MemoryChanges::Edit { target, title, content } => {
+            let wording = LessonWording { title: title.clone(), content: content.clone() };
+            (target, MemoryDecision::Revise(wording))
+        }
+        MemoryChanges::Pin(args) => (args, MemoryDecision::Pin),
+        MemoryChanges::Unpin(args) => (args, MemoryDecision::Unpin),
+        MemoryChanges::Disable(args) => (args, MemoryDecision::Disable),
+        MemoryChanges::Enable(args) => (args, MemoryDecision::Enable),
+        MemoryChanges::Restore(args) => (args, MemoryDecision::Restore),
+        MemoryChanges::Release(args) => return release_memory(context, config, store, noun, args).await,
+        MemoryChanges::Retire(args) => return retire_memory(context, config, store, noun, args).await,
+    };
+    decide_memory(context, config, store, noun, args, &decision).await
 }
 
 /// Releases a memory or a rule that is held.
@@ -106,15 +109,16 @@ async fn release_memory(
     context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
+    noun: &MemoryNoun,
     MemoryCommandArgs { id, command }: &MemoryCommandArgs,
 ) -> anyhow::Result<Exit> {
-    let id = match resolve_memory(context, &*store, *id).await? {
+    let id = match resolve_memory(context, &*store, noun.name, *id).await? {
         Ok(id) => id,
         Err(exit) => return Ok(exit),
     };
     let command = build_command("release", id, &command.act, command.request.as_deref())?;
     let outcome = build_commands(config, store)?.release_memory(context.tenant, id.into(), &command).await?;
-    print_outcome(context, id, &command, outcome, &RELEASED)
+    print_outcome(context, id, &command, outcome, &result_words(noun, "released", ""))
 }
 
 /// Disables, enables, pins, unpins, restores or edits a memory or a rule.
@@ -122,27 +126,28 @@ async fn decide_memory(
     context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
+    noun: &MemoryNoun,
     target: &MemoryCommandArgs,
     decision: &MemoryDecision,
 ) -> anyhow::Result<Exit> {
-    let id = match resolve_memory(context, &*store, target.id).await? {
+    let id = match resolve_memory(context, &*store, noun.name, target.id).await? {
         Ok(id) => id,
         Err(exit) => return Ok(exit),
     };
     let AttributedArgs { act, request } = &target.command;
     let (verb, words) = match decision {
         MemoryDecision::Disable => {
-            ("disable".to_owned(), result_words("disabled", "; no agent is handed it"))
+            ("disable".to_owned(), result_words(noun, "disabled", "; no agent is handed it"))
         }
-        MemoryDecision::Enable => ("enable".to_owned(), result_words("enabled", "")),
-        MemoryDecision::Pin => ("pin".to_owned(), result_words("pinned", "; it does not fade")),
-        MemoryDecision::Unpin => ("unpin".to_owned(), result_words("unpinned", "")),
+        MemoryDecision::Enable => ("enable".to_owned(), result_words(noun, "enabled", "")),
+        MemoryDecision::Pin => ("pin".to_owned(), result_words(noun, "pinned", "; it does not fade")),
+        MemoryDecision::Unpin => ("unpin".to_owned(), result_words(noun, "unpinned", "")),
         MemoryDecision::Restore => {
-            ("restore".to_owned(), result_words("restored", "; its tombstone is lifted"))
+            ("restore".to_owned(), result_words(noun, "restored", "; its tombstone is lifted"))
         }
         // Other words are another request.
         MemoryDecision::Revise(wording) => {
-            (format!("edit-{}", hash_wording(wording)), result_words("edited", ""))
+            (format!("edit-{}", hash_wording(wording)), result_words(noun, "edited", ""))
         }
     };
     let command = build_command(&verb, id, act, request.as_deref())?;
@@ -185,41 +190,54 @@ async fn add_memory(
 }
 
 /// Returns a part of a request's id that differs for other words.
-fn hash_wording(wording: &LessonWording) -> String {
+pub(super) fn hash_wording(wording: &LessonWording) -> String {
     let text = serde_json::json!([wording.title, wording.content]).to_string();
     sha256_hex(text.as_bytes())[..8].to_owned()
 }
 
-const fn result_words(done: &'static str, note: &'static str) -> ResultWords {
-    ResultWords { noun: "memory", done, note }
+const fn result_words(noun: &MemoryNoun, done: &'static str, note: &'static str) -> ResultWords {
+    ResultWords { noun: noun.name, done, note }
 }
+
+/// Words in which the commands about memories, or those about rules, speak of one.
+pub(super) struct MemoryNoun {
+    /// Name of it: `memory` or `rule`.
+    pub(super) name: &'static str,
+    /// Result of its retirement.
+    pub(super) retired: &'static str,
+    /// What follows from its retirement.
+    pub(super) tombstone_note: &'static str,
+}
+
+/// The result is called a deletion, since scripts that call the command by its older name read it.
+const MEMORY: MemoryNoun = MemoryNoun {
+    name: "memory",
+    retired: "deleted",
+    tombstone_note: "; a tombstone blocks similar memories",
+};
 
 /// Words in which a command reports its result.
-pub(super) struct ResultWords {
+struct ResultWords {
     /// What the command is about: memory or rule.
-    pub(super) noun: &'static str,
+    noun: &'static str,
     /// What happened to it, such as `deleted`.
-    pub(super) done: &'static str,
+    done: &'static str,
     /// What follows from it; empty if nothing does.
-    pub(super) note: &'static str,
+    note: &'static str,
 }
-
-const RELEASED: ResultWords = result_words("released", "");
-/// The result is called a deletion, since scripts that call the command by its older name read it.
-const DELETED_MEMORY: ResultWords =
-    ResultWords { noun: "memory", done: "deleted", note: "; a tombstone blocks similar memories" };
 
 /// Returns the id of the memory that `name` refers to, or the exit of the command if it matches no memory or
 /// several.
 pub(super) async fn resolve_memory(
     context: &CommandContext<'_>,
     store: &dyn Store,
+    noun: &str,
     name: MemoryRef,
 ) -> anyhow::Result<Result<MemoryId, Exit>> {
     Ok(match resolve_memory_ref(store, context.tenant, name).await? {
         Ok(id) => Ok(id),
         Err(UnresolvedRef::Missing(name)) => {
-            Err(print_found(context, None::<()>, "memory", &name, |()| String::new())?)
+            Err(print_found(context, None::<()>, noun, &name, |()| String::new())?)
         }
         Err(ambiguous @ UnresolvedRef::Ambiguous(_)) => {
             output::print_notice(&format!("retro: {ambiguous}"));
@@ -249,18 +267,20 @@ pub(super) async fn print_changes(
 
 /// Retires a memory or a rule through the writer, like every change to a memory. A running relay sends the
 /// message.
-pub(super) async fn retire_memory(
+async fn retire_memory(
     context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
-    id: MemoryId,
-    act: &AuditArgs,
-    request: Option<&str>,
-    words: &ResultWords,
+    noun: &MemoryNoun,
+    MemoryCommandArgs { id, command }: &MemoryCommandArgs,
 ) -> anyhow::Result<Exit> {
-    let command = build_command("retire", id, act, request)?;
+    let id = match resolve_memory(context, &*store, noun.name, *id).await? {
+        Ok(id) => id,
+        Err(exit) => return Ok(exit),
+    };
+    let command = build_command("retire", id, &command.act, command.request.as_deref())?;
     let outcome = build_commands(config, store)?.retire_memory(context.tenant, id.into(), &command).await?;
-    print_outcome(context, id, &command, outcome, words)
+    print_outcome(context, id, &command, outcome, &result_words(noun, noun.retired, noun.tombstone_note))
 }
 
 fn build_commands(config: &Config, store: Arc<dyn Store>) -> anyhow::Result<OperatorCommands> {

@@ -1,26 +1,29 @@
-//! Runs `retro rules`, which lists, shows, promotes and retires the rules learned from reviews.
+//! Runs `retro rules`, which lists and shows the rules of repositories, and carries out what people decide about them.
 
 use std::sync::Arc;
 
 use retro_config::Config;
+use retro_core::canonical::sha256_hex;
 use retro_core::id::MemoryId;
-use retro_operator::{lists, reviews, terminal_columns};
+use retro_core::learn::{DecisionRequest, LessonWording, RuleAddition};
+use retro_operator::{MemoryCommand, RuleCommands, lists, reviews, terminal_columns};
 use retro_store::{CommitResult, MemoryFilter, Store};
 use retro_writer::Writer;
 use tokio::sync::Notify;
 
 use super::command_context::{CommandContext, print_found};
 use super::memories::{
-    ResultWords, find_with_effect, print_changes, request_id, resolve_memory, retire_memory,
+    MemoryNoun, change_memory, find_with_effect, hash_wording, print_changes, request_id, resolve_memory,
 };
-use crate::cli::{AuditArgs, Rules};
+use crate::cli::{AttributedArgs, AuditArgs, Rules};
 use crate::clock::SystemClock;
 use crate::exit::Exit;
+use crate::operator_commands::OperatorCommands;
 use crate::policies::PolicySource;
 use crate::{embedder, output};
 
-const RETIRED_RULE: ResultWords =
-    ResultWords { noun: "rule", done: "retired", note: "; a tombstone blocks similar rules" };
+const RULE: MemoryNoun =
+    MemoryNoun { name: "rule", retired: "retired", tombstone_note: "; a tombstone blocks similar rules" };
 
 pub(crate) async fn run_command(
     context: &CommandContext<'_>,
@@ -28,31 +31,50 @@ pub(crate) async fn run_command(
     store: Arc<dyn Store>,
     command: &Rules,
 ) -> anyhow::Result<Exit> {
-    let id = match command {
-        Rules::List { .. } | Rules::Reports { .. } => None,
-        Rules::Show { id } | Rules::Why { id } | Rules::Promote { id, .. } | Rules::Retire { id, .. } => {
-            match resolve_memory(context, &*store, *id).await? {
-                Ok(id) => Some(id),
-                Err(exit) => return Ok(exit),
+    match command {
+        Rules::Add { repo, path, title, content, command } => {
+            let wording = LessonWording { title: Some(title.clone()), content: content.clone() };
+            let target = format!("{repo} {}", path.as_deref().unwrap_or_default());
+            let request = build_request("add", &target, &wording, command)?;
+            let addition =
+                RuleAddition::in_words(repo.clone(), path.clone(), wording, decision_request(&request));
+            add_rule(context, config, store, &addition, "added").await
+        }
+        Rules::Promote { remark: Some(remark), title, content, path, command, .. } => {
+            let wording = LessonWording { title: title.clone(), content: content.clone() };
+            let target = format!("{remark} {}", path.as_deref().unwrap_or_default());
+            let request = build_request("promote", &target, &wording, command)?;
+            let addition =
+                RuleAddition::of_remark(remark.clone(), path.clone(), wording, decision_request(&request));
+            add_rule(context, config, store, &addition, "promoted").await
+        }
+        Rules::Change(change) => change_memory(context, config, store, &RULE, change).await,
+        Rules::Show { id } | Rules::Why { id } | Rules::Promote { id: Some(id), .. } => {
+            match resolve_memory(context, &*store, RULE.name, *id).await? {
+                Ok(id) => run_on_rule(context, config, store, id, command).await,
+                Err(exit) => Ok(exit),
             }
         }
-    };
-    match (command, id) {
-        (Rules::Show { .. }, Some(id)) => print_found(
-            context,
-            find_with_effect(context, &*store, id).await?,
-            "rule",
-            &id,
-            retro_operator::render_memory,
-        ),
-        (Rules::Why { .. }, Some(id)) => print_changes(context, &*store, id).await,
-        (Rules::Promote { act, request, .. }, Some(id)) => {
+        _ => print_list(context, &*store, command).await,
+    }
+}
+
+async fn run_on_rule(
+    context: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    id: MemoryId,
+    command: &Rules,
+) -> anyhow::Result<Exit> {
+    match command {
+        Rules::Promote { command: AttributedArgs { act, request }, .. } => {
             promote_rule(context, config, store, id, act, request.as_deref()).await
         }
-        (Rules::Retire { act, request, .. }, Some(id)) => {
-            retire_memory(context, config, store, id, act, request.as_deref(), &RETIRED_RULE).await
+        Rules::Why { .. } => print_changes(context, &*store, id).await,
+        _ => {
+            let found = find_with_effect(context, &*store, id).await?;
+            print_found(context, found, RULE.name, &id, retro_operator::render_memory)
         }
-        _ => print_list(context, &*store, command).await,
     }
 }
 
@@ -88,7 +110,7 @@ async fn print_list(
             output::print_data(context.output, &rows, || lists::render_rules(&rows, terminal_columns()))?;
             Ok(Exit::Done)
         }
-        other => unreachable!("{other:?} names a rule and was handled above"),
+        other => unreachable!("{other:?} is no list and was handled above"),
     }
 }
 
@@ -122,4 +144,56 @@ async fn promote_rule(
     let answer = serde_json::json!({"memory": id, "request": request, "result": result});
     output::print_data(context.output, &answer, || format!("rule {id} {result}"))?;
     Ok(Exit::Done)
+}
+
+/// Adds a rule in the operator's words or from a remark, unless a rule says so already.
+async fn add_rule(
+    context: &CommandContext<'_>,
+    config: &Config,
+    store: Arc<dyn Store>,
+    addition: &RuleAddition,
+    done: &str,
+) -> anyhow::Result<Exit> {
+    let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
+    let vectors = embedder::load_vector_source(config)?;
+    let commands = OperatorCommands::new(store, policies, vectors, Arc::new(Notify::new()));
+    let Some(added) = commands.add_rule(context.tenant, addition).await? else {
+        let remark = addition.remark.as_ref().map(ToString::to_string).unwrap_or_default();
+        return print_found(context, None::<()>, "remark", &remark, |()| String::new());
+    };
+    let added = match added {
+        Ok(added) => added,
+        Err(problem) => anyhow::bail!("the rule cannot be {done}: {problem}"),
+    };
+    let (id, held) = (added.rule.id, &added.rule.quarantine);
+    let result = if added.done.changes.is_empty() { "says so already" } else { done };
+    let request = &addition.request;
+    let mut answer = serde_json::json!({"memory": id, "request": request, "result": result});
+    if let Some(why) = held {
+        answer["held"] = why.as_str().into();
+    }
+    let note = held.as_ref().map(|why| format!("; no agent is handed it until it is released: {why}"));
+    output::print_data(context.output, &answer, || {
+        format!("rule {id} {result}{}", note.unwrap_or_default())
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Checks who asks and why, and names the request: as given, or derived from the arguments, so that repeating the
+/// command changes nothing.
+fn build_request(
+    what: &str,
+    target: &str,
+    wording: &LessonWording,
+    AttributedArgs { act: AuditArgs { by, reason }, request }: &AttributedArgs,
+) -> anyhow::Result<MemoryCommand> {
+    let derived = || {
+        let text = format!("{target} {} {by} {reason}", hash_wording(wording));
+        format!("{what}-{}", &sha256_hex(text.as_bytes())[..16])
+    };
+    Ok(MemoryCommand::new(request.clone().unwrap_or_else(derived), by, reason)?)
+}
+
+fn decision_request(MemoryCommand { request, by, reason }: &MemoryCommand) -> DecisionRequest<'_> {
+    DecisionRequest { id: request, by, reason }
 }

@@ -14,7 +14,7 @@ use retro_github::{Bridge, Publishers, WebhookSecrets};
 use retro_http::{BodyBudget, BudgetBounds, Idempotency, Probes, TenantLimiter, serve_not_ready};
 use retro_operator::{
     CancelService, EditService, ReplayService, SharedRedactFn, cancel_router, edit_router,
-    memory_commands_router, replay_router, requests_router,
+    memory_commands_router, replay_router, requests_router, rule_commands_router,
 };
 use retro_redact::Redactor;
 use tokio::net::TcpListener;
@@ -168,7 +168,8 @@ impl RunningProcess {
                 .merge(edit_router(edits))
                 .merge(replay_router(replays))
                 .merge(requests_router(commands.clone()))
-                .merge(memory_commands_router(commands))
+                .merge(memory_commands_router(commands.clone()))
+                .merge(rule_commands_router(commands))
                 .limit_in_flight(TenantLimiter::new(OPERATOR_REQUESTS_MAX, TENANT_OPERATOR_REQUESTS_MAX));
             let idempotency = Idempotency::new(store.clone());
             self.tasks.spawn(idempotency.clone().purge_expired(self.stop.clone()));

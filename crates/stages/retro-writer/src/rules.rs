@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use retro_consumer::{HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, OVERDUE_S, process_item};
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
 use retro_core::learn::{
-    PromoteError, PromoteFacts, ReviewClosingFacts, RuleChanges, apply_rules, close_review, promote_rule,
+    AddedRule, PromoteError, PromoteFacts, ReviewClosingFacts, RuleAddition, RuleAdditionError,
+    RuleAdditionFacts, RuleChanges, add_rule, apply_rules, close_review, promote_rule,
 };
 use retro_core::message::Notice;
 use retro_core::review::{ReviewBatch, SettledRemarks};
@@ -124,6 +125,32 @@ impl Writer {
             self.outbox.notify_one();
         }
         Ok(done)
+    }
+
+    /// Adds a rule that an operator asks for, in words of their own or from a remark. The same words twice are one rule,
+    /// and repeating a request has no further effect. Returns `None` if the tenant has no such remark, or if its author
+    /// has deleted it. The inner error says why nothing was added.
+    pub async fn add_rule(
+        &self,
+        tenant: &Tenant,
+        addition: &RuleAddition,
+    ) -> Result<Option<Result<AddedRule, RuleAdditionError>>, StoreError> {
+        let now = self.clock.now();
+        let collect = || self.store.load_rule_addition_facts(tenant, addition);
+        let decide = |vectors: ResolvedVectors| async move {
+            let decide = |facts: &RuleAdditionFacts| -> Decision<Result<AddedRule, RuleAdditionError>> {
+                let embedder = vectors.embedder_for(facts)?;
+                let policy = self.policies.policy_for(&facts.rule_scope);
+                Ok(add_rule(facts, &policy, embedder, now))
+            };
+            self.store.add_rule(tenant, addition, &decide).await
+        };
+        let added = self.decide_with_vectors(tenant, collect, decide).await?;
+        if let Some(Ok(AddedRule { done, .. })) = &added {
+            CountedChanges::from_changes(&done.changes).record();
+            self.outbox.notify_one();
+        }
+        Ok(added)
     }
 
     pub(crate) async fn handle_rules_due(

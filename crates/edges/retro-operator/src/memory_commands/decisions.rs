@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use retro_core::audience::Audience;
-use retro_core::id::{MemoryRef, Repository, Step, Workflow, WorkflowKey};
+use retro_core::id::{MemoryRef, Repository, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::learn::{LessonWording, MemoryDecision};
 use retro_core::memory::MemoryScope;
 use retro_http::{Api, Caller, JsonBody, PathId};
@@ -28,6 +28,7 @@ use crate::requests::request_id;
 pub(super) fn add_routes(api: Api<Arc<dyn MemoryCommands>>) -> Api<Arc<dyn MemoryCommands>> {
     api.routes(routes!(add_memory))
         .routes(routes!(edit_memory))
+        .routes(routes!(edit_rule))
         .routes(routes!(disable_memory))
         .routes(routes!(enable_memory))
         .routes(routes!(pin_memory))
@@ -119,18 +120,40 @@ async fn edit_memory(
     headers: HeaderMap,
     JsonBody(body): JsonBody<EditMemoryRequest>,
 ) -> JsonResult<MemoryCommandResponse> {
+    edit(&*commands, &tenant, name, &headers, body).await
+}
+
+/// Words a rule anew, like `/v1/memories/{id}/edit`.
+#[utoipa::path(post, path = "/v1/rules/{id}/edit", tag = "people", request_body = EditMemoryRequest, params(("id" = String, Path, description = "the id, or eight or more of its first digits"), ("Idempotency-Key" = Option<String>, Header, description = "identifies the request")), responses((status = 200, body = MemoryCommandResponse)))]
+async fn edit_rule(
+    State(commands): State<Arc<dyn MemoryCommands>>,
+    Caller(tenant): Caller,
+    PathId(name): PathId<MemoryRef>,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<EditMemoryRequest>,
+) -> JsonResult<MemoryCommandResponse> {
+    edit(&*commands, &tenant, name, &headers, body).await
+}
+
+async fn edit(
+    commands: &dyn MemoryCommands,
+    tenant: &Tenant,
+    name: MemoryRef,
+    headers: &HeaderMap,
+    body: EditMemoryRequest,
+) -> JsonResult<MemoryCommandResponse> {
     let EditMemoryRequest { title, content, reason, by, request } = body;
     let request = match request {
         Some(given) => given,
         None => {
             let short_name = name.id_range().0.short_id();
-            request_id(&headers, || json!(["edit", short_name, title, content, by, reason]))?
+            request_id(headers, || json!(["edit", short_name, title, content, by, reason]))?
         }
     };
     let request = MemoryCommandRequest { reason, by, request: Some(request) };
-    let command = build_command("edit", name, &headers, request)?;
+    let command = build_command("edit", name, headers, request)?;
     let decision = MemoryDecision::Revise(LessonWording { title, content });
-    let outcome = commands.decide_memory(&tenant, name, &decision, &command).await?;
+    let outcome = commands.decide_memory(tenant, name, &decision, &command).await?;
     command_response(name, "edited", command, outcome)
 }
 

@@ -20,7 +20,7 @@ use crate::id::{
     MemoryId, MutationId, RemarkKey, ReviewBatchId, ReviewKey, ReviewedPullRequest, RunId, Tenant, Workflow,
 };
 use crate::matching::LessonMatcher;
-use crate::memory::{Evidence, Lesson, MutationSummary, RemarkSource};
+use crate::memory::{Evidence, Lesson, Memory, MutationSummary, RemarkSource};
 use crate::policy::Policy;
 use crate::remark::{AuthorStanding, Remark};
 use crate::similarity::{ComparesTexts, Embedder, NgramEmbedder, VectorCache};
@@ -63,6 +63,21 @@ pub struct OtherRequest {
     pub standing: AuthorStanding,
     /// Title that the reader gave the rule.
     pub title: String,
+}
+
+impl OtherRequest {
+    /// Returns the requests for a rule that a person made of remarks. A promotion counts like a request of an insider.
+    pub fn of_added_rule(rule: &Memory) -> Vec<Self> {
+        if rule.added_by.is_none() || !rule.status.is_living() {
+            return Vec::new();
+        }
+        let request = |source: &RemarkSource| Self {
+            remark: source.remark.clone(),
+            standing: AuthorStanding::Insider,
+            title: rule.lesson.title.clone(),
+        };
+        rule.evidence.iter().filter_map(|evidence| evidence.remark.as_ref()).map(request).collect()
+    }
 }
 
 /// A review to be decided, with everything that the decision depends on.

@@ -30,6 +30,7 @@ pub mod recall;
 pub mod replay;
 pub mod retention;
 pub mod review;
+pub mod rule_additions;
 pub mod rules;
 pub mod sample;
 pub mod samples;
@@ -214,6 +215,14 @@ macro_rules! conformance {
                 the_next_round_gets_earlier_changes_of_a_remark
                 a_person_promotes_a_quarantined_rule_once
                 reviewing_keeps_tenants_apart
+            }
+            rule_additions {
+                an_added_rule_needs_no_review
+                the_same_rule_is_added_once
+                an_added_rule_replaces_one_from_a_review
+                an_undecided_or_refused_rule_stores_nothing
+                a_promoted_remark_is_the_evidence_of_its_rule
+                a_deleted_or_foreign_remark_is_a_missing_one
             }
             rules {
                 verdicts_of_runs_on_a_rule_are_applied_to_its_scope_once

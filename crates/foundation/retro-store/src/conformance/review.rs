@@ -26,7 +26,7 @@ use crate::{CommitResult, MemoryFilter, Store};
 
 /// Wait in seconds that is too long to pass during a test.
 const LONG_S: u64 = 3600;
-const RULE: &str = "Use `Result` instead of `panic!` in library code";
+pub(super) const RULE: &str = "Use `Result` instead of `panic!` in library code";
 
 /// Checks that a review event is recorded once, despite a redelivery, a duplicate in the batch, or the same
 /// id with different content.
@@ -309,7 +309,7 @@ pub(super) fn test_repository() -> Repository {
     Repository::new("acme/shop").expect("a valid name")
 }
 
-fn pull_request(repo: &str, number: u64) -> ReviewedPullRequest {
+pub(super) fn pull_request(repo: &str, number: u64) -> ReviewedPullRequest {
     ReviewedPullRequest { repo: Repository::new(repo).expect("a valid name"), number }
 }
 
@@ -317,11 +317,11 @@ fn pull_request_key(of: &str) -> PullRequestKey {
     PullRequestKey { tenant: test_tenant(of), pull_request: pull_request("acme/shop", 7) }
 }
 
-fn new_remark(id: u64, body: &str) -> Remark {
+pub(super) fn new_remark(id: u64, body: &str) -> Remark {
     remark_at("acme/shop", 7, id, body)
 }
 
-fn remark_at(repo: &str, number: u64, id: u64, body: &str) -> Remark {
+pub(super) fn remark_at(repo: &str, number: u64, id: u64, body: &str) -> Remark {
     Remark {
         key: RemarkKey { pull_request: pull_request(repo, number), kind: RemarkKind::LineComment, id },
         review: Some(5),
@@ -341,7 +341,7 @@ fn remark_at(repo: &str, number: u64, id: u64, body: &str) -> Remark {
     }
 }
 
-fn remark_event(of: &str, event: &str, remark: Remark, changed_at: Timestamp) -> ReviewEvent {
+pub(super) fn remark_event(of: &str, event: &str, remark: Remark, changed_at: Timestamp) -> ReviewEvent {
     ReviewEvent {
         event: EventKey {
             tenant: test_tenant(of),
@@ -355,7 +355,7 @@ fn remark_event(of: &str, event: &str, remark: Remark, changed_at: Timestamp) ->
     }
 }
 
-async fn record_events(store: &dyn Store, received: &[ReviewEvent]) -> Vec<ReviewEventResult> {
+pub(super) async fn record_events(store: &dyn Store, received: &[ReviewEvent]) -> Vec<ReviewEventResult> {
     store.record_events(received, 0).await.expect("recording")
 }
 
@@ -414,14 +414,14 @@ async fn decide_review(store: &dyn Store, of: &str) -> (u64, NewReviewBatch) {
     (known.revision, settled)
 }
 
-async fn commit_review_now(store: &dyn Store, of: &str) -> ReviewBatchId {
+pub(super) async fn commit_review_now(store: &dyn Store, of: &str) -> ReviewBatchId {
     let (revision, settled) = decide_review(store, of).await;
     let step = store.commit_review(&pull_request_key(of), revision, Some(&settled)).await.expect("settling");
     assert_eq!(step, CommitResult::Done);
     settled.id
 }
 
-async fn close_rule_batch(store: &dyn Store, of: &str, id: ReviewBatchId) -> CommitResult {
+pub(super) async fn close_rule_batch(store: &dyn Store, of: &str, id: ReviewBatchId) -> CommitResult {
     let decide = |facts: RuleBatchFacts| {
         let RuleBatchFacts { id: batch, review, mutations, rules } = facts;
         let DecidedReview { review, remarks, decided } = review.expect("it is of reviews");

@@ -36,6 +36,7 @@ mod repositories;
 mod retention;
 mod retrospective;
 mod review;
+mod rule_additions;
 mod rules;
 mod run;
 mod sample;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use retro_core::id::{EventKey, RemarkKey};
 use retro_core::remark::Remark;
 use retro_core::retention::SeenContent;
-use retro_core::review::REMARKS_MAX;
+use retro_core::review::{OtherRequest, REMARKS_MAX};
 use retro_fault::Label;
 use retro_store::review::{
     NewReviewBatch, OTHER_REQUESTS_MAX, PullRequestKey, PullRequestReviews, ReviewEvent, ReviewEventKind,
@@ -18,6 +18,7 @@ use super::dialect::{
     Connection, OnTable, ROW_LOCKS, Store, bind_rows, exact_text, for_update, now_ms, rows_table,
     storable_text,
 };
+use super::memory::list_living_and_named;
 use super::open::commit;
 use super::outbox;
 use crate::rows::review::{
@@ -107,7 +108,15 @@ impl ReviewerStore for Store {
             .fetch_all(&mut *snapshot)
             .await
             .on_table("remarks")?;
-        collected_from_rows(key, review, &remarks, &resolved, &others).map(Some)
+        let rule_scope = key.pull_request.repo.rule_scope(&key.tenant);
+        let rules = list_living_and_named(&mut snapshot, &rule_scope, &[]).await?;
+        let mut collected = collected_from_rows(key, review, &remarks, &resolved, &others)?;
+        // Those that a person made rules come first, so that no number of newer ones pushes them out.
+        let promoted = rules.iter().flat_map(OtherRequest::of_added_rule);
+        let elsewhere = promoted.filter(|request| request.remark.pull_request != key.pull_request);
+        collected.other_requests.splice(0..0, elsewhere);
+        collected.other_requests.truncate(OTHER_REQUESTS_MAX as usize);
+        Ok(Some(collected))
     }
 
     async fn commit_review(

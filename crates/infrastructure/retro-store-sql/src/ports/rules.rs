@@ -1,4 +1,4 @@
-//! Stores and applies batches of rule mutations, and stores promotions of rules.
+//! Stores and applies batches of rule mutations, and stores what people change about rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -199,15 +199,15 @@ pub(crate) async fn load_promote_facts(
     Ok(PromoteFacts { rule_scope, memory, memories })
 }
 
-/// Stores the effects of promoting a rule.
-pub(crate) async fn store_promotion(
+/// Stores the changes that a person's request makes to rules.
+pub(crate) async fn store_changes(
     connection: &mut Connection,
     rule_scope: &WorkflowKey,
-    promotion: &RuleChanges,
+    done: &RuleChanges,
 ) -> Result<()> {
-    append_changes(connection, rule_scope, &promotion.changes).await?;
-    store_memories(connection, rule_scope, &promotion.memories).await?;
-    outbox::enqueue_messages(connection, promotion.messages.iter()).await
+    append_changes(connection, rule_scope, &done.changes).await?;
+    store_memories(connection, rule_scope, &done.memories).await?;
+    outbox::enqueue_messages(connection, done.messages.iter()).await
 }
 
 impl Store {

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{
-    AddedMemory, AdditionError, AdditionFacts, ClosingFacts, MemoryDecisionError, PromoteError, PromoteFacts,
-    WrittenMemory,
+    AddedMemory, AddedRule, AdditionError, AdditionFacts, ClosingFacts, MemoryDecisionError, PromoteError,
+    PromoteFacts, RuleAddition, RuleAdditionError, RuleAdditionFacts, WrittenMemory,
 };
 use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
 use retro_core::memory::{Change, ChangeCause, FoldError, Memory, Tombstone, change_id};
@@ -17,14 +17,14 @@ use retro_fault::Label;
 use retro_store::manual::DecideProposal;
 use retro_store::write::{
     DecideAddition, DecideClose, DecideCredit, DecideDeletion, DecideMemory, DecidePromotion, DecideRelease,
-    DecideRules, RuleBatchFacts,
+    DecideRuleAddition, DecideRules, RuleBatchFacts,
 };
 use retro_store::{CommitResult, Decision, Deletion, Release, Result, WriterStore};
 
 use super::dialect::{Connection, OnTable, ROW_LOCKS, Store};
 use super::memory::{append_changes, store_memories, store_tombstones};
 use super::open::commit;
-use super::{close, credit, decide, lock, manual, outbox, retrospective, rules};
+use super::{close, credit, decide, lock, manual, outbox, retrospective, rule_additions, rules};
 use crate::rows::memory::parse_memory;
 use crate::{at, parse_workflow_key};
 
@@ -144,9 +144,42 @@ impl WriterStore for Store {
             Ok(Err(unpromoted)) => return Ok(Ok(Err(unpromoted))),
             Err(changed) => return Ok(Err(changed)),
         };
-        rules::store_promotion(&mut transaction, &facts.rule_scope, &promotion).await?;
+        rules::store_changes(&mut transaction, &facts.rule_scope, &promotion).await?;
         commit(transaction, Label::PromoteCommit).await?;
         Ok(Ok(Ok(CommitResult::Done)))
+    }
+
+    async fn load_rule_addition_facts(
+        &self,
+        tenant: &Tenant,
+        addition: &RuleAddition,
+    ) -> Result<Option<RuleAdditionFacts>> {
+        rule_additions::load_facts(&mut *self.begin_snapshot().await?, tenant, addition).await
+    }
+
+    async fn add_rule(
+        &self,
+        tenant: &Tenant,
+        addition: &RuleAddition,
+        decide: DecideRuleAddition<'_>,
+    ) -> Result<Decision<Option<std::result::Result<AddedRule, RuleAdditionError>>>> {
+        let mut transaction = self.begin_write().await?;
+        let rule_scope = addition.repo.rule_scope(tenant);
+        // A rule scope has no runs, so its row may be missing and is created to be locked.
+        lock::lock_workflows(&mut transaction, &[&rule_scope], &[]).await?;
+        let Some(facts) = rule_additions::load_facts(&mut transaction, tenant, addition).await? else {
+            return Ok(Ok(None));
+        };
+        let added = match decide(&facts) {
+            Ok(Ok(added)) => added,
+            Ok(Err(refused)) => return Ok(Ok(Some(Err(refused)))),
+            Err(changed) => return Ok(Err(changed)),
+        };
+        if !added.done.changes.is_empty() {
+            rules::store_changes(&mut transaction, &rule_scope, &added.done).await?;
+            commit(transaction, Label::RuleAddCommit).await?;
+        }
+        Ok(Ok(Some(Ok(added))))
     }
 
     async fn credit_memories(
