@@ -5,7 +5,7 @@
 //! outcome, every effect is a change with an effect key, and the memories are computed by folding their
 //! changes. [`close_retrospective`] adds the report and the next state of the workflow. [`apply_rules`] and
 //! [`close_review`] do the same for rules from reviews. [`decide_memory`] is for what a person asks of one memory, and
-//! [`add_memory`] for one that a person wrote.
+//! [`add_memory`] for one that a person wrote. [`add_rule`] is for a rule that a person wrote or made of a remark.
 
 mod account;
 mod add;

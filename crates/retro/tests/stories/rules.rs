@@ -1,5 +1,6 @@
 //! Tests which remarks in reviews become rules and which do not.
 
+mod by_hand;
 mod life;
 
 use jiff::Timestamp;

@@ -18,6 +18,10 @@
 //! and *supersedes* the older one. A newer rule of lower rank stays tentative, and cannot become active while
 //! the older one is tentative or active.
 //!
+//! **Rules of people.** An operator adds a rule in words of their own, or makes a remark a rule. It counts like one that
+//! an insider asked for, whoever wrote the remark, and stays when the remark is edited or deleted. The remark is its
+//! first evidence, so the same request on another pull request is the second one.
+//!
 //! **Text of strangers** never becomes part of a trusted rule, because requests of other people do not
 //! confirm a quarantined rule. A trusted person who asks for the same thing in their own words creates
 //! another rule, which supersedes the quarantined one.
