@@ -97,6 +97,7 @@ fn render_switches(memory: &Memory) -> String {
     let lines = [
         line(&memory.disabled_by, "disabled"),
         line(&memory.pinned_by, "pinned"),
+        line(&memory.added_by, "added"),
         line(&memory.lesson.worded_by, "worded"),
     ];
     let decided: String = lines.into_iter().flatten().collect();

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs, hold_memory, json_items, json_text};
 
-pub(super) const LABELS: [Label; 8] = [
+pub(super) const LABELS: [Label; 9] = [
     Label::EmitPublish,
     Label::TriggerCommit,
     Label::ProposalCommit,
@@ -20,6 +20,7 @@ pub(super) const LABELS: [Label; 8] = [
     Label::MemoryReleaseCommit,
     Label::MemoryDecisionCommit,
     Label::MemoryAddCommit,
+    Label::RuleAddCommit,
     Label::CancelCommit,
 ];
 
@@ -44,6 +45,7 @@ async fn run_script(ground: &mut CrashHarness) {
             Label::MemoryReleaseCommit => release_memory(ground, point).await,
             Label::MemoryDecisionCommit => pin_memory(ground, point).await,
             Label::MemoryAddCommit => add_memory(ground, point).await,
+            Label::RuleAddCommit => add_rule(ground, point).await,
             _ => cancel_retrospective(ground, point).await,
         }
     }
@@ -118,6 +120,13 @@ async fn add_memory(ground: &mut CrashHarness, point: CrashPoint) {
     let workflow = point.workflow_name();
     let title = ["--title", "Ask the owner before a deployment."];
     let add = ["memories", "add", "--workflow", &workflow, "--by", "ada", "--reason", "policy"];
+    ground.run_killed_then_repeat(point, &[&add[..], &title].concat()).await;
+}
+
+async fn add_rule(ground: &mut CrashHarness, point: CrashPoint) {
+    let repo = format!("acme/{}", point.workflow_name());
+    let title = ["--title", "Always wrap an error with its context."];
+    let add = ["rules", "add", "--repo", &repo, "--by", "ada", "--reason", "policy"];
     ground.run_killed_then_repeat(point, &[&add[..], &title].concat()).await;
 }
 
