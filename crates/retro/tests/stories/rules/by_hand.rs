@@ -1,7 +1,7 @@
 //! Follows rules that people add: in words of their own, and from remarks that the reviewer did not take for rules.
 
 use retro_events::github::{AuthorAssociation, RepositoryEvent};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{REPO, build_comment, start_fleet, wait_until_decided};
 use crate::world::{DatabaseKind, Fleet, World, build_correcting_runs, json_items, json_text};
@@ -120,26 +120,33 @@ async fn check_promoted_remark(world: &mut Fleet) {
     let foreign =
         world.run_retro(&[&["--tenant", "other"][..], &promote(KEY, &["--title", UNITS])].concat()).await;
     assert_eq!((missing.code, foreign.code), (Some(3), Some(3)), "{foreign:?}");
-    assert_eq!(foreign.err.replace(KEY, "KEY"), missing.err.replace("acme/shop#7/line_comment/99", "KEY"));
+    let unnamed = |err: &str, key: &str, tenant: &str| err.replace(key, "KEY").replace(tenant, "TENANT");
+    assert_eq!(
+        unnamed(&foreign.err, KEY, "other"),
+        unnamed(&missing.err, "acme/shop#7/line_comment/99", "default")
+    );
     let mut gone = build_comment(7, 12, "ann", AuthorAssociation::Member, "");
     if let RepositoryEvent::PullRequestReviewComment { action, .. } = &mut gone.what {
         "deleted".clone_into(action);
     }
     world.publish_github_event("default", "gone", &gone).await;
-    let doomed = promote("acme/shop#7/line_comment/12", &["--title", WRAP, "--request", "late"]);
-    world
-        .wait_for("a deleted remark is missing", async || {
-            let output = world.run_retro(&doomed).await;
-            (output.code == Some(3)).then_some(())
-        })
-        .await;
+    world.wait_until_idle().await;
+    let deleted = world.run_retro(&promote("acme/shop#7/line_comment/12", &["--title", WRAP])).await;
+    assert_eq!((deleted.code, deleted.err.contains("there is no remark")), (Some(3), true), "{deleted:?}");
+    assert_eq!(world.run_json(&["rules", "list"]).await, json!([]));
     let body = json!({"remark": KEY, "title": UNITS, "reason": "we agreed", "by": "ann"});
     assert_eq!(world.post_json("other", "/v1/rules/promote", &body).await.0, 404);
 
     let promoted = world.run_json(&promote(KEY, &["--title", UNITS])).await;
     assert_eq!(promoted["result"], "promoted", "{promoted}");
     let (status, again) = world.post_json("default", "/v1/rules/promote", &body).await;
-    assert_eq!((status, &again["memory"]), (409, &Value::Null), "another request in other words: {again}");
+    assert_eq!(
+        (status, &again["status"], &again["memory"]),
+        (200, &json!("already_done"), &promoted["memory"])
+    );
+    let other = json!({"remark": KEY, "title": WRAP, "reason": "we agreed", "by": "ann"});
+    let (status, other) = world.post_json("default", "/v1/rules/promote", &other).await;
+    assert!(status == 409 && json_text(&other, "detail").contains("says so already"), "{other}");
     let id = json_text(&promoted, "memory").to_owned();
     let rule = world.run_json(&["rules", "show", &id]).await;
     let source = &rule["evidence"][0]["remark"];
