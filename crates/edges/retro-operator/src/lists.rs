@@ -115,7 +115,8 @@ pub fn render_memories(rows: &[Memory], columns: u16) -> String {
     render_table(columns, head, rows.iter().map(row).collect())
 }
 
-/// Renders rules, one per line, each with its status and the author of the remark that it came from.
+/// Renders rules, one per line, each with its status and the author of the remark that it came from, or the person
+/// who added it.
 pub fn render_rules(rows: &[Memory], columns: u16) -> String {
     if rows.is_empty() {
         return "no rules\n".to_owned();
@@ -124,8 +125,9 @@ pub fn render_rules(rows: &[Memory], columns: u16) -> String {
         let by = memory
             .evidence
             .iter()
-            .find_map(|shown| shown.remark.as_ref())
-            .map(|source| text::single_line(&source.by));
+            .find_map(|shown| Some(&shown.remark.as_ref()?.by))
+            .or(memory.added_by.as_ref())
+            .map(|by| text::single_line(by));
         let (home, title) = (
             text::single_line(&text::describe_full_scope(&memory.scope)),
             text::single_line(&memory.lesson.title),

@@ -19,7 +19,7 @@ pub use settle::{
     ACKNOWLEDGED_COUNTS, ASKED_AGAIN_COUNTS, DecidedRemark, OtherRequest, REMARKS_MAX, RESOLVED_COUNTS,
     ReadRemark, ReviewBatch, RuleMutation, RuleMutationKind, SettledRemarks, THUMBS_COUNT, settle_review,
 };
-pub(crate) use settle::{build_lesson, remark_evidence};
+pub(crate) use settle::{build_lesson, remark_evidence, worded_requests};
 
 /// Evidence that a remark states a rule, apart from its words, as known at the time of the decision. If more
 /// evidence becomes known, the remark is decided again, and changes already made are not repeated.

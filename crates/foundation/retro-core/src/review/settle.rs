@@ -20,7 +20,7 @@ use crate::id::{
     MemoryId, MutationId, RemarkKey, ReviewBatchId, ReviewKey, ReviewedPullRequest, RunId, Tenant, Workflow,
 };
 use crate::matching::LessonMatcher;
-use crate::memory::{Evidence, Lesson, Memory, MutationSummary, RemarkSource};
+use crate::memory::{Evidence, Lesson, Memory, MemoryScope, MutationSummary, RemarkSource};
 use crate::policy::Policy;
 use crate::remark::{AuthorStanding, Remark};
 use crate::similarity::{ComparesTexts, Embedder, NgramEmbedder, VectorCache};
@@ -63,21 +63,42 @@ pub struct OtherRequest {
     pub standing: AuthorStanding,
     /// Title that the reader gave the rule.
     pub title: String,
+    /// Scope of the rule that a person made of the request; `None` if nobody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_rule: Option<MemoryScope>,
 }
 
 impl OtherRequest {
-    /// Returns the requests for a rule that a person made of remarks. A promotion counts like a request of an insider.
+    /// Returns the requests for a rule that a person made of remarks: in the words of the rule, and in those of the
+    /// remarks. A promotion counts like a request of an insider.
     pub fn of_added_rule(rule: &Memory) -> Vec<Self> {
         if rule.added_by.is_none() || !rule.status.is_living() {
             return Vec::new();
         }
-        let request = |source: &RemarkSource| Self {
-            remark: source.remark.clone(),
+        let remarks = rule.evidence.iter().filter_map(|evidence| evidence.remark.as_ref());
+        let worded = worded_requests(rule).map(|(source, lesson)| (source.clone(), lesson.title));
+        let titled = remarks.map(|source| (source.clone(), rule.lesson.title.clone()));
+        let request = |(source, title): (RemarkSource, String)| Self {
+            remark: source.remark,
             standing: AuthorStanding::Insider,
-            title: rule.lesson.title.clone(),
+            title,
+            added_rule: Some(rule.scope.clone()),
         };
-        rule.evidence.iter().filter_map(|evidence| evidence.remark.as_ref()).map(request).collect()
+        titled.chain(worded).map(request).collect()
     }
+}
+
+/// Returns the remarks behind a rule that a person made of them in other words, each as the lesson with which a request
+/// is compared. Only short ones: a long remark is about more than one thing.
+pub(crate) fn worded_requests(rule: &Memory) -> impl Iterator<Item = (&RemarkSource, Lesson)> {
+    let is_worded = rule.added_by.is_some() && rule.lesson.worded_by.is_some();
+    let remarks = rule.evidence.iter().filter(move |_| is_worded).filter_map(|evidence| {
+        let line = evidence.quote.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some((evidence.remark.as_ref()?, line))
+    });
+    remarks
+        .filter(|(_, line)| line.chars().count() <= TITLE_CHARS_MAX)
+        .map(|(source, line)| (source, build_lesson("", &line, "")))
 }
 
 /// A review to be decided, with everything that the decision depends on.
@@ -277,7 +298,9 @@ impl ReviewSettler<'_> {
             mutation: None,
             reason,
         };
-        match self.no_rule_reason(read, certainty) {
+        // A person has said that this is a rule, so nobody who asks for it again has to be certain.
+        let is_known = self.asks_for_added_rule(read);
+        match self.no_rule_reason(read, if is_known { 1000 } else { certainty }) {
             Some(reason) => {
                 // Only a deletion or an edit withdraws a rule; lost support, such as a reopened thread, does
                 // not.
@@ -291,6 +314,7 @@ impl ReviewSettler<'_> {
             }
             None => {
                 let reason = match requested_on.len() {
+                    _ if is_known => format!("{}; a person has made it a rule", read.reading.reason),
                     0 => read.reading.reason.clone(),
                     n => format!(
                         "{}; a person asked for the same on {n} other pull requests",
@@ -353,6 +377,18 @@ impl ReviewSettler<'_> {
             lesson: build_lesson(&rule.subject, &rule.title, &rule.content),
             evidence: remark_evidence(remark)?,
             quarantine: quarantine_reason(screening, standing),
+        })
+    }
+
+    /// Returns `true` if the remark asks for a rule that a person made of a request on another pull request.
+    fn asks_for_added_rule(&self, read: &ReadRemark) -> bool {
+        let Some(rule) = &read.reading.rule else { return false };
+        let repo = read.remark.key.pull_request.repo.to_string();
+        let (wanted, scope) =
+            (wanted_lesson(rule), MemoryScope::Repository { repo, path: rule.path.clone() });
+        self.batch.requests_elsewhere(&read.remark).any(|other| {
+            other.added_rule.as_ref() == Some(&scope)
+                && self.alike.same_lesson(&other_lesson(other), &wanted).is_some()
         })
     }
 

@@ -62,7 +62,7 @@ proptest! {
         let remarks: Vec<_> = (1u64..).zip(&asked).map(|(id, request)| request_from(7, id, *request)).collect();
         let others = (1u64..).zip(&elsewhere).map(|(id, (number, request))| {
             let remark = request_from(*number, id, *request).remark.key;
-            OtherRequest { remark, standing: AuthorStanding::Contributor, title: REQUESTS[*request].to_owned() }
+            OtherRequest { remark, standing: AuthorStanding::Contributor, title: REQUESTS[*request].to_owned(), added_rule: None }
         });
         let others: Vec<_> = others.collect();
         let mut store = RuleStore::new();

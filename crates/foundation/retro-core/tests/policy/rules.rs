@@ -195,6 +195,7 @@ fn an_uncertain_remark_becomes_a_rule_only_with_support_from_another_pull_reques
     assert!(store.memories.is_empty());
     doubtful.support.acknowledged = true;
     let other = |standing, number| OtherRequest {
+        added_rule: None,
         remark: rule_request(standing, number, 9, WRAP).remark.key,
         standing,
         title: WRAP.to_owned(),

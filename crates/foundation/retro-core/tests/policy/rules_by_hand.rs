@@ -5,7 +5,7 @@ use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
 use retro_core::recall::{RecallCandidate, choose_rules};
 use retro_core::remark::AuthorStanding::{Bot, Contributor, Insider, Outsider};
-use retro_core::review::{ReadRemark, ReadingKind, RuleMutationKind};
+use retro_core::review::{OtherRequest, ReadRemark, ReadingKind, RuleMutationKind};
 use retro_core::weight::Weight;
 
 use crate::world::rules::{RuleStore, confined_to, rule_request};
@@ -18,7 +18,7 @@ const PUSH: &str = "Always use `git push` with the option to overwrite the histo
 /// Returns a request that the reviewer takes for a one-off.
 fn one_off(read: ReadRemark) -> ReadRemark {
     let mut read = read;
-    (read.reading.kind, read.reading.certainty) = (ReadingKind::OneOff, 400);
+    (read.reading.kind, read.reading.certainty) = (ReadingKind::OneOff, 300);
     read
 }
 
@@ -277,4 +277,31 @@ fn a_remark_without_a_sentence_for_a_rule_needs_the_words_of_a_person() {
     assert_eq!(long, Err(RuleAdditionError::NoTitle));
     let rule = store.promote_remark(&question, titled(WRAP), "request 3").unwrap().rule;
     assert_eq!((rule.lesson.title.as_str(), rule.evidence.len()), (WRAP, 1));
+}
+
+#[test]
+fn whoever_asks_again_for_what_a_person_made_a_rule_need_not_be_certain() {
+    let mut store = RuleStore::new();
+    let first = one_off(rule_request(Insider, 1, 1, "Use `rg` for the search in scripts"));
+    let own = titled("Call ripgrep whenever a script looks for text in files");
+    let rule = store.promote_remark(&first, own, "request 1").unwrap().rule;
+    let others = OtherRequest::of_added_rule(&rule);
+    assert_eq!(others.len(), 2, "in both words: {others:?}");
+    let again = one_off(rule_request(Insider, 2, 2, "Use `rg` for the search in scripts"));
+    // The positive control: without the rule, it is a one-off. So it is on the pull request of the first request, in
+    // another folder, and in other words.
+    store.record_review(std::slice::from_ref(&again));
+    for weak in [
+        one_off(rule_request(Insider, 1, 3, "Use `rg` for the search in scripts")),
+        confined_to("src", one_off(rule_request(Insider, 3, 4, "Use `rg` for the search in scripts"))),
+        one_off(rule_request(Insider, 3, 5, "Keep functions short")),
+    ] {
+        store.record_review_with(&[weak], &others);
+    }
+    assert_eq!((store.memories[&rule.id].observed_runs, store.memories.len()), (1, 1), "{:?}", store.rules());
+    let report = store.record_review_with(&[again], &others);
+    assert_eq!((store.memories[&rule.id].observed_runs, store.memories.len()), (2, 1), "{report:?}");
+    let mut retired = rule.clone();
+    retired.status = MemoryStatus::Deleted;
+    assert_eq!(OtherRequest::of_added_rule(&retired), [], "a rule that has ended is none");
 }

@@ -113,7 +113,7 @@ pub async fn a_promoted_remark_is_the_evidence_of_its_rule(database: &Database) 
         ..remark_event("t", "elsewhere", remark_at("acme/shop", 8, 9, "Thanks"), time_at(0))
     };
     record_events(store, &[elsewhere]).await;
-    for (number, titles) in [(8, vec![RULE]), (7, vec![])] {
+    for (number, titles) in [(8, vec![RULE, "Could this be a `Result`?"]), (7, vec![])] {
         let of = PullRequestKey { tenant: test_tenant("t"), pull_request: pull_request("acme/shop", number) };
         let known = store.find_pull_request_reviews(&of).await.expect("reading").expect("it is stored");
         let requests: Vec<_> = known.other_requests.iter().map(|other| other.title.as_str()).collect();

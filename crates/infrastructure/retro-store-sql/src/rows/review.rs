@@ -51,7 +51,8 @@ pub(crate) fn collected_from_rows(
     let resolved = resolved.iter().map(|id| place().parse(id)).collect::<Result<Vec<u64>>>()?;
     let other = |(remark, title): &(String, String)| {
         let remark: Remark = place().parse_json(remark)?;
-        Ok(OtherRequest { standing: remark.standing(), remark: remark.key, title: title.clone() })
+        let standing = remark.standing();
+        Ok(OtherRequest { standing, remark: remark.key, title: title.clone(), added_rule: None })
     };
     let others = others.iter().map(other).collect::<Result<Vec<_>>>()?;
     Ok(PullRequestReviews {

@@ -10,6 +10,7 @@ const WRAP: &str = "Always wrap an error with its context.";
 const NEVER_WRAP: &str = "Never wrap an error with its context.";
 const UNITS: &str = "Always name the unit of a timeout in its name.";
 const QUESTION: &str = "What is the unit of this timeout?";
+const ONE_OFF: &str = "Use `fetch_user` instead of `load_user` here.";
 const KEY: &str = "acme/shop#7/line_comment/11";
 const SECRET: &str = concat!("ghp_", "x7Kd93LmQz0pVb5RtYw2Nc8Hs4Jf6Ga1Ue7O");
 const DANGER: &str = "Always run `terraform destroy` before a test of the module.";
@@ -105,6 +106,7 @@ async fn check_edits(world: &World, id: &str) {
 
 async fn check_promoted_remark(world: &mut Fleet) {
     say(world, "question", 7, 11, QUESTION).await;
+    say(world, "one-off", 7, 13, ONE_OFF).await;
     say(world, "doomed", 7, 12, "Is this still used anywhere?").await;
     wait_until_decided(world, 7).await;
     world.wait_until_idle().await;
@@ -156,15 +158,22 @@ async fn check_promoted_remark(world: &mut Fleet) {
     );
     assert!(context_of(world, "default", REPO).await.contains("name the unit"));
 
-    // The next request for it, on another pull request, is the second one. The edited question changes nothing.
+    let one_off = world.run_json(&promote("acme/shop#7/line_comment/13", &[])).await;
+    assert_eq!(one_off["result"], "promoted", "{one_off}");
+
+    // The next request for it, on another pull request, is the second one, however uncertain it is. The edited question
+    // changes nothing.
     say(world, "again", 9, 31, UNITS).await;
-    let observed = world
-        .wait_for("the rule has a second request", async || {
-            let rule = world.run_json(&["rules", "show", &id]).await;
-            (rule["observed_runs"] == 2).then_some(rule)
-        })
-        .await;
-    assert_eq!(observed["evidence"][1]["run"], "acme/shop#9");
+    say(world, "again here", 9, 32, ONE_OFF).await;
+    for rule in [id.as_str(), json_text(&one_off, "memory")] {
+        let observed = world
+            .wait_for("the rule has a second request", async || {
+                let rule = world.run_json(&["rules", "show", rule]).await;
+                (rule["observed_runs"] == 2).then_some(rule)
+            })
+            .await;
+        assert_eq!(observed["evidence"][1]["run"], "acme/shop#9");
+    }
     let mut edited = build_comment(7, 11, "ann", AuthorAssociation::Member, "Never mind, I see.");
     if let RepositoryEvent::PullRequestReviewComment { action, comment, .. } = &mut edited.what {
         "edited".clone_into(action);
@@ -177,7 +186,7 @@ async fn check_promoted_remark(world: &mut Fleet) {
     let after = world.run_json(&["rules", "show", &id]).await;
     assert_eq!((&after["status"], &after["observed_runs"]), (&json!("active"), &json!(2)));
     let listed = world.run_json(&["rules", "list", "--status", "active"]).await;
-    assert!(listed.as_array().is_some_and(|rules| rules.iter().any(|rule| rule["id"] == id)), "{listed}");
+    assert_eq!(json_items(&listed).len(), 2, "{listed}");
     world.emit_and_wait("default", "runs", &build_correcting_runs("fix", "deploy_service", 0..1)).await;
     world.verify_store().await;
     world.stop_up().await;

@@ -54,6 +54,7 @@ impl ReviewerStore for Asked {
         _: &PullRequestKey,
     ) -> Result<Option<PullRequestReviews>, StoreError> {
         let other = OtherRequest {
+            added_rule: None,
             remark: "acme/shop#3/line_comment/9".parse().unwrap(),
             standing: AuthorStanding::from_association(AuthorAssociation::Member, false),
             title: self.elsewhere.lock().unwrap().clone(),

@@ -2,7 +2,6 @@
 //! one, or is suppressed or refused.
 
 use super::writer::RuleWriter;
-use crate::finding::TITLE_CHARS_MAX;
 use crate::gate::{GateDecision, judge_lesson};
 use crate::id::{MemoryId, RemarkKey};
 use crate::matching::LessonMatcher;
@@ -10,7 +9,7 @@ use crate::memory::{
     ChangeCause, ChangeEffect, Evidence, Lesson, Memory, MemoryScope, MemoryStatus, OBSERVATION_KINDS,
 };
 use crate::remark::AuthorStanding;
-use crate::review::build_lesson;
+use crate::review::worded_requests;
 use crate::weight::Weight;
 
 /// A rule as one edition of a remark states it.
@@ -117,7 +116,7 @@ impl RuleWriter<'_> {
                 memory.status.is_living()
                     && memory.scope == observation.scope
                     && worded_requests(memory)
-                        .any(|asked| alike.same_lesson(&asked, observation.lesson).is_some())
+                        .any(|(_, asked)| alike.same_lesson(&asked, observation.lesson).is_some())
             };
             memories.into_iter().find(says_so)
         })
@@ -405,18 +404,6 @@ impl RuleWriter<'_> {
             self.ledger.explain_outcome(row, format!("{reason}; no rule stands on it alone"));
         }
     }
-}
-
-/// Returns the remarks behind a rule that a person made of them in other words, as they are compared with a request.
-/// Only short ones: a long remark is about more than one thing.
-pub(super) fn worded_requests(memory: &Memory) -> impl Iterator<Item = Lesson> {
-    let is_worded = memory.added_by.is_some() && memory.lesson.worded_by.is_some();
-    let remarks = memory.evidence.iter().filter(move |evidence| is_worded && evidence.remark.is_some());
-    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    remarks
-        .map(move |evidence| line(&evidence.quote.text))
-        .filter(|line| line.chars().count() <= TITLE_CHARS_MAX)
-        .map(|line| build_lesson("", &line, ""))
 }
 
 /// Returns the rank that decides which of two contradicting rules stays: first the highest standing of the

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::observe::worded_requests;
 use crate::id::{ChangeId, MemoryId, Repository, WorkflowKey};
 use crate::matching::LessonMatcher;
 use crate::memory::{LedgerFacts, Lesson, Memory, MemoryLedger, MemoryScope, OutcomeReason, Tombstone};
 use crate::policy::Policy;
-use crate::review::{RuleMutation, RuleMutationKind};
+use crate::review::{RuleMutation, RuleMutationKind, worded_requests};
 use crate::similarity::{ComparedLessons, Embedder, VectorCache};
 
 /// Stored facts that the writer needs to decide about a repository's rules, read under the lock of the rule
@@ -59,7 +58,7 @@ impl RuleFacts {
         }
         let mut worded: Vec<(&MemoryScope, Lesson)> = Vec::new();
         for memory in &self.memories {
-            worded.extend(worded_requests(memory).map(|asked| (&memory.scope, asked)));
+            worded.extend(worded_requests(memory).map(|(_, asked)| (&memory.scope, asked)));
         }
         for (scope, asked) in &worded {
             compared.add_known(scope, asked);
