@@ -8,6 +8,7 @@ mod dead_letters;
 mod git;
 mod losses;
 mod memories;
+mod repository;
 mod retrospectives;
 mod rules;
 mod variant;
@@ -28,8 +29,9 @@ pub(crate) use self::dead_letters::{DeadLetters, Discard, Replay, SelectionArgs}
 pub(crate) use self::git::{Git, InstallHook};
 pub(crate) use self::losses::Losses;
 pub(crate) use self::memories::{AttributedArgs, Memories, MemoryChanges, MemoryCommandArgs};
+pub(crate) use self::repository::parse_repository;
 pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
-pub(crate) use self::rules::{Rules, parse_repository};
+pub(crate) use self::rules::Rules;
 use self::variant::parse_variant;
 pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 

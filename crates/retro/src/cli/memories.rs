@@ -5,7 +5,7 @@ use retro_core::id::{MemoryRef, Repository, Step, Workflow};
 use retro_core::memory::MemoryStatus;
 
 use super::audit::AuditArgs;
-use super::rules::parse_repository;
+use super::repository::parse_repository;
 use super::variant::parse_variant;
 
 #[derive(Debug, Subcommand)]

@@ -5,6 +5,7 @@ use retro_core::id::{MemoryRef, RemarkKey, Repository, ReviewBatchId};
 use retro_core::memory::MemoryStatus;
 
 use super::memories::{AttributedArgs, MemoryChanges};
+use super::repository::parse_repository;
 use super::variant::parse_variant;
 
 #[derive(Debug, Subcommand)]
@@ -86,8 +87,4 @@ pub(crate) enum Rules {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-}
-
-pub(crate) fn parse_repository(text: &str) -> Result<Repository, String> {
-    Repository::new(text).map_err(|error| error.to_string())
 }

@@ -301,7 +301,7 @@ fn whoever_asks_again_for_what_a_person_made_a_rule_need_not_be_certain() {
     assert_eq!((store.memories[&rule.id].observed_runs, store.memories.len()), (1, 1), "{:?}", store.rules());
     let report = store.record_review_with(&[again], &others);
     assert_eq!((store.memories[&rule.id].observed_runs, store.memories.len()), (2, 1), "{report:?}");
-    let mut retired = rule.clone();
+    let mut retired = rule;
     retired.status = MemoryStatus::Deleted;
     assert_eq!(OtherRequest::of_added_rule(&retired), [], "a rule that has ended is none");
 }
