@@ -23,7 +23,7 @@ const TITLES: [&str; 5] = [
 #[derive(Debug, Clone)]
 enum Event {
     /// A remark is decided.
-    Review(ReadRemark),
+    Review(Box<ReadRemark>),
     /// A person adds a rule for a folder, or for the whole repository.
     Add { title: usize, folder: bool },
     /// A person makes the remark of an earlier event a rule, with a title of their own or not.
@@ -48,7 +48,7 @@ fn event() -> impl Strategy<Value = Event> {
             if !is_rule {
                 (read.reading.kind, read.reading.certainty) = (ReadingKind::OneOff, 300);
             }
-            Event::Review(if folder { confined_to("src", read) } else { read })
+            Event::Review(Box::new(if folder { confined_to("src", read) } else { read }))
         },
     );
     prop_oneof![
@@ -68,7 +68,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 fn repeat(store: &mut RuleStore, remarks: &[ReadRemark], number: usize, event: &Event) {
     let request = format!("request {number}");
     match event {
-        Event::Review(read) => drop(store.record_review(std::slice::from_ref(read))),
+        Event::Review(read) => drop(store.record_review(std::slice::from_ref(&**read))),
         // A refusal changes nothing, which is all that the laws ask of it.
         Event::Add { title, folder } => {
             drop(store.add_in(folder.then_some("src"), TITLES[*title], &request));
@@ -87,7 +87,7 @@ fn play(events: &[Event]) -> (RuleStore, Vec<ReadRemark>) {
     let (mut store, mut remarks) = (RuleStore::new(), Vec::new());
     for (number, event) in events.iter().enumerate() {
         if let Event::Review(read) = event {
-            remarks.push(read.clone());
+            remarks.push((**read).clone());
         }
         if let Event::Retire { rule } = event {
             let living: Vec<_> =
