@@ -51,6 +51,13 @@ fn create_memory(change: &Value, effect: &Value) -> Value {
             memory[key] = value.clone();
         }
     }
+    if !effect["by"].is_null() {
+        memory["added_by"] = effect["by"].clone();
+        // A rule that a person adds has the authority of an insider, whoever wrote the remark behind it.
+        if effect["scope"]["scope"] == "repository" {
+            memory["authority"] = json!("insider");
+        }
+    }
     add_witness(&mut memory, &effect["evidence"]);
     memory
 }
