@@ -411,3 +411,14 @@ fn a_dangerous_rule_of_an_insider_is_held_and_stays_until_a_person_decides() {
     let why = store.memories.values().next().unwrap().quarantine.clone().unwrap();
     assert!(why.contains("standing") && why.contains("Switches"), "both reasons are told: {why}");
 }
+
+#[test]
+fn a_rule_that_waits_for_a_person_replaces_none() {
+    let [old, new] = ["Never turn the linter off in the tests", "Turn the linter off in the tests"];
+    let mut store = RuleStore::new();
+    store.record_review(&[rule_request(Insider, 1, 1, old)]);
+    store.record_review(&[rule_request(Insider, 2, 2, new)]);
+    let mut rules = store.rules();
+    rules.sort();
+    assert_eq!(rules, [format!("{old}: active"), format!("{new}: active (quarantine)")]);
+}

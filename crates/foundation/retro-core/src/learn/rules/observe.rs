@@ -340,7 +340,7 @@ impl RuleWriter<'_> {
             );
         }
         let memory = &self.ledger.memories()[&id];
-        if memory.disabled_by.is_some() {
+        if memory.disabled_by.is_some() || memory.quarantine.is_some() {
             // A rule that is shown to nobody must not take the place of one that is.
             return;
         }
