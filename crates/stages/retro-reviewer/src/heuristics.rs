@@ -92,7 +92,7 @@ pub struct HeuristicReader;
 #[async_trait]
 impl RemarkReader for HeuristicReader {
     fn name(&self) -> &str {
-        "heuristics-2"
+        "heuristics-3"
     }
 
     async fn read_remark(&self, remark: &Remark) -> RemarkReading {
@@ -293,6 +293,11 @@ mod tests {
         check("Error logs should _not_ be capitalized.", ReadingKind::Rule);
         check("Please try to avoid meaningless names such as `Foo`.", ReadingKind::Rule);
         check("convention: start types with a capital letter", ReadingKind::Rule);
+        check("Please add a test for every bug fix", ReadingKind::Rule);
+        check("Use `pathlib` rather than `os.path` everywhere", ReadingKind::Rule);
+        check("We never catch bare Exception here", ReadingKind::Rule);
+        check("All public functions need a docstring", ReadingKind::Rule);
+        check("We use Vitest in this repo. Please move the helper to utils, too.", ReadingKind::Rule);
     }
 
     #[test]
@@ -303,6 +308,11 @@ mod tests {
         check("```suggestion\nlet x = 1;\n```", ReadingKind::OneOff);
         check("I think we should always return early here, but not sure", ReadingKind::OneOff);
         check("nit: add a newline", ReadingKind::OneOff);
+        check("Please rename it everywhere", ReadingKind::OneOff);
+        check("We never close the file here", ReadingKind::OneOff);
+        check("All of the callers need an update", ReadingKind::OneOff);
+        check("We use a mutex for this already", ReadingKind::OneOff);
+        check("Please add a test for each of these", ReadingKind::OneOff);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use reviewer::{Reviewer, ReviewerPorts};
 /// is based on them.
 #[async_trait]
 pub trait RemarkReader: Send + Sync {
-    /// Returns the name and version of the reader for reports, such as `heuristics-2`.
+    /// Returns the name and version of the reader for reports, such as `heuristics-3`.
     fn name(&self) -> &str;
 
     /// Reads one remark. Never fails: a reader that cannot classify the remark returns noise with certainty 0 and the

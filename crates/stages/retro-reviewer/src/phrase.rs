@@ -99,6 +99,12 @@ static SHOULD_DO: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+static ALL_NEED: LazyLock<Regex> = LazyLock::new(|| {
+    compile_regex(
+        r"^(?P<what>(?:all|every|each|any) (?:\w+ ){0,3}?[\w`.\-]+) (?P<verb>needs?|requires?) (?P<rest>\S.*)$",
+    )
+});
+
 /// Phrases a sentence as an instruction: capitalised, without final punctuation, on one line, and no longer
 /// than a title may be. Returns `None` if it is not an instruction and cannot easily be turned into one.
 pub(crate) fn phrase_imperative(sentence: &str) -> Option<String> {
@@ -150,6 +156,14 @@ fn rephrase_habit(text: &str) -> Option<String> {
         let rest = &found["rest"];
         return Some(rest.strip_prefix("prefer to ").unwrap_or(rest).to_owned());
     }
+    if let Some(found) = ALL_NEED.captures(text).filter(names_a_kind) {
+        let has = if found["verb"].ends_with('s') { "has" } else { "have" };
+        return Some(format!(
+            "Make sure that {} {has} {}",
+            lowercase_first_word(&found["what"]),
+            &found["rest"]
+        ));
+    }
     // Before `SHOULD_DO`, which also matches `should be`.
     if let Some(found) = SHOULD_BE.captures(text).filter(has_own_subject) {
         let plural = is_plural(&found["what"]);
@@ -182,6 +196,13 @@ fn has_own_subject(found: &Captures<'_>) -> bool {
     ];
     let first = found["what"].split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_lowercase();
     !POINTING.contains(&first.as_str()) && !found["what"].contains([',', ';', ':'])
+}
+
+/// Returns `true` if the subject is every one of a kind: "all functions", and not "all of the functions".
+fn names_a_kind(found: &Captures<'_>) -> bool {
+    const DEFINITE: &[&str] = &["the", "of", "these", "those", "this", "that", "your", "my", "our"];
+    let second = found["what"].split_whitespace().nth(1).unwrap_or_default().to_lowercase();
+    !DEFINITE.contains(&second.as_str()) && !found["rest"].to_lowercase().starts_with("to ")
 }
 
 fn is_plural(what: &str) -> bool {
@@ -240,13 +261,24 @@ mod tests {
         check("New code should use `testify`.", "In new code, use `testify`");
         check("We like to avoid sleeps in tests", "Avoid sleeps in tests");
         check("convention: start types with a capital", "Start types with a capital");
+        check(
+            "All public functions need a docstring",
+            "Make sure that all public functions have a docstring",
+        );
+        check("Every endpoint needs authentication.", "Make sure that every endpoint has authentication");
     }
 
     #[test]
     fn a_sentence_that_needs_guessing_is_not_phrased() {
-        for said in
-            ["Looks good to me", "This should be renamed", "Hm", "", "Use `a", "See https://example.org"]
-        {
+        for said in [
+            "All of the callers need an update",
+            "Looks good to me",
+            "This should be renamed",
+            "Hm",
+            "",
+            "Use `a",
+            "See https://example.org",
+        ] {
             assert_eq!(phrase_imperative(said), None, "{said}");
         }
         assert_eq!(phrase_imperative(&format!("Use {}", "x".repeat(300))), None);

@@ -69,6 +69,9 @@ static SIGNS_FOR: LazyLock<Vec<Sign>> = LazyLock::new(|| {
             250,
             r"\b(?:in|across|throughout|within|for) (?:this|the|our|all|every) (?:whole |entire )?(?:repo(?:sitory)?|code ?base|project|package|crate|monorepo|tests|docs|documentation|modules?)\b|\bproject-wide\b|\bnew code\b|\bin (?:tests|docs|production|public apis?)\b|\bfor (?:all|every|any|each) (?:new |public )?\w+s?\b",
         ),
+        compile_sign("for every one", 50, r"\bfor every (?:new |public )?\w+\b"),
+        compile_sign("everywhere", 200, r"\b(?:everywhere|anywhere)\b"),
+        compile_sign("general practice: we use", 200, r"^we use \S+"),
         compile_sign(
             "from now on",
             320,
@@ -90,6 +93,11 @@ static SIGNS_FOR: LazyLock<Vec<Sign>> = LazyLock::new(|| {
             "plural subject with should",
             450,
             r"^(?:also,? )?(?:all |every |each |any |new |public |private |unit |error |log |test )*`?(?:[\w.\-]+s`?(?: \w+)?|\w+ code) (?:should|must|shall|need to|have to|are expected to)\b",
+        ),
+        compile_sign(
+            "all of a kind need something",
+            450,
+            r"^(?:all|every|each|any) (?:\w+ ){0,3}?[\w`.\-]+ (?:needs?|requires?) (?:an? |no |their |its )?[\w`]+",
         ),
         compile_sign("only, with should", 160, r"\b(?:should|must|may|can) only\b"),
         compile_sign("should not, of anything", 120, r"\b(?:should|must)(?:n'?t| not| never)\b"),
@@ -176,12 +184,14 @@ pub(crate) fn is_imperative(sentence: &str) -> bool {
 pub(crate) fn sentence_features(sentence: &str) -> Vec<ReadingFeature> {
     let plain = sentence.replace('’', "'");
     let masked = mask_code(&plain);
+    let elsewhere = mask_project(&masked);
     let mut features = Vec::new();
     if is_imperative(&plain) {
         features.push(build_feature("imperative", 150, ""));
     }
-    for sign in SIGNS_FOR.iter().chain(SIGNS_AGAINST.iter()) {
-        if let Some(seen) = sign.pattern.find(&masked) {
+    let signs = SIGNS_FOR.iter().map(|sign| (sign, masked.as_str()));
+    for (sign, text) in signs.chain(SIGNS_AGAINST.iter().map(|sign| (sign, elsewhere.as_str()))) {
+        if let Some(seen) = sign.pattern.find(text) {
             features.push(build_feature(sign.name, sign.contribution, seen.as_str().trim()));
         }
     }
@@ -194,6 +204,27 @@ pub(crate) fn sentence_features(sentence: &str) -> Vec<ReadingFeature> {
         _ => features.push(build_feature("too long", -300, "")),
     }
     features
+}
+
+/// Removes the words by which a sentence points at the whole project and not at the change: `this` in "this repository",
+/// and `here` at the end of what a team never does. "We never close the file here" is about a file: it has an article.
+fn mask_project(sentence: &str) -> String {
+    static THIS_PROJECT: LazyLock<Regex> = LazyLock::new(|| {
+        compile_regex(r"\bthis (repo(?:sitory)?|code ?base|project|package|crate|monorepo)\b")
+    });
+    static NEVER_HERE: LazyLock<Regex> =
+        LazyLock::new(|| compile_regex(r"^(we never .*) (?:in|around )?here[.!]*$"));
+    static ARTICLE: LazyLock<Regex> =
+        LazyLock::new(|| compile_regex(r"\b(?:the|this|that|these|those|its?|an?)\b"));
+    let plain = THIS_PROJECT.replace_all(sentence, "$1").into_owned();
+    match NEVER_HERE.captures(&plain) {
+        Some(found) if !ARTICLE.is_match(&found[1]) => found[1].to_owned(),
+        _ => plain,
+    }
+}
+
+fn compile_regex(pattern: &str) -> Regex {
+    Regex::new(&format!("(?i){pattern}")).expect("constant patterns compile, as a test verifies")
 }
 
 /// Replaces the characters of code in backticks with `x`, so that words in code do not count as signs.
@@ -232,6 +263,18 @@ mod tests {
         assert!(!names("The cap should not be set").contains(&"plural subject with should".to_owned()));
         assert!(names("We don't have that yet").contains(&"tells of want or lack".to_owned()));
         assert!(!names("Use `always()` there").contains(&"always or never".to_owned()), "code is masked");
+        let points_at_change = |sentence: &str| names(sentence).contains(&"points at this change".to_owned());
+        assert!(!points_at_change("We use tabs in this repository"));
+        assert!(!points_at_change("We never catch bare exceptions here."));
+        for said in
+            ["We never close the file here", "Use this repository handle, not this one", "Rename it here"]
+        {
+            assert!(points_at_change(said), "{said}");
+        }
+        let of_a_kind = "all of a kind need something".to_owned();
+        assert!(names("All public functions need a docstring").contains(&of_a_kind));
+        assert!(names("Every endpoint needs authentication").contains(&of_a_kind));
+        assert!(!names("Tests need fixing").contains(&of_a_kind));
         assert!(is_imperative("Please use it") && !is_imperative("Used it"));
     }
 }
