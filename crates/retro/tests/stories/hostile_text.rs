@@ -47,7 +47,7 @@ async fn hostile_text_reaches_no_agent_whoever_posts_it() {
     let of_both = [GENUINE, harmless[0]];
     assert_eq!(list_shown_rules(&world, POSTERS[1].2).await, of_both);
     for rule in json_items(&list_rules(&world, "active").await) {
-        let opened = open_memory(&world, json_text(rule, "id")).await;
+        let opened = open_rule(&world, rule).await;
         let words = opened["memory"].to_string();
         assert!(!words.contains("token") && !words.contains("previous instructions"), "{opened}");
         let closed = rule_titles(&json!([rule])) == [harmless[1]];
@@ -123,11 +123,12 @@ async fn list_shown_rules(world: &World, repo: &str) -> Vec<String> {
     lines
 }
 
-/// Returns a rule as an agent reads it.
-async fn open_memory(world: &World, id: &str) -> Value {
+/// Returns a rule as an agent of its repository reads it.
+async fn open_rule(world: &World, rule: &Value) -> Value {
+    let path = format!("/v1/memories/{}?repo={}", json_text(rule, "id"), json_text(&rule["scope"], "repo"));
     world
         .wait_for("the memory is opened, or blocked", async || {
-            let (status, body) = world.get("acme", &format!("/v1/memories/{id}")).await;
+            let (status, body) = world.get("acme", &path).await;
             let answer: Value = serde_json::from_str(&body).expect("JSON");
             let slow = answer["memory"].is_null() && !json_text(&answer, "reason").contains("blocked");
             (status == 200 && !slow).then_some(answer)

@@ -125,7 +125,7 @@ impl<'a> ProgramClient<'a> {
             for rule in rules["rules"].as_array().into_iter().flatten() {
                 let id = rule["id"].as_str().context("a rule without an id")?;
                 let title = rule["title"].as_str().context("a rule without a title")?.to_owned();
-                shown.push(ShownRule { opened: self.open_rule(id).await?, title });
+                shown.push(ShownRule { opened: self.open_rule(&fate.case.repo, id).await?, title });
             }
             fate.unfit.extend(find_forbidden(text, &shown));
             *place(fate) = shown;
@@ -148,8 +148,8 @@ impl<'a> ProgramClient<'a> {
     }
 
     /// Returns the text that an agent reads when it opens a rule; empty if the rule is blocked.
-    async fn open_rule(&self, id: &str) -> Result<String> {
-        let url = format!("{}/v1/memories/{id}", self.retro.http_url());
+    async fn open_rule(&self, repo: &str, id: &str) -> Result<String> {
+        let url = format!("{}/v1/memories/{id}?repo={repo}", self.retro.http_url());
         let answer: Value = self.http.get(url).send().await?.error_for_status()?.json().await?;
         let memory = &answer["memory"];
         let words = [&memory["content"]].into_iter().chain(

@@ -68,7 +68,9 @@ impl RunClient {
         collected.memories = listed["items"].as_array().cloned().unwrap_or_default();
         for memory in &collected.memories {
             let id = memory["id"].as_str().context("a memory without an id")?;
-            let answer = self.get_json(&format!("/v1/memories/{id}")).await?;
+            // A memory of a repository is opened by its runs only.
+            let repo = memory["scope"]["audience"].as_str().map(|repo| format!("?repo={repo}"));
+            let answer = self.get_json(&format!("/v1/memories/{id}{}", repo.unwrap_or_default())).await?;
             if answer["memory"].is_object() {
                 collected.opened.push(answer["memory"].clone());
             }
