@@ -5,7 +5,8 @@
 //! scope of every memory has an [`Audience`].
 //!
 //! Silence counts against sharing in both directions: evidence is private unless its run says that the
-//! repository is public, and a request is public unless it says that its repository is private.
+//! repository is public, and a request is public unless it, or the newest run of its repository, says that the
+//! repository is private.
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};

@@ -56,7 +56,9 @@ impl MemoryWriter<'_> {
                     let reason = format!(
                         "memory {id} says it to every repository; what one shows that is not public is not added to it"
                     );
-                    self.ledger.explain_outcome(row, reason);
+                    // Stored, or the same run would be decided anew once that memory has ended.
+                    let effect = ChangeEffect::Refused { requested: "observe".to_owned() };
+                    self.ledger.make_change(row, candidate, self.run_cause(run), effect, reason);
                     return;
                 }
                 None => None,
@@ -65,23 +67,13 @@ impl MemoryWriter<'_> {
         // A tombstone does not stop evidence for an active memory: it forbids another lesson that is merely
         // similar.
         if !matches!(known, Some((_, MemoryStatus::Active)))
-            && let Some((tombstone, similarity)) =
-                self.find_blocking_tombstone(&finding.step, repository, &lesson)
+            && self.suppress_if_forbidden(row, known.map_or(candidate, |(id, _)| id), run, finding, &lesson)
         {
-            let id = known.map_or(candidate, |(id, _)| id);
-            let reason = format!("a tombstone forbids it until {}: {}", tombstone.until, tombstone.reason);
-            let tombstone_of = tombstone.memory;
-            let effect = ChangeEffect::Suppressed { tombstone_of, similarity, title: lesson.title };
-            self.ledger.make_change(row, id, self.run_cause(run), effect, reason);
             return;
         }
         if let (Some((id, _)), GateDecision::Held { why }) = (known, &decision)
-            && is_remark(&lesson)
-            && self.ledger.memories()[&id].quarantine.is_none()
-            && self.ledger.memories()[&id].released_by.is_none()
+            && self.is_unheld_remark(id, &lesson)
         {
-            // A remark is its own evidence: the known one is harmless, and this one would be shown with it. The
-            // evidence of a repair is only the error, whatever the agent did about it in this run.
             self.ledger.explain_outcome(row, format!("it is not added to memory {id}: {why}"));
             return;
         }
@@ -115,6 +107,36 @@ impl MemoryWriter<'_> {
                 }
             }
         }
+    }
+
+    /// Suppresses the lesson if a tombstone forbids it to runs of the repository. Returns `true` if one does. `id` is
+    /// the memory that would have changed or been created.
+    fn suppress_if_forbidden(
+        &mut self,
+        row: usize,
+        id: MemoryId,
+        run: &RunId,
+        finding: &Finding,
+        lesson: &Lesson,
+    ) -> bool {
+        let repository = finding.origin.repository.as_ref();
+        let Some((tombstone, similarity)) = self.find_blocking_tombstone(&finding.step, repository, lesson)
+        else {
+            return false;
+        };
+        let reason = format!("a tombstone forbids it until {}: {}", tombstone.until, tombstone.reason);
+        let (tombstone_of, title) = (tombstone.memory, lesson.title.clone());
+        let effect = ChangeEffect::Suppressed { tombstone_of, similarity, title };
+        self.ledger.make_change(row, id, self.run_cause(run), effect, reason);
+        true
+    }
+
+    /// Returns `true` for a remark whose memory is neither held nor released. A remark is its own evidence: the known
+    /// one is harmless, and a dangerous one would be shown with it. The evidence of a repair is only the error, whatever
+    /// the agent did about it in this run.
+    fn is_unheld_remark(&self, id: MemoryId, lesson: &Lesson) -> bool {
+        let memory = &self.ledger.memories()[&id];
+        is_remark(lesson) && memory.quarantine.is_none() && memory.released_by.is_none()
     }
 
     /// States anew the lesson of the memory that changes a call in the same place after the same error. Returns the
@@ -178,6 +200,7 @@ impl MemoryWriter<'_> {
         }
         let cause = self.run_cause(run);
         self.ledger.was_made_before(candidate, &cause, OBSERVATION_KINDS)
+            || self.ledger.was_made_before(candidate, &cause, &["refused"])
             || self.ledger.memories().values().any(|memory| {
                 memory.scope.is_same_step(scope)
                     && self.lesson_matcher().same_lesson(&memory.lesson, lesson).is_some()

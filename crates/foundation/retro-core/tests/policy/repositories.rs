@@ -117,9 +117,18 @@ fn evidence_of_a_private_repository_is_not_added_to_a_memory_of_everyone() {
     let mut world = World::new();
     world.add_active("A", 300);
     let (lines, applied) = world.retrospective(&[shows("r1", "acme/vault", PRIVATE)]);
-    assert_eq!(lines, [""; 0]);
+    assert_eq!(lines, ["r1 refused (observe) nothing"]);
     assert!(applied.outcomes[0].reason.ends_with("is not added to it"), "{}", applied.outcomes[0].reason);
     assert_eq!(retro(&mut world, &[shows("r2", "acme/open", PUBLIC)]), ["r2 observed A: active 0.300"]);
+    // The same run is not decided anew once the memory has ended.
+    let mut world = World::new();
+    let id = world.add_active("A", 300);
+    let input = world.prepare_batch(&[shows("r1", "acme/vault", PRIVATE)]);
+    world.commit(&decide(&input));
+    world.delete(id);
+    let input =
+        crate::world::WriterInput { facts: world.facts(input.facts.retrospective, &input.batch), ..input };
+    assert!(world.commit(&decide(&input)).is_empty());
     // A tentative memory is handed to nobody, so the private repository learns for itself.
     let mut world = World::new();
     retro(&mut world, &[investigate("r1").with_finding(finding("A"))]);

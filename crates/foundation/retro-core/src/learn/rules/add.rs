@@ -239,7 +239,7 @@ impl RuleAdditionFacts {
         })
     }
 
-    /// Returns the living rule that says so already: the one that the remark stands behind, one in the same words, or
+    /// Returns the living rule that says so already: one in the same words, the one that the remark stands behind, or
     /// a trusted one in similar words.
     fn find_known(&self, alike: LessonMatcher<'_, '_>, wanted: &WantedRule) -> Option<&Memory> {
         let living = || self.memories.iter().filter(|memory| memory.status.is_living());
@@ -248,8 +248,10 @@ impl RuleAdditionFacts {
         let from_remark = from_remark.min_by_key(|memory| (memory.quarantine.is_some(), memory.id));
         // The words of strangers never become those of a trusted rule, however alike they are.
         let trusted = || living().filter(|memory| memory.quarantine.is_none() || memory.added_by.is_some());
-        from_remark
-            .or_else(|| trusted().find(|memory| self.says_the_same(memory, wanted)))
+        // Before the rule of the remark, or two rules would say the same.
+        trusted()
+            .find(|memory| self.says_the_same(memory, wanted))
+            .or(from_remark)
             .or_else(|| alike.best_match(trusted(), &wanted.scope, &wanted.lesson, None))
     }
 
