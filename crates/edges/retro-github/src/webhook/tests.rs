@@ -1,3 +1,4 @@
+use retro_core::audience::RepoVisibility;
 use retro_core::run::RunOutcome;
 use retro_events::github::TEXT_BYTES_MAX;
 use serde_json::{Value, json};
@@ -215,6 +216,12 @@ fn a_finished_workflow_becomes_a_run_identified_by_its_delivery() {
     );
     assert_eq!(run.run.commit.as_deref(), Some("c9abcadf285659684c0975cead8bf982fa84e123"));
     assert_eq!(run.run.repo.as_deref(), Some("Kobzol/bors-kindergarten"));
+    assert_eq!(run.run.repo_visibility, Some(RepoVisibility::Private));
+    let public =
+        testing::read_fixture("workflow_run", "completed").replace("\"private\": true", "\"private\": false");
+    let taken = parse_webhook("workflow_run", "d", &Bytes::copy_from_slice(public.as_bytes()));
+    let WebhookContent::Run(run) = accepted_webhook(taken.unwrap()).content else { panic!("it is a run") };
+    assert_eq!(run.run.repo_visibility, Some(RepoVisibility::Public));
     let taken = accepted_webhook(parse_fixture("workflow_run", "of-pull-request"));
     let WebhookContent::Run(run) = taken.content else { panic!("it is a run") };
     assert_eq!((run.run.pull_request, run.run.outcome), (Some(46), RunOutcome::Success));
