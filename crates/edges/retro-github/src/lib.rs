@@ -4,6 +4,7 @@ mod bridge;
 mod http;
 mod ignored;
 mod payload;
+mod revert;
 mod signature;
 mod text;
 mod trailer;

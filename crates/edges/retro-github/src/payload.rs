@@ -19,6 +19,9 @@ const RUN_PULL_REQUESTS_MAX: usize = 64;
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Payload {
     pub(crate) action: Option<String>,
+    /// Full name of the Git ref that was pushed to, such as `refs/heads/main`.
+    #[serde(rename = "ref")]
+    pub(crate) git_ref: Option<String>,
     pub(crate) repository: Option<Repository>,
     pub(crate) installation: Option<Installation>,
     pub(crate) sender: Option<User>,
@@ -40,6 +43,7 @@ pub(crate) struct Repository {
     pub(crate) name: Option<String>,
     pub(crate) owner: Option<User>,
     pub(crate) html_url: Option<String>,
+    pub(crate) default_branch: Option<String>,
     /// `true` for internal repositories, too.
     pub(crate) private: Option<bool>,
 }
@@ -62,6 +66,7 @@ pub(crate) struct User {
 pub(crate) struct PullRequest {
     pub(crate) number: Option<u64>,
     pub(crate) user: Option<User>,
+    pub(crate) body: Option<String>,
     pub(crate) state: Option<String>,
     pub(crate) merged: Option<bool>,
     #[serde(default, deserialize_with = "moment")]

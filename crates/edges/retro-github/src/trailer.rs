@@ -1,9 +1,13 @@
-//! Parses commit trailers that name the runs behind a commit.
+//! Parses pushed commits: the trailers that name the runs behind a commit, and what it reverts.
+
+use std::collections::HashSet;
 
 use retro_core::id::RunId;
 
+use retro_events::github::{Commit, RevertedChange};
+
 use crate::payload;
-use retro_events::github::Commit;
+use crate::revert::parse_reverts;
 
 /// Trailer key for the id of a run.
 const RUN_TRAILER: &str = "Retro-Run";
@@ -14,9 +18,18 @@ const RUNS_MAX: usize = 32;
 /// Maximum length of a prompt version, in bytes. A longer one is dropped.
 const VERSION_BYTES_MAX: usize = 256;
 
-/// Returns the commit if its message names a run. Every line is searched, not only the last paragraph,
-/// because GitHub concatenates the messages of squashed commits.
-pub(crate) fn parse_commit(commit: payload::Commit) -> Option<Commit> {
+/// Commits of a push to the default branch of a repository.
+pub(crate) struct DefaultBranchPush {
+    /// Repository as `owner/name`.
+    pub(crate) repo: String,
+    /// Hashes of all commits of the push, in lower case. A commit that is reverted in the push that brings it was
+    /// never in use on the branch.
+    pub(crate) pushed: HashSet<String>,
+}
+
+/// Returns the commit if its message names a run or, in a push to the default branch, a revert. Every line is
+/// searched, not only the last paragraph, because GitHub concatenates the messages of squashed commits.
+pub(crate) fn parse_commit(commit: payload::Commit, push: Option<&DefaultBranchPush>) -> Option<Commit> {
     let message = commit.message.unwrap_or_default();
     let mut runs: Vec<String> = Vec::new();
     for run in trailer_values(&message, RUN_TRAILER).filter_map(|value| RunId::new(value).ok()) {
@@ -27,7 +40,14 @@ pub(crate) fn parse_commit(commit: payload::Commit) -> Option<Commit> {
     let prompt_version = trailer_values(&message, PROMPT_VERSION_TRAILER).last().map(str::to_owned);
     let prompt_version = crate::text::bounded_text(prompt_version, VERSION_BYTES_MAX);
     let id = crate::text::commit_hash(commit.id)?;
-    (!runs.is_empty()).then_some(Commit { id, runs, prompt_version })
+    let was_in_use = |change: &RevertedChange| match change {
+        RevertedChange::Commit(hash) => push.is_none_or(|push| !push.pushed.contains(hash)),
+        RevertedChange::PullRequest(_) => true,
+    };
+    let reverts = push.map(|push| parse_reverts(&push.repo, &message)).unwrap_or_default();
+    let reverts: Vec<_> = reverts.into_iter().filter(was_in_use).collect();
+    let is_used = !runs.is_empty() || !reverts.is_empty();
+    is_used.then_some(Commit { id, runs, reverts, prompt_version })
 }
 
 /// Returns the values of a trailer. The key is matched case-insensitively.
@@ -42,7 +62,7 @@ mod tests {
 
     fn of(message: &str) -> Option<(Vec<String>, Option<String>)> {
         let id = Some("c9abcadf285659684c0975cead8bf982fa84e123".to_owned());
-        parse_commit(payload::Commit { id, message: Some(message.to_owned()) })
+        parse_commit(payload::Commit { id, message: Some(message.to_owned()) }, None)
             .map(|commit| (commit.runs, commit.prompt_version))
     }
 
@@ -63,8 +83,23 @@ mod tests {
     #[test]
     fn a_commit_without_a_hash_names_nothing() {
         assert_eq!(
-            parse_commit(payload::Commit { id: None, message: Some("x\n\nRetro-Run: a".to_owned()) }),
+            parse_commit(payload::Commit { id: None, message: Some("x\n\nRetro-Run: a".to_owned()) }, None),
             None
         );
+    }
+
+    #[test]
+    fn a_revert_counts_on_the_default_branch_unless_its_push_brought_the_commit() {
+        let (old, new) = ("a".repeat(40), "b".repeat(40));
+        let message = format!("Revert \"Fix it\"\n\nThis reverts commit {old}.");
+        let commit = || payload::Commit { id: Some(new.clone()), message: Some(message.clone()) };
+        let push = |pushed: &[&String]| DefaultBranchPush {
+            repo: "acme/shop".to_owned(),
+            pushed: pushed.iter().map(|hash| (*hash).clone()).collect(),
+        };
+        assert_eq!(parse_commit(commit(), None), None);
+        let parsed = parse_commit(commit(), Some(&push(&[&new]))).expect("a revert");
+        assert_eq!((parsed.reverts, parsed.runs), (vec![RevertedChange::Commit(old.clone())], vec![]));
+        assert_eq!(parse_commit(commit(), Some(&push(&[&old, &new]))), None);
     }
 }

@@ -12,6 +12,8 @@ use retro_events::run_completed::RunEvent;
 
 use crate::ignored::Ignored;
 use crate::payload::{self, Payload};
+use crate::revert::parse_reverts;
+use crate::trailer::DefaultBranchPush;
 use crate::{text, trailer, workflow_run};
 
 /// Maximum length of a login, in bytes. GitHub allows 39 characters, GitHub Enterprise adds a suffix, and an
@@ -109,7 +111,7 @@ fn parse_payload(event: &str, delivery: &str, payload: Payload) -> Result<Accept
     } else {
         let at = event_time(action, &payload);
         let sender = payload.sender.as_ref().and_then(parse_person);
-        let what = parse_repository_event(event, action, payload)?;
+        let what = parse_repository_event(event, action, &repo, payload)?;
         (at, WebhookContent::Repository(GithubData { repo: repo.clone(), host: host.clone(), sender, what }))
     };
     Ok(AcceptedWebhook { host, repo, installation, occurred_at: at, content: fact })
@@ -128,12 +130,18 @@ fn find_used_action(event: &str, found: Option<&str>) -> Result<&'static str, Ig
     used.iter().copied().find(|action| Some(*action) == found).ok_or(Ignored::UnusedAction)
 }
 
-fn parse_repository_event(event: &str, action: &str, payload: Payload) -> Result<RepositoryEvent, Ignored> {
+fn parse_repository_event(
+    event: &str,
+    action: &str,
+    repo: &str,
+    payload: Payload,
+) -> Result<RepositoryEvent, Ignored> {
     let action = action.to_owned();
+    let is_default_branch = is_default_branch_push(&payload);
     let pull_request = || {
         payload
             .pull_request
-            .map(parse_pull_request)
+            .map(|found| parse_pull_request(repo, found))
             .unwrap_or_else(|| Err(Ignored::Incomplete("`pull_request`")))
     };
     Ok(match event {
@@ -162,19 +170,36 @@ fn parse_repository_event(event: &str, action: &str, payload: Payload) -> Result
                 comment: parse_comment(payload.comment.ok_or(Ignored::Incomplete("`comment`"))?)?,
             }
         }
-        _ => parse_push(payload.commits.unwrap_or_default())?,
+        _ => parse_push(repo, is_default_branch, payload.commits.unwrap_or_default())?,
     })
 }
 
-fn parse_push(commits: Vec<payload::Commit>) -> Result<RepositoryEvent, Ignored> {
-    let commits: Vec<_> = commits.into_iter().filter_map(trailer::parse_commit).take(COMMITS_MAX).collect();
+/// Returns `true` if the push was to the default branch, as far as the payload says.
+fn is_default_branch_push(payload: &Payload) -> bool {
+    let branch = payload.repository.as_ref().and_then(|repository| repository.default_branch.as_ref());
+    branch
+        .zip(payload.git_ref.as_ref())
+        .is_some_and(|(branch, pushed)| pushed.strip_prefix("refs/heads/") == Some(branch))
+}
+
+fn parse_push(
+    repo: &str,
+    is_default_branch: bool,
+    commits: Vec<payload::Commit>,
+) -> Result<RepositoryEvent, Ignored> {
+    let hashes = commits.iter().filter_map(|commit| Some(commit.id.as_ref()?.to_lowercase()));
+    let push =
+        is_default_branch.then(|| DefaultBranchPush { repo: repo.to_owned(), pushed: hashes.collect() });
+    let used = commits.into_iter().filter_map(|commit| trailer::parse_commit(commit, push.as_ref()));
+    let commits: Vec<_> = used.take(COMMITS_MAX).collect();
     match commits.is_empty() {
-        true => Err(Ignored::NotRelevant("no commit names a run")),
+        true => Err(Ignored::NotRelevant("no commit names a run or a revert")),
         false => Ok(RepositoryEvent::Push { commits }),
     }
 }
 
-fn parse_pull_request(found: payload::PullRequest) -> Result<PullRequest, Ignored> {
+fn parse_pull_request(repo: &str, found: payload::PullRequest) -> Result<PullRequest, Ignored> {
+    let description = text::truncate_body(&found.body.unwrap_or_default()).0;
     let merged = found.merged.unwrap_or(found.merged_at.is_some());
     Ok(PullRequest {
         number: found.number.ok_or(Ignored::Incomplete("`pull_request.number`"))?,
@@ -187,6 +212,7 @@ fn parse_pull_request(found: payload::PullRequest) -> Result<PullRequest, Ignore
         opened_at: found.created_at,
         closed_at: found.closed_at,
         url: text::bounded_text(found.html_url, URL_BYTES_MAX),
+        reverts: parse_reverts(repo, &description),
     })
 }
 

@@ -81,6 +81,7 @@ pub fn render_outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
             rounds.map_or_else(String::new, |milli| format!("{}.{:02}", milli / 1000, milli % 1000 / 10)),
             row.merged.to_string(),
             row.closed_unmerged.to_string(),
+            row.reverted.to_string(),
             row.time_to_merge_median_s.map_or_else(String::new, hours),
         ]
     };
@@ -92,6 +93,7 @@ pub fn render_outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
         "rounds (mean)",
         "merged",
         "closed unmerged",
+        "reverted",
         "to merge (median)",
     ];
     render_table(columns, head, rows.iter().map(row).collect())

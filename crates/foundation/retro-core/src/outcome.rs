@@ -16,7 +16,7 @@ mod totals;
 use std::collections::BTreeSet;
 
 use crate::finding::{MemoryVerdict, VerdictRecord};
-use crate::id::{MemoryId, RunId, Workflow};
+use crate::id::{RunId, Workflow};
 use crate::pull_request::normalize_repo;
 use crate::report::Report;
 use crate::retrospective::RetrospectiveState;
@@ -81,7 +81,7 @@ pub fn parse_trailer(text: &str) -> Vec<(Option<Workflow>, RunId)> {
     alone.into_iter().chain(split).take(TRAILER_READINGS_MAX).collect()
 }
 
-/// Lists the memories that were applied in the runs of a closed retrospective. A memory was applied if the
+/// Lists the memories and rules that were applied in the runs of a closed retrospective. A memory was applied if the
 /// trace shows that the agent acted on it, with a good, bad or no effect. Returns nothing for a manual or
 /// failed retrospective.
 pub fn list_memory_applications(report: &Report) -> Vec<MemoryApplication> {
@@ -91,14 +91,14 @@ pub fn list_memory_applications(report: &Report) -> Vec<MemoryApplication> {
     // Verdicts are ordered: those up to `Applied` mean that the agent followed the memory.
     let was_applied = |one: &VerdictRecord| one.verdict <= MemoryVerdict::Applied;
     let of = report.investigations.iter().flat_map(|one| {
-        one.checked
-            .verdicts
-            .iter()
-            .filter(|said| was_applied(said))
-            .map(|said| (one.run.clone(), said.memory))
+        one.checked.verdicts.iter().filter(|said| was_applied(said)).map(|said| MemoryApplication {
+            workflow: report.workflow.clone(),
+            run: one.run.clone(),
+            memory: said.memory,
+        })
     });
-    let all: BTreeSet<(RunId, MemoryId)> = of.collect();
-    all.into_iter().map(|(run, memory)| MemoryApplication { run, memory }).collect()
+    let all: BTreeSet<MemoryApplication> = of.collect();
+    all.into_iter().collect()
 }
 
 #[cfg(test)]

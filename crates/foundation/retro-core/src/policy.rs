@@ -62,6 +62,14 @@ pub struct Policy {
     /// thousandths.
     #[schemars(range(min = -1000, max = 0))]
     pub closed_unmerged_delta: i32,
+    /// Weight change for each run that applied a memory and on whose pull request somebody who may merge it requested
+    /// changes, in thousandths. Several requests count once.
+    #[schemars(range(min = -1000, max = 0))]
+    pub changes_requested_delta: i32,
+    /// Weight change for each run that applied a memory and whose merged pull request was reverted, in thousandths. It
+    /// comes on top of `merged_delta`.
+    #[schemars(range(min = -1000, max = 0))]
+    pub reverted_delta: i32,
     /// Weight change for a memory in limbo when a retrospective observes its lesson again, in thousandths.
     #[schemars(range(min = 0, max = 1000))]
     pub limbo_observed_delta: i32,
@@ -143,6 +151,8 @@ pub struct Policy {
 const KEYS_ADDED: &[&str] = &[
     "merged_delta",
     "closed_unmerged_delta",
+    "changes_requested_delta",
+    "reverted_delta",
     "rule_certainty_min",
     "rule_contradiction_similarity",
     "rule_presentations_max",
@@ -194,6 +204,8 @@ impl Default for Policy {
             unneeded_calls_min: 40,
             merged_delta: 50,
             closed_unmerged_delta: -75,
+            changes_requested_delta: -20,
+            reverted_delta: -100,
             limbo_observed_delta: 100,
             cue_not_met_max: 5,
             inject_weight_min: 100,

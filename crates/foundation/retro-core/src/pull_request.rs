@@ -68,6 +68,10 @@ pub struct PullRequestFacts {
     /// event is known. Of two events at the same time, the one with an open pull request wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_state: Option<(Timestamp, bool)>,
+    /// Time when what the pull request merged was reverted; `None` if no revert is known. If events differ, the
+    /// earliest time wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverted_at: Option<Timestamp>,
     /// Reviews keyed by GitHub's review id, without those of bots, at most [`REVIEWS_KEPT_MAX`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reviews: BTreeMap<u64, ReviewFacts>,
@@ -82,6 +86,10 @@ pub struct ReviewFacts {
     /// `true` if the review was dismissed.
     #[serde(default)]
     pub dismissed: bool,
+    /// `true` if an owner, a member or a collaborator of the repository gave the verdict. Anybody may review a public
+    /// repository, and only these people decide what is merged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_insider: bool,
 }
 
 /// Verdict of a review that approved the pull request or requested changes.
@@ -100,6 +108,7 @@ impl PullRequestFacts {
     pub fn merge_facts(mut self, other: &Self) -> Self {
         self.opened_at = earlier_of(self.opened_at, other.opened_at);
         self.merged_at = earlier_of(self.merged_at, other.merged_at);
+        self.reverted_at = earlier_of(self.reverted_at, other.reverted_at);
         self.closed_at.extend(&other.closed_at);
         // Dropping the largest ones after each merge leaves the same smallest ones in any order of merges.
         while self.closed_at.len() > CLOSINGS_KEPT_MAX {
@@ -113,6 +122,7 @@ impl PullRequestFacts {
             // The maximum does not depend on the order of the events.
             known.verdict = known.verdict.max(review.verdict);
             known.dismissed |= review.dismissed;
+            known.by_insider |= review.by_insider;
         }
         while self.reviews.len() > REVIEWS_KEPT_MAX {
             self.reviews.pop_last();
@@ -132,6 +142,11 @@ impl PullRequestFacts {
         u32::try_from(self.reviews.values().filter(requested).count()).expect("reviews are bounded")
     }
 
+    /// Returns `true` if the pull request was merged and then reverted. Without a merge there was nothing to revert.
+    pub const fn is_reverted(&self) -> bool {
+        self.merged_at.is_some() && self.reverted_at.is_some()
+    }
+
     /// Returns the state of the pull request, as far as events have reported it.
     pub fn state(&self) -> PullRequestState {
         match (self.merged_at, self.latest_state) {
@@ -148,13 +163,20 @@ impl PullRequestFacts {
         Some(u64::try_from(merged.as_second() - opened.as_second()).unwrap_or(0))
     }
 
-    /// Returns the ends of the pull request for which memories applied in its runs get credit. A pull request
-    /// that was closed, reopened and merged has two ends: either may be credited before the other is known,
-    /// and credit is never taken back.
-    pub fn credited_ends(&self) -> Vec<PullRequestEnd> {
-        let merged = self.merged_at.is_some().then_some(PullRequestEnd::Merged);
-        let closed = (!self.closed_at.is_empty()).then_some(PullRequestEnd::ClosedUnmerged);
-        merged.into_iter().chain(closed).collect()
+    /// Returns the outcomes of the pull request for which what was applied in its runs gets credit, in the order of
+    /// [`CreditedOutcome`]. There may be several, such as changes requested and then a merge: each may be credited
+    /// before another is known, and credit is never taken back. So outcomes are added and never removed: a dismissed
+    /// request for changes still counts.
+    pub fn outcomes(&self) -> Vec<CreditedOutcome> {
+        let requested =
+            |one: &ReviewFacts| one.by_insider && one.verdict == Some(ReviewVerdict::ChangesRequested);
+        let known = [
+            (self.merged_at.is_some(), CreditedOutcome::Merged),
+            (!self.closed_at.is_empty(), CreditedOutcome::ClosedUnmerged),
+            (self.reviews.values().any(requested), CreditedOutcome::ChangesRequested),
+            (self.is_reverted(), CreditedOutcome::Reverted),
+        ];
+        known.into_iter().filter_map(|(is_known, outcome)| is_known.then_some(outcome)).collect()
     }
 }
 
@@ -183,20 +205,24 @@ impl PullRequestState {
     }
 }
 
-/// End of a pull request, for which applied memories get credit.
+/// Outcome of a pull request for which the memories and rules that were applied in its runs get credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[derive(IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
-pub enum PullRequestEnd {
+pub enum CreditedOutcome {
     /// The pull request was merged.
     Merged,
     /// The pull request was closed without a merge.
     ClosedUnmerged,
+    /// Somebody who decides what is merged requested changes, in one review or several.
+    ChangesRequested,
+    /// The pull request was merged and then reverted.
+    Reverted,
 }
 
-impl PullRequestEnd {
-    /// Returns the end as it is stored and shown, such as `closed_unmerged`.
+impl CreditedOutcome {
+    /// Returns the outcome as it is stored and shown, such as `closed_unmerged`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -214,6 +240,9 @@ pub struct PullRequestOutcome {
     pub approved: bool,
     /// Number of reviews that requested changes.
     pub review_rounds: u32,
+    /// `true` if the pull request was merged and then reverted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reverted: bool,
     /// Seconds from opening to merge; `None` if the pull request was not merged or the time is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_merge_s: Option<u64>,
@@ -227,6 +256,7 @@ impl PullRequestOutcome {
             state: facts.state(),
             approved: facts.is_approved(),
             review_rounds: facts.review_rounds(),
+            reverted: facts.is_reverted(),
             time_to_merge_s: facts.time_to_merge_s(),
         }
     }

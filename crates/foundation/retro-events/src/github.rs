@@ -27,8 +27,10 @@ const TYPE_VERSION: &str = ".v1";
 /// Maximum length of a text written by a person, in bytes. GitHub allows 65,536 characters; the rest of a
 /// longer comment is of no use for a rule.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024;
-/// Maximum number of commits in one push event, which contains only the commits whose messages name a run.
+/// Maximum number of commits in one push event, which contains only the commits whose messages name a run or a revert.
 pub const COMMITS_MAX: usize = 100;
+/// Maximum number of changes that one commit or pull request may revert. The rest is ignored.
+pub const REVERTS_MAX: usize = 8;
 
 /// Maximum number of values and keys of one event. A push with [`COMMITS_MAX`] commits has about a thousand. Serde
 /// buffers all of them until it knows the kind of event.
@@ -113,9 +115,9 @@ pub enum RepositoryEvent {
         /// Comment that was created, edited or deleted.
         comment: Comment,
     },
-    /// Commits whose messages name a run were pushed.
+    /// Commits whose messages name a run or a revert were pushed.
     Push {
-        /// Commits whose messages name a run, at most [`COMMITS_MAX`].
+        /// Commits whose messages name a run or a revert, at most [`COMMITS_MAX`].
         commits: Vec<Commit>,
     },
 }
@@ -158,6 +160,19 @@ pub struct PullRequest {
     /// URL of the pull request's page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// Changes that the pull request reverts once it is merged, by its description; at most [`REVERTS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reverts: Vec<RevertedChange>,
+}
+
+/// A change in the repository of the event that a commit or a pull request reverts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RevertedChange {
+    /// Number of the pull request that was merged.
+    PullRequest(u64),
+    /// Hash of the commit, complete and in lower case.
+    Commit(String),
 }
 
 /// A review: a verdict and a text. Its comments arrive as separate events.
@@ -231,13 +246,17 @@ pub struct Comment {
     pub url: Option<String>,
 }
 
-/// A commit whose message names a run.
+/// A commit whose message names a run or a revert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
     /// Hash of the commit.
     pub id: String,
     /// Run ids from the `Retro-Run` trailers of the commit, unchanged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<String>,
+    /// Changes that the commit reverts, by its message, if it was pushed to the default branch; at most [`REVERTS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reverts: Vec<RevertedChange>,
     /// Value of the trailer `Retro-Prompt-Version`; `None` if the commit has no such trailer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_version: Option<String>,
@@ -347,6 +366,7 @@ mod tests {
                     opened_at: None,
                     closed_at: None,
                     url: None,
+                    reverts: vec![RevertedChange::PullRequest(3), RevertedChange::Commit("f".repeat(40))],
                 },
                 comments: vec![3, 4],
             },

@@ -1,12 +1,13 @@
 //! Storage ports of the tracker, which stores pull request facts and links runs to pull requests.
 //!
 //! Links between runs and pull requests are not stored but computed by the view `run_links`, and pull request
-//! facts only grow, so the order of arrival does not matter. Credit falls due once a memory is known to be
-//! applied in a run of an ended pull request. The transaction that completes this knowledge (the end of the
-//! pull request, a late run, or the closing of a retrospective) also stores the message that requests credit
-//! from the writer.
+//! facts only grow, so the order of arrival does not matter. Credit falls due once a memory or rule is known to be
+//! applied in a run of a pull request with a known outcome. The transaction that completes this knowledge (the outcome
+//! of the pull request, a late run, or the closing of a retrospective) also stores the message that requests credit
+//! from the writer, one for each scope that has something to credit.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::pull_request::{PullRequestFacts, PullRequestRef};
 use retro_core::retention::SeenContent;
@@ -30,6 +31,29 @@ pub struct PullRequestEvent {
     pub commits: Vec<String>,
     /// Run trailers of the event's commits, in event order.
     pub trailers: Vec<Trailer>,
+    /// Reverts that the event reports.
+    pub reverts: Vec<Revert>,
+}
+
+/// A revert of an earlier change, which has taken effect on the default branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revert {
+    /// Repository of the change, as `owner/name` in lower case.
+    pub repo: String,
+    /// Pull request or commit that was reverted.
+    pub change: RevertedChange,
+    /// Time of the merge or push that reverted it.
+    pub at: Timestamp,
+}
+
+/// A pull request or commit that was reverted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RevertedChange {
+    /// Number of the pull request.
+    PullRequest(u64),
+    /// SHA of a commit, in lower case. It belongs to a pull request if it is, or turns out to be, its merge commit or
+    /// its head.
+    Commit(String),
 }
 
 /// A commit trailer that names a run.
@@ -56,15 +80,15 @@ pub enum TrackResult {
 #[async_trait]
 pub trait TrackerStore: Send + Sync {
     /// Records an event in one transaction under the tenant's tracker lock. Stores the inbox row and the
-    /// facts that the event adds. If the pull request has ended and memories were applied in its runs, also
-    /// stores the due credit and its message.
+    /// facts that the event adds. If an outcome of the pull request is known and something was applied in its runs,
+    /// also stores the due credits and their messages.
     async fn record_pull_request_event(&self, received: &PullRequestEvent) -> Result<TrackResult>;
 
     /// Returns at most `limit` workflows with untracked runs. Skips tenants without pull requests.
     async fn list_untracked_workflows(&self, limit: u32) -> Result<Vec<WorkflowKey>>;
 
     /// Tracks the next runs of a workflow, at most `limit`, in one transaction under the tenant's tracker
-    /// lock, and returns their number. Requests credit from the writer for runs of ended pull requests. A run
+    /// lock, and returns their number. Requests credit from the writer for runs of pull requests with a known outcome. A run
     /// whose details were purged before it was tracked is linked to no pull request.
     async fn track_runs(&self, key: &WorkflowKey, limit: u32) -> Result<usize>;
 }

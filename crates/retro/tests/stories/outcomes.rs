@@ -38,6 +38,7 @@ fn build_pull_request(number: u64, closed_at: Option<Timestamp>, merged: bool) -
         opened_at: Some(parse_timestamp("2026-11-01T10:00:00Z")),
         closed_at,
         url: None,
+        reverts: Vec::new(),
     }
 }
 

@@ -219,6 +219,7 @@ fn build_pull_request(number: u64) -> PullRequest {
         opened_at: None,
         closed_at: None,
         url: None,
+        reverts: Vec::new(),
     }
 }
 

@@ -2,9 +2,14 @@
 
 use jiff::Timestamp;
 use retro_core::outcome::{normalize_commit, parse_trailer};
-use retro_core::pull_request::{PullRequestFacts, PullRequestRef, ReviewFacts, ReviewVerdict};
-use retro_events::github::{Commit, GithubEvent, PullRequest, RepositoryEvent, Review, ReviewState};
-use retro_store::track::{PullRequestEvent, Trailer};
+use retro_core::pull_request::{
+    PullRequestFacts, PullRequestRef, ReviewFacts, ReviewVerdict, normalize_repo,
+};
+use retro_core::remark::AuthorStanding;
+use retro_events::github::{
+    Commit, GithubEvent, PullRequest, RepositoryEvent, RevertedChange, Review, ReviewState,
+};
+use retro_store::track::{self, PullRequestEvent, Revert, Trailer};
 
 /// Parses an event into the facts to store. Returns `None` if the event contains nothing to track.
 pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequestEvent> {
@@ -15,6 +20,18 @@ pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequest
         pull_request: None,
         commits: Vec::new(),
         trailers: Vec::new(),
+        reverts: Vec::new(),
+    };
+    let reverts_of = |changes: &[RevertedChange], at| {
+        let revert = |change: &RevertedChange| Revert {
+            repo: normalize_repo(&data.repo),
+            change: match change {
+                RevertedChange::PullRequest(number) => track::RevertedChange::PullRequest(*number),
+                RevertedChange::Commit(hash) => track::RevertedChange::Commit(normalize_commit(hash)),
+            },
+            at,
+        };
+        changes.iter().map(revert).collect::<Vec<_>>()
     };
     let (pull_request, facts) = match &data.what {
         RepositoryEvent::PullRequest { pull_request, .. } => {
@@ -31,11 +48,15 @@ pub(crate) fn parse_pull_request_event(event: GithubEvent) -> Option<PullRequest
         RepositoryEvent::IssueComment { .. } => return None,
         RepositoryEvent::Push { commits } => {
             parsed.trailers = collect_trailers(commits);
-            return (!parsed.trailers.is_empty()).then_some(parsed);
+            parsed.reverts = commits.iter().flat_map(|commit| reverts_of(&commit.reverts, at)).collect();
+            let is_used = !parsed.trailers.is_empty() || !parsed.reverts.is_empty();
+            return is_used.then_some(parsed);
         }
     };
     let commits = [&pull_request.head_commit, &pull_request.merge_commit];
     parsed.commits = commits.into_iter().flatten().map(|commit| normalize_commit(commit)).collect();
+    // What a pull request says that it reverts stands until somebody merges it.
+    parsed.reverts = facts.merged_at.map(|at| reverts_of(&pull_request.reverts, at)).unwrap_or_default();
     parsed.pull_request = Some((PullRequestRef::new(&data.repo, pull_request.number), facts));
     Some(parsed)
 }
@@ -65,9 +86,12 @@ fn partial_facts(shown: &PullRequest, at: Timestamp) -> PullRequestFacts {
 /// verdict.
 fn facts_from_review(shown: &PullRequest, action: &str, review: &Review, at: Timestamp) -> PullRequestFacts {
     let known = partial_facts(shown, at);
-    if review.by.as_ref().is_some_and(|person| person.bot) {
+    let is_bot = review.by.as_ref().is_some_and(|person| person.bot);
+    if is_bot {
         return known;
     }
+    let standing = AuthorStanding::from_association(review.association, is_bot);
+    let by_insider = standing == AuthorStanding::Insider;
     let verdict = match review.state {
         ReviewState::Approved => Some(ReviewVerdict::Approved),
         ReviewState::ChangesRequested => Some(ReviewVerdict::ChangesRequested),
@@ -77,7 +101,10 @@ fn facts_from_review(shown: &PullRequest, action: &str, review: &Review, at: Tim
     if verdict.is_none() && !dismissed {
         return known;
     }
-    PullRequestFacts { reviews: [(review.id, ReviewFacts { verdict, dismissed })].into(), ..known }
+    PullRequestFacts {
+        reviews: [(review.id, ReviewFacts { verdict, dismissed, by_insider })].into(),
+        ..known
+    }
 }
 
 fn collect_trailers(commits: &[Commit]) -> Vec<Trailer> {

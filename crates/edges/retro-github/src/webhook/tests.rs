@@ -3,6 +3,8 @@ use retro_core::run::RunOutcome;
 use retro_events::github::TEXT_BYTES_MAX;
 use serde_json::{Value, json};
 
+use retro_events::github::RevertedChange;
+
 use super::*;
 use crate::testing;
 
@@ -85,6 +87,33 @@ fn a_comment_is_accepted_on_a_pull_request_and_ignored_on_a_plain_issue() {
 }
 
 #[test]
+fn a_revert_is_read_from_a_description_and_from_a_push_to_the_default_branch() {
+    let parse = |event: &str, payload: Value| {
+        let body = Bytes::from(payload.to_string());
+        let Ok(ParsedWebhook::Accepted(webhook)) = parse_webhook(event, "d", &body) else {
+            panic!("{payload} is used")
+        };
+        let WebhookContent::Repository(data) = webhook.content else { panic!("{payload} is no run") };
+        data.what
+    };
+    let repository = json!({ "full_name": "acme/shop", "default_branch": "trunk" });
+    let closed = parse(
+        "pull_request",
+        json!({ "action": "closed", "repository": repository, "pull_request": {
+            "number": 9, "state": "closed", "merged": true, "body": "Reverts acme/shop#7" } }),
+    );
+    let RepositoryEvent::PullRequest { pull_request, .. } = closed else { panic!("{closed:?}") };
+    assert_eq!(pull_request.reverts, [RevertedChange::PullRequest(7)]);
+    let (old, new) = ("a".repeat(40), "b".repeat(40));
+    let commits = json!([{ "id": new, "message": format!("Revert \"x\"\n\nThis reverts commit {old}.") }]);
+    let push = |name: &str| json!({ "ref": name, "repository": repository, "commits": commits });
+    let RepositoryEvent::Push { commits } = parse("push", push("refs/heads/trunk")) else { panic!("a push") };
+    assert_eq!((commits.len(), &commits[0].reverts), (1, &vec![RevertedChange::Commit(old)]));
+    let elsewhere = parse_webhook("push", "d", &Bytes::from(push("refs/heads/topic").to_string()));
+    assert!(matches!(elsewhere, Ok(ParsedWebhook::Ignored(Ignored::NotRelevant(_)))), "{elsewhere:?}");
+}
+
+#[test]
 fn invalid_or_incomplete_webhooks_are_ignored() {
     assert_eq!(
         parse_fixture("pull_request_review_comment", "events-api"),
@@ -96,7 +125,7 @@ fn invalid_or_incomplete_webhooks_are_ignored() {
     );
     assert_eq!(
         parse_fixture("push", "push"),
-        ParsedWebhook::Ignored(Ignored::NotRelevant("no commit names a run"))
+        ParsedWebhook::Ignored(Ignored::NotRelevant("no commit names a run or a revert"))
     );
     assert_eq!(parse_fixture("ping", "ping"), ParsedWebhook::Ping);
     let opened = testing::read_fixture("pull_request", "opened");

@@ -100,7 +100,7 @@ fn refused_observations_are_named_as_such() {
 #[test]
 fn runs_are_rendered_with_their_known_pull_requests() {
     let mut report = rich_report();
-    let review = |verdict| ReviewFacts { verdict: Some(verdict), dismissed: false };
+    let review = |verdict| ReviewFacts { verdict: Some(verdict), ..ReviewFacts::default() };
     let known = PullRequestFacts {
         merged_at: Some(report.closed_at),
         reviews: [

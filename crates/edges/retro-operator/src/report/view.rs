@@ -311,7 +311,8 @@ pub(super) fn describe_run_end(run: &WindowRun) -> String {
             0 => String::new(),
             rounds => format!(", sent back {}", text::format_count(rounds.into(), "time")),
         };
-        format!("; {name} {}{approved}{rounds}", one.state.as_str())
+        let reverted = if one.reverted { ", then reverted" } else { "" };
+        format!("; {name} {}{reverted}{approved}{rounds}", one.state.as_str())
     });
     let pulls: String = pulls.collect();
     format!("{}{pulls}", run.outcome.as_str())

@@ -9,7 +9,7 @@ use crate::id::{
     ChangeId, Epoch, MemoryId, MutationId, ProposalId, RemarkKey, RetrospectiveId, RunId, Workflow,
     WorkflowKey, derive_uuid,
 };
-use crate::pull_request::PullRequestEnd;
+use crate::pull_request::CreditedOutcome;
 use crate::weight::{Weight, WeightDelta};
 
 /// Cause of a change. The memory, the cause and the kind of the change form the effect key, which takes
@@ -29,14 +29,16 @@ pub enum ChangeCause {
         /// Id of the retrospective.
         id: RetrospectiveId,
     },
-    /// The pull request of a run ended.
+    /// The outcome of a run's pull request became known.
     Outcome {
         /// Workflow of the run.
         workflow: Workflow,
         /// Run in which the memory was applied.
         run: RunId,
-        /// End of the pull request: merged, or closed without a merge.
-        end: PullRequestEnd,
+        /// Outcome of the pull request, such as merged.
+        // Stored change ids derive from the name `end`, from the time when only the two ends of a pull request counted.
+        #[serde(rename = "end")]
+        outcome: CreditedOutcome,
     },
     /// An operator requested the change.
     Operator {
@@ -81,8 +83,8 @@ pub struct Change {
     pub cause: ChangeCause,
     /// Effect of the change on the memory.
     pub effect: ChangeEffect,
-    /// Mutation that requested the change; `None` for a change caused by an operator or by the end of a pull
-    /// request.
+    /// Mutation that requested the change; `None` for a change caused by an operator or by the outcome of a
+    /// pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation: Option<MutationId>,
     /// Retrospective in which the change was made; `None` for a change made outside a retrospective.
@@ -321,6 +323,11 @@ pub enum WeightReason {
     /// The memory was applied in a run whose pull request was closed without a merge.
     #[strum(serialize = "closed unmerged")]
     ClosedUnmerged,
+    /// The memory was applied in a run on whose pull request changes were requested.
+    #[strum(serialize = "changes requested")]
+    ChangesRequested,
+    /// The memory was applied in a run whose pull request was merged and then reverted.
+    Reverted,
 }
 
 impl WeightReason {

@@ -27,8 +27,15 @@ fn runs_are_totalled_by_workflow_and_merge_times_by_pull_request() {
     let merged = PullRequestFacts {
         opened_at: Some(at(0)),
         merged_at: Some(at(60)),
-        reviews: [(1, ReviewFacts { verdict: Some(ReviewVerdict::ChangesRequested), dismissed: false })]
-            .into(),
+        reviews: [(
+            1,
+            ReviewFacts {
+                verdict: Some(ReviewVerdict::ChangesRequested),
+                dismissed: false,
+                by_insider: true,
+            },
+        )]
+        .into(),
         ..Default::default()
     };
     let open = PullRequestFacts { opened_at: Some(at(0)), ..Default::default() };

@@ -29,6 +29,9 @@ pub struct WorkflowOutcomes {
     pub merged: u64,
     /// Number of runs with a pull request that is closed without a merge.
     pub closed_unmerged: u64,
+    /// Number of runs with a pull request that was merged and then reverted.
+    #[serde(default)]
+    pub reverted: u64,
     /// Median time from opening to merge of the merged pull requests, in seconds; the lower of the two middle
     /// values if their number is even. `None` if no time is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,13 +61,14 @@ struct WorkflowTotals {
 struct LinkFlags([bool; LinkFlags::KINDS]);
 
 impl LinkFlags {
-    /// Number of flags: linked, approved, changes requested, merged and closed.
-    const KINDS: usize = 5;
+    /// Number of flags: linked, approved, changes requested, merged, closed and reverted.
+    const KINDS: usize = 6;
 
     fn from_facts(facts: &PullRequestFacts) -> Self {
         let state = facts.state();
         let (merged, closed) = (state == PullRequestState::Merged, state == PullRequestState::Closed);
-        Self([true, facts.is_approved(), facts.review_rounds() > 0, merged, closed])
+        let requested = facts.review_rounds() > 0;
+        Self([true, facts.is_approved(), requested, merged, closed, facts.is_reverted()])
     }
 }
 
@@ -114,7 +118,10 @@ impl WorkflowTotals {
 
     fn into_outcomes(self, workflow: Workflow) -> WorkflowOutcomes {
         let Self {
-            runs: [runs, approved, changes_requested, merged, closed_unmerged], rounds, judged, ..
+            runs: [runs, approved, changes_requested, merged, closed_unmerged, reverted],
+            rounds,
+            judged,
+            ..
         } = self;
         let mut times: Vec<u64> = self.times.into_values().collect();
         times.sort_unstable();
@@ -127,6 +134,7 @@ impl WorkflowTotals {
             review_rounds_mean_milli: (judged > 0).then(|| (rounds * 1000 + judged / 2) / judged),
             merged,
             closed_unmerged,
+            reverted,
             time_to_merge_median_s: times.get(times.len().saturating_sub(1) / 2).copied(),
         }
     }

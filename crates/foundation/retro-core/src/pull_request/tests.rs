@@ -9,26 +9,27 @@ fn at(second: i64) -> Timestamp {
 /// Generates the facts of one event.
 fn said() -> impl Strategy<Value = PullRequestFacts> {
     let moment = || (0i64..6).prop_map(at);
-    let review =
-        (0u64..4, prop::option::of(prop::bool::ANY), prop::bool::ANY).prop_map(|(id, verdict, dismissed)| {
+    let review = (0u64..4, prop::option::of(prop::bool::ANY), prop::bool::ANY, prop::bool::ANY).prop_map(
+        |(id, verdict, dismissed, by_insider)| {
             let verdict = verdict
                 .map(|good| if good { ReviewVerdict::Approved } else { ReviewVerdict::ChangesRequested });
-            (id, ReviewFacts { verdict, dismissed })
-        });
+            (id, ReviewFacts { verdict, dismissed, by_insider })
+        },
+    );
     let latest_state = prop::option::of((moment(), prop::bool::ANY));
     let closed = prop::collection::btree_set(moment(), 0..2);
     let reviews = prop::collection::btree_map(0u64..4, Just(ReviewFacts::default()), 0..1);
     let parts = (
         prop::option::of(moment()),
-        prop::option::of(moment()),
+        (prop::option::of(moment()), prop::option::of(moment())),
         closed,
         latest_state,
         reviews,
         prop::option::of(review),
     );
-    parts.prop_map(|(opened_at, merged_at, closed_at, latest_state, mut reviews, review)| {
+    parts.prop_map(|(opened_at, (merged_at, reverted_at), closed_at, latest_state, mut reviews, review)| {
         reviews.extend(review);
-        PullRequestFacts { opened_at, merged_at, closed_at, latest_state, reviews }
+        PullRequestFacts { opened_at, merged_at, closed_at, latest_state, reverted_at, reviews }
     })
 }
 
@@ -59,7 +60,7 @@ proptest! {
     #[test]
     fn reviews_and_closings_are_bounded_in_any_order(seed in 0u64..50) {
         let one = |id: u64| PullRequestFacts {
-            reviews: [(id, ReviewFacts { verdict: Some(ReviewVerdict::Approved), dismissed: false })].into(),
+            reviews: [(id, ReviewFacts { verdict: Some(ReviewVerdict::Approved), ..ReviewFacts::default() })].into(),
             closed_at: [at(id as i64)].into(),
             ..PullRequestFacts::default()
         };
@@ -86,20 +87,20 @@ fn the_latest_event_decides_the_state_and_merged_is_final() {
     };
     let known = open.merge_facts(&closed);
     assert_eq!(
-        (known.state(), known.credited_ends()),
-        (PullRequestState::Closed, vec![PullRequestEnd::ClosedUnmerged])
+        (known.state(), known.outcomes()),
+        (PullRequestState::Closed, vec![CreditedOutcome::ClosedUnmerged])
     );
     let known = reopened.merge_facts(&known);
     assert_eq!(known.state(), PullRequestState::Open);
     let known = merged.merge_facts(&known);
     assert_eq!((known.state(), known.time_to_merge_s()), (PullRequestState::Merged, Some(90)));
-    assert_eq!(known.credited_ends(), [PullRequestEnd::Merged, PullRequestEnd::ClosedUnmerged]);
+    assert_eq!(known.outcomes(), [CreditedOutcome::Merged, CreditedOutcome::ClosedUnmerged]);
 }
 
 #[test]
 fn a_dismissed_approval_does_not_count_and_a_dismissed_round_does() {
     let review = |verdict, dismissed| PullRequestFacts {
-        reviews: [(1, ReviewFacts { verdict, dismissed })].into(),
+        reviews: [(1, ReviewFacts { verdict, dismissed, by_insider: true })].into(),
         ..Default::default()
     };
     let dismissal = review(None, true);
@@ -107,4 +108,30 @@ fn a_dismissed_approval_does_not_count_and_a_dismissed_round_does() {
     assert!(!dismissal.clone().merge_facts(&review(Some(ReviewVerdict::Approved), false)).is_approved());
     let round = dismissal.merge_facts(&review(Some(ReviewVerdict::ChangesRequested), false));
     assert_eq!((round.review_rounds(), round.is_approved()), (1, false));
+}
+
+#[test]
+fn a_request_for_changes_counts_if_an_insider_made_it_and_a_revert_if_there_was_a_merge() {
+    let requested = |by_insider| PullRequestFacts {
+        reviews: [(
+            1,
+            ReviewFacts { verdict: Some(ReviewVerdict::ChangesRequested), dismissed: false, by_insider },
+        )]
+        .into(),
+        ..Default::default()
+    };
+    assert_eq!(requested(false).outcomes(), []);
+    assert_eq!(requested(true).outcomes(), [CreditedOutcome::ChangesRequested]);
+    let dismissal = PullRequestFacts {
+        reviews: [(1, ReviewFacts { verdict: None, dismissed: true, by_insider: false })].into(),
+        ..Default::default()
+    };
+    assert_eq!(dismissal.merge_facts(&requested(true)).outcomes(), [CreditedOutcome::ChangesRequested]);
+    let reverted = PullRequestFacts { reverted_at: Some(at(9)), ..Default::default() };
+    assert_eq!((reverted.outcomes(), reverted.is_reverted()), (vec![], false));
+    let merged = PullRequestFacts { merged_at: Some(at(5)), ..Default::default() };
+    assert_eq!(
+        reverted.merge_facts(&merged).outcomes(),
+        [CreditedOutcome::Merged, CreditedOutcome::Reverted]
+    );
 }

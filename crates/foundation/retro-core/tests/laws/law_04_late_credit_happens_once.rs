@@ -1,5 +1,5 @@
-//! Law 4 for late credit: each combination of memory, run and end of a pull request is credited once. The
-//! three facts (the end, the linked run, the memory applied in the run) may arrive in any order and
+//! Law 4 for late credit: each combination of memory, run and outcome of a pull request is credited once. The
+//! three facts (the outcome, the linked run, the memory applied in the run) may arrive in any order and
 //! repeatedly, and may be credited in one transaction or in several. A memory that was not applied stays
 //! unchanged.
 
@@ -11,21 +11,23 @@ use retro_core::id::{MemoryId, RunId};
 use retro_core::memory::{Change, ChangeCause, Memory};
 use retro_core::outcome::{CreditFacts, MemoryApplication, credit_outcome};
 use retro_core::policy::Policy;
-use retro_core::pull_request::{PullRequestEnd, PullRequestFacts, PullRequestRef};
+use retro_core::pull_request::{
+    CreditedOutcome, PullRequestFacts, PullRequestRef, ReviewFacts, ReviewVerdict,
+};
 
 use crate::world::{World, key, run, start_time};
 use crate::{CASES, cases};
 
 /// Names of the memories: two that never reach an end of the scale, one at each end, and one archived.
 const MEMORIES: [&str; 5] = ["light", "heavy", "at the bottom", "at the top", "archived"];
-/// Number of runs in which a memory may be applied. Starting from 0.300 or 0.800, their credits together
+/// Number of runs in which a memory may be applied. Starting from 0.500 or 0.800, their credits together
 /// reach neither end of the scale.
 const RUNS: u8 = 3;
 
 /// A reported fact. Facts may be repeated and may arrive in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fact {
-    /// The pull request was merged, closed or reopened.
+    /// The pull request was merged, closed, reopened, reviewed or reverted.
     PullRequest(PullRequestAction),
     /// A run is linked to the pull request.
     RunLinked(u8),
@@ -38,31 +40,44 @@ enum PullRequestAction {
     Closed,
     Reopened,
     Merged,
+    ChangesRequested,
+    Reverted,
 }
+
+const ACTIONS: [PullRequestAction; 5] = [
+    PullRequestAction::Closed,
+    PullRequestAction::Reopened,
+    PullRequestAction::Merged,
+    PullRequestAction::ChangesRequested,
+    PullRequestAction::Reverted,
+];
 
 impl PullRequestAction {
     fn facts(self) -> PullRequestFacts {
         let at = |hour| start_time() + jiff::SignedDuration::from_hours(hour);
-        let (closed, merged, latest_state) = match self {
-            Self::Closed => (Some(at(1)), None, (at(1), false)),
-            Self::Reopened => (None, None, (at(2), true)),
-            Self::Merged => (None, Some(at(3)), (at(3), false)),
-        };
-        PullRequestFacts {
-            merged_at: merged,
-            closed_at: closed.into_iter().collect(),
-            latest_state: Some(latest_state),
-            ..Default::default()
+        let mut facts = PullRequestFacts::default();
+        match self {
+            Self::Closed => {
+                facts.closed_at.insert(at(1));
+                facts.latest_state = Some((at(1), false));
+            }
+            Self::Reopened => facts.latest_state = Some((at(2), true)),
+            Self::Merged => {
+                facts.merged_at = Some(at(3));
+                facts.latest_state = Some((at(3), false));
+            }
+            Self::ChangesRequested => {
+                let verdict = Some(ReviewVerdict::ChangesRequested);
+                facts.reviews.insert(1, ReviewFacts { verdict, dismissed: false, by_insider: true });
+            }
+            Self::Reverted => facts.reverted_at = Some(at(4)),
         }
+        facts
     }
 }
 
 fn fact() -> impl Strategy<Value = Fact> {
-    let action = prop_oneof![
-        Just(PullRequestAction::Closed),
-        Just(PullRequestAction::Reopened),
-        Just(PullRequestAction::Merged)
-    ];
+    let action = prop::sample::select(ACTIONS.to_vec());
     let memory = 0..MEMORIES.len() as u8;
     prop_oneof![
         action.prop_map(Fact::PullRequest),
@@ -84,7 +99,7 @@ struct Ledger {
 impl Ledger {
     fn new() -> Self {
         let mut world = World::new();
-        for (name, weight) in MEMORIES.into_iter().zip([300, 800, 0, 1000]) {
+        for (name, weight) in MEMORIES.into_iter().zip([500, 800, 0, 1000]) {
             world.add_active(name, weight);
         }
         world.add_archived(MEMORIES[4]);
@@ -116,7 +131,11 @@ impl Ledger {
     fn pending(&self) -> Vec<MemoryApplication> {
         let uses = self.uses.iter().filter(|(_, run)| self.linked_runs.contains(run));
         let mut uses: Vec<_> = uses
-            .map(|(memory, run)| MemoryApplication { run: run_id(*run), memory: self.named(*memory).id })
+            .map(|(memory, run)| MemoryApplication {
+                workflow: key().workflow,
+                run: run_id(*run),
+                memory: self.named(*memory).id,
+            })
             .collect();
         uses.sort_unstable();
         uses
@@ -139,10 +158,12 @@ impl Ledger {
         }
     }
 
-    /// Lists memory, run, end and kind of each credited change.
-    fn credited(&self) -> Vec<(MemoryId, RunId, PullRequestEnd, &'static str)> {
+    /// Lists memory, run, outcome and kind of each credited change.
+    fn credited(&self) -> Vec<(MemoryId, RunId, CreditedOutcome, &'static str)> {
         let of = |change: &Change| match &change.cause {
-            ChangeCause::Outcome { run, end, .. } => (change.memory, run.clone(), *end, change.effect.kind()),
+            ChangeCause::Outcome { run, outcome, .. } => {
+                (change.memory, run.clone(), *outcome, change.effect.kind())
+            }
             other => panic!("credit has no other cause: {other:?}"),
         };
         let mut all: Vec<_> = self.log.iter().map(of).collect();
@@ -150,14 +171,14 @@ impl Ledger {
         all
     }
 
-    /// Lists the changes that must exist at the end: one per application in a linked run and end.
-    fn expected(&self) -> Vec<(MemoryId, RunId, PullRequestEnd, &'static str)> {
+    /// Lists the changes that must exist at the end: one per application in a linked run and outcome.
+    fn expected(&self) -> Vec<(MemoryId, RunId, CreditedOutcome, &'static str)> {
         let archived = self.named(4).id;
         let mut all = Vec::new();
         for one in self.pending() {
-            for end in self.known.credited_ends() {
+            for outcome in self.known.outcomes() {
                 let kind = if one.memory == archived { "refused" } else { "reweighted" };
-                all.push((one.memory, one.run.clone(), end, kind));
+                all.push((one.memory, one.run.clone(), outcome, kind));
             }
         }
         all.sort_unstable();
@@ -194,7 +215,7 @@ proptest! {
     #![proptest_config(cases(CASES * 4))]
 
     #[test]
-    fn each_memory_run_and_end_is_credited_once_in_any_order(
+    fn each_memory_run_and_outcome_is_credited_once_in_any_order(
         (first, second) in with_reordered_repeats(),
         credits in prop::collection::vec(any::<bool>(), 40),
         at_once in 1..6usize,
@@ -210,21 +231,24 @@ proptest! {
     }
 
     #[test]
-    fn only_applied_memories_move_and_by_every_end(
+    fn only_applied_memories_move_and_by_every_outcome(
         (_, order) in with_reordered_repeats(),
         credits in prop::collection::vec(any::<bool>(), 40),
     ) {
         let (before, after) = (Ledger::new(), play(&order, &credits, 2));
         let pending: BTreeSet<_> = after.pending().into_iter().map(|one| one.memory).collect();
         for (id, memory) in &after.memories {
-            if !pending.contains(id) || after.known.credited_ends().is_empty() {
+            if !pending.contains(id) || after.known.outcomes().is_empty() {
                 prop_assert_eq!(memory, &before.memories[id]);
             }
         }
         for nth in [0, 1] {
             let runs = after.pending().iter().filter(|one| one.memory == after.named(nth).id).count() as i64;
-            let by = |end| if after.known.credited_ends().contains(&end) { runs } else { 0 };
-            let moved = 50 * by(PullRequestEnd::Merged) - 75 * by(PullRequestEnd::ClosedUnmerged);
+            let by = |outcome| if after.known.outcomes().contains(&outcome) { runs } else { 0 };
+            let moved = 50 * by(CreditedOutcome::Merged)
+                - 75 * by(CreditedOutcome::ClosedUnmerged)
+                - 20 * by(CreditedOutcome::ChangesRequested)
+                - 100 * by(CreditedOutcome::Reverted);
             let (was, is) = (before.named(nth).weight.get(), after.named(nth).weight.get());
             prop_assert_eq!(i64::from(is) - i64::from(was), moved);
         }
@@ -245,10 +269,27 @@ proptest! {
     ) {
         let mut ledger = play(&order, &credits, 1);
         prop_assert_eq!(ledger.credited().len(), 2);
-        prop_assert_eq!(ledger.named(0).weight.get(), 300 + 50 - 75);
+        prop_assert_eq!(ledger.named(0).weight.get(), 500 + 50 - 75);
         let before = ledger.log.clone();
         order.iter().for_each(|fact| ledger.record(*fact));
         ledger.credit(1, start_time());
         prop_assert_eq!(ledger.log, before);
     }
+}
+
+/// A pinned memory gains weight by a merge, and loses none by an outcome, which has many causes.
+#[test]
+fn an_outcome_costs_a_pinned_memory_nothing() {
+    let mut ledger = Ledger::new();
+    let id = ledger.named(0).id;
+    ledger.memories.get_mut(&id).unwrap().pinned_by = Some("ann".to_owned());
+    let closed_then_merged = [PullRequestAction::Closed, PullRequestAction::Merged].map(Fact::PullRequest);
+    for fact in [Fact::RunLinked(0), Fact::MemoryApplied(0, 0)].into_iter().chain(closed_then_merged) {
+        ledger.record(fact);
+    }
+    ledger.credit(9, start_time());
+    let kinds: Vec<_> = ledger.credited().into_iter().map(|(_, _, outcome, kind)| (outcome, kind)).collect();
+    let expected = [(CreditedOutcome::Merged, "reweighted"), (CreditedOutcome::ClosedUnmerged, "refused")];
+    assert_eq!((kinds.as_slice(), ledger.named(0).weight.get()), (&expected[..], 550));
+    assert!(ledger.log[1].reason.starts_with("ann has pinned it"), "{}", ledger.log[1].reason);
 }

@@ -5,7 +5,7 @@ use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::finding::MemoryVerdict as Verdict;
 use retro_core::id::RemarkKind;
 use retro_core::memory::{MemoryStatus, WeightReason};
-use retro_core::pull_request::{PullRequestEnd, PullRequestState};
+use retro_core::pull_request::{CreditedOutcome, PullRequestState};
 use retro_core::remark::AuthorStanding as Standing;
 use retro_core::retrospective::RetrospectiveState as State;
 use retro_core::review::ReadingKind;
@@ -37,7 +37,15 @@ fn stored_words_never_change() {
         &[PullRequestState::Open, PullRequestState::Merged, PullRequestState::Closed],
         "open merged closed",
     );
-    check(&[PullRequestEnd::Merged, PullRequestEnd::ClosedUnmerged], "merged closed_unmerged");
+    check(
+        &[
+            CreditedOutcome::Merged,
+            CreditedOutcome::ClosedUnmerged,
+            CreditedOutcome::ChangesRequested,
+            CreditedOutcome::Reverted,
+        ],
+        "merged closed_unmerged changes_requested reverted",
+    );
     check(
         &[Standing::Bot, Standing::Outsider, Standing::Contributor, Standing::Insider],
         "bot outsider contributor insider",

@@ -458,7 +458,7 @@ pub(crate) fn describe_change(change: &Change, after: Option<&Memory>) -> String
     let cause = match &change.cause {
         ChangeCause::Run { run, .. } => run.to_string(),
         ChangeCause::Retrospective { .. } => "retro".into(),
-        ChangeCause::Outcome { run, end, .. } => format!("{run} {}", end.as_str()),
+        ChangeCause::Outcome { run, outcome, .. } => format!("{run} {}", outcome.as_str()),
         ChangeCause::Operator { request } => request.clone(),
         ChangeCause::Review { remark, .. } => remark.to_string(),
         ChangeCause::Expiry { .. } => "expiry".into(),

@@ -261,6 +261,7 @@ pub async fn a_message_of_several_consumers_is_lost_until_each_has_handled_it(da
         pull_request: None,
         commits: Vec::new(),
         trailers: Vec::new(),
+        reverts: Vec::new(),
     };
     Scenario::new(store, "t", "w").count_runs(&["counted", "both"]).await;
     for one in &waiting[1..] {

@@ -26,6 +26,7 @@ pub mod investigate;
 pub mod manual;
 pub mod metrics;
 pub mod operator;
+pub mod outcomes;
 pub mod recall;
 pub mod replay;
 pub mod retention;
@@ -98,6 +99,11 @@ macro_rules! conformance {
                 links_are_read_page_by_page
                 a_report_has_the_known_pull_requests_of_its_runs
                 pull_requests_keep_tenants_apart
+            }
+            outcomes {
+                an_outcome_credits_rules_in_their_own_scope
+                a_request_for_changes_by_an_insider_counts_once
+                a_revert_counts_whichever_is_known_first
             }
             sample {
                 a_sample_is_stored_before_anything_is_investigated
@@ -394,6 +400,7 @@ mod tests {
             include_str!("metrics.rs"),
             include_str!("manual.rs"),
             include_str!("operator.rs"),
+            include_str!("outcomes.rs"),
             include_str!("recall.rs"),
             include_str!("replay.rs"),
             include_str!("idempotency.rs"),

@@ -7,7 +7,7 @@ use retro_core::memory::{ChangeCause, ChangeEffect, FoldError, Memory};
 use retro_core::message::Notice;
 use retro_core::outcome::{CreditFacts, credit_outcome};
 use retro_core::pull_request::{
-    PullRequestEnd, PullRequestFacts, PullRequestRef, PullRequestState, ReviewFacts, ReviewVerdict,
+    CreditedOutcome, PullRequestFacts, PullRequestRef, PullRequestState, ReviewFacts, ReviewVerdict,
 };
 use retro_core::retrospective::{InvestigationResult, PresentedMemory};
 use retro_core::trajectory::QuotePlace;
@@ -17,14 +17,14 @@ use super::scenario::{Scenario, empty_result, test_tenant, time_at};
 use crate::track::{PullRequestEvent, RunLink, RunLinkKey, TrackResult, Trailer};
 use crate::{CommitResult, IncomingRun, Store};
 
-const HEAD: &str = "6dcb09b5b57875f334f61aebed695e2e4193db5e";
+pub(super) const HEAD: &str = "6dcb09b5b57875f334f61aebed695e2e4193db5e";
 
-fn pull_request() -> PullRequestRef {
+pub(super) fn pull_request() -> PullRequestRef {
     PullRequestRef::new("Owner/Größe", 7)
 }
 
 /// Creates a pull request event that adds the given facts.
-fn pull_request_event(of: &Tenant, id: &str, facts: PullRequestFacts) -> PullRequestEvent {
+pub(super) fn pull_request_event(of: &Tenant, id: &str, facts: PullRequestFacts) -> PullRequestEvent {
     let event = EventKey { tenant: of.clone(), source: "https://github.com".to_owned(), id: id.to_owned() };
     PullRequestEvent {
         event,
@@ -32,6 +32,7 @@ fn pull_request_event(of: &Tenant, id: &str, facts: PullRequestFacts) -> PullReq
         pull_request: Some((pull_request(), facts)),
         commits: vec![HEAD.to_owned()],
         trailers: Vec::new(),
+        reverts: Vec::new(),
     }
 }
 
@@ -49,7 +50,7 @@ fn opened_facts() -> PullRequestFacts {
     }
 }
 
-fn merged_facts() -> PullRequestFacts {
+pub(super) fn merged_facts() -> PullRequestFacts {
     PullRequestFacts {
         merged_at: Some(time_at(600)),
         latest_state: Some((time_at(600), false)),
@@ -65,11 +66,11 @@ fn closed_facts() -> PullRequestFacts {
     }
 }
 
-async fn record_event(store: &dyn Store, event: &PullRequestEvent) -> TrackResult {
+pub(super) async fn record_event(store: &dyn Store, event: &PullRequestEvent) -> TrackResult {
     store.record_pull_request_event(event).await.expect("tracking")
 }
 
-async fn track_all(scenario: &Scenario<'_>) -> usize {
+pub(super) async fn track_all(scenario: &Scenario<'_>) -> usize {
     scenario.store.track_runs(&scenario.key, 100).await.expect("tracking")
 }
 
@@ -85,14 +86,17 @@ fn with_event(mut run: IncomingRun, id: &str) -> IncomingRun {
     run
 }
 
-fn with_facts(mut run: IncomingRun, change: impl FnOnce(&mut retro_core::run::RunFacts)) -> IncomingRun {
+pub(super) fn with_facts(
+    mut run: IncomingRun,
+    change: impl FnOnce(&mut retro_core::run::RunFacts),
+) -> IncomingRun {
     change(&mut run.arrival.run);
     run
 }
 
 /// Counts two runs and closes their retrospective with the result that the memory was applied in the first
 /// run, whose event alone names the pull request.
-async fn apply_memory(scenario: &Scenario<'_>, memory: &Memory, names: [&str; 2]) {
+pub(super) async fn apply_memory(scenario: &Scenario<'_>, memory: &Memory, names: [&str; 2]) {
     let belongs = with_facts(scenario.new_run(names[0]), |facts| facts.pull_request = Some(7));
     scenario.count_batch(&[belongs, scenario.new_run(names[1])], time_at(0)).await;
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
@@ -108,7 +112,7 @@ async fn apply_memory(scenario: &Scenario<'_>, memory: &Memory, names: [&str; 2]
 }
 
 /// Creates a result in which the run applied the memory.
-fn applied_result(memory: MemoryId) -> InvestigationResult {
+pub(super) fn applied_result(memory: MemoryId) -> InvestigationResult {
     let quote = Quote { place: QuotePlace::Message { turn: 0 }, text: "words".to_owned() };
     let verdict = VerdictRecord {
         memory,
@@ -123,7 +127,7 @@ fn applied_result(memory: MemoryId) -> InvestigationResult {
     }
 }
 
-async fn give_credit(scenario: &Scenario<'_>) -> Result<CommitResult, FoldError> {
+pub(super) async fn give_credit(scenario: &Scenario<'_>) -> Result<CommitResult, FoldError> {
     let decide = |facts: &CreditFacts| credit_outcome(facts, &scenario.policy, time_at(900));
     scenario.store.credit_memories(&scenario.key, &pull_request(), 100, &decide).await.expect("crediting")
 }
@@ -143,10 +147,10 @@ async fn count_due_credits(scenario: &Scenario<'_>) -> usize {
 }
 
 /// Returns the pull request ends credited to a memory, and its weight.
-async fn load_credit(scenario: &Scenario<'_>, memory: &Memory) -> (Vec<PullRequestEnd>, u16) {
+pub(super) async fn load_credit(scenario: &Scenario<'_>, memory: &Memory) -> (Vec<CreditedOutcome>, u16) {
     let history = scenario.store.list_memory_changes(&scenario.key.tenant, memory.id).await.expect("history");
     let end = |change: &retro_core::memory::Change| match (&change.cause, &change.effect) {
-        (ChangeCause::Outcome { end, .. }, ChangeEffect::Reweighted { .. }) => Some(*end),
+        (ChangeCause::Outcome { outcome, .. }, ChangeEffect::Reweighted { .. }) => Some(*outcome),
         _ => None,
     };
     let stored = scenario
@@ -166,7 +170,7 @@ pub async fn facts_of_a_pull_request_grow_and_an_event_applies_once(database: &D
     scenario
         .count_batch(&[with_facts(scenario.new_run("a"), |facts| facts.pull_request = Some(7))], time_at(0))
         .await;
-    let review = ReviewFacts { verdict: Some(ReviewVerdict::ChangesRequested), dismissed: false };
+    let review = ReviewFacts { verdict: Some(ReviewVerdict::ChangesRequested), ..Default::default() };
     let reviewed = PullRequestFacts { reviews: [(1, review)].into(), ..Default::default() };
     assert_eq!(
         record_event(&*database.one, &pull_request_event(&of, "2", merged_facts())).await,
@@ -296,7 +300,7 @@ pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
             ]
             .contains(&(one, two))
         );
-        assert_eq!(load_credit(&other, &memory).await, (vec![PullRequestEnd::Merged], 350), "{order:?}");
+        assert_eq!(load_credit(&other, &memory).await, (vec![CreditedOutcome::Merged], 350), "{order:?}");
         // A repeated event changes nothing.
         let repeated = PullRequestEvent {
             commits: vec!["another head".to_owned()],
@@ -304,7 +308,7 @@ pub async fn credit_comes_once_whatever_is_known_last(database: &Database) {
         };
         record_event(&*database.two, &repeated).await;
         assert_eq!(give_credit(&scenario).await, Ok(CommitResult::Done));
-        assert_eq!(load_credit(&other, &memory).await, (vec![PullRequestEnd::Merged], 350), "{order:?}");
+        assert_eq!(load_credit(&other, &memory).await, (vec![CreditedOutcome::Merged], 350), "{order:?}");
         assert_eq!(give_credit(&scenario).await, Ok(CommitResult::AlreadyDone));
     }
 }
@@ -322,10 +326,10 @@ pub async fn a_close_without_a_merge_costs_and_a_merge_after_it_credits(database
     assert_eq!(overdue, [(scenario.key.clone(), pull_request())]);
     assert_eq!(database.two.list_overdue_credits(3600, 9).await.expect("reading"), []);
     assert_eq!(give_credit(&scenario).await, Ok(CommitResult::Done));
-    assert_eq!(load_credit(&scenario, &memory).await, (vec![PullRequestEnd::ClosedUnmerged], 225));
+    assert_eq!(load_credit(&scenario, &memory).await, (vec![CreditedOutcome::ClosedUnmerged], 225));
     record_event(&*database.one, &pull_request_event(&of, "merged", merged_facts())).await;
     assert_eq!(give_credit(&scenario).await, Ok(CommitResult::Done));
-    let both = vec![PullRequestEnd::ClosedUnmerged, PullRequestEnd::Merged];
+    let both = vec![CreditedOutcome::ClosedUnmerged, CreditedOutcome::Merged];
     assert_eq!(load_credit(&scenario, &memory).await, (both, 275));
 }
 
@@ -474,5 +478,5 @@ pub async fn pull_requests_keep_tenants_apart(database: &Database) {
     // Positive control: the tenant's own pull request matches.
     record_event(&*database.one, &pull_request_event(&test_tenant("t"), "merged", merged_facts())).await;
     assert_eq!(give_credit(&ours).await, Ok(CommitResult::Done));
-    assert_eq!(load_credit(&ours, &memory).await, (vec![PullRequestEnd::Merged], 350));
+    assert_eq!(load_credit(&ours, &memory).await, (vec![CreditedOutcome::Merged], 350));
 }

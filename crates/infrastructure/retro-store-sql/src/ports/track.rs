@@ -1,9 +1,15 @@
-//! Tracks pull requests. The tenant's row in `tracked_tenants` serves as the tracker's lock. It is locked
+//! Tracks pull requests: their facts, and the credit that their outcomes make due.
+//!
+//! The column `pull_requests.ended` says that an outcome is known which gives credit.
+//!
+//! The tenant's row in `tracked_tenants` serves as the tracker's lock. It is locked
 //! before any workflow row, and the writer locks only workflow rows, so the two cannot deadlock.
+
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use retro_core::id::{EventKey, Tenant, Workflow, WorkflowKey};
-use retro_core::pull_request::{PullRequestFacts, PullRequestRef};
+use retro_core::pull_request::PullRequestRef;
 use retro_core::retention::{ContentDigest, EventDigest, SeenContent};
 use retro_fault::Label;
 use retro_store::track::{PullRequestEvent, TRACKER_CONSUMER, TrackResult, Trailer};
@@ -14,11 +20,10 @@ use super::dialect::{
     rows_table,
 };
 use super::open::commit;
-use super::{lock, outbox, tracked_runs};
-use crate::rows::track::{
-    outcomes_due_message as message, parse_pull_request_facts, pull_request_from_row, trailer_rows,
-};
-use crate::{at, parse_workflow_key, to_i64, to_json};
+use super::pull_request_facts::merge_facts;
+use super::{lock, outbox, reverts, tracked_runs};
+use crate::rows::track::{outcomes_due_message as message, pull_request_from_row, trailer_rows};
+use crate::{at, parse_workflow_key, to_i64};
 
 #[async_trait]
 impl TrackerStore for Store {
@@ -35,15 +40,25 @@ impl TrackerStore for Store {
         }
         store_event(&mut transaction, pull_request_event).await?;
         let mut new = false;
-        let mut touched = Vec::new();
+        let mut touched = BTreeSet::new();
         if let Some((pull_request, new_facts)) = &pull_request_event.pull_request {
             new |= merge_facts(&mut transaction, tenant, pull_request, new_facts).await?;
             new |= store_commits(&mut transaction, tenant, pull_request, &pull_request_event.commits).await?;
-            touched.push(pull_request.clone());
+            new |= reverts::apply_reverts_of_commits(
+                &mut transaction,
+                tenant,
+                pull_request,
+                &pull_request_event.commits,
+            )
+            .await?;
+            touched.insert(pull_request.clone());
         }
         new |= store_trailers(&mut transaction, tenant, &pull_request_event.trailers).await?;
         touched
             .extend(pull_requests_of_commits(&mut transaction, tenant, &pull_request_event.trailers).await?);
+        let reverted = reverts::record_reverts(&mut transaction, tenant, &pull_request_event.reverts).await?;
+        new |= !reverted.is_empty();
+        touched.extend(reverted);
         // Without new facts nothing can fall due, and scheduling would restart a partly processed credit.
         if new {
             let because =
@@ -51,6 +66,7 @@ impl TrackerStore for Store {
             // Closing a retrospective takes the same locks. Otherwise a closing that records an applied
             // memory concurrently and this transaction would not see each other's rows, and nobody would
             // request the credit.
+            let touched: Vec<_> = touched.into_iter().collect();
             lock_behind(&mut transaction, tenant, &touched).await?;
             schedule_credits(&mut transaction, tenant, None, &touched, &because).await?;
         }
@@ -161,49 +177,6 @@ async fn lock_tenant(connection: &mut Connection, tenant: &Tenant) -> Result<()>
     Ok(())
 }
 
-/// Merges new facts into the stored facts of a pull request. Returns `true` if the end of the pull request
-/// changed.
-async fn merge_facts(
-    connection: &mut Connection,
-    tenant: &Tenant,
-    pull_request: &PullRequestRef,
-    new_facts: &PullRequestFacts,
-) -> Result<bool> {
-    const STORE: &str = "
-        INSERT INTO pull_requests (tenant, repo, number, ended, facts) VALUES ($1, $2, $3, $4, $5)
-        ON CONFLICT (tenant, repo, number) DO UPDATE SET ended = excluded.ended, facts = excluded.facts";
-    let known = find_pull_request_facts(connection, tenant, pull_request).await?.unwrap_or_default();
-    let before = known.credited_ends();
-    let known = known.merge_facts(new_facts);
-    sqlx::query(STORE)
-        .bind(tenant.as_str())
-        .bind(&pull_request.repo)
-        .bind(to_i64(pull_request.number))
-        .bind(!known.credited_ends().is_empty())
-        .bind(to_json(&known))
-        .execute(connection)
-        .await
-        .on_table("pull_requests")?;
-    Ok(known.credited_ends() != before)
-}
-
-/// Finds the facts of a pull request. Returns `None` if no event about it has arrived.
-pub(crate) async fn find_pull_request_facts(
-    connection: &mut Connection,
-    tenant: &Tenant,
-    pull_request: &PullRequestRef,
-) -> Result<Option<PullRequestFacts>> {
-    const LOAD: &str = "SELECT facts FROM pull_requests WHERE tenant = $1 AND repo = $2 AND number = $3";
-    let stored: Option<String> = sqlx::query_scalar(LOAD)
-        .bind(tenant.as_str())
-        .bind(&pull_request.repo)
-        .bind(to_i64(pull_request.number))
-        .fetch_optional(connection)
-        .await
-        .on_table("pull_requests")?;
-    stored.map(|stored| parse_pull_request_facts(pull_request, &stored)).transpose()
-}
-
 /// Stores the commits of a pull request. Returns `true` if at least one commit is new.
 async fn store_commits(
     connection: &mut Connection,
@@ -266,9 +239,11 @@ async fn pull_requests_of_commits(
     rows.into_iter().map(|(repo, number)| pull_request_from_row(repo, number)).collect()
 }
 
-/// Schedules credit for the memories applied in runs of those pull requests that have ended, in one workflow
-/// or, if `workflow` is `None`, in all. A partly processed credit starts over, because the pull request may
-/// now have ended differently.
+/// Schedules credit for what was applied in runs of those pull requests that have an outcome: in runs of one workflow
+/// or, if `workflow` is `None`, of all. Each scope with a memory to credit has a credit of its own: the workflows of
+/// the runs, and the rule scopes of repositories. A partly processed credit starts over, because the pull request may
+/// now have another outcome. The pull requests are sorted, because the rows of a rule scope may be scheduled by several
+/// transactions at once, which must lock them in the same order.
 async fn schedule_credits(
     connection: &mut Connection,
     tenant: &Tenant,
@@ -278,16 +253,18 @@ async fn schedule_credits(
 ) -> Result<()> {
     const DUE: &str = concat!(
         "INSERT INTO due_credits (tenant, workflow, repo, number, due_ms)
-         SELECT DISTINCT link.tenant, link.workflow, link.repo, link.number, ",
+         SELECT DISTINCT link.tenant, memory.workflow, link.repo, link.number, ",
         now_ms!(),
         " FROM pull_requests AS one
          JOIN run_links AS link ON link.tenant = one.tenant AND link.repo = one.repo AND link.number = one.number
          JOIN run_memory_applications AS used ON used.tenant = link.tenant AND used.workflow = link.workflow
              AND used.run_id = link.run_id
+         JOIN memories AS memory ON memory.tenant = used.tenant AND memory.id = used.memory
          WHERE one.tenant = $1 AND one.repo = $2 AND one.number = $3 AND one.ended
              AND ($4 IS NULL OR link.workflow = $4)
-         ON CONFLICT (tenant, workflow, repo, number) DO UPDATE SET after_run = '', after_memory = ''
-             WHERE due_credits.after_run <> '' RETURNING workflow"
+         ORDER BY memory.workflow
+         ON CONFLICT (tenant, workflow, repo, number) DO UPDATE
+             SET after_workflow = '', after_run = '', after_memory = '' WHERE due_credits.after_run <> '' RETURNING workflow"
     );
     for pull_request in pull_requests {
         let workflows: Vec<String> = sqlx::query_scalar(DUE)
@@ -306,7 +283,7 @@ async fn schedule_credits(
 }
 
 /// Locks, in key order, the workflows whose runs are linked to those of the given pull requests that have
-/// ended. Does nothing where write transactions exclude each other.
+/// an outcome. Does nothing where write transactions exclude each other.
 async fn lock_behind(
     connection: &mut Connection,
     tenant: &Tenant,

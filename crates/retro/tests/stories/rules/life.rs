@@ -97,6 +97,70 @@ async fn a_rule_that_runs_ignore_is_archived_and_one_that_a_run_used_is_not() {
     world.stop().await;
 }
 
+/// Posts the webhook of a pull request that was merged with this commit.
+async fn post_merge(world: &World, number: u64, commit: &str) {
+    let mut payload = load_payload("pull_request", "closed");
+    let pull_request = &mut payload["pull_request"];
+    (pull_request["number"], pull_request["merged"]) = (json!(number), json!(true));
+    pull_request["merge_commit_sha"] = json!(commit);
+    let webhook = Webhook::new("pull_request", "merged", &payload);
+    assert_eq!(world.post_webhook(&webhook).await.0, 202, "{payload}");
+}
+
+/// Posts the webhook of a push to the default branch with one commit that reverts another.
+async fn post_revert(world: &World, reverted: &str) {
+    let mut payload = load_payload("push", "push");
+    payload["repository"]["default_branch"] = json!("main");
+    payload["ref"] = json!("refs/heads/main");
+    let message = format!("Revert \"Mend the parser\"\n\nThis reverts commit {reverted}.\n");
+    payload["commits"] = json!([{ "id": "b".repeat(40), "message": message }]);
+    let webhook = Webhook::new("push", "revert", &payload);
+    assert_eq!(world.post_webhook(&webhook).await.0, 202, "{payload}");
+}
+
+#[tokio::test]
+async fn the_outcome_of_a_pull_request_credits_the_rule_that_its_run_used() {
+    let mut world = start_bridged_world().await;
+    post_comment(&world, "asked", &build_comment(7, 11, "ann", "MEMBER", RULE)).await;
+    let id = json_text(&wait_for_rule(&world, "active", "unwrap").await, "id").to_owned();
+    let mut events = Vec::new();
+    for (number, text) in [(21, "library code: return Err(problem) as a Result"), (22, "no code at all")] {
+        let run = format!("fix-{number}");
+        assert!(fetch_rules(&world, Some(&run)).await.contains("unwrap"));
+        let run = RunBuilder::new("fix", &run).with_message("Mend the parser.");
+        let mut event = run.with_call("write_file", &json!({"text": text}), "written").build_event();
+        (event["data"]["repo"], event["data"]["pull_request"]) = (json!(REPO), json!(number));
+        events.push(event);
+    }
+    world.emit_and_wait("acme", "runs", &events).await;
+    let weight = async || {
+        let shown = world.run_json(&["--tenant", "acme", "rules", "show", &id]).await;
+        shown["weight"].as_i64().expect("a weight")
+    };
+    let explained = async |words: &str| {
+        let found = async || explain_rule(&world, &id).await.contains(words).then_some(());
+        world.wait_for(words, found).await;
+    };
+    explained("in run fix-21").await;
+    let before = weight().await;
+    let merge = "a".repeat(40);
+    post_merge(&world, 21, &merge).await;
+    explained("run fix-21, whose pull request acme/shop#21 was merged").await;
+    assert_eq!(weight().await, before + 50);
+    post_revert(&world, &merge).await;
+    explained("run fix-21, whose pull request acme/shop#21 was merged and then reverted").await;
+    assert_eq!(weight().await, before - 50);
+    assert!(
+        !explain_rule(&world, &id).await.contains("fix-22, whose pull request"),
+        "it did not use the rule"
+    );
+    let outcomes = world.run_json(&["--tenant", "acme", "outcomes", "--workflow", "fix"]).await;
+    let row = &json_items(&outcomes)[0];
+    assert_eq!((&row["merged"], &row["reverted"]), (&json!(1), &json!(1)), "{outcomes}");
+    world.verify_store().await;
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn the_later_of_two_opposite_rules_supersedes_the_other_within_its_path() {
     let mut world = start_bridged_world().await;
