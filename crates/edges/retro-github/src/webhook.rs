@@ -224,12 +224,14 @@ fn parse_review(found: payload::Review) -> Result<Review, Ignored> {
         "dismissed" => ReviewState::Dismissed,
         _ => ReviewState::Pending,
     };
+    let (body, truncated) = text::truncate_body(&found.body.unwrap_or_default());
     Ok(Review {
         id: found.id.ok_or(Ignored::Incomplete("`review.id`"))?,
         by: found.user.as_ref().and_then(parse_person),
         association: parse_association(found.author_association.as_deref()),
         state,
-        body: text::truncate_body(&found.body.unwrap_or_default()).0,
+        body,
+        truncated,
         at: found.submitted_at,
         url: text::bounded_text(found.html_url, URL_BYTES_MAX),
     })

@@ -297,8 +297,13 @@ pub(crate) fn investigation_result(
     let presented =
         verdicts.iter().map(|judged| PresentedMemory::from_own_workflow(judged.memory, false)).collect();
     let nothing = findings.is_empty();
-    let checked =
-        CheckedAnswer { findings, verdicts, dropped: u32::from(nothing), ..CheckedAnswer::default() };
+    let checked = CheckedAnswer {
+        engine: "heuristics".to_owned(),
+        findings,
+        verdicts,
+        dropped: u32::from(nothing),
+        ..CheckedAnswer::default()
+    };
     if nothing {
         InvestigationResult::Nothing { checked, presented }
     } else {

@@ -14,7 +14,6 @@ use strum::IntoStaticStr;
 
 use crate::audience::RunRepository;
 use crate::id::{MemoryId, RunId, Step};
-use crate::pull_request::PullRequestOutcome;
 use crate::run::RunFacts;
 use crate::trajectory::{QuotePlace, Trajectory};
 use crate::weight::Weight;
@@ -191,12 +190,6 @@ pub struct InvestigationBrief {
     pub memories: Vec<BriefMemory>,
     /// Findings of earlier investigations of the same retrospective.
     pub earlier: Vec<EarlierFinding>,
-    /// Known outcomes of the pull requests that are linked to the run.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outcomes: Vec<PullRequestOutcome>,
-    /// Focus question of a manual retrospective; `None` if none was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub focus: Option<String>,
 }
 
 /// Excerpt of a memory, as part of a brief.
@@ -343,6 +336,10 @@ pub enum InvestigatorAnswer {
 /// Parts of an answer that passed the mechanical checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckedAnswer {
+    /// Name of the engine that gave the answer, such as `heuristics`; empty in answers that were stored before it was
+    /// recorded.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub engine: String,
     /// Findings whose quotes occur in the run.
     pub findings: Vec<Finding>,
     /// Verdicts on presented memories, with quotes that occur in the run; at most one per memory.

@@ -106,6 +106,9 @@ pub struct Remark {
     pub by_author: bool,
     /// Text of the remark in Markdown, with secrets redacted.
     pub body: String,
+    /// `true` if the text is only the beginning of what the author wrote.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// Path of the file that the remark was made on; `None` if it was not made on a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,

@@ -189,9 +189,12 @@ pub struct Review {
     pub association: AuthorAssociation,
     /// Verdict of the reviewer.
     pub state: ReviewState,
-    /// Text of the review; often empty.
+    /// Text of the review, of at most [`TEXT_BYTES_MAX`] bytes; often empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
+    /// `true` if the text was cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// Time at which the review was submitted; `None` if GitHub did not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,

@@ -9,8 +9,8 @@
 //! **Accounts.** Permissions alone do not isolate tenants. A publisher names the reply subject to which the
 //! stream's acknowledgement is sent, and the server does not check whether the publisher may use that
 //! subject, which may be another user's inbox or the subject of changes. Each tenant therefore has its own
-//! account, with two imports from ours: a service to publish its own runs, and a stream of its own changes.
-//! The reply subject is then a subject of the tenant's own account.
+//! account, with imports from ours: a service to publish its own runs, and a stream for each kind of its own
+//! announcements. The reply subject is then a subject of the tenant's own account.
 //!
 //! **Reserved for [`BrokerUser::Setup`]**: creating or changing streams and consumers. A user that may create a
 //! consumer can make the server push the messages of a stream to any subject, past its own permissions. No user
@@ -46,7 +46,8 @@ pub enum BrokerUser {
     Setup,
     /// Engines of a tenant, which publish its finished runs.
     Engine(Tenant),
-    /// Programs of a tenant that subscribe to changes of its memories.
+    /// Programs of a tenant that subscribe to its announcements: changes of its memories, reports that are ready, and
+    /// stored dead letters. Announcements contain ids, no texts.
     Reader(Tenant),
 }
 
@@ -82,7 +83,7 @@ impl BrokerUser {
             }
             Self::Setup => (setup_subjects(), vec![own_inbox]),
             Self::Engine(tenant) => (vec![tenant_subjects(subject::RUN_COMPLETED, tenant)], vec![own_inbox]),
-            Self::Reader(tenant) => (Vec::new(), vec![tenant_subjects(subject::MEMORY_CHANGED, tenant)]),
+            Self::Reader(tenant) => (Vec::new(), announcement_subjects(tenant).to_vec()),
         };
         Permissions { publish, subscribe }
     }
@@ -206,21 +207,23 @@ pub fn render_users_file(tenants: &[Tenant]) -> String {
 }
 
 /// Renders the exports to a tenant's account: a service to publish runs, which returns only the
-/// acknowledgement, and the stream of announced changes.
+/// acknowledgement, and the streams of its announcements.
 fn render_exports(tenant: &Tenant) -> String {
-    let (account, [runs, changes]) = (account_name(tenant), account_subjects(tenant));
-    format!(
-        "      {{ service: \"{runs}\", accounts: [\"{account}\"] }}\n      {{ stream: \"{changes}\", accounts: \
-         [\"{account}\"] }}\n"
-    )
+    let (account, runs) = (account_name(tenant), tenant_subjects(subject::RUN_COMPLETED, tenant));
+    let streams = announcement_subjects(tenant)
+        .map(|subject| format!("      {{ stream: \"{subject}\", accounts: [\"{account}\"] }}\n"));
+    format!("      {{ service: \"{runs}\", accounts: [\"{account}\"] }}\n{}", streams.concat())
 }
 
 fn render_account(tenant: &Tenant) -> String {
-    let (account, [runs, changes]) = (account_name(tenant), account_subjects(tenant));
+    let (account, runs) = (account_name(tenant), tenant_subjects(subject::RUN_COMPLETED, tenant));
+    let streams = announcement_subjects(tenant)
+        .map(|subject| format!("      {{ stream: {{ account: RETRO, subject: \"{subject}\" }} }}\n"));
     let users: String = BrokerUser::tenant_users(tenant).iter().map(render_user).collect();
     format!(
-        "  \"{account}\" {{\n    imports: [\n      {{ service: {{ account: RETRO, subject: \"{runs}\" }} }}\n      {{ \
-         stream: {{ account: RETRO, subject: \"{changes}\" }} }}\n    ]\n    users: [\n{users}    ]\n  }}\n"
+        "  \"{account}\" {{\n    imports: [\n      {{ service: {{ account: RETRO, subject: \"{runs}\" }} \
+         }}\n{}    ]\n    users: [\n{users}    ]\n  }}\n",
+        streams.concat()
     )
 }
 
@@ -228,8 +231,11 @@ fn account_name(tenant: &Tenant) -> String {
     format!("TENANT-{}", subject::encode_token(tenant.as_str()))
 }
 
-fn account_subjects(tenant: &Tenant) -> [String; 2] {
-    [subject::RUN_COMPLETED, subject::MEMORY_CHANGED].map(|prefix| tenant_subjects(prefix, tenant))
+/// Returns the subjects of everything that is announced to a tenant, one for each kind of
+/// [`Notice::ANNOUNCEMENTS`](retro_core::message::Notice::ANNOUNCEMENTS).
+fn announcement_subjects(tenant: &Tenant) -> [String; 3] {
+    [subject::MEMORY_CHANGED, subject::REPORT_READY, subject::DEAD_LETTER_STORED]
+        .map(|prefix| tenant_subjects(prefix, tenant))
 }
 
 /// Returns the name of the variable that contains a user's password in `passwords.conf`. A variable name cannot
@@ -257,4 +263,22 @@ fn render_subjects(subjects: &[String]) -> String {
     }
     let lines: String = subjects.iter().map(|subject| format!("            \"{subject}\"\n")).collect();
     format!("[\n{lines}          ]")
+}
+
+#[cfg(test)]
+mod tests {
+    use retro_core::message::Notice;
+
+    use super::*;
+
+    #[test]
+    fn a_tenant_may_hear_everything_that_is_announced_to_it() {
+        let tenant = Tenant::new("acme").unwrap();
+        let heard = BrokerUser::Reader(tenant).permissions().subscribe;
+        let announced = Notice::ANNOUNCEMENTS.map(|kind| format!("retro.{kind}.acme.>"));
+        for subject in &announced {
+            assert!(heard.contains(subject), "nobody may subscribe to {subject}");
+        }
+        assert_eq!(heard.len(), announced.len());
+    }
 }

@@ -71,7 +71,6 @@ words! {
         /// Call summaries of runs are stored.
         SummaryCommit = "summary.commit",
         /// The brief is journalled.
-        JournalBriefedCommit = "journal.briefed.commit",
         /// The investigator's answer is journalled.
         JournalAnsweredCommit = "journal.answered.commit",
         /// A failed attempt releases its investigation for a retry.

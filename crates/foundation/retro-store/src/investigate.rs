@@ -10,7 +10,6 @@ use retro_core::investigate::NextStage;
 use retro_core::learn::Mutation;
 use retro_core::memory::Memory;
 use retro_core::message::Message;
-use retro_core::pull_request::PullRequestOutcome;
 use retro_core::report::InvestigationTiming;
 use retro_core::retrospective::{Investigation, InvestigationResult, PresentedMemory, Retrospective};
 use retro_core::run::{HttpsRef, ObjectRef, RunFacts};
@@ -41,8 +40,6 @@ pub struct Claim {
     pub presented: Vec<PresentedMemory>,
     /// All living memories of the workflow, and the memories in `presented` even if no longer living.
     pub memories: Vec<Memory>,
-    /// Outcomes of the run's pull requests that are known at the time of the claim.
-    pub outcomes: Vec<PullRequestOutcome>,
     /// Earlier investigations of the same retrospective, all ended.
     pub earlier: Vec<Investigation>,
     /// Journal entries stored by earlier attempts at this investigation.
@@ -68,8 +65,6 @@ pub enum StoredBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum JournalStage {
-    /// The brief for the engine was prepared.
-    Briefed,
     /// The engine returned its answer. A worker that takes over reuses the journaled answer instead of paying
     /// for a second model call.
     Answered,

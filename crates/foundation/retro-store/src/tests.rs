@@ -40,8 +40,5 @@ fn stored_words_never_change() {
         &["canary", "running", "stopped", "done"],
     );
     check(RetentionStage::ALL, &["bodies", "journals", "runs", "events", "messages", "attempts"]);
-    assert_eq!(
-        [JournalStage::Briefed, JournalStage::Answered].map(JournalStage::as_str),
-        ["briefed", "answered"]
-    );
+    assert_eq!(JournalStage::Answered.as_str(), "answered");
 }

@@ -275,6 +275,7 @@ fn build_review(number: u64, id: u64, by: &str, association: AuthorAssociation, 
         association,
         state: ReviewState::ChangesRequested,
         body: body.to_owned(),
+        truncated: false,
         at: Some(sample_time()),
         url: None,
     };

@@ -115,8 +115,6 @@ fn build_brief(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
         trajectory: Trajectory { turns },
         memories: Vec::new(),
         earlier: Vec::new(),
-        outcomes: Vec::new(),
-        focus: None,
     })
 }
 

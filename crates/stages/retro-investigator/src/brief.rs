@@ -106,8 +106,6 @@ pub(crate) fn build_brief(claim: &Claim, fetched: FetchedBody) -> Result<Investi
             .flat_map(earlier_findings)
             .filter(|one| may_be_told(&one.finding, repository.as_ref()))
             .collect(),
-        outcomes: claim.outcomes.clone(),
-        focus: claim.retrospective.manual_request.as_ref().and_then(|request| request.focus.clone()),
     })
 }
 
@@ -229,7 +227,6 @@ mod tests {
             body: StoredBody::None,
             presented: shown.collect(),
             memories,
-            outcomes: Vec::new(),
             earlier: vec![
                 investigation(1, None),
                 investigation(2, Some(repository("acme/shop"))),

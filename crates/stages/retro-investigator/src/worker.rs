@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use retro_consumer::{Consumer, HandlerOutcome, PassLoop, Watch, Watchdog, catch_panic, run_blocking};
 use retro_core::calls::{CallCounts, count_calls};
-use retro_core::finding::{InvestigationBrief, InvestigatorAnswer, check_answer};
+use retro_core::finding::{InvestigatorAnswer, check_answer};
 use retro_core::investigate::{NextStage, RetryDecision, decide_next_stage, decide_retry};
 use retro_core::learn::{Mutation, build_batch};
 use retro_core::message::Notice;
@@ -277,7 +277,6 @@ impl Worker {
             Ok(brief) => Arc::new(brief),
             Err(reason) => return Ok(AttemptOutcome::Final(InvestigationResult::BodyGone { reason })),
         };
-        self.write_journal_entry(claim, JournalStage::Briefed, &summarize_brief(&brief)).await?;
         let answer = match journalled_answer(claim) {
             Some(answer) => answer,
             None => self.engine.investigate(Arc::clone(&brief), watch).await,
@@ -291,7 +290,8 @@ impl Worker {
                     &InvestigatorAnswer::Answered(looked.clone()),
                 )
                 .await?;
-                let checked = run_blocking(move || check_answer(&brief, looked)).await;
+                let mut checked = run_blocking(move || check_answer(&brief, looked)).await;
+                checked.engine = self.engine.name().to_owned();
                 let presented = claim.presented.clone();
                 Ok(AttemptOutcome::Final(if checked.findings.is_empty() && checked.failures.is_empty() {
                     InvestigationResult::Nothing { checked, presented }
@@ -329,16 +329,6 @@ fn record_metrics(result: &InvestigationResult) {
         let read = presented.iter().filter(own).any(|one| one.read);
         retro_telemetry::metrics::READ_SIGNAL.add(1, [if read { "read" } else { "none" }]);
     }
-}
-
-/// Summarises a brief for the journal: the memories that the engine saw, without the trajectory.
-fn summarize_brief(brief: &InvestigationBrief) -> serde_json::Value {
-    serde_json::json!({
-        "run": brief.run.run_id,
-        "turns": brief.trajectory.turns.len(),
-        "memories": brief.memories.iter().map(|memory| memory.id).collect::<Vec<_>>(),
-        "earlier": brief.earlier.len(),
-    })
 }
 
 /// Returns the answer that a lost attempt stored in the journal, so the engine is not called twice. Logs an

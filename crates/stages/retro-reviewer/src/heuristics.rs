@@ -267,6 +267,7 @@ mod tests {
             url: None,
             edited: false,
             deleted: false,
+            truncated: false,
         })
     }
 

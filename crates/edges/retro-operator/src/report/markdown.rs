@@ -43,7 +43,7 @@ fn write_report(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     write_evidence(out, report_view)?;
     write_requests(out, report_view)?;
     write_sample(out, report_view)?;
-    write_costs(out, report)?;
+    write_effort(out, report)?;
     write_policy(out, report_view)
 }
 
@@ -315,18 +315,18 @@ fn write_sample(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
     writeln!(out, "Not investigated: {}.", escape_text(&view::render_runs(&report.unsampled)))
 }
 
-fn write_costs(out: &mut String, report: &Report) -> fmt::Result {
-    write_heading(out, "Time and cost")?;
-    write_table_header(out, &["investigation", "attempts", "time", "US dollars"])?;
+fn write_effort(out: &mut String, report: &Report) -> fmt::Result {
+    write_heading(out, "Investigations")?;
+    write_table_header(out, &["investigation", "by", "attempts", "time"])?;
     for one in &report.investigations {
         let timing = &one.timing;
         let name = format!("{}. run {}", one.number, one.run);
         let time = text::format_duration(timing.duration_ms);
-        write_row(out, &[&name, &timing.attempts.to_string(), &time, &format!("{:.4}", timing.cost_usd)])?;
+        write_row(out, &[&name, &one.checked.engine, &timing.attempts.to_string(), &time])?;
     }
     let all = &report.total;
     let time = text::format_duration(all.duration_ms);
-    writeln!(out, "| **all** | {} | {time} | {:.4} |", all.attempts, all.cost_usd)
+    writeln!(out, "| **all** | | {} | {time} |", all.attempts)
 }
 
 fn write_policy(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {

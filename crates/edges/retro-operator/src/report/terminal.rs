@@ -26,7 +26,7 @@ pub fn render_text(report: &Report, columns: u16) -> String {
         render_section("Findings (turns and calls are counted from 0)", render_evidence(&report_view)),
         render_section("All requests and their results", render_requests(&report_view, columns)),
         render_section("Sample and statistical power", render_sample(&report_view)),
-        render_section("Time and cost", render_costs(report, columns)),
+        render_section("Investigations", render_effort(report, columns)),
         render_section("Policy", render_policy(&report_view, columns)),
     ];
     opening + &parts.concat()
@@ -210,17 +210,17 @@ fn render_sample(report_view: &ReportView<'_>) -> String {
     )
 }
 
-fn render_costs(report: &Report, columns: u16) -> String {
-    let row = |name: String, timing: &retro_core::report::InvestigationTiming| {
+fn render_effort(report: &Report, columns: u16) -> String {
+    let row = |name: String, engine: &str, timing: &retro_core::report::InvestigationTiming| {
         let time = text::format_duration(timing.duration_ms);
-        [name, timing.attempts.to_string(), time, format!("{:.4}", timing.cost_usd)]
+        [name, text::single_line(engine), timing.attempts.to_string(), time]
     };
-    let each = report
-        .investigations
-        .iter()
-        .map(|one| row(format!("{}. run {}", one.number, text::single_line(one.run.as_str())), &one.timing));
-    let rows = each.chain([row("all".to_owned(), &report.total)]).collect();
-    render_table(columns, ["investigation", "attempts", "time", "US dollars"], rows)
+    let each = report.investigations.iter().map(|one| {
+        let name = format!("{}. run {}", one.number, text::single_line(one.run.as_str()));
+        row(name, &one.checked.engine, &one.timing)
+    });
+    let rows = each.chain([row("all".to_owned(), "", &report.total)]).collect();
+    render_table(columns, ["investigation", "by", "attempts", "time"], rows)
 }
 
 fn render_policy(report_view: &ReportView<'_>, columns: u16) -> String {

@@ -37,7 +37,9 @@ pub fn check_answer(brief: &InvestigationBrief, answer: RawAnswer) -> CheckedAns
     let kept = findings.len() + verdicts.len() + transients.len() + contradictions.len() + failures.len();
     let dropped = u32::try_from(before - kept).unwrap_or(u32::MAX);
     let fault = fault.filter(|fault| is_valid_fault(brief, fault));
-    CheckedAnswer { findings, verdicts, fault, transients, contradictions, failures, dropped }
+    // The caller, which called the engine, names it.
+    let engine = String::new();
+    CheckedAnswer { engine, findings, verdicts, fault, transients, contradictions, failures, dropped }
 }
 
 fn is_valid_fault(brief: &InvestigationBrief, fault: &Fault) -> bool {

@@ -221,6 +221,15 @@ fn questions_author_remarks_and_screened_remarks_make_no_rule() {
     assert_eq!(report.remarks.len(), 3, "the report lists each remark with its reason");
 }
 
+#[test]
+fn a_remark_that_was_cut_says_so_in_its_report() {
+    let mut long = rule_request(Insider, 1, 1, WRAP);
+    long.remark.truncated = true;
+    let report = RuleStore::new().record_review(&[long, rule_request(Insider, 1, 2, "Return a `Result`")]);
+    let says = report.remarks.iter().map(|one| one.reason.contains("only the beginning of this long remark"));
+    assert_eq!(says.collect::<Vec<_>>(), [true, false]);
+}
+
 fn candidate(memory: &Memory) -> RecallCandidate {
     RecallCandidate { memory: memory.clone(), presentations: 0 }
 }

@@ -65,6 +65,7 @@ pub(crate) fn rule_request(standing: AuthorStanding, pull_request: u64, id: u64,
         url: None,
         edited: false,
         deleted: false,
+        truncated: false,
     };
     let rule = RuleText {
         subject: "code".to_owned(),

@@ -92,7 +92,7 @@ pub async fn cancelling_fences_the_investigator_and_makes_every_message_harmless
     let claim = scenario.claim_next(LONG_S).await;
     cancel_retrospective(&scenario.with_store(&*database.two), &opened, "ann").await;
     let fenced = |answer: crate::Result<()>| matches!(answer, Err(StoreError::Fenced { .. }));
-    let entry = JournalEntry { stage: JournalStage::Briefed, body: "late".into() };
+    let entry = JournalEntry { stage: JournalStage::Answered, body: "late".into() };
     assert!(fenced(database.one.extend_lease(&claim, LONG_S).await));
     assert!(fenced(database.one.append_journal(&claim, &entry).await));
     assert!(fenced(database.one.schedule_retry(&claim, 0, "late").await));

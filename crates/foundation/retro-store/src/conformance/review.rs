@@ -338,6 +338,7 @@ pub(super) fn remark_at(repo: &str, number: u64, id: u64, body: &str) -> Remark 
         url: None,
         edited: false,
         deleted: false,
+        truncated: false,
     }
 }
 

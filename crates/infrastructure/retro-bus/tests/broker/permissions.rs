@@ -178,7 +178,9 @@ async fn a_run_passes_every_role_with_one_broker_user_per_role() {
     }
     let reader = BrokerUser::Reader(tenant("acme"));
     let mut listener = Wire::connect(&nats, &reader).await;
-    assert_eq!(listener.subscribe("retro.memory.changed.acme.>").await, None);
+    for announced in Notice::ANNOUNCEMENTS {
+        assert_eq!(listener.subscribe(&format!("retro.{announced}.acme.>")).await, None);
+    }
 
     let engine = connect(&nats, &BrokerUser::Engine(tenant("acme")), TopologyMode::Verify).await;
     let mut publisher = EventPublisher::new(engine);
@@ -204,9 +206,11 @@ async fn a_run_passes_every_role_with_one_broker_user_per_role() {
         relay.publish(std::slice::from_ref(&message)).await.unwrap();
         assert_eq!(received.recv().await.unwrap(), (woken, subject::message_subject(&message)));
     }
-    let changed = memory_changed_message("acme");
-    relay.publish(std::slice::from_ref(&changed)).await.unwrap();
-    assert_eq!(listener.next_message().await.0, subject::message_subject(&changed));
+    let ready = Notice::ReportReady { retrospective, epoch: 1 }.into_message(&key("acme"));
+    for announced in [memory_changed_message("acme"), ready] {
+        relay.publish(std::slice::from_ref(&announced)).await.unwrap();
+        assert_eq!(listener.next_message().await.0, subject::message_subject(&announced));
+    }
 
     let gateway = connect(&nats, &BrokerUser::Role(Role::Gateway), TopologyMode::Verify).await;
     let mut publisher = EventPublisher::new(gateway.clone());

@@ -7,7 +7,7 @@ use retro_core::run::RunFacts;
 use retro_store::{Claim, JournalEntry, Result};
 
 use super::dialect::{Connection, OnTable, arrival, now_ms, skip_locked, storable_text};
-use super::{investigations, memory, outcome, retrospective, run};
+use super::{investigations, memory, retrospective, run};
 use crate::at;
 use crate::rows::claim::{
     ClaimParts, ClaimRecord, ClaimedInvestigation, build_claim, collect_met_memories, journal_entry_from_row,
@@ -87,12 +87,8 @@ pub(crate) async fn load_claim(connection: &mut Connection, record: &ClaimRecord
     let rules = memory::list_named_rules(connection, &retrospective.key.tenant, &named).await?;
     let earlier = investigations::list_ended(connection, &claimed.tenant, claimed.retrospective).await?;
     let earlier = earlier.into_iter().map(|(one, _)| one).collect();
-    let outcomes = outcome::list_outcomes_of(connection, &retrospective.key, claimed.run.as_str()).await?;
     let journal = load_journal(connection, &claimed).await?;
-    Ok(build_claim(
-        &claimed,
-        ClaimParts { retrospective, run, met, memories, rules, outcomes, earlier, journal },
-    ))
+    Ok(build_claim(&claimed, ClaimParts { retrospective, run, met, memories, rules, earlier, journal }))
 }
 
 async fn load_met_memories(
@@ -129,5 +125,6 @@ async fn load_journal(
         .fetch_all(connection)
         .await
         .on_table("journal")?;
-    rows.iter().map(|(stage, body)| journal_entry_from_row(claimed, stage, body)).collect()
+    let read = |(stage, body): &(String, String)| journal_entry_from_row(claimed, stage, body).transpose();
+    rows.iter().filter_map(read).collect()
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use retro_core::id::{MemoryId, Ordinal, Repository, RetrospectiveId, RunId, Tenant, WorkflowKey};
 use retro_core::memory::{Memory, MemoryScope};
-use retro_core::pull_request::PullRequestOutcome;
 use retro_core::retrospective::{Investigation, PresentedMemory, Retrospective};
 use retro_core::run::{RunFacts, RunMemories};
 use retro_fault::{Guard, is_broken};
@@ -82,8 +81,6 @@ pub(crate) struct ClaimParts {
     pub(crate) memories: Vec<Memory>,
     /// Repository rules presented to the run.
     pub(crate) rules: Vec<Memory>,
-    /// Known outcomes of the run's pull requests.
-    pub(crate) outcomes: Vec<PullRequestOutcome>,
     /// Ended earlier investigations of the same retrospective.
     pub(crate) earlier: Vec<Investigation>,
     /// Journal entries of earlier attempts at this investigation.
@@ -93,8 +90,7 @@ pub(crate) struct ClaimParts {
 /// Builds a claim. Drops presented memories that are neither memories of this workflow nor rules of its
 /// tenant, because an event may name any id.
 pub(crate) fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> Claim {
-    let ClaimParts { retrospective, run: (run, body), met, mut memories, rules, outcomes, earlier, journal } =
-        parts;
+    let ClaimParts { retrospective, run: (run, body), met, mut memories, rules, earlier, journal } = parts;
     let kept = |rule: &Memory| match &rule.scope {
         MemoryScope::Repository { repo, .. } => Repository::new(repo).ok().map(|repo| (rule.id, repo)),
         _ => None,
@@ -120,7 +116,6 @@ pub(crate) fn build_claim(claimed: &ClaimedInvestigation, parts: ClaimParts) -> 
         body,
         presented,
         memories,
-        outcomes,
         earlier,
         journal,
     }
@@ -148,15 +143,17 @@ pub(crate) fn collect_met_memories(
     Ok(met)
 }
 
-/// Converts a row of `journal`. Fails if the stage is unknown.
+/// Converts a row of `journal`. Returns `None` for the brief that earlier versions stored, which nothing used. Fails if
+/// the stage is unknown.
 pub(crate) fn journal_entry_from_row(
     claimed: &ClaimedInvestigation,
     stage: &str,
     body: &str,
-) -> Result<JournalEntry> {
+) -> Result<Option<JournalEntry>> {
     let place = at("journal.body", format!("{}, number {}, {stage}", claimed.retrospective, claimed.number));
-    let known =
-        [JournalStage::Briefed, JournalStage::Answered].into_iter().find(|known| known.as_str() == stage);
-    let stage = known.ok_or_else(|| place.damaged_error("there is no such stage"))?;
-    Ok(JournalEntry { stage, body: place.parse_json(body)? })
+    match stage {
+        "answered" => Ok(Some(JournalEntry { stage: JournalStage::Answered, body: place.parse_json(body)? })),
+        "briefed" => Ok(None),
+        _ => Err(place.damaged_error("there is no such stage")),
+    }
 }

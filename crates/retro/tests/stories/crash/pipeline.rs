@@ -5,7 +5,7 @@ use retro_fault::Label;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs};
 
-pub(super) const LABELS: [Label; 15] = [
+pub(super) const LABELS: [Label; 14] = [
     Label::CountCommit,
     Label::CountAck,
     Label::RelayPublish,
@@ -16,7 +16,6 @@ pub(super) const LABELS: [Label; 15] = [
     Label::ClaimCommit,
     Label::SummaryBeginCommit,
     Label::SummaryCommit,
-    Label::JournalBriefedCommit,
     Label::JournalAnsweredCommit,
     Label::FinishCommit,
     Label::CloseCommit,

@@ -62,14 +62,7 @@ fn run(calls: &[Told<'_>]) -> InvestigationBrief {
         memories: RunMemories::default(),
         self_feedback: Vec::new(),
     };
-    InvestigationBrief {
-        run,
-        trajectory: Trajectory { turns },
-        memories: Vec::new(),
-        earlier: Vec::new(),
-        outcomes: Vec::new(),
-        focus: None,
-    }
+    InvestigationBrief { run, trajectory: Trajectory { turns }, memories: Vec::new(), earlier: Vec::new() }
 }
 
 /// Returns the findings and verdicts, and asserts that the core accepts all of them.

@@ -223,6 +223,7 @@ fn read_remark(text: &str) -> RemarkReading {
         url: None,
         edited: false,
         deleted: false,
+        truncated: false,
     })
 }
 

@@ -119,6 +119,10 @@ const TABLE: &[(&str, Operation, &[&str])] = &[
     ("subscribe to runs of acme", Subscribe("retro.run.completed.acme.>"), &[]),
     ("subscribe to memory changes of acme", Subscribe("retro.memory.changed.acme.>"), &["reader-acme"]),
     ("subscribe to memory changes of other", Subscribe("retro.memory.changed.other.>"), &["reader-other"]),
+    ("subscribe to reports of acme", Subscribe("retro.report.ready.acme.>"), &["reader-acme"]),
+    ("subscribe to dead letters of acme", Subscribe("retro.dead_letter.stored.acme.>"), &["reader-acme"]),
+    ("subscribe to dead letters of other", Subscribe("retro.dead_letter.stored.other.>"), &["reader-other"]),
+    ("subscribe to all dead letters", Subscribe("retro.dead_letter.stored.>"), &[]),
     ("subscribe to all memory changes", Subscribe("retro.memory.changed.>"), &[]),
     (
         "subscribe to the counter's terminations",

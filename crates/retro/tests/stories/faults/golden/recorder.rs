@@ -145,11 +145,11 @@ async fn review_and_propose(fleet: &Fleet) {
         .await;
 }
 
-/// Publishes a window of runs while the program is stopped, and starts it so that it dies once the second brief is
+/// Publishes a window of runs while the program is stopped, and starts it so that it dies once the second answer is
 /// stored.
 async fn die_in_second_investigation(fleet: &mut Fleet, config: &str) {
     publish_all(fleet, "default", build_correcting_runs("flight", "deploy_service", 0..10)).await;
-    let point = format!("{}:{}:2", Label::JournalBriefedCommit.as_str(), Side::After.as_str());
+    let point = format!("{}:{}:2", Label::JournalAnsweredCommit.as_str(), Side::After.as_str());
     fleet.up_with_env(&[("RETRO_CONFIG", config), ("RETRO_LEASE_S", "2"), ("FAULT_CRASH", &point)]).await;
     fleet.wait_until_program_killed("the second investigation").await;
 }

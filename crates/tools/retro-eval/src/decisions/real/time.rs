@@ -62,14 +62,8 @@ fn time_investigation(run: &ConvertedRun) -> Result<InvestigationTiming> {
     let bytes = document.len();
     let trajectory =
         atif::from_slice(&document.into()).map_err(|rejection| anyhow::anyhow!("{rejection}"))?;
-    let brief: InvestigationBrief = InvestigationBrief {
-        run: facts,
-        trajectory,
-        memories: Vec::new(),
-        earlier: Vec::new(),
-        outcomes: Vec::new(),
-        focus: None,
-    };
+    let brief: InvestigationBrief =
+        InvestigationBrief { run: facts, trajectory, memories: Vec::new(), earlier: Vec::new() };
     let began = Instant::now();
     let answer = investigate_run(&brief);
     let ms = began.elapsed().as_secs_f64() * 1e3;
