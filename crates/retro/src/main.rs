@@ -26,19 +26,19 @@ mod shipped;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use retro_config::{LoadedConfig, Origin, Problems};
 use retro_core::printable::is_printable;
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, Command, ConfigCommand};
+use crate::cli::{Cli, Command, ConfigCommand, Output, refuse_misplaced_options};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
     // Must run before any other thread starts.
     allocator::limit_retained_memory();
     logging::install_panic_hook();
-    let cli = Cli::try_parse().unwrap_or_else(|problem| exit_with_usage(&problem));
+    let cli = parse_command_line().unwrap_or_else(|problem| exit_with_usage(&problem));
     // A git hook must be readable for everyone who works with the repository.
     if !matches!(cli.command, Command::Git(_)) {
         data_folder::restrict_umask();
@@ -50,6 +50,15 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
     }
+}
+
+/// Parses the arguments of the process.
+fn parse_command_line() -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    let mut command = Cli::command();
+    command.build();
+    refuse_misplaced_options(&command, &matches)?;
+    Cli::from_arg_matches(&matches).map_err(|problem| problem.format(&mut Cli::command()))
 }
 
 /// Prints the help or the usage error and exits. If an argument is not printable, the message is printed
@@ -76,6 +85,10 @@ fn describe_error(problem: &anyhow::Error) -> String {
 }
 
 fn run_program(cli: &Cli) -> anyhow::Result<Exit> {
+    if cli.global.output == Output::Markdown && !cli.command.has_markdown_form() {
+        output::print_notice("retro: this command has no Markdown form: use -o table or -o json");
+        return Ok(Exit::UsageError);
+    }
     let loaded = match (load_config(cli), &cli.command) {
         (Err(problems), Command::Config(ConfigCommand::Check)) => {
             return commands::configuration::report_problems(cli.global.output, problems.sentences());

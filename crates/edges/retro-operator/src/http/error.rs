@@ -40,7 +40,7 @@ impl From<UnresolvedRef> for ApiError {
             UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
             // Returns 409 instead of picking a match: acting on the wrong memory would be worse than asking
             // for more digits.
-            UnresolvedRef::Ambiguous(_) => Problem::ambiguous_name(why.to_string()),
+            UnresolvedRef::Ambiguous(..) => Problem::ambiguous_name(why.to_string()),
         })
     }
 }
