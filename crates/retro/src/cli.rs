@@ -26,6 +26,8 @@ use retro_core::audience::RepoVisibility;
 use retro_core::id::{Repository, RunId, Step, Tenant, Workflow};
 use retro_core::run::RunOutcome;
 
+use crate::logging::LogFormat;
+
 pub(crate) use self::audit::AuditArgs;
 pub(crate) use self::dead_letter_args::{EditDeadLetter, ExportDeadLetters, ListDeadLetters, ShowDeadLetter};
 pub(crate) use self::dead_letter_filter::DeadLetterFilterArgs;
@@ -73,6 +75,9 @@ pub(crate) struct Global {
     /// Tenant that the command works on.
     #[arg(long, global = true, default_value = "default", env = "RETRO_TENANT")]
     pub(crate) tenant: Tenant,
+    /// Format of the log on stderr [default: the configured one, text unless set].
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
     /// Format of the output on stdout.
     #[arg(short, long, global = true, value_enum, default_value = "table")]
     pub(crate) output: Output,

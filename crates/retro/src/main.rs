@@ -33,6 +33,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command, ConfigCommand, Output, refuse_misplaced_options};
 use crate::exit::Exit;
+use crate::logging::LogFormat;
 
 fn main() -> ExitCode {
     // Must run before any other thread starts.
@@ -95,7 +96,8 @@ fn run_program(cli: &Cli) -> anyhow::Result<Exit> {
         }
         (loaded, _) => loaded?,
     };
-    logging::init_logging(&loaded.config, matches!(cli.command, Command::Up(_) | Command::Serve(_)));
+    let serving = matches!(cli.command, Command::Up(_) | Command::Serve(_));
+    logging::init_logging(&loaded.config.log, parse_log_format(&loaded)?, serving);
     let telemetry = telemetry::start_telemetry(&cli.command, &loaded.config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let exit =
@@ -120,11 +122,25 @@ fn load_config(cli: &Cli) -> Result<LoadedConfig, Problems> {
         loaded.config.data_dir.clone_from(data_dir);
         loaded.origins.insert("data_dir".to_owned(), Origin::Option("--data-dir"));
     }
+    if let Some(format) = cli.global.log_format {
+        loaded.config.log_format = format.as_str().to_owned();
+        loaded.origins.insert("log_format".to_owned(), Origin::Option("--log-format"));
+    }
+    parse_log_format(&loaded)?;
     // Only the logging library knows the syntax of this value.
     match EnvFilter::try_new(&loaded.config.log) {
         Ok(_) => Ok(loaded),
         Err(problem) => Err(loaded.reject_value("log", &format!("is \"{}\": {problem}", loaded.config.log))),
     }
+}
+
+/// Parses the configured format of the log.
+fn parse_log_format(loaded: &LoadedConfig) -> Result<LogFormat, Problems> {
+    let format = &loaded.config.log_format;
+    let known = LogFormat::parse(format);
+    known.ok_or_else(|| {
+        loaded.reject_value("log_format", &format!("is {format:?}, which is neither text nor json"))
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use retro_core::id::{
-    MemoryId, MemoryRef, Repository, RetrospectiveId, ReviewBatchId, Step, Tenant, Workflow,
+    MemoryId, MemoryRef, ObjectRef, Repository, RetrospectiveId, ReviewBatchId, Step, Tenant, Workflow,
 };
 use retro_core::memory::MemoryStatus;
 use retro_core::outcome::WorkflowOutcomes;
@@ -16,8 +16,8 @@ use retro_core::report::Report;
 use retro_core::time::Clock;
 use retro_http::{Api, Caller, PathId, Problem, QueryParams, negotiate_media_type};
 use retro_store::{
-    MemoryFilter, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveRow,
-    UnresolvedRef, resolve_memory_ref,
+    MemoryFilter, ObjectKind, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveRow,
+    UnresolvedRef, resolve_memory_ref, resolve_object_ref,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -226,12 +226,14 @@ async fn list_retrospectives(
 }
 
 /// Returns one retrospective with its window, sample, investigations and audit log.
-#[utoipa::path(get, path = "/v1/retrospectives/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = RetrospectiveView)))]
+#[utoipa::path(get, path = "/v1/retrospectives/{id}", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, body = RetrospectiveView)))]
 async fn get_retrospective(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    PathId(id): PathId<RetrospectiveId>,
+    PathId(name): PathId<ObjectRef>,
 ) -> JsonResult<RetrospectiveView> {
+    let id = resolve_object_ref(&*operator.store, &tenant, ObjectKind::Retrospective, name).await??;
+    let id = RetrospectiveId(id);
     let found = find_retrospective_view(&*operator.store, &tenant, id).await?;
     Ok(Json(found.ok_or_else(|| Problem::not_found("retrospective", id))?))
 }
@@ -277,13 +279,14 @@ async fn list_proposals(
 
 /// Returns the report of a retrospective as JSON, Markdown or plain text, or a report about reviews as JSON
 /// or plain text. The `Accept` header selects the format.
-#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews")), responses((status = 200, content((Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
+#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews, or eight or more of its first digits")), responses((status = 200, content((Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
 async fn get_report(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    PathId(id): PathId<RetrospectiveId>,
+    PathId(name): PathId<ObjectRef>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    let id = RetrospectiveId(resolve_object_ref(&*operator.store, &tenant, ObjectKind::Report, name).await??);
     let found = operator.store.find_report(&tenant, id).await?;
     let Some(found) = found else { return review_report_response(&operator, &tenant, id, &headers).await };
     Ok(match negotiate_media_type(&headers, &["application/json", "text/markdown", "text/plain"]) {
