@@ -7,10 +7,14 @@ mod dead_letter_filter;
 mod dead_letters;
 mod git;
 mod losses;
+mod markdown;
 mod memories;
+mod noun;
+mod reports;
 mod repository;
 mod retrospectives;
 mod rules;
+mod runs;
 mod variant;
 mod workflows;
 
@@ -19,19 +23,26 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use retro_adapters::TASK_BYTES_MAX;
 use retro_core::audience::RepoVisibility;
-use retro_core::id::{Repository, RetrospectiveId, RunId, Step, Tenant, Workflow};
+use retro_core::id::{Repository, RunId, Step, Tenant, Workflow};
 use retro_core::run::RunOutcome;
+
+use crate::logging::LogFormat;
 
 pub(crate) use self::audit::AuditArgs;
 pub(crate) use self::dead_letter_args::{EditDeadLetter, ExportDeadLetters, ListDeadLetters, ShowDeadLetter};
 pub(crate) use self::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) use self::dead_letters::{DeadLetters, Discard, Replay, SelectionArgs};
 pub(crate) use self::git::{Git, InstallHook};
-pub(crate) use self::losses::Losses;
-pub(crate) use self::memories::{AttributedArgs, Memories, MemoryChanges, MemoryCommandArgs};
+pub(crate) use self::losses::{ListLosses, Losses};
+pub(crate) use self::memories::{AttributedArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs};
+pub(crate) use self::noun::{Noun, refuse_misplaced_options};
+pub(crate) use self::reports::{ListOutcomes, ListReports, OutcomeCommand, ReportCommand};
 pub(crate) use self::repository::parse_repository;
-pub(crate) use self::retrospectives::{Proposals, Retrospectives, Trigger};
-pub(crate) use self::rules::Rules;
+pub(crate) use self::retrospectives::{
+    ListProposals, ListRetrospectives, ProposalCommand, Retrospectives, Trigger,
+};
+pub(crate) use self::rules::{ListRules, Rules};
+pub(crate) use self::runs::{ListRuns, RunCommand, ShowRun};
 use self::variant::parse_variant;
 pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 
@@ -64,6 +75,9 @@ pub(crate) struct Global {
     /// Tenant that the command works on.
     #[arg(long, global = true, default_value = "default", env = "RETRO_TENANT")]
     pub(crate) tenant: Tenant,
+    /// Format of the log on stderr [default: the configured one, text unless set].
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
     /// Format of the output on stdout.
     #[arg(short, long, global = true, value_enum, default_value = "table")]
     pub(crate) output: Output,
@@ -76,6 +90,8 @@ pub(crate) enum Output {
     Table,
     /// JSON document.
     Json,
+    /// GitHub-flavoured Markdown, for commands that list or show.
+    Markdown,
 }
 
 #[derive(Debug, Subcommand)]
@@ -90,34 +106,27 @@ pub(crate) enum Command {
     Emit(Emit),
     /// List workflows with the size of their window and any pause, or show the calls and failures of one.
     Workflows(Workflows),
-    /// List stored runs, newest first.
-    Runs(Runs),
+    /// List stored runs, newest first, or show one in full.
+    Runs(Noun<RunCommand, ListRuns>),
     /// Show the outcomes of the runs' pull requests by workflow: approved, changes requested, merged, closed.
-    Outcomes(Outcomes),
+    Outcomes(Noun<OutcomeCommand, ListOutcomes>),
     /// Install a git hook that records in each commit which run made it.
     #[command(subcommand)]
     Git(Git),
     /// List, inspect, write and change memories.
-    #[command(subcommand)]
-    Memories(Memories),
+    Memories(Noun<Memories, ListMemories>),
     /// List and manage the rules learned from code reviews.
-    #[command(subcommand)]
-    Rules(Rules),
+    Rules(Noun<Rules, ListRules>),
     /// List, inspect, cancel and trigger retrospectives.
-    #[command(subcommand)]
-    Retrospectives(Retrospectives),
+    Retrospectives(Noun<Retrospectives, ListRetrospectives>),
     /// List, accept and refuse the proposals of manual retrospectives.
-    #[command(subcommand)]
-    Proposals(Proposals),
+    Proposals(Noun<ProposalCommand, ListProposals>),
     /// List the reports of retrospectives, or show a single report.
-    #[command(subcommand)]
-    Reports(Reports),
+    Reports(Noun<ReportCommand, ListReports>),
     /// List, inspect, edit, replay and discard messages that could not be handled.
-    #[command(subcommand)]
-    DeadLetters(DeadLetters),
+    DeadLetters(Noun<DeadLetters, ListDeadLetters>),
     /// List messages that were lost with the broker's data, and close false or accepted losses.
-    #[command(subcommand)]
-    Losses(Losses),
+    Losses(Noun<Losses, ListLosses>),
     /// Show the context (memories and rules) that the next run of a step would get.
     Context(Context),
     /// Check all invariants of the stored data, even while Retrospect is running; fails on an empty store.
@@ -221,47 +230,6 @@ fn parse_task(text: &str) -> Result<String, String> {
 
 fn parse_outcome(text: &str) -> Result<RunOutcome, String> {
     serde_json::from_value(text.into()).map_err(|problem| problem.to_string())
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Runs {
-    /// Filter by workflow.
-    #[arg(long)]
-    pub(crate) workflow: Option<Workflow>,
-    /// Filter by run id.
-    #[arg(long)]
-    pub(crate) run: Option<RunId>,
-    /// Maximum number of runs to print.
-    #[arg(long, default_value_t = 50)]
-    pub(crate) limit: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Outcomes {
-    /// Filter by workflow.
-    #[arg(long)]
-    pub(crate) workflow: Option<Workflow>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Reports {
-    /// List the reports of retrospectives, newest first.
-    List {
-        /// Filter by workflow.
-        #[arg(long)]
-        workflow: Option<Workflow>,
-        /// Maximum number of reports to print.
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
-    /// Show one report of a retrospective or a review.
-    Show {
-        /// Id of the retrospective or the review report.
-        id: RetrospectiveId,
-        /// Print Markdown instead of a table.
-        #[arg(long)]
-        markdown: bool,
-    },
 }
 
 #[derive(Debug, Args)]

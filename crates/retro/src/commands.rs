@@ -16,6 +16,7 @@ mod queries;
 mod ready;
 mod replay;
 mod rules;
+mod runs;
 mod shell_files;
 mod workflows;
 
@@ -56,9 +57,9 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
         Command::Workflows(args) => {
             workflows::run_command(&context, &*store::open_store(&config).await?, args).await
         }
-        Command::Runs(args) => queries::list_runs(&context, &*store::open_store(&config).await?, args).await,
+        Command::Runs(args) => runs::run_command(&context, &*store::open_store(&config).await?, args).await,
         Command::Outcomes(args) => {
-            queries::list_outcomes(&context, &*store::open_store(&config).await?, args).await
+            queries::run_outcomes(&context, &*store::open_store(&config).await?, args).await
         }
         Command::Git(command) => git::run_command(output, command),
         Command::Memories(command) => {

@@ -1,10 +1,11 @@
 //! Writes the log to stderr. Messages and fields may contain untrusted text, so each is made printable and
 //! kept on one line. The log's own colours are preserved.
 
+mod json;
+
 use std::backtrace::Backtrace;
 use std::fmt::{self, Debug};
 
-use retro_config::Config;
 use retro_core::printable::make_printable_line;
 use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
@@ -14,16 +15,47 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use crate::output;
 
+/// Format of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// One line of text for each message.
+    Text,
+    /// One JSON document per line for each message.
+    Json,
+}
+
+impl LogFormat {
+    /// Returns the format as it is configured.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+
+    /// Parses the configured format. Returns `None` for any other word.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        [Self::Text, Self::Json].into_iter().find(|format| format.as_str() == text)
+    }
+}
+
 /// Initializes logging to stderr. Commands other than `up` and `serve` log only warnings and errors.
-pub(crate) fn init_logging(config: &Config, serving: bool) {
-    let filter = if serving { config.log.as_str() } else { "warn" };
+pub(crate) fn init_logging(filter: &str, format: LogFormat, serving: bool) {
+    let filter = if serving { filter } else { "warn" };
     // The NATS client repeats its messages while the broker is unreachable, which the bus already logs once.
     // The OpenTelemetry library logs its own setup.
     let filter = format!("async_nats=warn,opentelemetry=warn,{filter}");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    tracing::subscriber::set_global_default(build_subscriber(filter, output::stderr, coloured))
-        .expect("logging is set up once, at the start of `main`");
+    let set = match format {
+        LogFormat::Text => {
+            tracing::subscriber::set_global_default(build_subscriber(filter, output::stderr, coloured))
+        }
+        LogFormat::Json => {
+            tracing::subscriber::set_global_default(json::build_subscriber(filter, output::stderr))
+        }
+    };
+    set.expect("logging is set up once, at the start of `main`");
 }
 
 /// Makes panic messages printable like all other output on stderr, because they may contain untrusted text.

@@ -26,19 +26,20 @@ mod shipped;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use retro_config::{LoadedConfig, Origin, Problems};
 use retro_core::printable::is_printable;
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, Command, ConfigCommand};
+use crate::cli::{Cli, Command, ConfigCommand, Output, refuse_misplaced_options};
 use crate::exit::Exit;
+use crate::logging::LogFormat;
 
 fn main() -> ExitCode {
     // Must run before any other thread starts.
     allocator::limit_retained_memory();
     logging::install_panic_hook();
-    let cli = Cli::try_parse().unwrap_or_else(|problem| exit_with_usage(&problem));
+    let cli = parse_command_line().unwrap_or_else(|problem| exit_with_usage(&problem));
     // A git hook must be readable for everyone who works with the repository.
     if !matches!(cli.command, Command::Git(_)) {
         data_folder::restrict_umask();
@@ -50,6 +51,15 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
     }
+}
+
+/// Parses the arguments of the process.
+fn parse_command_line() -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    let mut command = Cli::command();
+    command.build();
+    refuse_misplaced_options(&command, &matches)?;
+    Cli::from_arg_matches(&matches).map_err(|problem| problem.format(&mut Cli::command()))
 }
 
 /// Prints the help or the usage error and exits. If an argument is not printable, the message is printed
@@ -76,13 +86,18 @@ fn describe_error(problem: &anyhow::Error) -> String {
 }
 
 fn run_program(cli: &Cli) -> anyhow::Result<Exit> {
+    if cli.global.output == Output::Markdown && !cli.command.has_markdown_form() {
+        output::print_notice("retro: this command has no Markdown form: use -o table or -o json");
+        return Ok(Exit::UsageError);
+    }
     let loaded = match (load_config(cli), &cli.command) {
         (Err(problems), Command::Config(ConfigCommand::Check)) => {
             return commands::configuration::report_problems(cli.global.output, problems.sentences());
         }
         (loaded, _) => loaded?,
     };
-    logging::init_logging(&loaded.config, matches!(cli.command, Command::Up(_) | Command::Serve(_)));
+    let serving = matches!(cli.command, Command::Up(_) | Command::Serve(_));
+    logging::init_logging(&loaded.config.log, parse_log_format(&loaded)?, serving);
     let telemetry = telemetry::start_telemetry(&cli.command, &loaded.config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let exit =
@@ -107,11 +122,25 @@ fn load_config(cli: &Cli) -> Result<LoadedConfig, Problems> {
         loaded.config.data_dir.clone_from(data_dir);
         loaded.origins.insert("data_dir".to_owned(), Origin::Option("--data-dir"));
     }
+    if let Some(format) = cli.global.log_format {
+        loaded.config.log_format = format.as_str().to_owned();
+        loaded.origins.insert("log_format".to_owned(), Origin::Option("--log-format"));
+    }
+    parse_log_format(&loaded)?;
     // Only the logging library knows the syntax of this value.
     match EnvFilter::try_new(&loaded.config.log) {
         Ok(_) => Ok(loaded),
         Err(problem) => Err(loaded.reject_value("log", &format!("is \"{}\": {problem}", loaded.config.log))),
     }
+}
+
+/// Parses the configured format of the log.
+fn parse_log_format(loaded: &LoadedConfig) -> Result<LogFormat, Problems> {
+    let format = &loaded.config.log_format;
+    let known = LogFormat::parse(format);
+    known.ok_or_else(|| {
+        loaded.reject_value("log_format", &format!("is {format:?}, which is neither text nor json"))
+    })
 }
 
 #[cfg(test)]

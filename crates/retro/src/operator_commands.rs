@@ -73,7 +73,8 @@ impl ManualRequests for OperatorCommands {
         request: &ManualRequest,
     ) -> Result<Result<(RetrospectiveId, CommitResult), TriggerError>, StoreError> {
         let focus = request.focus.as_deref().map(redact_text);
-        self.manual.trigger(key, &ManualRequest { focus, ..request.clone() }).await
+        let reason = request.reason.as_deref().map(redact_text);
+        self.manual.trigger(key, &ManualRequest { focus, reason, ..request.clone() }).await
     }
 
     async fn accept_proposal(
@@ -83,8 +84,9 @@ impl ManualRequests for OperatorCommands {
         acceptance: &Acceptance,
     ) -> Result<DecisionOutcome, StoreError> {
         let override_tombstone = acceptance.override_tombstone.as_deref().map(redact_text);
+        let reason = acceptance.reason.as_deref().map(redact_text);
         self.writer
-            .accept_proposal(tenant, id, &Acceptance { override_tombstone, ..acceptance.clone() })
+            .accept_proposal(tenant, id, &Acceptance { override_tombstone, reason, ..acceptance.clone() })
             .await
     }
 

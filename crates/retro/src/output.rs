@@ -6,6 +6,7 @@
 use std::io::{IsTerminal as _, Stderr, Stdout, Write as _};
 
 use retro_core::printable::{is_printable, make_printable, make_printable_json};
+use retro_operator::{Layout, terminal_columns};
 use serde::Serialize;
 
 use crate::cli::Output;
@@ -16,9 +17,20 @@ pub(crate) fn print_data(
     rows: &impl Serialize,
     table: impl FnOnce() -> String,
 ) -> anyhow::Result<()> {
+    print_list(output, rows, |_| table())
+}
+
+/// Prints data in the selected format: as text in this layout, or as one JSON document. Commands whose text is no
+/// Markdown are refused before they run.
+pub(crate) fn print_list(
+    output: Output,
+    rows: &impl Serialize,
+    render: impl FnOnce(Layout) -> String,
+) -> anyhow::Result<()> {
     match output {
-        Output::Table => print_text(&table()),
+        Output::Table => print_text(&render(Layout::Terminal(terminal_columns()))),
         Output::Json => print_json(&serde_json::to_string_pretty(rows)?),
+        Output::Markdown => print_text(&render(Layout::Markdown)),
     }
 }
 

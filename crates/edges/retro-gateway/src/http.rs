@@ -87,7 +87,7 @@ async fn memory(
     let answer = gateway.read_memory(&tenant, name, MemoryReader { run, workflow, repository }).await;
     answer.map(Json).map_err(|unnamed| match unnamed {
         UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
-        UnresolvedRef::Ambiguous(_) => Problem::ambiguous_name(unnamed.to_string()),
+        UnresolvedRef::Ambiguous(..) => Problem::ambiguous_name(unnamed.to_string()),
     })
 }
 

@@ -238,7 +238,7 @@ impl MemoryRefStore for FakeStore {
         self.check_available().await?;
         let of_tenant = self.memories.iter().filter(|(owner, _)| owner == tenant);
         let ids = of_tenant.map(|(_, memory)| memory.id).filter(|id| name.matches_id(*id));
-        Ok(ids.take(2).collect())
+        Ok(ids.take(retro_store::CANDIDATES_MAX + 1).collect())
     }
 }
 

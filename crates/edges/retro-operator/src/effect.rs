@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use crate::history::MemoryHistory;
 use crate::memory::MemoryWithEffect;
 use crate::text;
+use crate::usage::load_usage;
 
 /// Number of runs loaded per page. The facts of a run usually take one kilobyte, but up to half a megabyte if
 /// they include long remarks of the agent.
@@ -72,7 +73,7 @@ pub async fn find_memory_effect(
     Ok(Some(MemoryEffectView { id, title, effect: Some(effect), conclusion, comparison }))
 }
 
-/// Loads the history of a memory with its effect. Returns `None` if the id is unknown.
+/// Loads the history of a memory with its use and its effect. Returns `None` if the id is unknown.
 pub async fn find_history_with_effect(
     store: &dyn OperatorStore,
     tenant: &Tenant,
@@ -85,17 +86,19 @@ pub async fn find_history_with_effect(
         Some(_) if active_periods(&history).is_empty() => Some(NEVER_ACTIVE.to_owned()),
         Some(key) => Some(load_effect(store, &key, id).await?.summary_line()),
     };
-    Ok(Some(MemoryHistory { effect, ..why }))
+    let usage = Some(load_usage(store, tenant, id).await?);
+    Ok(Some(MemoryHistory { usage, effect, ..why }))
 }
 
-/// Adds the effect to a memory.
+/// Adds the use and the effect to a memory.
 pub async fn memory_with_effect(
     store: &dyn OperatorStore,
     tenant: &Tenant,
     memory: Memory,
 ) -> Result<MemoryWithEffect> {
     let effect = find_history_with_effect(store, tenant, memory.id).await?.and_then(|why| why.effect);
-    Ok(MemoryWithEffect { memory, effect })
+    let usage = load_usage(store, tenant, memory.id).await?;
+    Ok(MemoryWithEffect { memory, usage, effect })
 }
 
 const NEVER_ACTIVE: &str = "it was never active, so no run was handed it";

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use retro_core::id::{Epoch, MemoryId};
 use retro_core::memory::{Change, ChangeCause, ChangeEffect, Memory, MemoryStatus, fold_change};
 use retro_core::weight::Weight;
+use retro_store::MemoryUsage;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -23,6 +24,9 @@ pub struct MemoryHistory {
     /// reason and the quote.
     #[schema(value_type = Vec<Object>)]
     pub history: Vec<HistoryEntry>,
+    /// Number of runs that it was presented to, read in and applied in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<MemoryUsage>,
     /// Effect of the memory in one line; absent if there are no runs of one workflow to compare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
@@ -61,7 +65,7 @@ pub struct MemoryState {
 }
 
 impl MemoryHistory {
-    /// Builds the history from the changes of a memory, without the effect; `None` if there are no changes. A
+    /// Builds the history from the changes of a memory, without use and effect; `None` if there are no changes. A
     /// change that cannot be applied is listed but not applied; `verify` reports such a log.
     pub fn from_changes(id: MemoryId, changes: &[Change]) -> Option<Self> {
         if changes.is_empty() {
@@ -77,7 +81,7 @@ impl MemoryHistory {
             }
             history.push(build_entry(change, before, memory.as_ref().map(memory_state)));
         }
-        Some(Self { id, memory, history, effect: None })
+        Some(Self { id, memory, history, usage: None, effect: None })
     }
 
     /// Renders the history for a terminal that is `columns` wide: lesson, status, effect, changes and evidence.
@@ -98,7 +102,7 @@ impl MemoryHistory {
         let table = render_table(columns, head, rows.collect());
         match &self.memory {
             Some(memory) => {
-                let opening = memory::render_summary(memory, self.effect.as_deref());
+                let opening = memory::render_summary(memory, self.usage, self.effect.as_deref());
                 format!("{opening}\n{table}\n{}", memory::render_evidence(memory))
             }
             None => format!("{}: it never became a memory\n\n{table}", self.id),

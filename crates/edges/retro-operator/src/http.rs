@@ -8,16 +8,16 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use retro_core::id::{
-    MemoryId, MemoryRef, Repository, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow,
+    MemoryId, MemoryRef, ObjectRef, Repository, RetrospectiveId, ReviewBatchId, Step, Tenant, Workflow,
 };
-use retro_core::memory::{Memory, MemoryStatus};
+use retro_core::memory::MemoryStatus;
 use retro_core::outcome::WorkflowOutcomes;
 use retro_core::report::Report;
 use retro_core::time::Clock;
 use retro_http::{Api, Caller, PathId, Problem, QueryParams, negotiate_media_type};
 use retro_store::{
-    MemoryFilter, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveRow, RunFilter,
-    RunRow, UnresolvedRef, resolve_memory_ref,
+    MemoryFilter, ObjectKind, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveRow,
+    UnresolvedRef, resolve_memory_ref, resolve_object_ref,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -27,7 +27,8 @@ use crate::effect::MemoryEffectView;
 use crate::history::MemoryHistory;
 use crate::redact::SharedRedactFn;
 use crate::retrospectives::{RetrospectiveView, find_retrospective_view};
-use crate::{calls, dead_letters, report, reviews};
+use crate::usage::{MemoryRow, load_memory_rows};
+use crate::{calls, dead_letters, report, reviews, runs};
 
 mod error;
 mod limit;
@@ -35,7 +36,7 @@ mod respond;
 mod state;
 
 pub(crate) use error::{ApiError, JsonResult};
-use limit::Limit;
+pub(crate) use limit::Limit;
 pub use limit::{LIST_DEFAULT, LIST_MAX};
 pub(crate) use respond::{TEXT_COLUMNS, json_or_text, text_response};
 pub(crate) use state::ApiState;
@@ -68,15 +69,14 @@ fn routes() -> Api<ApiState> {
         .routes(routes!(get_retrospective))
         .routes(routes!(list_proposals))
         .routes(routes!(get_report))
-        .routes(routes!(list_runs))
         .routes(routes!(list_outcomes));
-    dead_letters::add_read_routes(calls::add_read_routes(api))
+    dead_letters::add_read_routes(calls::add_read_routes(runs::add_read_routes(api)))
 }
 
-/// Memories, highest weight first.
+/// Memories, highest weight first, each with the number of runs that met it.
 #[derive(Debug, Serialize, ToSchema)]
 struct Memories {
-    items: Vec<Memory>,
+    items: Vec<MemoryRow>,
     /// `true` if more memories match.
     more: bool,
 }
@@ -114,6 +114,7 @@ async fn list_memories(
     let MemoriesQuery { workflow, step, status, held, .. } = query;
     let filter = MemoryFilter { workflow, step, status, rules_only: false, held, limit: limit.fetch_limit() };
     let (items, more) = limit.truncate_list(operator.store.list_memories(&tenant, &filter).await?);
+    let items = load_memory_rows(&*operator.store, &tenant, items).await?;
     Ok(Json(Memories { items, more }))
 }
 
@@ -187,6 +188,7 @@ async fn list_rules(
         ..Default::default()
     };
     let (items, more) = limit.truncate_list(operator.store.list_memories(&tenant, &filter).await?);
+    let items = load_memory_rows(&*operator.store, &tenant, items).await?;
     Ok(Json(Memories { items, more }))
 }
 
@@ -224,12 +226,14 @@ async fn list_retrospectives(
 }
 
 /// Returns one retrospective with its window, sample, investigations and audit log.
-#[utoipa::path(get, path = "/v1/retrospectives/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = RetrospectiveView)))]
+#[utoipa::path(get, path = "/v1/retrospectives/{id}", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, body = RetrospectiveView)))]
 async fn get_retrospective(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    PathId(id): PathId<RetrospectiveId>,
+    PathId(name): PathId<ObjectRef>,
 ) -> JsonResult<RetrospectiveView> {
+    let id = resolve_object_ref(&*operator.store, &tenant, ObjectKind::Retrospective, name).await??;
+    let id = RetrospectiveId(id);
     let found = find_retrospective_view(&*operator.store, &tenant, id).await?;
     Ok(Json(found.ok_or_else(|| Problem::not_found("retrospective", id))?))
 }
@@ -275,13 +279,14 @@ async fn list_proposals(
 
 /// Returns the report of a retrospective as JSON, Markdown or plain text, or a report about reviews as JSON
 /// or plain text. The `Accept` header selects the format.
-#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews")), responses((status = 200, content((Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
+#[utoipa::path(get, path = "/v1/reports/{id}", tag = "people", params(("id" = String, Path, description = "the retrospective's id, or that of a report about reviews, or eight or more of its first digits")), responses((status = 200, content((Report = "application/json"), (String = "text/markdown"), (String = "text/plain")))))]
 async fn get_report(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    PathId(id): PathId<RetrospectiveId>,
+    PathId(name): PathId<ObjectRef>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    let id = RetrospectiveId(resolve_object_ref(&*operator.store, &tenant, ObjectKind::Report, name).await??);
     let found = operator.store.find_report(&tenant, id).await?;
     let Some(found) = found else { return review_report_response(&operator, &tenant, id, &headers).await };
     Ok(match negotiate_media_type(&headers, &["application/json", "text/markdown", "text/plain"]) {
@@ -300,41 +305,6 @@ async fn review_report_response(
     let found = operator.store.find_review_report(tenant, ReviewBatchId(id.0)).await?;
     let found = found.ok_or_else(|| Problem::not_found("report", id))?;
     Ok(json_or_text(headers, &found, |found| reviews::render_report(found, TEXT_COLUMNS)))
-}
-
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct RunsQuery {
-    /// Only runs of this workflow.
-    #[param(value_type = Option<String>)]
-    workflow: Option<Workflow>,
-    /// Only the run with this id.
-    #[param(value_type = Option<String>)]
-    run: Option<RunId>,
-    /// Maximum number of entries [default: 100].
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
-}
-
-/// Runs, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-struct Runs {
-    items: Vec<RunRow>,
-    /// `true` if more runs match.
-    more: bool,
-}
-
-/// Lists runs, newest first.
-#[utoipa::path(get, path = "/v1/runs", tag = "people", params(RunsQuery), responses((status = 200, body = Runs)))]
-async fn list_runs(
-    State(operator): State<ApiState>,
-    Caller(tenant): Caller,
-    QueryParams(query): QueryParams<RunsQuery>,
-) -> JsonResult<Runs> {
-    let limit = Limit::from_query(query.limit)?;
-    let filter = RunFilter { workflow: query.workflow, run: query.run, limit: limit.fetch_limit() };
-    let (items, more) = limit.truncate_list(operator.store.list_runs(&tenant, &filter).await?);
-    Ok(Json(Runs { items, more }))
 }
 
 #[derive(Deserialize, IntoParams)]

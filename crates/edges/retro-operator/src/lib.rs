@@ -7,11 +7,13 @@ mod calls;
 mod cancel;
 mod command;
 mod dead_letters;
+mod document;
 mod effect;
 mod export;
 mod history;
 mod http;
 pub mod lists;
+mod markdown;
 mod memory;
 mod memory_commands;
 mod outcomes;
@@ -21,8 +23,10 @@ mod requests;
 mod retrospectives;
 pub mod reviews;
 mod rule_commands;
+mod runs;
 mod text;
 mod text_table;
+mod usage;
 mod verify;
 
 #[cfg(test)]
@@ -48,6 +52,7 @@ pub use effect::{MemoryEffectView, find_history_with_effect, find_memory_effect,
 pub use export::export_canonical;
 pub use history::{HistoryEntry, MemoryHistory, MemoryState};
 pub use http::{LIST_DEFAULT, LIST_MAX, api_description, router};
+pub use markdown::render_shown;
 pub use memory::{MemoryWithEffect, render_memory};
 pub use memory_commands::{
     MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands, router as memory_commands_router,
@@ -58,7 +63,9 @@ pub use redact::{RedactFn, SharedRedactFn};
 pub use requests::{DecisionOutcome, ManualRequests, router as requests_router};
 pub use retrospectives::{RetrospectiveView, find_retrospective_view};
 pub use rule_commands::{RuleAdditionOutcome, RuleCommands, router as rule_commands_router};
-pub use text_table::{COLUMNS_WITHOUT_TERMINAL, terminal_columns};
+pub use runs::{RUN_TURNS_DEFAULT, RUN_TURNS_MAX, RunPages, RunView, UnresolvedRun, find_run_view};
+pub use text_table::{COLUMNS_WITHOUT_TERMINAL, Layout, terminal_columns};
+pub use usage::{MemoryRow, load_memory_rows};
 pub use verify::{
     CHECK_ROUNDS_MAX, Check, CheckedCounts, VIOLATIONS_MAX, Verification, Violation, verify_store,
 };

@@ -1,7 +1,7 @@
-//! Renders lists as tables for a terminal of a given width, and an empty list as a sentence. Memories are
-//! listed with short ids, which every command accepts; full ids would leave no space for the title.
+//! Renders lists as tables, for a terminal of a given width or as Markdown, and an empty list as a sentence. Objects
+//! are listed with short ids, which every command accepts; full ids would leave no space for the title.
 
-use retro_core::memory::Memory;
+use retro_core::id::short_id;
 use retro_core::outcome::WorkflowOutcomes;
 use retro_core::recall::RecalledMemory;
 use retro_core::retrospective::{Retrospective, RetrospectiveState};
@@ -10,10 +10,11 @@ use retro_store::{ProposalRow, RetrospectiveRow, RunRow, WorkflowRow};
 use crate::proposals::render_proposals;
 use crate::retrospectives::RetrospectiveView;
 use crate::text;
-use crate::text_table::render_table;
+use crate::text_table::{Layout, render_table};
+use crate::usage::{MemoryRow, USAGE_HEAD, usage_cell};
 
 /// Renders workflows and the state of their windows, one workflow per line.
-pub fn render_workflows(rows: &[WorkflowRow], columns: u16) -> String {
+pub fn render_workflows(rows: &[WorkflowRow], layout: impl Into<Layout>) -> String {
     if rows.is_empty() {
         return "no workflows\n".to_owned();
     }
@@ -36,11 +37,11 @@ pub fn render_workflows(rows: &[WorkflowRow], columns: u16) -> String {
         ]
     };
     let head = ["workflow", "recorded", "counted", "in the window", "epochs", "retrospective", "paused"];
-    render_table(columns, head, rows.iter().map(row).collect())
+    render_table(layout, head, rows.iter().map(row).collect())
 }
 
 /// Renders runs, one per line.
-pub fn render_runs(rows: &[RunRow], columns: u16) -> String {
+pub fn render_runs(rows: &[RunRow], layout: impl Into<Layout>) -> String {
     if rows.is_empty() {
         return "no runs\n".to_owned();
     }
@@ -59,14 +60,14 @@ pub fn render_runs(rows: &[RunRow], columns: u16) -> String {
         ]
     };
     render_table(
-        columns,
+        layout,
         ["workflow", "ordinal", "run", "outcome", "attempt", "received"],
         rows.iter().map(row).collect(),
     )
 }
 
 /// Renders pull-request outcomes, one line per workflow.
-pub fn render_outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
+pub fn render_outcomes(rows: &[WorkflowOutcomes], layout: impl Into<Layout>) -> String {
     if rows.is_empty() {
         return "no run belongs to a known pull request\n".to_owned();
     }
@@ -96,34 +97,35 @@ pub fn render_outcomes(rows: &[WorkflowOutcomes], columns: u16) -> String {
         "reverted",
         "to merge (median)",
     ];
-    render_table(columns, head, rows.iter().map(row).collect())
+    render_table(layout, head, rows.iter().map(row).collect())
 }
 
 /// Renders memories with status, weight and title, one per line. The status says if a memory is held until a
 /// person decides.
-pub fn render_memories(rows: &[Memory], columns: u16) -> String {
+pub fn render_memories(rows: &[MemoryRow], layout: impl Into<Layout>) -> String {
     if rows.is_empty() {
         return "no memories\n".to_owned();
     }
-    let row = |memory: &Memory| {
+    let row = |MemoryRow { memory, usage }: &MemoryRow| {
         let (home, title) = (
             text::single_line(&text::describe_full_scope(&memory.scope)),
             text::single_line(&memory.lesson.title),
         );
         let (weight, status) = (memory.weight.to_string(), text::describe_status(memory));
-        [weight, status, memory.observed_runs.to_string(), title, home, memory.id.short_id()]
+        let (runs, usage) = (memory.observed_runs.to_string(), usage_cell(*usage));
+        [weight, status, runs, usage, title, home, memory.id.short_id()]
     };
-    let head = ["weight", "status", "runs", "memory", "about", "id"];
-    render_table(columns, head, rows.iter().map(row).collect())
+    let head = ["weight", "status", "runs", USAGE_HEAD, "memory", "about", "id"];
+    render_table(layout, head, rows.iter().map(row).collect())
 }
 
 /// Renders rules, one per line, each with its status and the author of the remark that it came from, or the person
 /// who added it.
-pub fn render_rules(rows: &[Memory], columns: u16) -> String {
+pub fn render_rules(rows: &[MemoryRow], layout: impl Into<Layout>) -> String {
     if rows.is_empty() {
         return "no rules\n".to_owned();
     }
-    let row = |memory: &Memory| {
+    let row = |MemoryRow { memory, usage }: &MemoryRow| {
         let by = memory
             .evidence
             .iter()
@@ -135,14 +137,14 @@ pub fn render_rules(rows: &[Memory], columns: u16) -> String {
             text::single_line(&memory.lesson.title),
         );
         let (weight, status) = (memory.weight.to_string(), text::describe_status(memory));
-        [weight, status, by.unwrap_or_default(), title, home, memory.id.short_id()]
+        [weight, status, by.unwrap_or_default(), usage_cell(*usage), title, home, memory.id.short_id()]
     };
-    let head = ["weight", "status", "requested by", "rule", "about", "id"];
-    render_table(columns, head, rows.iter().map(row).collect())
+    let head = ["weight", "status", "requested by", USAGE_HEAD, "rule", "about", "id"];
+    render_table(layout, head, rows.iter().map(row).collect())
 }
 
 /// Renders retrospectives, one per line.
-pub fn render_retrospectives(rows: &[RetrospectiveRow], columns: u16) -> String {
+pub fn render_retrospectives(rows: &[RetrospectiveRow], layout: impl Into<Layout>) -> String {
     if rows.is_empty() {
         return "no retrospectives\n".to_owned();
     }
@@ -155,11 +157,11 @@ pub fn render_retrospectives(rows: &[RetrospectiveRow], columns: u16) -> String 
             describe_runs(one),
             format!("{} of {}", row.investigated, one.window_runs()),
             row.changes.to_string(),
-            one.id.to_string(),
+            short_id(one.id.0),
         ]
     };
     let head = ["workflow", "epoch", "state", "runs", "investigated", "changes", "id"];
-    render_table(columns, head, rows.iter().map(row).collect())
+    render_table(layout, head, rows.iter().map(row).collect())
 }
 
 fn epoch_label(retrospective: &Retrospective) -> String {
@@ -179,12 +181,12 @@ fn describe_runs(retrospective: &Retrospective) -> String {
 }
 
 /// Renders the retrospectives that have a report, for `reports list`.
-pub fn render_reports(rows: &[RetrospectiveRow], columns: u16) -> String {
+pub fn render_reports(rows: &[RetrospectiveRow], layout: impl Into<Layout>) -> String {
     let ended = |row: &&RetrospectiveRow| {
         matches!(row.retrospective.state, RetrospectiveState::Closed | RetrospectiveState::Failed)
     };
     let ended: Vec<_> = rows.iter().filter(ended).cloned().collect();
-    if ended.is_empty() { "no reports yet\n".to_owned() } else { render_retrospectives(&ended, columns) }
+    if ended.is_empty() { "no reports yet\n".to_owned() } else { render_retrospectives(&ended, layout) }
 }
 
 /// Renders one retrospective with its sample, its investigations and, if it is manual, its proposals.
@@ -237,6 +239,14 @@ pub fn render_retrospective(detail: &RetrospectiveView, proposed: &[ProposalRow]
         }
     }
     out
+}
+
+/// Renders losses, each with its id, what was lost, and who closed it, as Markdown.
+pub fn render_losses(rows: Vec<[String; 3]>) -> String {
+    if rows.is_empty() {
+        return "no losses\n".to_owned();
+    }
+    render_table(Layout::Markdown, ["id", "lost", "state"], rows)
 }
 
 /// Renders the memories that the next run of a step would be presented with, one per line.

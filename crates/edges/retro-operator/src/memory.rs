@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::id::RunId;
 use retro_core::memory::{Memory, MemoryStatus};
+use retro_store::MemoryUsage;
 use serde::Serialize;
 
 use crate::text;
+use crate::usage::describe_usage;
 
 /// A memory together with its effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -14,6 +16,8 @@ pub struct MemoryWithEffect {
     /// The memory.
     #[serde(flatten)]
     pub memory: Memory,
+    /// Number of runs that it was presented to, read in and applied in.
+    pub usage: MemoryUsage,
     /// Effect in one line; `None` if there are no runs of one workflow to compare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
@@ -21,20 +25,21 @@ pub struct MemoryWithEffect {
 
 /// Renders a memory for a terminal, with its lesson, status, quarantine, effect, cue and evidence.
 pub fn render_memory(memory_with_effect: &MemoryWithEffect) -> String {
-    let MemoryWithEffect { memory, effect } = memory_with_effect;
+    let MemoryWithEffect { memory, usage, effect } = memory_with_effect;
     format!(
         "{}{}\n{}",
-        render_summary(memory, effect.as_deref()),
+        render_summary(memory, Some(*usage), effect.as_deref()),
         render_cue(memory),
         render_evidence(memory)
     )
 }
 
-/// Renders the lesson, the status, the quarantine and, if known, the effect.
-pub(crate) fn render_summary(memory: &Memory, effect: Option<&str>) -> String {
+/// Renders the lesson, the status, the quarantine and, if known, the use and the effect.
+pub(crate) fn render_summary(memory: &Memory, usage: Option<MemoryUsage>, effect: Option<&str>) -> String {
+    let usage = usage.map(|usage| format!("{}\n", describe_usage(usage))).unwrap_or_default();
     let effect = effect.map(|line| format!("effect: {line}\n")).unwrap_or_default();
     format!(
-        "{}\n{} · {} · weight {} · {} · seen in {}{}\ncreated {} · changed {}\n{}{effect}{}\n",
+        "{}\n{} · {} · weight {} · {} · seen in {}{}\ncreated {} · changed {}\n{usage}{}{effect}{}\n",
         text::single_line(&memory.lesson.title),
         memory.id,
         text::describe_status(memory),
@@ -131,6 +136,7 @@ pub(crate) fn render_evidence(memory: &Memory) -> String {
 #[cfg(test)]
 mod tests {
     use retro_core::finding::EvidenceOrigin;
+    use retro_store::MemoryUsage;
 
     use crate::world::rich_world;
 
@@ -146,8 +152,9 @@ mod tests {
         memory.tentative_runs.clear();
         memory.tentative_witnesses.clear();
         let id = memory.id.short_id();
-        let effect = None;
-        let shown = super::render_memory(&super::MemoryWithEffect { memory: memory.clone(), effect });
+        let (usage, effect) = (MemoryUsage { presented: 7, read: 2, applied: 1 }, None);
+        let shown = super::render_memory(&super::MemoryWithEffect { memory: memory.clone(), usage, effect });
+        assert!(shown.contains("\npresented to 7 runs, read in 2, applied in 1\n"), "{shown}");
         for part in [
             " · active, held · ".to_owned(),
             "seen in 3 runs (1 separate witness behind 3 of them)".to_owned(),
@@ -159,7 +166,7 @@ mod tests {
             assert!(shown.contains(&part), "{part:?} is not in\n{shown}");
         }
         (memory.quarantine, memory.released_by) = (None, Some("ann".to_owned()));
-        let shown = super::render_memory(&super::MemoryWithEffect { memory, effect: None });
+        let shown = super::render_memory(&super::MemoryWithEffect { memory, usage, effect: None });
         assert!(shown.contains("\nreleased by ann\n") && !shown.contains("held"), "{shown}");
     }
 
@@ -168,6 +175,10 @@ mod tests {
         let world = rich_world();
         let memory = world.memory(world.memory_about("unknown column")).clone();
         let effect = Some("not known yet: handed to 7 and by chance withheld from 0 runs".to_owned());
-        insta::assert_snapshot!(super::render_memory(&super::MemoryWithEffect { memory, effect }));
+        insta::assert_snapshot!(super::render_memory(&super::MemoryWithEffect {
+            memory,
+            usage: MemoryUsage::default(),
+            effect
+        }));
     }
 }

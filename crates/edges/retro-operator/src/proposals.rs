@@ -5,10 +5,10 @@ use retro_core::memory::Proposal;
 use retro_store::{ProposalRow, ProposalStatus};
 
 use crate::text;
-use crate::text_table::render_table;
+use crate::text_table::{Layout, render_table};
 
 /// Renders proposals, one per line.
-pub fn render_proposals(rows: &[ProposalRow], columns: u16) -> String {
+pub fn render_proposals(rows: &[ProposalRow], layout: impl Into<Layout>) -> String {
     if rows.is_empty() {
         return "no proposals\n".to_owned();
     }
@@ -19,10 +19,10 @@ pub fn render_proposals(rows: &[ProposalRow], columns: u16) -> String {
             one.evidence.len().to_string(),
             text::single_line(&one.lesson.title),
             text::single_line(&text::describe_full_scope(&one.scope())),
-            one.id.to_string(),
+            retro_core::id::short_id(one.id.0),
         ]
     };
-    render_table(columns, ["status", "runs", "proposal", "about", "id"], rows.iter().map(row).collect())
+    render_table(layout, ["status", "runs", "proposal", "about", "id"], rows.iter().map(row).collect())
 }
 
 /// Renders one proposal in full: the lesson, the runs that support it, and the decision.
@@ -56,8 +56,10 @@ fn render_decision(row: &ProposalRow) -> String {
     };
     let (by, at) = (text::single_line(&decision.by), text::format_timestamp(decision.at));
     match &decision.decision {
-        ProposalDecision::Accepted { memory, result } => {
-            format!("accepted by {by} on {at} as memory {memory}: {}\n", text::single_line(result))
+        ProposalDecision::Accepted { memory, result, reason } => {
+            let reason = reason.as_ref().map(|reason| format!("; reason: {}", text::single_line(reason)));
+            let reason = reason.unwrap_or_default();
+            format!("accepted by {by} on {at} as memory {memory}: {}{reason}\n", text::single_line(result))
         }
         ProposalDecision::Refused { reason } => {
             format!("refused by {by} on {at}: {}\n", text::single_line(reason))

@@ -13,6 +13,8 @@ mod view;
 pub use markdown::render_markdown;
 pub use terminal::render_text;
 
+pub(crate) use view::finding_kind_label;
+
 use retro_core::report::Report;
 
 /// Renders the report in one line: workflow, tenant and result.

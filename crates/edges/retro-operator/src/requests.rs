@@ -82,6 +82,8 @@ struct TriggerRequest {
     /// Question that the retrospective should answer. The heuristics do not read it; proposals that share words with
     /// it are listed first.
     focus: Option<String>,
+    /// Reason for the request, stored with the retrospective.
+    reason: Option<String>,
     /// Name of the operator. The name is not verified, because requests carry no credentials yet.
     by: Option<String>,
 }
@@ -107,12 +109,12 @@ async fn trigger_retrospective(
     headers: HeaderMap,
     JsonBody(body): JsonBody<TriggerRequest>,
 ) -> JsonResult<TriggerResponse> {
-    let TriggerRequest { workflow, mut runs, focus, by } = body;
+    let TriggerRequest { workflow, mut runs, focus, by, reason } = body;
     // Sorted, so that the same runs in another order derive the same request id.
     runs.sort_unstable();
     runs.dedup();
     let request = request_id(&headers, || json!(["look", workflow, runs, focus]))?;
-    let manual = ManualRequest { request, by: actor_name(by.as_deref()).to_owned(), runs, focus };
+    let manual = ManualRequest { request, by: actor_name(by.as_deref()).to_owned(), runs, focus, reason };
     let key = WorkflowKey { tenant, workflow };
     let answer = requests.trigger_retrospective(&key, &manual).await?;
     let (retrospective, step) = answer.map_err(|untriggered| trigger_problem(&untriggered))?;
@@ -126,6 +128,8 @@ struct AcceptRequest {
     by: Option<String>,
     /// Reason to override a tombstone. Without a reason, a tombstone prevents the acceptance.
     override_tombstone: Option<String>,
+    /// Reason for the acceptance, stored with the decision and in the change.
+    reason: Option<String>,
 }
 
 /// A request to refuse a proposal.
@@ -160,6 +164,7 @@ async fn accept_proposal(
         request: request_id(&headers, || json!(["accept", id]))?,
         by: actor_name(request.by.as_deref()).to_owned(),
         override_tombstone: request.override_tombstone,
+        reason: request.reason,
     };
     decision_response(id, "accepted", requests.accept_proposal(&tenant, id, &acceptance).await?)
 }

@@ -4,10 +4,10 @@
 use retro_core::review::{ReportedRemark, ReviewReport};
 
 use crate::text;
-use crate::text_table::render_table;
+use crate::text_table::{Layout, render_table};
 
 /// Renders reports in the given order, one per line.
-pub fn render_reports(rows: &[ReviewReport], columns: u16) -> String {
+pub fn render_reports(rows: &[ReviewReport], layout: impl Into<Layout>) -> String {
     if rows.is_empty() {
         return "no reports about reviews\n".to_owned();
     }
@@ -17,10 +17,10 @@ pub fn render_reports(rows: &[ReviewReport], columns: u16) -> String {
             text::single_line(&report.review.to_string()),
             report.remarks.len().to_string(),
             report.changes.len().to_string(),
-            report.id.to_string(),
+            retro_core::id::short_id(report.id.0),
         ]
     };
-    render_table(columns, ["decided", "review", "remarks", "changes", "id"], rows.iter().map(row).collect())
+    render_table(layout, ["decided", "review", "remarks", "changes", "id"], rows.iter().map(row).collect())
 }
 
 /// Renders one report in full, with the key, the classification, the result and the reason of each remark.

@@ -2,6 +2,7 @@
 //! runs are counted, sampled, investigated in sequence, settled and closed. Only the results of investigations are
 //! made up.
 
+mod inspect_store;
 mod operator_store;
 pub(crate) mod summaries;
 mod verify_store;
@@ -29,7 +30,7 @@ use retro_core::retrospective::{
 use retro_core::run::{BodyRef, RunFacts, RunOutcome};
 use retro_core::sample::{Sample, draw_sample};
 use retro_core::similarity::NgramEmbedder;
-use retro_core::trajectory::QuotePlace;
+use retro_core::trajectory::{QuotePlace, Trajectory};
 use retro_store::track::RunLink;
 use retro_store::{Attempt, DeadLetter, ProposalRow, RunRow, WorkflowRow};
 
@@ -52,6 +53,8 @@ pub(crate) struct World {
     /// Attempts returned for every dead letter.
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) proposals: Vec<(Tenant, ProposalRow)>,
+    /// Trajectories of runs; the others have none.
+    pub(crate) trajectories: Vec<(WorkflowKey, RunId, Trajectory)>,
     /// Links between runs and pull requests, sorted by run, workflow and pull request.
     pub(crate) links: Vec<RunLink>,
     /// Half-written memory that the next read returns instead of the stored one; `None` unless set by a test.

@@ -213,6 +213,8 @@ pub struct Config {
     /// environment variable `OTEL_EXPORTER_OTLP_ENDPOINT`.
     #[schemars(example = "http://127.0.0.1:4318")]
     pub otlp_endpoint: Option<String>,
+    /// Format of the log on stderr: `text`, or `json` for one JSON document per line.
+    pub log_format: String,
     /// Log filter in the syntax of `tracing`, such as `info` or `retro_counter=debug,info`.
     pub log: String,
 }
@@ -268,6 +270,7 @@ impl Default for Config {
             retention_events_days: 30,
             retention_messages_days: 15,
             otlp_endpoint: None,
+            log_format: "text".to_owned(),
             log: "info".to_owned(),
         }
     }

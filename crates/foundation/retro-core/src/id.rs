@@ -7,6 +7,7 @@
 mod derived;
 mod memory_ref;
 mod name;
+mod object_ref;
 mod repository;
 
 pub use derived::{
@@ -17,4 +18,5 @@ pub use memory_ref::{MemoryRef, MemoryRefError, SHORT_ID_DIGITS};
 pub use name::{
     Epoch, EventKey, NAME_BYTES_MAX, NameError, Ordinal, RunId, Step, Tenant, Workflow, WorkflowKey,
 };
+pub use object_ref::{ObjectRef, ObjectRefError, short_id};
 pub use repository::{RemarkKey, RemarkKind, Repository, ReviewKey, ReviewedPullRequest};

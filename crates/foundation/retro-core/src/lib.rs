@@ -11,6 +11,7 @@ pub mod effect;
 pub mod finding;
 pub mod gate;
 pub mod id;
+pub mod inspection;
 pub mod investigate;
 pub mod json;
 pub mod learn;

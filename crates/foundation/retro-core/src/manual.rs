@@ -106,6 +106,14 @@ impl ManualRequest {
         if question.is_some_and(|chars| !(1..=FOCUS_CHARS_MAX).contains(&chars)) {
             return Err(TriggerError::TextLength { what: "focus", max: FOCUS_CHARS_MAX, unit: "characters" });
         }
+        let reason = self.reason.as_ref().map(|reason| reason.chars().count());
+        if reason.is_some_and(|chars| !(1..=FOCUS_CHARS_MAX).contains(&chars)) {
+            return Err(TriggerError::TextLength {
+                what: "reason",
+                max: FOCUS_CHARS_MAX,
+                unit: "characters",
+            });
+        }
         match self.distinct_runs().len() {
             0 => Err(TriggerError::NoRuns),
             1..=MANUAL_RUNS_MAX => Ok(()),

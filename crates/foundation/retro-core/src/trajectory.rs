@@ -22,6 +22,10 @@ pub struct Turn {
     pub step: Step,
     /// `true` if a model decided something in this turn.
     pub agentic: bool,
+    /// Number that the emitter gave the entry, such as `step_id` in ATIF; `None` if the log does not number its
+    /// entries. Entries without content are no turns, so it may differ from the position of the turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<u64>,
     /// Time of the entry; `None` if the log does not tell it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,

@@ -101,11 +101,12 @@ impl TrajectoryReader {
         let before = self.turns.last_mut().filter(|_| calls.is_empty());
         let observed = assign_answers(observation_answers(observation), &mut calls, before);
         let calls: Vec<ToolCall> = calls.into_iter().map(|call| call.call).collect();
-        let EntryHead { source, time, step, message, reasoning, .. } = head;
+        let EntryHead { source, time, number, step, message, reasoning, .. } = head;
         if !(message.is_empty() && reasoning.is_empty() && calls.is_empty()) {
             self.turns.push(Turn {
                 at: time,
                 step: step.clone(),
+                entry: number,
                 agentic,
                 source,
                 message,
@@ -117,6 +118,7 @@ impl TrajectoryReader {
             self.turns.push(Turn {
                 at: time,
                 step,
+                entry: number,
                 agentic: false,
                 source: TurnSource::System,
                 message: observed,
@@ -133,6 +135,8 @@ struct EntryHead {
     source: TurnSource,
     /// Time of the entry. `None` if there is none with an offset from UTC: some exporters write local times.
     time: Option<Timestamp>,
+    /// Value of `step_id`; `None` if there is none that is a whole number.
+    number: Option<u64>,
     step: Step,
     step_kind: Option<StepKind>,
     message: String,
@@ -157,6 +161,7 @@ impl EntryHead {
         Ok(Self {
             source: at.parse_required(entry, "source")?,
             time: entry.get_non_null("timestamp").and_then(|time| time.as_str()?.parse().ok()),
+            number: entry.get_non_null("step_id").and_then(|id| id.as_number()?.as_u64()),
             step: step.unwrap_or_else(Step::main),
             step_kind: at.parse_optional(entry, "step_kind")?,
             message: at.parse_text(entry, "message")?,

@@ -12,10 +12,12 @@ pub mod dead_letter_history;
 pub mod delivery;
 pub mod embeddings;
 pub mod idempotency;
+pub mod inspect;
 pub mod investigate;
 pub mod manual;
 pub mod memory_ref;
 pub mod metrics;
+pub mod object_ref;
 pub mod operator;
 pub mod recall;
 pub mod replay;
@@ -47,6 +49,9 @@ pub use embeddings::{
 pub use idempotency::{
     BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, RequestKey, StoredResponse,
 };
+pub use inspect::{
+    InspectStore, MemoryUsage, RUN_MEMORIES_MAX, RUN_WORKFLOWS_MAX, RunDetail, RunMemory, RunRetrospective,
+};
 pub use investigate::{
     Claim, FollowUp, InvestigationSequence, InvestigatorStore, JournalEntry, JournalStage, RunToSummarize,
     SUMMARY_ATTEMPTS_MAX, StoredBody, SummaryWrite,
@@ -54,9 +59,10 @@ pub use investigate::{
 pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};
 pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};
 pub use metrics::{DatabaseMetrics, MetricsStore};
+pub use object_ref::{CANDIDATES_MAX, ObjectKind, ObjectRefStore, UnresolvedObject, resolve_object_ref};
 pub use operator::{
-    DatabaseHealth, MemoryFilter, OperatorStore, RetrospectiveDetail, RetrospectiveRow, RunExposure,
-    RunFilter, RunRow, WorkflowRow,
+    DatabaseHealth, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX, RetrospectiveDetail, RetrospectiveRow,
+    RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
 };
 pub use recall::{AGENT_CONNECTIONS_MAX, RecallStore};
 pub use replay::{

@@ -4,24 +4,25 @@ use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, Tenant};
 
 use crate::Result;
+use crate::object_ref::list_candidates;
 
 /// Finds memories by full id or id prefix.
 #[async_trait]
 pub trait MemoryRefStore: Send + Sync {
     /// Returns the ids of the tenant's memories, in any status, that match the reference, in ascending order.
-    /// Returns at most two, because two already make the reference ambiguous.
+    /// Returns at most one more than [`CANDIDATES_MAX`](crate::object_ref::CANDIDATES_MAX), to name the candidates for an ambiguous reference.
     async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>>;
 }
 
 /// Error for a reference that does not identify exactly one memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnresolvedRef {
     /// No memory of the tenant matches the reference.
     #[error("there is no memory {0} in this tenant")]
     Missing(MemoryRef),
-    /// Several memories of the tenant match the reference.
-    #[error("the ids of several memories begin with {0}: give more digits of the one that you mean")]
-    Ambiguous(MemoryRef),
+    /// Several memories of the tenant match the reference, the first of which are listed.
+    #[error("the ids of several memories begin with {0}: {candidates}; give more digits of the one that you mean", candidates = list_candidates(.1))]
+    Ambiguous(MemoryRef, Vec<MemoryId>),
 }
 
 /// Resolves a reference to the id of one memory. Returns a full id without a lookup, because a suppressed
@@ -37,6 +38,6 @@ pub async fn resolve_memory_ref<S: MemoryRefStore + ?Sized>(
     Ok(match store.find_memory_ids(tenant, name).await?.as_slice() {
         [] => Err(UnresolvedRef::Missing(name)),
         [id] => Ok(*id),
-        _ => Err(UnresolvedRef::Ambiguous(name)),
+        candidates => Err(UnresolvedRef::Ambiguous(name, candidates.to_vec())),
     })
 }

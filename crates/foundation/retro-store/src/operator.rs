@@ -8,6 +8,7 @@ use retro_core::id::{
     DeadLetterId, MemoryId, Ordinal, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow,
     WorkflowKey,
 };
+use retro_core::inspection::RunProperties;
 use retro_core::memory::{Change, Memory, MemoryStatus, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::{Investigation, Retrospective, WorkflowState};
@@ -19,7 +20,10 @@ use uuid::Uuid;
 
 use crate::audit::AuditRow;
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
-use crate::{DeadLetterStore, MemoryRefStore, OutcomeStore, ProposalStore, Result, VerifyStore};
+use crate::{
+    DeadLetterStore, InspectStore, MemoryRefStore, ObjectRefStore, OutcomeStore, ProposalStore, Result,
+    VerifyStore,
+};
 
 /// A workflow and its state, in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,8 +77,28 @@ pub struct RunFilter {
     pub workflow: Option<Workflow>,
     /// Run id; `None` matches any. Runs of different workflows may share an id.
     pub run: Option<RunId>,
+    /// Properties that the facts of the runs must have.
+    pub properties: RunProperties,
+    /// Only runs first stored at or after this time.
+    pub since: Option<Timestamp>,
+    /// Only runs first stored before this time.
+    pub until: Option<Timestamp>,
     /// Maximum number of results, newest run first.
     pub limit: u32,
+}
+
+/// Maximum number of runs whose facts are read to find those with the properties of a filter. Facts are a document,
+/// which no index covers; so many take a second or two.
+pub const RUNS_SEARCHED_MAX: u32 = 50_000;
+
+/// Result of a search for runs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunSearch {
+    /// Runs that match, newest first.
+    pub runs: Vec<RunRow>,
+    /// Time at which the last searched run was stored, if the search ended there before it had found enough runs:
+    /// older runs were not searched.
+    pub stopped_at: Option<Timestamp>,
 }
 
 /// A counted run as one observation of a memory's effect.
@@ -146,14 +170,19 @@ pub struct DatabaseHealth {
 /// tenant and reports objects of other tenants as missing.
 #[async_trait]
 pub trait OperatorStore:
-    MemoryRefStore + ProposalStore + DeadLetterStore + OutcomeStore + VerifyStore
+    MemoryRefStore + ObjectRefStore + ProposalStore + DeadLetterStore + OutcomeStore + VerifyStore + InspectStore
 {
     /// Returns all tenants with stored data, sorted by name.
     async fn list_tenants(&self) -> Result<Vec<Tenant>>;
     /// Returns the tenant's workflows with stored runs, sorted by name.
     async fn list_workflows(&self, tenant: &Tenant) -> Result<Vec<WorkflowRow>>;
-    /// Returns the tenant's runs that match the filter, newest first.
-    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>>;
+    /// Returns the tenant's runs that match the filter, newest first. If the filter has properties, the facts of at
+    /// most [`RUNS_SEARCHED_MAX`] runs are searched.
+    async fn search_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<RunSearch>;
+    /// Returns the runs that [`Self::search_runs`] finds.
+    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>> {
+        Ok(self.search_runs(tenant, filter).await?.runs)
+    }
     /// Returns the assigned ordinals of a workflow in ascending order.
     async fn list_ordinals(&self, key: &WorkflowKey) -> Result<Vec<Ordinal>>;
     /// Lists the call summaries of a workflow's newest runs that have one, at most `limit`, newest first. A run

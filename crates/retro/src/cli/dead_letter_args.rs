@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use retro_core::id::DeadLetterId;
+use retro_core::id::ObjectRef;
 use serde_json::Value;
 
 use super::audit::UNKNOWN_OPERATOR;
@@ -15,7 +15,7 @@ pub(crate) struct ListDeadLetters {
     pub(crate) filter: DeadLetterFilterArgs,
     /// Continue the list after this dead letter, the last one of the previous page.
     #[arg(long, value_name = "ID")]
-    pub(crate) after: Option<DeadLetterId>,
+    pub(crate) after: Option<ObjectRef>,
     /// Maximum number of dead letters to print.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
@@ -23,8 +23,8 @@ pub(crate) struct ListDeadLetters {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowDeadLetter {
-    /// Id of the dead letter.
-    pub(crate) id: DeadLetterId,
+    /// Id of the dead letter, or at least its first 8 digits.
+    pub(crate) id: ObjectRef,
     #[command(flatten)]
     pub(crate) exact: RawArgs,
     /// With `--raw`, the version to show: 0 is the original, higher numbers are edited versions.
@@ -60,8 +60,8 @@ pub(crate) struct ExportDeadLetters {
 
 #[derive(Debug, Args)]
 pub(crate) struct EditDeadLetter {
-    /// Id of the dead letter.
-    pub(crate) id: DeadLetterId,
+    /// Id of the dead letter, or at least its first 8 digits.
+    pub(crate) id: ObjectRef,
     /// Read the complete new payload from this file (- for stdin).
     #[arg(long, value_name = "FILE", conflicts_with = "set")]
     pub(crate) file: Option<PathBuf>,

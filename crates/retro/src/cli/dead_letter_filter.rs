@@ -67,7 +67,7 @@ pub(crate) enum TimeBound {
 }
 
 impl TimeBound {
-    fn resolve_at(self, now: Timestamp) -> Timestamp {
+    pub(crate) fn resolve_at(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(moment) => moment,
             Self::Ago(long) => now.checked_sub(long).unwrap_or(Timestamp::MIN),
@@ -75,7 +75,7 @@ impl TimeBound {
     }
 }
 
-fn parse_time_bound(text: &str) -> Result<TimeBound, String> {
+pub(super) fn parse_time_bound(text: &str) -> Result<TimeBound, String> {
     if let Ok(moment) = text.parse() {
         return Ok(TimeBound::At(moment));
     }

@@ -1,7 +1,7 @@
 //! Defines the arguments of `retro dead-letters`.
 
 use clap::{Args, Subcommand};
-use retro_core::id::{DeadLetterId, ReplayBatchId};
+use retro_core::id::ObjectRef;
 use retro_core::replay::RATE_MILLI_MAX;
 
 use super::audit::{AuditArgs, UNKNOWN_OPERATOR};
@@ -35,16 +35,16 @@ pub(crate) enum DeadLetters {
     Discard(Discard),
     /// List replay batches, or show one with the outcome of each dead letter.
     Batches {
-        /// Id of the batch to show.
-        id: Option<ReplayBatchId>,
+        /// Id of the batch to show, or at least its first 8 digits.
+        id: Option<ObjectRef>,
         /// Maximum number of batches to print, or of dead letters if a batch is given.
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
     /// Cancel a replay batch: no further dead letters are sent, but replays in progress continue.
     Cancel {
-        /// Id of the batch.
-        id: ReplayBatchId,
+        /// Id of the batch, or at least its first 8 digits.
+        id: ObjectRef,
         #[command(flatten)]
         act: AuditArgs,
     },
@@ -53,9 +53,9 @@ pub(crate) enum DeadLetters {
 /// Arguments that select the dead letters to replay or discard.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SelectionArgs {
-    /// Ids of the dead letters.
+    /// Ids of the dead letters, or at least their first 8 digits.
     #[arg(value_name = "ID")]
-    pub(crate) ids: Vec<DeadLetterId>,
+    pub(crate) ids: Vec<ObjectRef>,
     #[command(flatten)]
     pub(crate) filter: DeadLetterFilterArgs,
     /// Select all open dead letters. Required if neither ids nor filters are given.

@@ -1,6 +1,6 @@
 //! Defines the arguments of `retro losses`.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use retro_store::broker::LossKey;
 
 use super::audit::AuditArgs;
@@ -9,10 +9,11 @@ use super::audit::AuditArgs;
 pub(crate) enum Losses {
     /// List messages of all tenants that were lost with the broker's data and neither received again nor
     /// closed.
-    List {
-        /// Include closed losses, with the reason and the name of the operator.
-        #[arg(long)]
-        all: bool,
+    List(ListLosses),
+    /// Show one loss, open or closed.
+    Show {
+        /// Id of the loss, as printed by `retro losses list`.
+        id: LossKey,
     },
     /// Close losses that were reported wrongly or are accepted. They stay stored, but no longer fail
     /// `retro doctor`.
@@ -26,4 +27,11 @@ pub(crate) enum Losses {
         #[command(flatten)]
         act: AuditArgs,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListLosses {
+    /// Include closed losses, with the reason and the name of the operator.
+    #[arg(long)]
+    pub(crate) all: bool,
 }

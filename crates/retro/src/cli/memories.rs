@@ -11,23 +11,7 @@ use super::variant::parse_variant;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Memories {
     /// List memories, highest weight first.
-    List {
-        /// Filter by workflow.
-        #[arg(long)]
-        workflow: Option<Workflow>,
-        /// Filter by step.
-        #[arg(long)]
-        step: Option<Step>,
-        /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
-        #[arg(long, value_parser = parse_variant::<MemoryStatus>)]
-        status: Option<MemoryStatus>,
-        /// Print only memories that are held until a person releases or retires them.
-        #[arg(long)]
-        held: bool,
-        /// Maximum number of memories to print.
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
+    List(ListMemories),
     /// Show one memory in full: its text, its evidence and, if it is held, why.
     Show {
         /// Id of the memory, or at least its first 8 digits.
@@ -65,6 +49,25 @@ pub(crate) enum Memories {
     },
     #[command(flatten)]
     Change(MemoryChanges),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListMemories {
+    /// Filter by workflow.
+    #[arg(long)]
+    pub(crate) workflow: Option<Workflow>,
+    /// Filter by step.
+    #[arg(long)]
+    pub(crate) step: Option<Step>,
+    /// Filter by status: tentative, active, archived, deleted, superseded or graduated.
+    #[arg(long, value_parser = parse_variant::<MemoryStatus>)]
+    pub(crate) status: Option<MemoryStatus>,
+    /// Print only memories that are held until a person releases or retires them.
+    #[arg(long)]
+    pub(crate) held: bool,
+    /// Maximum number of memories to print.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
 }
 
 /// Commands that change one memory or rule, alike for both.

@@ -1,7 +1,7 @@
 //! Defines the arguments of `retro rules`.
 
-use clap::Subcommand;
-use retro_core::id::{MemoryRef, RemarkKey, Repository, ReviewBatchId};
+use clap::{Args, Subcommand};
+use retro_core::id::{MemoryRef, ObjectRef, RemarkKey, Repository};
 use retro_core::memory::MemoryStatus;
 
 use super::memories::{AttributedArgs, MemoryChanges};
@@ -11,21 +11,7 @@ use super::variant::parse_variant;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rules {
     /// List rules, highest weight first.
-    List {
-        /// Filter by repository, as [host/]owner/name; the default host is github.com.
-        #[arg(long, value_parser = parse_repository)]
-        repo: Option<Repository>,
-        /// Filter by status: tentative, active, archived, deleted, superseded or graduated. A held rule keeps its
-        /// status.
-        #[arg(long, value_parser = parse_variant::<MemoryStatus>)]
-        status: Option<MemoryStatus>,
-        /// Print only rules that are held until a person promotes, releases or retires them.
-        #[arg(long)]
-        held: bool,
-        /// Maximum number of rules to print.
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
+    List(ListRules),
     /// Show one rule in full: its text, who asked for it and, if it is held, why.
     Show {
         /// Id of the rule, or at least its first 8 digits.
@@ -78,8 +64,8 @@ pub(crate) enum Rules {
     Change(MemoryChanges),
     /// List the reports of reviews, newest first, or show a single report.
     Reports {
-        /// Id of the report to show.
-        id: Option<ReviewBatchId>,
+        /// Id of the report to show, or at least its first 8 digits.
+        id: Option<ObjectRef>,
         /// Filter by repository, as [host/]owner/name; the default host is github.com.
         #[arg(long, value_parser = parse_repository)]
         repo: Option<Repository>,
@@ -87,4 +73,21 @@ pub(crate) enum Rules {
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListRules {
+    /// Filter by repository, as [host/]owner/name; the default host is github.com.
+    #[arg(long, value_parser = parse_repository)]
+    pub(crate) repo: Option<Repository>,
+    /// Filter by status: tentative, active, archived, deleted, superseded or graduated. A held rule keeps its
+    /// status.
+    #[arg(long, value_parser = parse_variant::<MemoryStatus>)]
+    pub(crate) status: Option<MemoryStatus>,
+    /// Print only rules that are held until a person promotes, releases or retires them.
+    #[arg(long)]
+    pub(crate) held: bool,
+    /// Maximum number of rules to print.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
 }

@@ -12,8 +12,11 @@ pub(crate) struct Workflows {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkflowCommand {
+    /// List workflows with the size of their window and any pause.
+    List,
     /// Show what the runs of a workflow called: runs, calls, failures and times of each operation, over the
     /// newest runs and over the last 7 days.
+    #[command(visible_alias = "show")]
     Stats {
         /// Name of the workflow.
         workflow: Workflow,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use retro_config::Config;
+use retro_core::id::{DeadLetterId, ReplayBatchId};
 use retro_core::time::Clock as _;
 use retro_operator::{
     DeadLetterDetail, DeadLetterView, Edit, EditService, EditedVersion, RawDeadLetter, SharedRedactFn,
@@ -17,10 +18,10 @@ use retro_operator::{
 use retro_redact::Redactor;
 use retro_store::Store;
 
-use super::command_context::{CommandContext, print_found};
+use super::command_context::{CommandContext, print_found, resolve};
 use super::replay;
 use crate::cli::{
-    DeadLetterFilterArgs, DeadLetters, EditDeadLetter, ExportDeadLetters, ListDeadLetters, Output,
+    DeadLetterFilterArgs, DeadLetters, EditDeadLetter, ExportDeadLetters, ListDeadLetters, Noun, Output,
     ShowDeadLetter,
 };
 use crate::clock::SystemClock;
@@ -33,8 +34,9 @@ pub(crate) async fn run_command(
     context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
-    command: &DeadLetters,
+    noun: &Noun<DeadLetters, ListDeadLetters>,
 ) -> anyhow::Result<Exit> {
+    let Some(command) = &noun.command else { return list_dead_letters(context, &*store, &noun.list).await };
     match command {
         DeadLetters::List(args) => list_dead_letters(context, &*store, args).await,
         DeadLetters::Stats { filter } => print_stats(context, &*store, filter).await,
@@ -44,8 +46,17 @@ pub(crate) async fn run_command(
         DeadLetters::Edit(args) => edit_dead_letter(context, config, store, args).await,
         DeadLetters::Replay(args) => replay::replay_dead_letters(context, config, store, args).await,
         DeadLetters::Discard(args) => replay::discard_dead_letters(context, config, store, args).await,
-        DeadLetters::Batches { id, limit } => replay::show_batches(context, config, store, *id, *limit).await,
-        DeadLetters::Cancel { id, act } => replay::cancel_batch(context, config, store, *id, act).await,
+        DeadLetters::Batches { id, limit } => {
+            let id = match id {
+                Some(name) => Some(ReplayBatchId(resolve!(context, &*store, ReplayBatch, *name))),
+                None => None,
+            };
+            replay::show_batches(context, config, store, id, *limit).await
+        }
+        DeadLetters::Cancel { id, act } => {
+            let id = ReplayBatchId(resolve!(context, &*store, ReplayBatch, *id));
+            replay::cancel_batch(context, config, store, id, act).await
+        }
     }
 }
 
@@ -69,7 +80,10 @@ async fn list_dead_letters(
 ) -> anyhow::Result<Exit> {
     // One more than the limit, to detect that there is another page.
     let mut search = args.filter.build_search(&[], args.limit.saturating_add(1), SystemClock.now());
-    search.filter.after = args.after;
+    search.filter.after = match args.after {
+        Some(name) => Some(DeadLetterId(resolve!(context, store, DeadLetter, name))),
+        None => None,
+    };
     let mut found = search.find_matches(store, context.tenant, &redact_text).await?;
     let more = found.dead_letters.len() > args.limit as usize;
     found.dead_letters.truncate(args.limit as usize);
@@ -78,9 +92,7 @@ async fn list_dead_letters(
         .iter()
         .map(|dead_letter| DeadLetterView::from_dead_letter(dead_letter, &redact_text))
         .collect();
-    output::print_data(context.output, &rows, || {
-        retro_operator::render_dead_letters(&rows, terminal_columns())
-    })?;
+    output::print_list(context.output, &rows, |layout| retro_operator::render_dead_letters(&rows, layout))?;
     if let Some(last) = rows.last().filter(|_| more) {
         output::print_notice(&format!("there are more: continue with --after {}", last.id));
     }
@@ -99,8 +111,9 @@ async fn print_stats(
 ) -> anyhow::Result<Exit> {
     let search = filter.build_search(&[], retro_operator::LIST_MAX, SystemClock.now());
     let stats = search.compute_stats(store, context.tenant, &redact_text).await?;
-    output::print_data(context.output, &stats, || stats.render_text(terminal_columns()))?;
-    Ok(Exit::Done)
+    print_found(context, Some(stats), "cause of", &"dead letters", |stats| {
+        stats.render_text(terminal_columns())
+    })
 }
 
 async fn show_dead_letter(
@@ -108,8 +121,9 @@ async fn show_dead_letter(
     store: &dyn Store,
     args: &ShowDeadLetter,
 ) -> anyhow::Result<Exit> {
-    let found = find_dead_letter_detail(store, context.tenant, args.id, &redact_text).await?;
-    print_found(context, found, "dead letter", &args.id, DeadLetterDetail::render_text)
+    let id = DeadLetterId(resolve!(context, store, DeadLetter, args.id));
+    let found = find_dead_letter_detail(store, context.tenant, id, &redact_text).await?;
+    print_found(context, found, "dead letter", &id, DeadLetterDetail::render_text)
 }
 
 async fn show_raw(
@@ -118,13 +132,14 @@ async fn show_raw(
     store: Arc<dyn Store>,
     args: &ShowDeadLetter,
 ) -> anyhow::Result<Exit> {
+    let id = DeadLetterId(resolve!(context, &*store, DeadLetter, args.id));
     let (by, reason) = (&args.exact.by, args.exact.reason.as_deref().unwrap_or_default());
     let found =
-        build_editor(config, store).read_raw(context.tenant, args.id, Some(args.version), by, reason).await;
+        build_editor(config, store).read_raw(context.tenant, id, Some(args.version), by, reason).await;
     let Some(exact) = report_refusal(found)? else { return Ok(Exit::ProblemFound) };
     match (exact, context.output) {
         (Some(exact), Output::Table) => print_payload(&exact),
-        (exact, _) => print_found(context, exact, "dead letter", &args.id, |_| String::new()),
+        (exact, _) => print_found(context, exact, "dead letter", &id, |_| String::new()),
     }
 }
 
@@ -160,19 +175,20 @@ async fn edit_dead_letter(
     store: Arc<dyn Store>,
     args: &EditDeadLetter,
 ) -> anyhow::Result<Exit> {
+    let id = DeadLetterId(resolve!(context, &*store, DeadLetter, args.id));
     let service = build_editor(config, store);
     let (from, edit) = match (&args.file, args.set.as_slice()) {
         (Some(file), _) => (args.from, Edit::ReplacePayload(read_payload(file)?)),
-        (None, []) => match editor::edit_payload(context, &service, args).await? {
+        (None, []) => match editor::edit_payload(context, &service, id, args).await? {
             Ok((version, payload)) => (Some(version), Edit::ReplacePayload(payload)),
             Err(exit) => return Ok(exit),
         },
         (None, fields) => (args.from, Edit::SetFields(fields.to_vec())),
     };
     let (by, reason) = (&args.act.by, &args.act.reason);
-    let edited = service.edit(context.tenant, args.id, from, &edit, by, reason, args.dry_run).await;
+    let edited = service.edit(context.tenant, id, from, &edit, by, reason, args.dry_run).await;
     let Some(edited) = report_refusal(edited)? else { return Ok(Exit::ProblemFound) };
-    print_found(context, edited, "dead letter", &args.id, EditedVersion::render_text)
+    print_found(context, edited, "dead letter", &id, EditedVersion::render_text)
 }
 
 fn read_payload(file: &std::path::Path) -> anyhow::Result<Vec<u8>> {

@@ -3,13 +3,14 @@
 
 use retro_core::attribution::Attribution;
 use retro_core::time::Clock as _;
+use retro_operator::{Layout, lists::render_losses as render_loss_table};
 use retro_store::BrokerStore;
 use retro_store::broker::{ClosedLoss, Loss, LossKey};
 use serde::Serialize;
 
-use super::command_context::CommandContext;
+use super::command_context::{CommandContext, print_found};
 use super::dead_letters::redact_text;
-use crate::cli::{AuditArgs, Losses};
+use crate::cli::{AuditArgs, ListLosses, Losses, Noun};
 use crate::clock::SystemClock;
 use crate::exit::Exit;
 use crate::output;
@@ -18,10 +19,12 @@ use crate::output;
 pub(crate) async fn run_command(
     context: &CommandContext<'_>,
     store: &dyn BrokerStore,
-    command: &Losses,
+    noun: &Noun<Losses, ListLosses>,
 ) -> anyhow::Result<Exit> {
+    let Some(command) = &noun.command else { return list_losses(context, store, noun.list.all).await };
     match command {
-        Losses::List { all } => list_losses(context, store, *all).await,
+        Losses::List(list) => list_losses(context, store, list.all).await,
+        Losses::Show { id } => show_loss(context, store, id).await,
         Losses::Close { ids, act, .. } => close_losses(context, store, ids, act).await,
     }
 }
@@ -46,11 +49,19 @@ impl LossView {
     }
 
     fn format_line(&self) -> String {
-        let closed = self.closed.as_ref().map(|Attribution { by, reason, at }| {
-            // Typed by a person: escaped, so it cannot control the terminal.
-            format!("; closed by {} at {at:.0}: {}", by.escape_debug(), reason.escape_debug())
-        });
+        let closed = self.describe_closing().map(|closed| format!("; {closed}"));
         format!("{}  {}{}", self.id, self.loss, closed.unwrap_or_default())
+    }
+
+    fn table_row(&self) -> [String; 3] {
+        [self.id.clone(), self.loss.to_string(), self.describe_closing().unwrap_or_else(|| "open".to_owned())]
+    }
+
+    fn describe_closing(&self) -> Option<String> {
+        self.closed.as_ref().map(|Attribution { by, reason, at }| {
+            // Typed by a person: escaped, so it cannot control the terminal.
+            format!("closed by {} at {at:.0}: {}", by.escape_debug(), reason.escape_debug())
+        })
     }
 }
 
@@ -59,15 +70,31 @@ async fn list_losses(
     store: &dyn BrokerStore,
     all: bool,
 ) -> anyhow::Result<Exit> {
+    let rows = load_losses(store, all).await?;
+    output::print_list(context.output, &rows, |layout| match layout {
+        Layout::Terminal(_) => rows.iter().map(LossView::format_line).collect::<Vec<_>>().join("\n"),
+        Layout::Markdown => render_loss_table(rows.iter().map(LossView::table_row).collect()),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Loads the open losses, and the closed ones too if `all` is set, sorted by id.
+async fn load_losses(store: &dyn BrokerStore, all: bool) -> anyhow::Result<Vec<LossView>> {
     let mut rows: Vec<LossView> = store.list_losses().await?.into_iter().map(LossView::from_open).collect();
     if all {
         rows.extend(store.list_closed_losses().await?.into_iter().map(LossView::from_closed));
         rows.sort_by_key(|row| row.loss.key());
     }
-    output::print_data(context.output, &rows, || {
-        rows.iter().map(LossView::format_line).collect::<Vec<_>>().join("\n")
-    })?;
-    Ok(Exit::Done)
+    Ok(rows)
+}
+
+async fn show_loss(
+    context: &CommandContext<'_>,
+    store: &dyn BrokerStore,
+    id: &LossKey,
+) -> anyhow::Result<Exit> {
+    let found = load_losses(store, true).await?.into_iter().find(|row| row.loss.key() == *id);
+    print_found(context, found, "loss", id, LossView::format_line)
 }
 
 /// Closes the losses with these ids, or all open losses if `ids` is empty.

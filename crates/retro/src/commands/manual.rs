@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use retro_config::Config;
 use retro_core::canonical::sha256_hex;
-use retro_core::id::{ProposalId, WorkflowKey};
+use retro_core::id::{ProposalId, RetrospectiveId, WorkflowKey};
 use retro_core::manual::{Acceptance, DecideError, DecisionRecord, ProposalDecision, Refusal};
 use retro_core::retrospective::ManualRequest as AskedFor;
-use retro_operator::{DecisionOutcome, ManualRequests as _, terminal_columns};
+use retro_operator::{DecisionOutcome, ManualRequests as _};
 use retro_store::{CommitResult, ProposalFilter, Store};
 use tokio::sync::Notify;
 
-use super::command_context::{CommandContext, print_found};
-use crate::cli::{Proposals, Trigger};
+use super::command_context::{CommandContext, print_found, resolve};
+use crate::cli::{ListProposals, Noun, ProposalCommand, Trigger};
 use crate::exit::Exit;
 use crate::operator_commands::OperatorCommands;
 use crate::policies::PolicySource;
@@ -38,7 +38,7 @@ pub(crate) async fn trigger_retrospective(
         &[&names.join(","), focus.as_deref().unwrap_or("")],
     );
     let by = args.request.by.clone();
-    let manual_request = AskedFor { request: request.clone(), by, runs, focus };
+    let manual_request = AskedFor { request: request.clone(), by, runs, focus, reason: args.reason.clone() };
     let (id, step) =
         match build_operator_commands(config, store)?.trigger_retrospective(&key, &manual_request).await? {
             Ok(opened) => opened,
@@ -56,45 +56,57 @@ pub(crate) async fn run_proposals(
     context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
-    command: &Proposals,
+    noun: &Noun<ProposalCommand, ListProposals>,
 ) -> anyhow::Result<Exit> {
+    let Some(command) = &noun.command else { return list_proposals(context, &*store, &noun.list).await };
     match command {
-        Proposals::List { workflow, retrospective, status, limit } => {
-            let (workflow, retrospective) = (workflow.clone(), *retrospective);
-            let filter = ProposalFilter { workflow, retrospective, status: *status, limit: *limit };
-            let rows = store.list_proposals(context.tenant, &filter).await?;
-            output::print_data(context.output, &rows, || {
-                retro_operator::render_proposals(&rows, terminal_columns())
-            })?;
-            Ok(Exit::Done)
+        ProposalCommand::List(list) => list_proposals(context, &*store, list).await,
+        ProposalCommand::Show { id } => {
+            let id = ProposalId(resolve!(context, &*store, Proposal, *id));
+            let found = store.find_proposal(context.tenant, id).await?;
+            print_found(context, found, "proposal", &id, retro_operator::render_proposal)
         }
-        Proposals::Show { id } => {
-            let found = store.find_proposal(context.tenant, *id).await?;
-            print_found(context, found, "proposal", id, retro_operator::render_proposal)
-        }
-        Proposals::Accept { id, override_tombstone, request } => {
+        ProposalCommand::Accept { id, override_tombstone, reason, request } => {
+            let id = ProposalId(resolve!(context, &*store, Proposal, *id));
             let acceptance = Acceptance {
                 request: request_id(request.request.as_deref(), "accept", &[&id.to_string()]),
                 by: request.by.clone(),
                 override_tombstone: override_tombstone.clone(),
+                reason: reason.clone(),
             };
             let outcome = build_operator_commands(config, store)?
-                .accept_proposal(context.tenant, *id, &acceptance)
+                .accept_proposal(context.tenant, id, &acceptance)
                 .await?;
-            print_decision(context, *id, "accepted", outcome)
+            print_decision(context, id, "accepted", outcome)
         }
-        Proposals::Refuse { id, reason, request } => {
+        ProposalCommand::Refuse { id, reason, request } => {
+            let id = ProposalId(resolve!(context, &*store, Proposal, *id));
             let refusal = Refusal {
                 request: request_id(request.request.as_deref(), "refuse", &[&id.to_string()]),
                 by: request.by.clone(),
                 reason: reason.clone(),
             };
-            let outcome = build_operator_commands(config, store)?
-                .refuse_proposal(context.tenant, *id, &refusal)
-                .await?;
-            print_decision(context, *id, "refused", outcome)
+            let outcome =
+                build_operator_commands(config, store)?.refuse_proposal(context.tenant, id, &refusal).await?;
+            print_decision(context, id, "refused", outcome)
         }
     }
+}
+
+async fn list_proposals(
+    context: &CommandContext<'_>,
+    store: &dyn Store,
+    args: &ListProposals,
+) -> anyhow::Result<Exit> {
+    let retrospective = match args.retrospective {
+        Some(name) => Some(RetrospectiveId(resolve!(context, store, Retrospective, name))),
+        None => None,
+    };
+    let ListProposals { workflow, status, limit, .. } = args;
+    let filter = ProposalFilter { workflow: workflow.clone(), retrospective, status: *status, limit: *limit };
+    let rows = store.list_proposals(context.tenant, &filter).await?;
+    output::print_list(context.output, &rows, |layout| retro_operator::render_proposals(&rows, layout))?;
+    Ok(Exit::Done)
 }
 
 /// Prints a decision, whether it was made now or earlier. Exits with [`Exit::ProblemFound`] if an earlier
@@ -122,7 +134,7 @@ fn print_decision(
 fn describe_decision(decision: &DecisionRecord) -> String {
     let by = &decision.by;
     match &decision.decision {
-        ProposalDecision::Accepted { memory, result } => {
+        ProposalDecision::Accepted { memory, result, .. } => {
             format!("was accepted by {by} as memory {memory}: {result}")
         }
         ProposalDecision::Refused { reason } => format!("was refused by {by}: {reason}"),

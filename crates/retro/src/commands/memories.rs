@@ -11,15 +11,15 @@ use retro_core::learn::{LessonWording, MemoryDecision};
 use retro_core::memory::MemoryScope;
 use retro_operator::{
     MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands, MemoryEffectView,
-    MemoryWithEffect, find_history_with_effect, find_memory_effect, lists, memory_with_effect,
-    terminal_columns,
+    MemoryWithEffect, find_history_with_effect, find_memory_effect, lists, load_memory_rows,
+    memory_with_effect, terminal_columns,
 };
 use retro_store::{CommitResult, MemoryFilter, Store, UnresolvedRef, resolve_memory_ref};
 use tokio::sync::Notify;
 
 use super::command_context::{CommandContext, print_found};
 use super::nearest_name::print_unknown_name;
-use crate::cli::{AttributedArgs, AuditArgs, Memories, MemoryChanges, MemoryCommandArgs};
+use crate::cli::{AttributedArgs, AuditArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, Noun};
 use crate::exit::Exit;
 use crate::operator_commands::OperatorCommands;
 use crate::policies::PolicySource;
@@ -29,25 +29,11 @@ pub(crate) async fn run_command(
     context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
-    command: &Memories,
+    noun: &Noun<Memories, ListMemories>,
 ) -> anyhow::Result<Exit> {
+    let Some(command) = &noun.command else { return list_memories(context, &*store, &noun.list).await };
     match command {
-        Memories::List { workflow, step, status, held, limit } => {
-            let filter = MemoryFilter {
-                workflow: workflow.clone(),
-                step: step.clone(),
-                status: *status,
-                held: *held,
-                limit: *limit,
-                ..Default::default()
-            };
-            let rows = store.list_memories(context.tenant, &filter).await?;
-            if rows.is_empty() {
-                print_unknown_name(context, &*store, workflow.as_ref(), step.as_ref()).await?;
-            }
-            output::print_data(context.output, &rows, || lists::render_memories(&rows, terminal_columns()))?;
-            Ok(Exit::Done)
-        }
+        Memories::List(list) => list_memories(context, &*store, list).await,
         Memories::Show { id } => match resolve_memory(context, &*store, MEMORY.name, *id).await? {
             Ok(id) => print_found(
                 context,
@@ -78,6 +64,28 @@ pub(crate) async fn run_command(
         }
         Memories::Change(change) => change_memory(context, config, store, &MEMORY, change).await,
     }
+}
+
+async fn list_memories(
+    context: &CommandContext<'_>,
+    store: &dyn Store,
+    ListMemories { workflow, step, status, held, limit }: &ListMemories,
+) -> anyhow::Result<Exit> {
+    let filter = MemoryFilter {
+        workflow: workflow.clone(),
+        step: step.clone(),
+        status: *status,
+        held: *held,
+        limit: *limit,
+        ..Default::default()
+    };
+    let memories = store.list_memories(context.tenant, &filter).await?;
+    let rows = load_memory_rows(store, context.tenant, memories).await?;
+    if rows.is_empty() {
+        print_unknown_name(context, store, workflow.as_ref(), step.as_ref()).await?;
+    }
+    output::print_list(context.output, &rows, |layout| lists::render_memories(&rows, layout))?;
+    Ok(Exit::Done)
 }
 
 /// Carries out a command that changes one memory or rule.
@@ -239,7 +247,7 @@ pub(super) async fn resolve_memory(
         Err(UnresolvedRef::Missing(name)) => {
             Err(print_found(context, None::<()>, noun, &name, |()| String::new())?)
         }
-        Err(ambiguous @ UnresolvedRef::Ambiguous(_)) => {
+        Err(ambiguous @ UnresolvedRef::Ambiguous(..)) => {
             output::print_notice(&format!("retro: {ambiguous}"));
             Err(Exit::UsageError)
         }

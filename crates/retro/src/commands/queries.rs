@@ -3,43 +3,38 @@
 use std::sync::Arc;
 
 use retro_config::Config;
-use retro_core::id::ReviewBatchId;
+use retro_core::id::{RetrospectiveId, ReviewBatchId};
 use retro_operator::{
-    export_canonical, find_retrospective_view, lists, render_audit_log, report, reviews, terminal_columns,
+    Layout, export_canonical, find_retrospective_view, lists, render_audit_log, report, reviews,
+    terminal_columns,
 };
-use retro_store::{AuditRow, OperatorStore, ProposalFilter, RunFilter, Store};
+use retro_store::{AuditRow, OperatorStore, ProposalFilter, Store};
 
-use super::command_context::{CommandContext, print_found};
+use super::command_context::{CommandContext, print_document, print_found, resolve};
 use super::nearest_name::print_unknown_name;
 use super::{cancel, manual};
-use crate::cli::{Outcomes, Output, Reports, Retrospectives, Runs};
+use crate::cli::{
+    ListOutcomes, ListReports, ListRetrospectives, Noun, OutcomeCommand, Output, ReportCommand,
+    Retrospectives,
+};
 use crate::exit::Exit;
 use crate::output;
 
-pub(crate) async fn list_runs(
+pub(crate) async fn run_outcomes(
     context: &CommandContext<'_>,
     store: &dyn OperatorStore,
-    args: &Runs,
+    noun: &Noun<OutcomeCommand, ListOutcomes>,
 ) -> anyhow::Result<Exit> {
-    let filter = RunFilter { workflow: args.workflow.clone(), run: args.run.clone(), limit: args.limit };
-    let rows = store.list_runs(context.tenant, &filter).await?;
+    let workflow = match &noun.command {
+        None => noun.list.workflow.as_ref(),
+        Some(OutcomeCommand::List(list)) => list.workflow.as_ref(),
+        Some(OutcomeCommand::Show { workflow }) => Some(workflow),
+    };
+    let rows = retro_operator::summarize_outcomes(store, context.tenant, workflow).await?;
     if rows.is_empty() {
-        print_unknown_name(context, store, args.workflow.as_ref(), None).await?;
+        print_unknown_name(context, store, workflow, None).await?;
     }
-    output::print_data(context.output, &rows, || lists::render_runs(&rows, terminal_columns()))?;
-    Ok(Exit::Done)
-}
-
-pub(crate) async fn list_outcomes(
-    context: &CommandContext<'_>,
-    store: &dyn OperatorStore,
-    args: &Outcomes,
-) -> anyhow::Result<Exit> {
-    let rows = retro_operator::summarize_outcomes(store, context.tenant, args.workflow.as_ref()).await?;
-    if rows.is_empty() {
-        print_unknown_name(context, store, args.workflow.as_ref(), None).await?;
-    }
-    output::print_data(context.output, &rows, || lists::render_outcomes(&rows, terminal_columns()))?;
+    output::print_list(context.output, &rows, |layout| lists::render_outcomes(&rows, layout))?;
     Ok(Exit::Done)
 }
 
@@ -47,66 +42,98 @@ pub(crate) async fn run_retrospectives(
     context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
-    command: &Retrospectives,
+    noun: &Noun<Retrospectives, ListRetrospectives>,
 ) -> anyhow::Result<Exit> {
-    match command {
-        Retrospectives::List { workflow, limit } => {
-            let rows = store.list_retrospectives(context.tenant, workflow.as_ref(), *limit).await?;
-            if rows.is_empty() {
-                print_unknown_name(context, &*store, workflow.as_ref(), None).await?;
-            }
-            output::print_data(context.output, &rows, || {
-                lists::render_retrospectives(&rows, terminal_columns())
-            })?;
-            Ok(Exit::Done)
+    match &noun.command {
+        None => list_retrospectives(context, &*store, &noun.list).await,
+        Some(Retrospectives::List(list)) => list_retrospectives(context, &*store, list).await,
+        Some(Retrospectives::Show { id }) => {
+            let id = RetrospectiveId(resolve!(context, &*store, Retrospective, *id));
+            show_retrospective(context, &*store, id).await
         }
-        Retrospectives::Show { id } => {
-            let found = find_retrospective_view(&*store, context.tenant, *id).await?;
-            let filter = ProposalFilter { retrospective: Some(*id), limit: u32::MAX, ..Default::default() };
-            let proposed = store.list_proposals(context.tenant, &filter).await?;
-            print_found(context, found, "retrospective", id, |one| {
-                let shown = lists::render_retrospective(one, &proposed, terminal_columns());
-                format!("{shown}{}", format_audit_trail(&one.audit_log))
-            })
+        Some(Retrospectives::Cancel { id, act }) => {
+            let id = RetrospectiveId(resolve!(context, &*store, Retrospective, *id));
+            cancel::cancel_retrospective(context, store, id, act).await
         }
-        Retrospectives::Cancel { id, act } => cancel::cancel_retrospective(context, store, *id, act).await,
-        Retrospectives::Trigger(args) => manual::trigger_retrospective(context, config, store, args).await,
+        Some(Retrospectives::Trigger(args)) => {
+            manual::trigger_retrospective(context, config, store, args).await
+        }
     }
+}
+
+async fn list_retrospectives(
+    context: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+    ListRetrospectives { workflow, limit }: &ListRetrospectives,
+) -> anyhow::Result<Exit> {
+    let rows = store.list_retrospectives(context.tenant, workflow.as_ref(), *limit).await?;
+    if rows.is_empty() {
+        print_unknown_name(context, store, workflow.as_ref(), None).await?;
+    }
+    output::print_list(context.output, &rows, |layout| lists::render_retrospectives(&rows, layout))?;
+    Ok(Exit::Done)
+}
+
+async fn show_retrospective(
+    context: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+    id: RetrospectiveId,
+) -> anyhow::Result<Exit> {
+    let found = find_retrospective_view(store, context.tenant, id).await?;
+    let filter = ProposalFilter { retrospective: Some(id), limit: u32::MAX, ..Default::default() };
+    let proposed = store.list_proposals(context.tenant, &filter).await?;
+    print_found(context, found, "retrospective", &id, |one| {
+        let shown = lists::render_retrospective(one, &proposed, terminal_columns());
+        format!("{shown}{}", format_audit_trail(&one.audit_log))
+    })
 }
 
 pub(crate) async fn run_reports(
     context: &CommandContext<'_>,
     store: &dyn OperatorStore,
-    command: &Reports,
+    noun: &Noun<ReportCommand, ListReports>,
 ) -> anyhow::Result<Exit> {
-    match command {
-        Reports::List { workflow, limit } => {
-            let rows = store.list_retrospectives(context.tenant, workflow.as_ref(), *limit).await?;
-            if rows.is_empty() {
-                print_unknown_name(context, store, workflow.as_ref(), None).await?;
-            }
-            output::print_data(context.output, &rows, || lists::render_reports(&rows, terminal_columns()))?;
-            Ok(Exit::Done)
-        }
-        Reports::Show { id, markdown } => {
-            let found = store.find_report(context.tenant, *id).await?;
-            if found.is_none() {
-                // The id may belong to a review report: callers need not know the kind.
-                let found = store.find_review_report(context.tenant, ReviewBatchId(id.0)).await?;
-                return print_found(context, found, "report", id, |one| {
-                    reviews::render_report(one, terminal_columns())
-                });
-            }
-            let text = |one: &_| {
-                if *markdown {
-                    report::render_markdown(one)
-                } else {
-                    report::render_text(one, terminal_columns())
-                }
-            };
-            print_found(context, found, "report", id, text)
+    match &noun.command {
+        None => list_reports(context, store, &noun.list).await,
+        Some(ReportCommand::List(list)) => list_reports(context, store, list).await,
+        Some(ReportCommand::Show { id, markdown }) => {
+            let id = RetrospectiveId(resolve!(context, store, Report, *id));
+            show_report(context, store, id, *markdown).await
         }
     }
+}
+
+async fn list_reports(
+    context: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+    ListReports { workflow, limit }: &ListReports,
+) -> anyhow::Result<Exit> {
+    let rows = store.list_retrospectives(context.tenant, workflow.as_ref(), *limit).await?;
+    if rows.is_empty() {
+        print_unknown_name(context, store, workflow.as_ref(), None).await?;
+    }
+    output::print_list(context.output, &rows, |layout| lists::render_reports(&rows, layout))?;
+    Ok(Exit::Done)
+}
+
+async fn show_report(
+    context: &CommandContext<'_>,
+    store: &dyn OperatorStore,
+    id: RetrospectiveId,
+    markdown: bool,
+) -> anyhow::Result<Exit> {
+    let found = store.find_report(context.tenant, id).await?;
+    if found.is_none() {
+        // The id may belong to a review report: callers need not know the kind.
+        let found = store.find_review_report(context.tenant, ReviewBatchId(id.0)).await?;
+        return print_found(context, found, "report", &id, |one| {
+            reviews::render_report(one, terminal_columns())
+        });
+    }
+    print_document(context, found, "report", &id, |one, layout| match layout {
+        Layout::Terminal(columns) if !markdown => report::render_text(one, columns),
+        _ => report::render_markdown(one),
+    })
 }
 
 /// Checks all invariants of the stored data. An empty store proves nothing and counts as a problem.

@@ -12,10 +12,10 @@ use retro_operator::{
     ActionResult, ActionStatus, DeadLetterSelection, Prediction, ReplayError, ReplayService, terminal_columns,
 };
 use retro_redact::Redactor;
-use retro_store::{ReplayBatchState, Store};
+use retro_store::{ObjectKind, ReplayBatchState, Store};
 use tokio::sync::Notify;
 
-use super::command_context::{CommandContext, print_found};
+use super::command_context::{CommandContext, print_found, resolve_object};
 use crate::cli::{AuditArgs, Discard, Replay, SelectionArgs};
 use crate::clock::SystemClock;
 use crate::exit::Exit;
@@ -34,9 +34,7 @@ pub(super) async fn show_batches(
 ) -> anyhow::Result<Exit> {
     let Some(id) = id else {
         let rows = store.list_replay_batches(context.tenant, limit).await?;
-        output::print_data(context.output, &rows, || {
-            retro_operator::render_batches(&rows, terminal_columns())
-        })?;
+        output::print_list(context.output, &rows, |layout| retro_operator::render_batches(&rows, layout))?;
         return Ok(Exit::Done);
     };
     let found = store.find_replay_batch(context.tenant, id, limit).await?;
@@ -74,13 +72,17 @@ pub(super) async fn replay_dead_letters(
     args: &Replay,
 ) -> anyhow::Result<Exit> {
     let replays = build_replays(config, store.clone())?;
-    if let Some(id) = single_id(&args.chosen) {
+    let ids = match resolve_ids(context, &*store, &args.chosen).await? {
+        Ok(ids) => ids,
+        Err(exit) => return Ok(exit),
+    };
+    if let Some(id) = single_id(&ids, &args.chosen) {
         return replay_one(context, &replays, id, args).await;
     }
     if args.version.is_some() {
         anyhow::bail!("--version needs exactly one dead letter");
     }
-    let chosen = build_selection(&args.chosen);
+    let chosen = build_selection(&ids, &args.chosen);
     if args.chosen.dry_run {
         let prediction = replays.dry_run(context.tenant, &chosen).await?;
         output::print_data(context.output, &prediction, || format_dry_run(&prediction.items))?;
@@ -172,12 +174,16 @@ pub(super) async fn discard_dead_letters(
     store: Arc<dyn Store>,
     args: &Discard,
 ) -> anyhow::Result<Exit> {
+    let ids = match resolve_ids(context, &*store, &args.chosen).await? {
+        Ok(ids) => ids,
+        Err(exit) => return Ok(exit),
+    };
     let replays = build_replays(config, store)?;
     let (by, reason) = (&args.why.by, &args.why.reason);
-    if let (Some(id), false) = (single_id(&args.chosen), args.chosen.dry_run) {
+    if let (Some(id), false) = (single_id(&ids, &args.chosen), args.chosen.dry_run) {
         return print_outcome(context, replays.discard_one(context.tenant, id, by, reason).await?, id);
     }
-    let chosen = build_selection(&args.chosen);
+    let chosen = build_selection(&ids, &args.chosen);
     if args.chosen.dry_run {
         let ids = replays.list_selected_ids(context.tenant, &chosen).await?;
         output::print_data(context.output, &ids, || {
@@ -191,15 +197,31 @@ pub(super) async fn discard_dead_letters(
 }
 
 /// Returns the id if exactly one id and no `--all` is given.
-fn single_id(args: &SelectionArgs) -> Option<DeadLetterId> {
-    match args.ids[..] {
+fn single_id(ids: &[DeadLetterId], args: &SelectionArgs) -> Option<DeadLetterId> {
+    match *ids {
         [id] if !args.all => Some(id),
         _ => None,
     }
 }
 
-fn build_selection(args: &SelectionArgs) -> DeadLetterSelection {
-    DeadLetterSelection { search: args.filter.build_search(&args.ids, 0, SystemClock.now()), all: args.all }
+/// Returns the ids of the named dead letters, or the exit of the command if one of them is missing or ambiguous.
+async fn resolve_ids(
+    context: &CommandContext<'_>,
+    store: &dyn Store,
+    args: &SelectionArgs,
+) -> anyhow::Result<Result<Vec<DeadLetterId>, Exit>> {
+    let mut ids = Vec::with_capacity(args.ids.len());
+    for name in &args.ids {
+        match resolve_object(context, store, ObjectKind::DeadLetter, *name).await? {
+            Ok(id) => ids.push(DeadLetterId(id)),
+            Err(exit) => return Ok(Err(exit)),
+        }
+    }
+    Ok(Ok(ids))
+}
+
+fn build_selection(ids: &[DeadLetterId], args: &SelectionArgs) -> DeadLetterSelection {
+    DeadLetterSelection { search: args.filter.build_search(ids, 0, SystemClock.now()), all: args.all }
 }
 
 fn format_dry_run(items: &[Prediction]) -> String {

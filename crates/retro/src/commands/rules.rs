@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use retro_config::Config;
 use retro_core::canonical::sha256_hex;
-use retro_core::id::MemoryId;
+use retro_core::id::{MemoryId, ReviewBatchId};
 use retro_core::learn::{DecisionRequest, LessonWording, RuleAddition};
-use retro_operator::{MemoryCommand, RuleCommands, lists, reviews, terminal_columns};
+use retro_operator::{MemoryCommand, RuleCommands, lists, load_memory_rows, reviews, terminal_columns};
 use retro_store::{CommitResult, MemoryFilter, Store};
 use retro_writer::Writer;
 use tokio::sync::Notify;
 
-use super::command_context::{CommandContext, print_found};
+use super::command_context::{CommandContext, print_found, resolve};
 use super::memories::{
     MemoryNoun, change_memory, find_with_effect, hash_wording, print_changes, request_id, resolve_memory,
 };
-use crate::cli::{AttributedArgs, AuditArgs, Rules};
+use crate::cli::{AttributedArgs, AuditArgs, ListRules, Noun, Rules};
 use crate::clock::SystemClock;
 use crate::exit::Exit;
 use crate::operator_commands::OperatorCommands;
@@ -29,9 +29,11 @@ pub(crate) async fn run_command(
     context: &CommandContext<'_>,
     config: &Config,
     store: Arc<dyn Store>,
-    command: &Rules,
+    noun: &Noun<Rules, ListRules>,
 ) -> anyhow::Result<Exit> {
+    let Some(command) = &noun.command else { return list_rules(context, &*store, &noun.list).await };
     match command {
+        Rules::List(list) => list_rules(context, &*store, list).await,
         Rules::Add { repo, path, title, content, command } => {
             let wording = LessonWording { title: Some(title.clone()), content: content.clone() };
             let target = format!("{repo} {}", path.as_deref().unwrap_or_default());
@@ -55,7 +57,22 @@ pub(crate) async fn run_command(
                 Err(exit) => Ok(exit),
             }
         }
-        _ => print_list(context, &*store, command).await,
+        Rules::Reports { id: Some(id), .. } => {
+            let id = ReviewBatchId(resolve!(context, &*store, ReviewReport, *id));
+            let found = store.find_review_report(context.tenant, id).await?;
+            print_found(context, found, "report", &id, |report| {
+                reviews::render_report(report, terminal_columns())
+            })
+        }
+        Rules::Reports { id: None, repo, limit } => {
+            let rule_scope = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
+            let rows = store.list_review_reports(context.tenant, rule_scope.as_ref(), *limit).await?;
+            output::print_list(context.output, &rows, |layout| reviews::render_reports(&rows, layout))?;
+            Ok(Exit::Done)
+        }
+        Rules::Promote { id: None, remark: None, .. } => {
+            unreachable!("clap requires an id or a remark to promote")
+        }
     }
 }
 
@@ -78,40 +95,24 @@ async fn run_on_rule(
     }
 }
 
-async fn print_list(
+async fn list_rules(
     context: &CommandContext<'_>,
     store: &dyn Store,
-    command: &Rules,
+    ListRules { repo, status, held, limit }: &ListRules,
 ) -> anyhow::Result<Exit> {
-    match command {
-        Rules::Reports { id: Some(id), .. } => {
-            let found = store.find_review_report(context.tenant, *id).await?;
-            print_found(context, found, "report", id, |report| {
-                reviews::render_report(report, terminal_columns())
-            })
-        }
-        Rules::Reports { repo, limit, .. } => {
-            let rule_scope = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
-            let rows = store.list_review_reports(context.tenant, rule_scope.as_ref(), *limit).await?;
-            output::print_data(context.output, &rows, || reviews::render_reports(&rows, terminal_columns()))?;
-            Ok(Exit::Done)
-        }
-        Rules::List { repo, status, held, limit } => {
-            let workflow = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
-            let filter = MemoryFilter {
-                workflow,
-                status: *status,
-                rules_only: true,
-                held: *held,
-                limit: *limit,
-                ..Default::default()
-            };
-            let rows = store.list_memories(context.tenant, &filter).await?;
-            output::print_data(context.output, &rows, || lists::render_rules(&rows, terminal_columns()))?;
-            Ok(Exit::Done)
-        }
-        other => unreachable!("{other:?} is no list and was handled above"),
-    }
+    let workflow = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
+    let filter = MemoryFilter {
+        workflow,
+        status: *status,
+        rules_only: true,
+        held: *held,
+        limit: *limit,
+        ..Default::default()
+    };
+    let memories = store.list_memories(context.tenant, &filter).await?;
+    let rows = load_memory_rows(store, context.tenant, memories).await?;
+    output::print_list(context.output, &rows, |layout| lists::render_rules(&rows, layout))?;
+    Ok(Exit::Done)
 }
 
 /// Builds the writer, through which all changes to memories are made.

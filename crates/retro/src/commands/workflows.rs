@@ -22,7 +22,7 @@ pub(crate) async fn run_command(
     let key =
         |workflow: &Workflow| WorkflowKey { tenant: context.tenant.clone(), workflow: workflow.clone() };
     match &args.command {
-        None => list_workflows(context, store).await,
+        None | Some(WorkflowCommand::List) => list_workflows(context, store).await,
         Some(WorkflowCommand::Stats { workflow, runs }) => {
             let found = find_workflow_statistics(store, &key(workflow), *runs, SystemClock.now()).await?;
             if found.is_none() {
@@ -42,6 +42,6 @@ pub(crate) async fn run_command(
 
 async fn list_workflows(context: &CommandContext<'_>, store: &dyn OperatorStore) -> anyhow::Result<Exit> {
     let rows = store.list_workflows(context.tenant).await?;
-    output::print_data(context.output, &rows, || lists::render_workflows(&rows, terminal_columns()))?;
+    output::print_list(context.output, &rows, |layout| lists::render_workflows(&rows, layout))?;
     Ok(Exit::Done)
 }

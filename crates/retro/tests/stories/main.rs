@@ -44,6 +44,7 @@ mod retrospective_control;
 mod roles;
 mod rolling_restart;
 mod rules;
+mod runs_in_full;
 mod secrets;
 mod short_ids;
 mod slow_clients;

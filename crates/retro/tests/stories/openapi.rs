@@ -50,7 +50,10 @@ async fn every_route_answers_as_the_document_describes() {
             .iter()
             .find(|(kind, _)| path.starts_with(&format!("/v1/{kind}")))
             .map(|(_, one)| json_text(one, "id"));
-        let existing = path.replace("{id}", id.unwrap_or_default()).replace("{workflow}", "release");
+        let existing = path
+            .replace("{id}", id.unwrap_or_default())
+            .replace("{workflow}", "release")
+            .replace("{run}", "release-0");
         let (status, body) = world.get("default", &existing).await;
         assert_eq!(status, 200, "{existing}: {body}");
         assert_fits_schema(&document, path, "get", "200", &body);

@@ -123,6 +123,7 @@ fn message_turn(source: TurnSource, message: &str) -> Turn {
     Turn {
         at: None,
         step: Step::main(),
+        entry: None,
         agentic,
         source,
         message: message.to_owned(),

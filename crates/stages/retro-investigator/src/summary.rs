@@ -47,6 +47,7 @@ mod tests {
     fn entry(at: Option<&str>, calls: &[(&str, &str)]) -> Turn {
         Turn {
             step: retro_core::id::Step::main(),
+            entry: None,
             agentic: true,
             at: at.map(|at| at.parse().unwrap()),
             source: TurnSource::Agent,

@@ -112,6 +112,7 @@ impl World {
             by: "ada".to_owned(),
             runs: vec![RunId::new("first").unwrap()],
             focus: None,
+            reason: None,
         };
         let trigger = |known: &[NamedRun]| trigger_retrospective(&key, &request, known, &policy(), now);
         store.trigger_retrospective(&key, &request, &trigger).await.unwrap().unwrap();
@@ -221,7 +222,7 @@ async fn close(writer: &Writer, retrospective: RetrospectiveId) -> HandlerOutcom
 
 async fn accept(writer: &Writer, proposal: ProposalId) {
     let request = "yes".to_owned();
-    let acceptance = Acceptance { request, by: "ada".to_owned(), override_tombstone: None };
+    let acceptance = Acceptance { request, by: "ada".to_owned(), override_tombstone: None, reason: None };
     let outcome = writer.accept_proposal(&key().tenant, proposal, &acceptance).await.unwrap();
     outcome.unwrap().unwrap();
 }

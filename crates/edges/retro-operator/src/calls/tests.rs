@@ -162,6 +162,7 @@ async fn the_newest_closed_automatic_retrospective_counts() {
                 by: "anna".to_owned(),
                 focus: None,
                 runs: Vec::new(),
+                reason: None,
             });
         },
     ] {

@@ -14,7 +14,7 @@ use crate::audit_log::describe_attribution;
 use crate::command::{ActionStatus, CommandRequest, actor_name};
 use crate::http::JsonResult;
 use crate::text;
-use crate::text_table::render_table;
+use crate::text_table::{Layout, render_table};
 
 /// Maximum number of batches in a list, and of dead letters in the response for one batch.
 const LISTED_MAX: u32 = 1000;
@@ -94,7 +94,7 @@ pub fn render_progress(row: &ReplayBatchRow) -> String {
 }
 
 /// Renders batches as a table for a terminal that is `columns` characters wide.
-pub fn render_batches(rows: &[ReplayBatchRow], columns: u16) -> String {
+pub fn render_batches(rows: &[ReplayBatchRow], layout: impl Into<Layout>) -> String {
     if rows.is_empty() {
         return "no batches\n".to_owned();
     }
@@ -106,11 +106,11 @@ pub fn render_batches(rows: &[ReplayBatchRow], columns: u16) -> String {
             text::single_line(&row.act.by),
             render_progress(row),
             purpose,
-            row.id.to_string(),
+            retro_core::id::short_id(row.id.0),
         ]
     };
     render_table(
-        columns,
+        layout,
         ["requested", "by", "progress", "filter and reason", "id"],
         rows.iter().map(row).collect(),
     )

@@ -12,7 +12,7 @@ use super::{DeadLetterView, SearchResult};
 use crate::http::{ApiState, JsonResult, LIST_DEFAULT, LIST_MAX};
 use crate::redact::RedactFn;
 use crate::text;
-use crate::text_table::render_table;
+use crate::text_table::{Layout, render_table};
 
 /// Redacted dead letters without their messages, newest first.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,7 +58,7 @@ pub(super) async fn list_dead_letters(
 }
 
 /// Renders dead letters as a table for a terminal that is `columns` wide.
-pub fn render_dead_letters(dead_letters: &[DeadLetterView], columns: u16) -> String {
+pub fn render_dead_letters(dead_letters: &[DeadLetterView], layout: impl Into<Layout>) -> String {
     if dead_letters.is_empty() {
         return "no dead letters\n".to_owned();
     }
@@ -81,11 +81,11 @@ pub fn render_dead_letters(dead_letters: &[DeadLetterView], columns: u16) -> Str
             workflow,
             dead_letter.status.as_str().to_owned(),
             why,
-            dead_letter.id.to_string(),
+            retro_core::id::short_id(dead_letter.id.0),
         ]
     };
     render_table(
-        columns,
+        layout,
         ["rejected", "code", "workflow", "status", "reason", "id"],
         dead_letters.iter().map(row).collect(),
     )

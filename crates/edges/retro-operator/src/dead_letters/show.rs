@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use jiff::Timestamp;
 use retro_core::attribution::Attribution;
-use retro_core::id::{DeadLetterId, Tenant};
+use retro_core::id::{DeadLetterId, ObjectRef, Tenant};
 use retro_http::{Caller, PathId, Problem};
 use retro_store::{
-    Attempt, AuditRow, DeadLetterStatus, DeadLetterVersionRow, DeliveryPosition, OperatorStore, ReplayRow,
-    StoreError,
+    Attempt, AuditRow, DeadLetterStatus, DeadLetterVersionRow, DeliveryPosition, ObjectKind, OperatorStore,
+    ReplayRow, StoreError, resolve_object_ref,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -222,12 +222,14 @@ const RULER_WIDTH: usize = 60;
 
 /// Returns one dead letter with its reason, position, attempts, versions, replays and redacted message, and the
 /// runbook of its code.
-#[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "people", params(("id" = String, Path, description = "the id")), responses((status = 200, body = DeadLetterDetail)))]
+#[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "people", params(("id" = String, Path, description = "the id, or eight or more of its first digits")), responses((status = 200, body = DeadLetterDetail)))]
 pub(super) async fn get_dead_letter(
     State(operator): State<ApiState>,
     Caller(tenant): Caller,
-    PathId(id): PathId<DeadLetterId>,
+    PathId(name): PathId<ObjectRef>,
 ) -> JsonResult<DeadLetterDetail> {
+    let id =
+        DeadLetterId(resolve_object_ref(&*operator.store, &tenant, ObjectKind::DeadLetter, name).await??);
     let found = find_dead_letter_detail(&*operator.store, &tenant, id, &*operator.redact).await?;
     Ok(Json(found.ok_or_else(|| Problem::not_found("dead letter", id))?))
 }

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use retro_core::attribution::AttributionError;
 use retro_http::Problem;
-use retro_store::{StoreError, UnresolvedRef};
+use retro_store::{StoreError, UnresolvedObject, UnresolvedRef};
 use tracing::error;
 
 /// Failure of a handler, sent as a problem.
@@ -40,7 +40,16 @@ impl From<UnresolvedRef> for ApiError {
             UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
             // Returns 409 instead of picking a match: acting on the wrong memory would be worse than asking
             // for more digits.
-            UnresolvedRef::Ambiguous(_) => Problem::ambiguous_name(why.to_string()),
+            UnresolvedRef::Ambiguous(..) => Problem::ambiguous_name(why.to_string()),
+        })
+    }
+}
+
+impl From<UnresolvedObject> for ApiError {
+    fn from(why: UnresolvedObject) -> Self {
+        Self(match why {
+            UnresolvedObject::Missing { kind, name } => Problem::not_found(kind.as_str(), name),
+            UnresolvedObject::Ambiguous { .. } => Problem::ambiguous_name(why.to_string()),
         })
     }
 }

@@ -11,10 +11,10 @@ pub const LIST_MAX: u32 = 1000;
 
 /// Maximum number of entries that a list returns.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit(usize);
+pub(crate) struct Limit(usize);
 
 impl Limit {
-    pub(super) fn from_query(query: Option<u32>) -> Result<Self, Problem> {
+    pub(crate) fn from_query(query: Option<u32>) -> Result<Self, Problem> {
         match query.unwrap_or(LIST_DEFAULT) {
             wanted @ 1..=LIST_MAX => Ok(Self(wanted as usize)),
             other => Err(Problem::invalid_field("limit", format!("{other} is not between 1 and {LIST_MAX}"))),
@@ -22,13 +22,13 @@ impl Limit {
     }
 
     /// Returns the limit for the store: one more than requested, to detect whether there are more entries.
-    pub(super) fn fetch_limit(self) -> u32 {
+    pub(crate) fn fetch_limit(self) -> u32 {
         u32::try_from(self.0 + 1).expect("a limit is at most LIST_MAX")
     }
 
     /// Truncates a list that was loaded with [`Self::fetch_limit`]. Also returns `true` if there are more
     /// entries.
-    pub(super) fn truncate_list<T>(self, mut items: Vec<T>) -> (Vec<T>, bool) {
+    pub(crate) fn truncate_list<T>(self, mut items: Vec<T>) -> (Vec<T>, bool) {
         let more = items.len() > self.0;
         items.truncate(self.0);
         (items, more)

@@ -1,3 +1,4 @@
+use retro_core::memory::Memory;
 use retro_core::recall::RecalledMemory;
 use retro_store::{MemoryFilter, OperatorStore, RunFilter};
 
@@ -12,12 +13,14 @@ async fn shown(world: &World) -> String {
     let rows = world.list_retrospectives(&tenant, None, 10).await.unwrap();
     let newest = rows[0].retrospective.id;
     let detail = find_retrospective_view(world, &tenant, newest).await.unwrap().unwrap();
+    let memories = world.list_memories(&tenant, &memories_asked).await.unwrap();
+    let memories = crate::load_memory_rows(world, &tenant, memories).await.unwrap();
     let handed: Vec<_> =
         world.list_memories(&tenant, &memories_asked).await.unwrap().into_iter().map(recalled).collect();
     [
         render_workflows(&world.list_workflows(&tenant).await.unwrap(), 120),
         render_runs(&world.list_runs(&tenant, &runs_asked).await.unwrap(), 120),
-        render_memories(&world.list_memories(&tenant, &memories_asked).await.unwrap(), 120),
+        render_memories(&memories, 120),
         render_retrospectives(&rows, 120),
         render_reports(&rows, 120),
         render_retrospective(&detail, &[], 120),

@@ -1,7 +1,5 @@
 //! Renders the report as Markdown.
 
-mod escape;
-
 use std::fmt::{self, Write};
 
 use retro_core::finding::{Finding, Quote, VerdictRecord};
@@ -9,8 +7,8 @@ use retro_core::report::{Report, ReportedInvestigation};
 
 use super::view::{self, ReportView};
 use super::{calls, highlights};
+use crate::markdown::{EscapeContext, escape_markdown, escape_text, render_code_block};
 use crate::text;
-use escape::{EscapeContext, escape_markdown};
 
 /// Renders the report as GitHub-flavoured Markdown. Text from runs is escaped so that it cannot produce
 /// links, mentions, images, HTML or table cells.
@@ -267,18 +265,9 @@ fn quote_place(quote: &Quote) -> String {
     text::describe_place(quote.place)
 }
 
-/// Writes a quote as a code block inside a list item. The fence is longer than any sequence of backticks in the
-/// quote.
+/// Writes a quote as a code block inside a list item.
 fn write_quote(out: &mut String, quote: &Quote) -> fmt::Result {
-    let words = text::printable(&quote.text);
-    let longest = words.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-    // At least three backticks: fewer do not open a code block.
-    let fence = "`".repeat(longest.max(2) + 1);
-    writeln!(out, "\n  {fence}text")?;
-    for line in words.lines() {
-        writeln!(out, "  {line}")?;
-    }
-    writeln!(out, "  {fence}")
+    write!(out, "\n{}", render_code_block(&quote.text, "  "))
 }
 
 fn write_requests(out: &mut String, report_view: &ReportView<'_>) -> fmt::Result {
@@ -355,9 +344,4 @@ fn write_table_header(out: &mut String, cells: &[&str]) -> fmt::Result {
 fn write_row(out: &mut String, cells: &[&str]) -> fmt::Result {
     let cells: Vec<_> = cells.iter().map(|cell| escape_markdown(cell, EscapeContext::Cell)).collect();
     writeln!(out, "| {} |", cells.join(" | "))
-}
-
-/// Escapes text for use outside tables.
-fn escape_text(text: &str) -> String {
-    escape_markdown(text, EscapeContext::Line)
 }

@@ -389,7 +389,7 @@ pub(super) fn describe_result(one: &ReportedInvestigation) -> String {
     summary
 }
 
-pub(super) const fn finding_kind_label(kind: FindingKind) -> &'static str {
+pub(crate) const fn finding_kind_label(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::Repair => "repair",
         FindingKind::Failure => "failure",

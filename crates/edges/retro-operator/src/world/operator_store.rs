@@ -13,10 +13,10 @@ use retro_core::retrospective::Retrospective;
 use retro_core::review::ReviewReport;
 use retro_store::track::{RunLink, RunLinkKey};
 use retro_store::{
-    Attempt, AuditRow, DatabaseHealth, DeadLetter, DeadLetterCount, DeadLetterFilter, DeadLetterStore,
-    DeadLetterVersion, DeadLetterVersionRow, MemoryFilter, MemoryRefStore, OperatorStore, OutcomeStore,
-    ProposalFilter, ProposalRow, ProposalStore, ReplayRow, Result, RetrospectiveDetail, RetrospectiveRow,
-    RunExposure, RunFilter, RunRow, WorkflowRow,
+    Attempt, AuditRow, CANDIDATES_MAX, DatabaseHealth, DeadLetter, DeadLetterCount, DeadLetterFilter,
+    DeadLetterStore, DeadLetterVersion, DeadLetterVersionRow, MemoryFilter, MemoryRefStore, OperatorStore,
+    OutcomeStore, ProposalFilter, ProposalRow, ProposalStore, ReplayRow, Result, RetrospectiveDetail,
+    RetrospectiveRow, RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
 };
 use uuid::Uuid;
 
@@ -26,7 +26,11 @@ use super::World;
 impl MemoryRefStore for World {
     async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
         let ours = self.memories.iter().filter(|(owner, _)| owner == tenant);
-        Ok(ours.map(|(_, memory)| memory.id).filter(|id| name.matches_id(*id)).take(2).collect())
+        Ok(ours
+            .map(|(_, memory)| memory.id)
+            .filter(|id| name.matches_id(*id))
+            .take(CANDIDATES_MAX + 1)
+            .collect())
     }
 }
 
@@ -108,13 +112,17 @@ impl OperatorStore for World {
         Ok(self.workflows.iter().filter(|row| row.key.tenant == *tenant).cloned().collect())
     }
 
-    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>> {
+    async fn search_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<RunSearch> {
         let fits = |row: &&RunRow| {
             row.key.tenant == *tenant
                 && filter.workflow.as_ref().is_none_or(|workflow| row.key.workflow == *workflow)
                 && filter.run.as_ref().is_none_or(|run| row.facts.run_id == *run)
+                && filter.since.is_none_or(|since| row.received_at >= since)
+                && filter.until.is_none_or(|until| row.received_at < until)
+                && filter.properties.match_facts(&row.facts)
         };
-        Ok(self.runs.iter().rev().filter(fits).take(filter.limit as usize).cloned().collect())
+        let runs = self.runs.iter().rev().filter(fits).take(filter.limit as usize).cloned().collect();
+        Ok(RunSearch { runs, stopped_at: None })
     }
 
     async fn list_call_summaries(&self, key: &WorkflowKey, limit: u32) -> Result<Vec<StoredSummary>> {

@@ -85,6 +85,9 @@ pub enum ProposalDecision {
         memory: MemoryId,
         /// Effect of the acceptance, as one sentence.
         result: String,
+        /// Reason that the operator gave; `None` if the operator gave none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// The proposal was refused.
     Refused {
@@ -109,6 +112,8 @@ pub struct Acceptance {
     pub by: String,
     /// Reason to override a tombstone. If `None`, a tombstone blocks the acceptance.
     pub override_tombstone: Option<String>,
+    /// Reason for the acceptance, stored in the decision and in the change; `None` if the operator gives none.
+    pub reason: Option<String>,
 }
 
 /// An operator's request to refuse a proposal.
@@ -183,6 +188,7 @@ pub fn accept_proposal(
     at: Timestamp,
 ) -> Result<DecidedProposal, DecideError> {
     validate_request(&acceptance.request, &acceptance.by, acceptance.override_tombstone.as_deref())?;
+    validate_request(&acceptance.request, &acceptance.by, acceptance.reason.as_deref())?;
     ensure_undecided(facts)?;
     let vectors = VectorCache::new(embedder);
     let alike = LessonMatcher { vectors: &vectors, policy };
@@ -206,7 +212,8 @@ pub fn accept_proposal(
     making.make_changes(policy, tombstone_override)?;
     let memory = making.memory.expect("the memory was known or has just been created");
     let result = describe_acceptance(known.map(|memory| memory.status), &making.changes);
-    let accepted = ProposalDecision::Accepted { memory: memory.id, result };
+    let accepted =
+        ProposalDecision::Accepted { memory: memory.id, result, reason: acceptance.reason.clone() };
     let messages =
         making.changes.iter().map(|change| Notice::of_change(change).into_message(&facts.key)).collect();
     let decision = build_record(accepted, &acceptance.by, &acceptance.request, at);
@@ -255,6 +262,9 @@ impl AcceptanceChanges<'_> {
         }
         if self.memory.as_ref().is_some_and(|memory| memory.status != MemoryStatus::Active) {
             let mut reason = format!("accepted by {by} from proposal {id}");
+            if let Some(given) = &self.acceptance.reason {
+                reason.push_str(&format!(": {given}"));
+            }
             if let Some(tombstone_override) = &tombstone_override {
                 reason.push_str(&format!(", despite a tombstone: {}", tombstone_override.reason));
             }

@@ -28,6 +28,10 @@ pub struct ManualRequest {
     /// question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
+    /// Reason for the request, 1 to [`FOCUS_CHARS_MAX`] characters; `None` if the operator gives none. It is
+    /// stored with the retrospective and changes nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl ManualRequest {

@@ -52,7 +52,13 @@ fn cancelling_releases_the_runs_spends_the_epoch_and_counts_as_no_failure() {
 
 #[test]
 fn cancelling_a_manual_retrospective_leaves_the_workflow_unchanged() {
-    let request = ManualRequest { request: "q".into(), by: "ada".into(), runs: vec![run("r1")], focus: None };
+    let request = ManualRequest {
+        request: "q".into(),
+        by: "ada".into(),
+        runs: vec![run("r1")],
+        focus: None,
+        reason: None,
+    };
     let mut state = open_workflow();
     state.cancel_retrospective(
         &Retrospective { manual_request: Some(request), ..retrospective_over(0, 0, 0) },

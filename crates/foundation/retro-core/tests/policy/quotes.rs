@@ -37,6 +37,7 @@ fn brief() -> InvestigationBrief {
     let turn = |step: &str| Turn {
         at: None,
         step: step.parse().unwrap(),
+        entry: None,
         agentic: true,
         source: TurnSource::Agent,
         message: "words of the agent".into(),

@@ -357,6 +357,7 @@ fn verdicts_on_rules_are_credited_only_in_their_rule_scope() {
         by: "ann".to_owned(),
         runs: vec![run("r1")],
         focus: None,
+        reason: None,
     });
     assert_eq!(
         build_rule_use_batches(

@@ -47,6 +47,7 @@ impl World {
                 by: "ada".into(),
                 runs: investigated.iter().map(|investigated_run| investigated_run.run.clone()).collect(),
                 focus: focus.map(str::to_owned),
+                reason: None,
             }),
         };
         let texts = CollectedTexts::new(proposal_texts(&retrospective, &investigations));
@@ -63,7 +64,7 @@ impl World {
     ) -> Result<Vec<String>, DecideError> {
         let request = "yes".to_owned();
         let override_tombstone = despite.map(str::to_owned);
-        let acceptance = Acceptance { request, by: "ada".into(), override_tombstone };
+        let acceptance = Acceptance { request, by: "ada".into(), override_tombstone, reason: None };
         let facts = self.proposal_facts(id);
         let texts = CollectedTexts::of(&facts);
         let decided = accept_proposal(&facts, &acceptance, &self.policy, &texts, self.now)?;

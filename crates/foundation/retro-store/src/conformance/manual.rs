@@ -311,7 +311,7 @@ pub async fn the_previous_epoch_is_never_that_of_a_manual_retrospective(database
 
 fn new_request(request: &str, runs: &[&str]) -> ManualRequest {
     let runs = runs.iter().map(|name| run_id(name)).collect();
-    ManualRequest { request: request.to_owned(), by: "ada".to_owned(), runs, focus: None }
+    ManualRequest { request: request.to_owned(), by: "ada".to_owned(), runs, focus: None, reason: None }
 }
 
 /// Triggers a manual retrospective over the named runs.
@@ -363,7 +363,7 @@ async fn list_proposals(scenario: &Scenario<'_>, filter: &ProposalFilter) -> Vec
 }
 
 fn new_acceptance() -> Acceptance {
-    Acceptance { request: "yes".to_owned(), by: "ada".to_owned(), override_tombstone: None }
+    Acceptance { request: "yes".to_owned(), by: "ada".to_owned(), override_tombstone: None, reason: None }
 }
 
 /// Accepts a proposal as an operator's request does.

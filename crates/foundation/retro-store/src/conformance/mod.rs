@@ -22,6 +22,7 @@ pub mod decide;
 pub mod delivery;
 pub mod embeddings;
 pub mod idempotency;
+pub mod inspect;
 pub mod investigate;
 pub mod manual;
 pub mod metrics;
@@ -276,6 +277,15 @@ macro_rules! conformance {
                 dead_letters_are_filtered_by_every_field
                 dead_letters_are_listed_in_pages
                 a_migrated_database_lacks_nothing
+            }
+            inspect {
+                a_run_comes_with_everything_that_is_known_about_it
+                the_window_of_a_run_is_found_among_many
+                a_run_is_found_in_each_workflow_that_has_it
+                runs_are_found_by_their_facts
+                the_use_of_memories_is_counted_once_a_run
+                runs_are_shown_to_their_tenant_only
+                objects_are_found_by_the_first_digits_of_their_ids
             }
             retention {
                 an_event_that_comes_again_after_its_details_were_purged_is_not_counted

@@ -314,11 +314,13 @@ pub async fn an_ambiguous_reference_asks_for_more_digits(database: &Database) {
     }
     let short = ids[0].short_id();
     assert_eq!(short, ids[1].short_id(), "the case would test nothing");
-    assert_eq!(resolve_ref(&*database.two, &short).await, Err(UnresolvedRef::Ambiguous(parse_ref(&short))));
+    ids.sort_unstable();
+    let ambiguous = UnresolvedRef::Ambiguous(parse_ref(&short), ids.clone());
+    assert!(ids.iter().all(|id| ambiguous.to_string().contains(&id.to_string())), "{ambiguous}");
+    assert_eq!(resolve_ref(&*database.two, &short).await, Err(ambiguous));
     for id in &ids {
         assert_eq!(resolve_ref(&*database.two, &id.to_string()[..10]).await, Ok(*id));
     }
-    ids.sort_unstable();
     assert_eq!(
         database.two.find_memory_ids(&test_tenant("t"), parse_ref(&short)).await.expect("recording"),
         ids

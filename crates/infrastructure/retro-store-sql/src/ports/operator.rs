@@ -12,7 +12,8 @@ use retro_core::report::Report;
 use retro_core::review::ReviewReport;
 use retro_store::{
     AuditRow, DatabaseHealth, DeadLetter, DeadLetterFilter, DeadLetterStatus, MemoryFilter, OperatorStore,
-    Result, RetrospectiveDetail, RetrospectiveRow, RunExposure, RunFilter, RunRow, WorkflowRow,
+    RUNS_SEARCHED_MAX, Result, RetrospectiveDetail, RetrospectiveRow, RunExposure, RunFilter, RunSearch,
+    WorkflowRow,
 };
 use uuid::Uuid;
 
@@ -60,24 +61,41 @@ impl OperatorStore for Store {
         rows.into_iter().map(row).collect()
     }
 
-    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunRow>> {
+    async fn search_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<RunSearch> {
         const LOAD: &str = concat!(
             "SELECT runs.workflow, runs.run_id, runs.ordinal, runs.received_ms, run_facts.facts, run_facts.body
              FROM runs",
             by_index!("runs_by_arrival"),
             " JOIN run_facts USING (tenant, workflow, number)
              WHERE runs.tenant = $1 AND ($2 IS NULL OR runs.workflow = $2) AND ($3 IS NULL OR runs.run_id = $3)
+                 AND runs.received_ms >= $5 AND runs.received_ms < $6
              ORDER BY runs.received_ms DESC, runs.workflow, runs.number DESC LIMIT $4"
         );
-        let rows: Vec<RunRecord> = sqlx::query_as(LOAD)
+        let any = filter.properties.is_any();
+        let searched_max = if any { filter.limit } else { RUNS_SEARCHED_MAX };
+        let mut rows = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(filter.workflow.as_ref().map(Workflow::as_str))
             .bind(filter.run.as_ref().map(|run| run.as_str()))
-            .bind(i64::from(filter.limit))
-            .fetch_all(self.reader())
-            .await
-            .on_table("runs")?;
-        rows.into_iter().map(|row| row.into_run_row(tenant)).collect()
+            .bind(i64::from(searched_max))
+            .bind(filter.since.map_or(i64::MIN, |since| since.as_millisecond()))
+            .bind(filter.until.map_or(i64::MAX, |until| until.as_millisecond()))
+            .fetch(self.reader());
+        // Facts may be large, so only the rows that match stay in memory.
+        let mut found = RunSearch::default();
+        let (mut searched, mut last) = (0, None);
+        while found.runs.len() < filter.limit as usize
+            && let Some(row) = rows.try_next().await.on_table("runs")?
+        {
+            let row = RunRecord::into_run_row(row, tenant)?;
+            (searched, last) = (searched + 1, Some(row.received_at));
+            if filter.properties.match_facts(&row.facts) {
+                found.runs.push(row);
+            }
+        }
+        let is_full = found.runs.len() >= filter.limit as usize;
+        found.stopped_at = last.filter(|_| !any && !is_full && searched >= searched_max);
+        Ok(found)
     }
 
     async fn list_ordinals(&self, key: &WorkflowKey) -> Result<Vec<Ordinal>> {

@@ -6,15 +6,15 @@ use retro_core::id::{MemoryId, MemoryRef, Repository, RunId, Step, Tenant, Workf
 use retro_core::memory::{Memory, MemoryScope};
 use retro_core::recall::{Assignment, RecallCandidate};
 use retro_fault::Label;
-use retro_store::{MemoryRefStore, RecallStore, Result};
+use retro_store::{CANDIDATES_MAX, MemoryRefStore, RecallStore, Result};
 
 use super::dialect::{
     Connection, OnTable, Store, any_of, bind_rows, by_bytes, list_parameter, now_ms, rows_table,
 };
 use super::open::commit;
 use super::repositories::complete_visibility;
-use crate::at;
 use crate::rows::memory::parse_memory;
+use crate::{at, to_i64};
 
 #[async_trait]
 impl RecallStore for Store {
@@ -158,12 +158,13 @@ impl MemoryRefStore for Store {
     async fn find_memory_ids(&self, tenant: &Tenant, name: MemoryRef) -> Result<Vec<MemoryId>> {
         // Scans a range of the primary key: ids are stored in lower case, so they sort like their digits.
         const NAMED: &str =
-            "SELECT id FROM memories WHERE tenant = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT 2";
+            "SELECT id FROM memories WHERE tenant = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT $4";
         let (first, last) = name.id_range();
         let rows: Vec<String> = sqlx::query_scalar(NAMED)
             .bind(tenant.as_str())
             .bind(first.to_string())
             .bind(last.to_string())
+            .bind(to_i64(CANDIDATES_MAX as u64 + 1))
             .fetch_all(self.reader())
             .await
             .on_table("memories")?;

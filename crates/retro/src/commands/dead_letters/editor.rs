@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use retro_core::id::DeadLetterId;
 use retro_operator::EditService;
 
 use super::super::command_context::{CommandContext, print_found};
@@ -20,17 +21,18 @@ use crate::exit::Exit;
 pub(super) async fn edit_payload(
     context: &CommandContext<'_>,
     service: &EditService,
+    id: DeadLetterId,
     args: &EditDeadLetter,
 ) -> anyhow::Result<Result<(u32, Vec<u8>), Exit>> {
     let editor = std::env::var_os("VISUAL").or_else(|| std::env::var_os("EDITOR"));
     let editor =
         editor.context("nothing to edit with: give --set PATH=VALUE or --file FILE, or set $EDITOR")?;
-    let found = service.read_raw(context.tenant, args.id, args.from, &args.act.by, &args.act.reason).await;
+    let found = service.read_raw(context.tenant, id, args.from, &args.act.by, &args.act.reason).await;
     let Some(found) = report_refusal(found)? else { return Ok(Err(Exit::ProblemFound)) };
     let Some(exact) = found else {
-        return Ok(Err(print_found(context, None::<()>, "dead letter", &args.id, |()| String::new())?));
+        return Ok(Err(print_found(context, None::<()>, "dead letter", &id, |()| String::new())?));
     };
-    let path = std::env::temp_dir().join(format!("dead-letter-{}-{}.json", args.id, std::process::id()));
+    let path = std::env::temp_dir().join(format!("dead-letter-{}-{}.json", id, std::process::id()));
     let file = TempFile::create(&path, &exact.decode_payload())
         .with_context(|| describe_file_error(&path, "written"))?;
     // The shell splits $EDITOR, as in other programs. The file is passed as an argument, so its name is never

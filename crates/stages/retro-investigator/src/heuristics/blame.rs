@@ -198,6 +198,7 @@ mod tests {
         Turn {
             at: None,
             step: Step::new(step).unwrap(),
+            entry: None,
             agentic: true,
             source,
             message: message.to_owned(),

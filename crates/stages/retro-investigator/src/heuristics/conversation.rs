@@ -65,6 +65,7 @@ mod tests {
         Turn {
             at: None,
             step: Step::main(),
+            entry: None,
             agentic: true,
             source: TurnSource::Agent,
             message: message.to_owned(),

@@ -32,6 +32,7 @@ fn turn(call: ToolCall) -> Turn {
     Turn {
         at: None,
         step: Step::main(),
+        entry: None,
         agentic: true,
         source: TurnSource::Agent,
         message: String::new(),
@@ -156,6 +157,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
         |(step, agentic, source, message, reasoning, calls)| Turn {
             at: None,
             step: Step::new(step).unwrap(),
+            entry: None,
             agentic,
             source,
             message,

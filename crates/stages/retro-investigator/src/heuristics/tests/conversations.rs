@@ -13,6 +13,7 @@ fn talk(turns: &[(&str, &str)]) -> InvestigationBrief {
     let said = |(step, message): &(&str, &str)| Turn {
         at: None,
         step: Step::new(*step).unwrap(),
+        entry: None,
         agentic: true,
         source: TurnSource::Agent,
         message: (*message).to_owned(),

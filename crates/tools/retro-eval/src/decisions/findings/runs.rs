@@ -110,6 +110,7 @@ impl Step {
         Turn {
             at: None,
             step: id::Step::new(name).unwrap_or_else(|_| id::Step::main()),
+            entry: None,
             agentic: !person,
             source: if person { TurnSource::User } else { TurnSource::Agent },
             message: if thinks { String::new() } else { self.text.clone() },

@@ -13,7 +13,7 @@ use crate::text;
 
 /// Position of the text in the document. In a table cell, `|` must be escaped even within code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EscapeContext {
+pub(crate) enum EscapeContext {
     /// The text is on its own line or follows a label.
     Line,
     /// The text is in a table cell.
@@ -29,7 +29,7 @@ enum WordPart<'a> {
 }
 
 /// Returns the text as one line of Markdown that shows it literally.
-pub(super) fn escape_markdown(text: &str, place: EscapeContext) -> String {
+pub(crate) fn escape_markdown(text: &str, place: EscapeContext) -> String {
     let text = text::single_line(text);
     let mut out = String::with_capacity(text.len());
     for (nth, (source, parts)) in split_words(&text).into_iter().enumerate() {
