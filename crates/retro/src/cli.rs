@@ -6,6 +6,7 @@ mod dead_letter_args;
 mod dead_letter_filter;
 mod dead_letters;
 mod git;
+mod log_format;
 mod losses;
 mod markdown;
 mod memories;
@@ -26,13 +27,12 @@ use retro_core::audience::RepoVisibility;
 use retro_core::id::{Repository, RunId, Step, Tenant, Workflow};
 use retro_core::run::RunOutcome;
 
-use crate::logging::LogFormat;
-
 pub(crate) use self::audit::AuditArgs;
 pub(crate) use self::dead_letter_args::{EditDeadLetter, ExportDeadLetters, ListDeadLetters, ShowDeadLetter};
 pub(crate) use self::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) use self::dead_letters::{DeadLetters, Discard, Replay, SelectionArgs};
 pub(crate) use self::git::{Git, InstallHook};
+pub(crate) use self::log_format::LogFormat;
 pub(crate) use self::losses::{ListLosses, Losses};
 pub(crate) use self::memories::{AttributedArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs};
 pub(crate) use self::noun::{Noun, refuse_misplaced_options};
@@ -43,7 +43,7 @@ pub(crate) use self::retrospectives::{
 };
 pub(crate) use self::rules::{ListRules, Rules};
 pub(crate) use self::runs::{ListRuns, RunCommand, ShowRun};
-use self::variant::parse_variant;
+use self::variant::{parse_outcome, parse_variant};
 pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 
 /// Retrospect learns from finished runs of agent workflows and gives the next run what it learned.
@@ -226,10 +226,6 @@ fn parse_task(text: &str) -> Result<String, String> {
     let fits = (1..=TASK_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
     fits.then(|| text.to_owned())
         .ok_or_else(|| format!("expected 1 to {TASK_BYTES_MAX} bytes without control characters"))
-}
-
-fn parse_outcome(text: &str) -> Result<RunOutcome, String> {
-    serde_json::from_value(text.into()).map_err(|problem| problem.to_string())
 }
 
 #[derive(Debug, Args)]

@@ -31,9 +31,8 @@ use retro_config::{LoadedConfig, Origin, Problems};
 use retro_core::printable::is_printable;
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, Command, ConfigCommand, Output, refuse_misplaced_options};
+use crate::cli::{Cli, Command, ConfigCommand, LogFormat, Output, refuse_misplaced_options};
 use crate::exit::Exit;
-use crate::logging::LogFormat;
 
 fn main() -> ExitCode {
     // Must run before any other thread starts.

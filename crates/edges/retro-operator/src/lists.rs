@@ -205,7 +205,11 @@ pub fn render_retrospective(detail: &RetrospectiveView, proposed: &[ProposalRow]
     if let Some(request) = &one.manual_request {
         let focus = request.focus.as_ref().map(|focus| format!(": “{}”", text::single_line(focus)));
         let (by, request) = (text::single_line(&request.by), text::single_line(&request.request));
-        out.push_str(&format!("requested by {by} in request {request}{}\n", focus.unwrap_or_default()));
+        let focus = focus.unwrap_or_default();
+        let reason = one.manual_request.as_ref().and_then(|request| request.reason.as_deref());
+        let reason =
+            reason.map(|reason| format!("; reason: {}", text::single_line(reason))).unwrap_or_default();
+        out.push_str(&format!("requested by {by} in request {request}{focus}{reason}\n"));
     } else if let Some(sample) = &detail.sample {
         let order: Vec<_> = sample.order.iter().map(ToString::to_string).collect();
         out.push_str(&format!("sample of {} from {}; seed {}\n", sample.size, order.join(", "), sample.seed));

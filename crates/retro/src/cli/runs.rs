@@ -6,8 +6,8 @@ use retro_core::run::RunOutcome;
 use retro_operator::{RUN_TURNS_DEFAULT, RUN_TURNS_MAX};
 
 use super::dead_letter_filter::{TimeBound, parse_time_bound};
-use super::parse_outcome;
 use super::repository::parse_repository;
+use super::variant::parse_outcome;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {

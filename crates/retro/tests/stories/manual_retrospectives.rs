@@ -41,7 +41,8 @@ async fn a_manual_retrospective_proposes_and_leaves_window_and_memory_as_they_we
         assert!(shown.out.contains("Which region does the service need?"), "{}", shown.out);
     }
     let shown = world.run_retro(&["retrospectives", "show", &id]).await;
-    assert!(shown.out.contains(json_text(&proposals[0]["proposal"], "id")), "{}", shown.out);
+    assert!(shown.out.contains("; reason: to learn from it"), "{}", shown.out);
+    assert!(shown.out.contains(&json_text(&proposals[0]["proposal"], "id")[..8]), "{}", shown.out);
 
     world
         .emit_and_wait("default", "second.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 4..10))
@@ -72,7 +73,9 @@ async fn an_accepted_proposal_is_presented_and_a_refused_one_stays_listed() {
     };
     let (deploy, page) = (of("deploy_service"), of("page_the_owner"));
 
-    let accepted = world.run_json(&["proposals", "accept", &deploy, "--by", "ada"]).await;
+    let accept = ["proposals", "accept", &deploy[..8], "--by", "ada", "--reason", "both runs show it"];
+    let accepted = world.run_json(&accept).await;
+    assert_eq!(accepted["decision"]["reason"], "both runs show it");
     let memory = json_text(&accepted["decision"], "memory").to_owned();
     let refused = ["proposals", "refuse", &page, "--by", "bob", "--reason", "nobody is paged any more"];
     assert_eq!(world.run_json(&refused).await["newly_decided"], true);
@@ -197,7 +200,7 @@ async fn manual_retrospectives_work_over_http_and_another_tenant_sees_nothing() 
 
 async fn trigger_retrospective(world: &World, runs: &str, focus: &str) -> Value {
     let command = ["retrospectives", "trigger", "--workflow", WORKFLOW, "--runs", runs, "--focus", focus];
-    world.run_json(&command).await
+    world.run_json(&[&command[..], &["--reason", "to learn from it"]].concat()).await
 }
 
 /// Waits until a manual retrospective is closed and asserts its number of proposals.

@@ -28,7 +28,7 @@ fn write_facts(out: &mut Document, run: &RunView) {
     let ordinal = run.ordinal.map_or_else(String::new, |ordinal| format!(" as number {ordinal}"));
     let received = text::format_timestamp(run.received_at);
     let rows = [
-        Some(("counted", format!("{}{ordinal}", run.counting.describe()))),
+        Some(("counting", format!("{}{ordinal}", run.counting.describe()))),
         Some(("attempt", run.attempt.to_string())),
         Some(("received", received)),
     ];

@@ -69,6 +69,7 @@ async fn a_run_is_shown_with_what_was_seen_in_it_at_the_emitters_own_steps() {
     let shown = view.render(Layout::Terminal(120));
     for part in [
         "counted as number",
+        "counting",
         "user",
         "anna",
         "drawn into the sample by chance; result: found",

@@ -88,11 +88,11 @@ pub struct TurnView {
 /// One call of a tool with its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct CallView {
-    /// Name of the tool.
+    /// Name of the tool that was called.
     pub tool: String,
-    /// Arguments.
+    /// Arguments, as JSON or as the command line itself, cut after 2000 characters.
     pub arguments: String,
-    /// Answer; null if the log contains none.
+    /// Answer, cut after 2000 characters; null if the log contains none.
     #[schema(required = true)]
     pub answer: Option<String>,
     /// `true` if the log marks the call as failed; absent if the log does not say.

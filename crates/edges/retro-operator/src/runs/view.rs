@@ -84,7 +84,7 @@ pub struct RunRetrospectiveView {
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct SeenView {
     /// Kind: `repair`, `failure`, `retry loop`, `the agent's own advice`, `fault`, `passing error`, `contradiction` or
-    /// `unexplained failure`.
+    /// `observed failure`.
     pub kind: String,
     /// What it is, in one sentence.
     pub title: String,
@@ -260,7 +260,7 @@ fn list_seen(checked: &CheckedAnswer, trajectory: &ReadTrajectory) -> Vec<SeenVi
         view("contradiction", format!("memory {}: {}", one.memory, one.reason), &one.step, &one.quote)
     });
     let failures = checked.failures.iter().map(|one| {
-        view("unexplained failure", format!("“{}” of {}", one.error, one.tool), &one.step, &one.quote)
+        view("observed failure", format!("“{}” of {}", one.error, one.tool), &one.step, &one.quote)
     });
     findings.chain(fault).chain(passing).chain(contradictions).chain(failures).collect()
 }

@@ -55,6 +55,7 @@ fn an_invalid_request_is_refused_with_the_problem() {
     let many: Vec<String> = (0..=MANUAL_RUNS_MAX).map(|n| format!("r{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let long = ManualRequest { focus: Some("?".repeat(1001)), ..manual_request(&["a"]) };
+    let empty = ManualRequest { reason: Some(String::new()), ..manual_request(&["a"]) };
     let nobody = ManualRequest { by: String::new(), ..manual_request(&["a"]) };
     for (requested, problem) in [
         (manual_request(&[]), "name at least one run"),
@@ -66,6 +67,7 @@ fn an_invalid_request_is_refused_with_the_problem() {
         (manual_request(&["skipped"]), "run skipped was recorded and not counted"),
         (manual_request(&["purged"]), "the details of run purged were purged"),
         (long, "focus must have 1 to 1000 characters"),
+        (empty, "reason must have 1 to 1000 characters"),
         (nobody, "by must have 1 to 256 bytes"),
     ] {
         let refused =
