@@ -111,7 +111,7 @@ impl Bridge {
             "x-github-delivery",
             "X-GitHub-Delivery is missing, which identifies the delivery",
         )?;
-        let webhook = match parse_webhook(event, delivery, body).map_err(WebhookError::Unreadable)? {
+        let webhook = match parse_webhook(event, body).map_err(WebhookError::Unreadable)? {
             ParsedWebhook::Ping => return Ok(WebhookOutcome::Ping),
             ParsedWebhook::Ignored(left) => return Ok(WebhookOutcome::Ignored(left)),
             ParsedWebhook::Accepted(webhook) => *webhook,
