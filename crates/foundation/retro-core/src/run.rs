@@ -234,8 +234,30 @@ pub enum BodyRef {
     /// The trajectory is stored on a host of the emitter and served over HTTPS. The configuration must allow
     /// the host.
     Https(HttpsRef),
+    /// The log of a GitHub Actions workflow, fetched from GitHub when the run is investigated.
+    GithubLog(GithubLogRef),
     /// The trajectory was deleted after the run's retrospective closed.
     Dropped,
+}
+
+/// One attempt at a run of a GitHub Actions workflow, whose failed jobs have logs at GitHub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GithubLogRef {
+    /// Host of the repository, such as `github.com`.
+    pub host: String,
+    /// Repository as `owner/name`.
+    pub repo: String,
+    /// Id of the run, assigned by GitHub.
+    pub run: u64,
+    /// 1-based number of the attempt.
+    pub attempt: u32,
+}
+
+impl std::fmt::Display for GithubLogRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, repo, run, attempt } = self;
+        write!(f, "log of {host}/{repo}/actions/runs/{run}, attempt {attempt}")
+    }
 }
 
 /// An object in the broker's bucket, under the tenant's prefix.
