@@ -6,6 +6,7 @@ mod dead_letter_args;
 mod dead_letter_filter;
 mod dead_letters;
 mod git;
+mod github;
 mod log_format;
 mod losses;
 mod markdown;
@@ -32,6 +33,7 @@ pub(crate) use self::dead_letter_args::{EditDeadLetter, ExportDeadLetters, ListD
 pub(crate) use self::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) use self::dead_letters::{DeadLetters, Discard, Replay, SelectionArgs};
 pub(crate) use self::git::{Git, InstallHook};
+pub(crate) use self::github::{Github, GithubSync};
 pub(crate) use self::log_format::LogFormat;
 pub(crate) use self::losses::{ListLosses, Losses};
 pub(crate) use self::memories::{AttributedArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs};
@@ -113,6 +115,9 @@ pub(crate) enum Command {
     /// Install a git hook that records in each commit which run made it.
     #[command(subcommand)]
     Git(Git),
+    /// Fetch what a bridge missed from GitHub's REST API.
+    #[command(subcommand)]
+    Github(Github),
     /// List, inspect, write and change memories.
     Memories(Noun<Memories, ListMemories>),
     /// List and manage the rules learned from code reviews.

@@ -6,6 +6,7 @@ pub(crate) mod configuration;
 mod dead_letters;
 mod doctor;
 mod git;
+mod github;
 mod losses;
 mod manual;
 mod memories;
@@ -27,7 +28,7 @@ use retro_config::{Config, LoadedConfig};
 use retro_gateway::Gateway;
 use retro_http::Scrape;
 
-use crate::cli::{Cli, Command, Context as ContextArgs};
+use crate::cli::{Cli, Command, Context as ContextArgs, Github};
 use crate::exit::Exit;
 use crate::policies::PolicySource;
 use crate::{emit, output, serve, store, up};
@@ -62,6 +63,7 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
             queries::run_outcomes(&context, &*store::open_store(&config).await?, args).await
         }
         Command::Git(command) => git::run_command(output, command),
+        Command::Github(Github::Sync(args)) => Box::pin(github::run_sync(&config, output, args)).await,
         Command::Memories(command) => {
             memories::run_command(&context, &config, store::open_store(&config).await?, command).await
         }

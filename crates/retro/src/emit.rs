@@ -119,12 +119,7 @@ struct Sender {
 
 impl Sender {
     async fn connect(args: &Emit, config: &Config, tenant: &Tenant) -> anyhow::Result<Self> {
-        let url = match &config.nats_url {
-            Some(url) => url.expose().to_owned(),
-            None => Instance::read(&config.data_dir)?.nats_url,
-        };
-        let bus = Bus::connect(BusConfig::new(&url, "retro-emit")).await?;
-        wait_for_broker(&bus, &url).await?;
+        let bus = connect_broker(config, "retro-emit").await?;
         let pace = match args.pause_every {
             Some(runs) => Some(Pace::open(runs, config, tenant).await?),
             None => None,
@@ -180,6 +175,18 @@ impl Sender {
         sent.sent = self.publisher.publish_event(outgoing).await?;
         Ok(())
     }
+}
+
+/// Connects to the configured broker, or to that of the `retro up` that uses the data folder. `name` is shown at
+/// the broker.
+pub(crate) async fn connect_broker(config: &Config, name: &str) -> anyhow::Result<Bus> {
+    let url = match &config.nats_url {
+        Some(url) => url.expose().to_owned(),
+        None => Instance::read(&config.data_dir)?.nats_url,
+    };
+    let bus = Bus::connect(BusConfig::new(&url, name)).await?;
+    wait_for_broker(&bus, &url).await?;
+    Ok(bus)
 }
 
 /// Waits up to [`BROKER_TIMEOUT`] for the broker. If the broker does not respond, prints a notice, because

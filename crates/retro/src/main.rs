@@ -8,6 +8,7 @@ mod data_folder;
 mod embedder;
 mod emit;
 mod exit;
+mod github;
 mod instance;
 mod logging;
 mod operator_commands;

@@ -5,23 +5,14 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use jiff::Timestamp;
-use retro_core::dead_letter::Rejection;
-use retro_core::id::{Tenant, WorkflowKey};
-use retro_core::time::Clock;
-use retro_events::github::GithubData;
-use retro_events::github::tenants::GithubTenants;
-use retro_events::hosts::DatarefHosts;
-use retro_events::run_completed::{self, RunEvent};
-use retro_events::{
-    GithubMessage, GithubPublisher, IntakeError, IntakePublisher, ValidatedEvent, github, subject,
-};
+use retro_events::IntakeError;
 use retro_http::{BodyBudget, BudgetBounds};
 
 use crate::ignored::Ignored;
+use crate::publish::{PublishWebhookError, WebhookPublisher};
 use crate::signature::{self, SignatureError, WebhookSecrets};
 use crate::unmapped::UnmappedRepositories;
-use crate::webhook::{AcceptedWebhook, ParsedWebhook, WebhookContent, parse_webhook};
+use crate::webhook::{ParsedWebhook, parse_webhook};
 
 /// Path of the webhook endpoint.
 pub const ROUTE: &str = "/github/webhook";
@@ -30,22 +21,11 @@ pub const WEBHOOK_BYTES_MAX: usize = 25 * 1024 * 1024;
 /// Maximum length of a delivery id, in bytes. GitHub's delivery ids are UUIDs.
 const DELIVERY_BYTES_MAX: usize = 128;
 
-/// Publishers of the events that are built from webhooks.
-#[derive(Clone)]
-pub struct Publishers {
-    /// Publishes events of pull requests and pushes.
-    pub events: Arc<dyn GithubPublisher>,
-    /// Publishes finished workflow runs.
-    pub runs: Arc<dyn IntakePublisher>,
-}
-
 /// Verifies, parses and publishes webhooks. Clones share their state.
 #[derive(Clone)]
 pub struct Bridge {
     secrets: WebhookSecrets,
-    tenants: Arc<GithubTenants>,
-    publishers: Publishers,
-    clock: Arc<dyn Clock>,
+    publisher: WebhookPublisher,
     unmapped: Arc<UnmappedRepositories>,
     pub(crate) budget: BodyBudget,
 }
@@ -79,20 +59,22 @@ pub(crate) enum WebhookError {
     Broker(#[from] IntakeError),
 }
 
+impl From<PublishWebhookError> for WebhookError {
+    fn from(error: PublishWebhookError) -> Self {
+        match error {
+            PublishWebhookError::Invalid(problem) => Self::Unreadable(problem),
+            PublishWebhookError::Broker(error) => Self::Broker(error),
+        }
+    }
+}
+
 impl Bridge {
     /// Creates a bridge that accepts webhooks signed with these secrets. `bytes_max` limits the total size of
     /// the bodies buffered at the same time.
-    pub fn new(
-        secrets: WebhookSecrets,
-        tenants: GithubTenants,
-        publishers: Publishers,
-        clock: Arc<dyn Clock>,
-        bytes_max: u64,
-    ) -> Self {
-        let (tenants, unmapped) = (Arc::new(tenants), Arc::default());
+    pub fn new(secrets: WebhookSecrets, publisher: WebhookPublisher, bytes_max: u64) -> Self {
         // The tenant is unknown until the last byte has arrived, so a single owner gets the whole budget.
         let budget = BodyBudget::new(BudgetBounds { bytes_max, owner_bytes_max: bytes_max });
-        Self { secrets, tenants, publishers, clock, unmapped, budget }
+        Self { secrets, publisher, unmapped: Arc::default(), budget }
     }
 
     /// Processes one webhook. The signature is verified before the body is parsed.
@@ -111,56 +93,23 @@ impl Bridge {
             "x-github-delivery",
             "X-GitHub-Delivery is missing, which identifies the delivery",
         )?;
-        let webhook = match parse_webhook(event, delivery, body).map_err(WebhookError::Unreadable)? {
+        let webhook = match parse_webhook(event, body).map_err(WebhookError::Unreadable)? {
             ParsedWebhook::Ping => return Ok(WebhookOutcome::Ping),
             ParsedWebhook::Ignored(left) => return Ok(WebhookOutcome::Ignored(left)),
             ParsedWebhook::Accepted(webhook) => *webhook,
         };
-        let tenant = match self.tenants.find_tenant(&webhook.host, &webhook.repo, webhook.installation) {
-            Some(tenant) if speaker.allows(tenant) => tenant,
-            // The response for another tenant's repository must not differ from that for an unmapped one, or
-            // it would reveal that the repository is mapped.
-            owner => {
-                self.unmapped.log_once(&webhook, owner);
-                return Ok(WebhookOutcome::Unmapped);
-            }
-        };
-        let (now, AcceptedWebhook { occurred_at: at, content: fact, .. }) = (self.clock.now(), webhook);
-        match fact {
-            WebhookContent::Repository(data) => {
-                self.publish_github_event(tenant, &data, delivery, at.unwrap_or(now)).await?
-            }
-            WebhookContent::Run(run) => self.publish_run(tenant, run, now).await?,
-        }
+        let tenant =
+            match self.publisher.tenants().find_tenant(&webhook.host, &webhook.repo, webhook.installation) {
+                Some(tenant) if speaker.allows(tenant) => tenant,
+                // The response for another tenant's repository must not differ from that for an unmapped one, or
+                // it would reveal that the repository is mapped.
+                owner => {
+                    self.unmapped.log_once(&webhook, owner);
+                    return Ok(WebhookOutcome::Unmapped);
+                }
+            };
+        self.publisher.publish(tenant, webhook, delivery).await?;
         Ok(WebhookOutcome::Accepted)
-    }
-
-    async fn publish_github_event(
-        &self,
-        tenant: &Tenant,
-        data: &GithubData,
-        delivery: &str,
-        at: Timestamp,
-    ) -> Result<(), WebhookError> {
-        let subject = github::event_subject(tenant, data);
-        let payload = data.to_envelope(delivery, at).to_structured().payload;
-        let sending = retro_telemetry::trace::start_send_event_span(subject::GITHUB);
-        Ok(sending
-            .instrument(self.publishers.events.publish_message(GithubMessage { subject, payload }))
-            .await?)
-    }
-
-    /// Validates the run exactly as the counter will, like any event received over HTTP, and publishes it.
-    async fn publish_run(&self, tenant: &Tenant, run: RunEvent, now: Timestamp) -> Result<(), WebhookError> {
-        let unreadable = |rejection: Rejection| WebhookError::Unreadable(rejection.to_string());
-        let run = run_completed::validate_envelope(run.envelope, tenant, now, &DatarefHosts::default());
-        let run = run.map_err(unreadable)?;
-        let key = WorkflowKey { tenant: tenant.clone(), workflow: run.workflow };
-        let payload = run.envelope.to_structured().payload;
-        let sending = retro_telemetry::trace::start_send_event_span(subject::RUN_COMPLETED);
-        Ok(sending
-            .instrument(self.publishers.runs.publish_events(&[ValidatedEvent { key, payload }]))
-            .await?)
     }
 }
 

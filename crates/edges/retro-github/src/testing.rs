@@ -8,7 +8,7 @@ use retro_core::time::FixedClock;
 use retro_events::github::tenants::GithubTenants;
 use retro_events::{GithubMessage, GithubPublisher, IntakeError, IntakePublisher, ValidatedEvent};
 
-use crate::{Bridge, Publishers, WebhookSecrets};
+use crate::{Bridge, Publishers, WebhookPublisher, WebhookSecrets};
 
 /// Reads the payload of a webhook from the fixtures.
 pub(crate) fn read_fixture(event: &str, name: &str) -> String {
@@ -51,5 +51,6 @@ pub(crate) fn test_bridge(broker: &Arc<FakeBroker>) -> Bridge {
     let tenants = GithubTenants::parse("Codertocat/* = acme, Kobzol/* = acme").unwrap();
     let outlets = Publishers { events: broker.clone(), runs: broker.clone() };
     let clock = FixedClock("2026-11-20T10:00:00Z".parse().unwrap());
-    Bridge::new(WebhookSecrets::new(&SECRETS), tenants, outlets, Arc::new(clock), 50 * 1024 * 1024)
+    let publisher = WebhookPublisher::new(Arc::new(tenants), outlets, Arc::new(clock));
+    Bridge::new(WebhookSecrets::new(&SECRETS), publisher, 50 * 1024 * 1024)
 }

@@ -59,9 +59,9 @@ pub enum WebhookContent {
     Run(RunEvent),
 }
 
-/// Parses a webhook with this event name (`X-GitHub-Event`) and delivery id. Fails with the position of the
-/// error if the body is not JSON.
-pub fn parse_webhook(event: &str, delivery: &str, body: &Bytes) -> Result<ParsedWebhook, String> {
+/// Parses a webhook with this event name (`X-GitHub-Event`). Fails with the position of the error if the body
+/// is not JSON.
+pub fn parse_webhook(event: &str, body: &Bytes) -> Result<ParsedWebhook, String> {
     if event == "ping" {
         return Ok(ParsedWebhook::Ping);
     }
@@ -76,7 +76,7 @@ pub fn parse_webhook(event: &str, delivery: &str, body: &Bytes) -> Result<Parsed
     let document = parse_document(body)?;
     let payload = serde_path_to_error::deserialize::<_, Payload>(document.root())
         .map_err(|error| Ignored::UnexpectedShape(error.path().to_string()));
-    let read = payload.and_then(|payload| parse_payload(event, delivery, payload));
+    let read = payload.and_then(|payload| parse_payload(event, payload));
     Ok(match read {
         Ok(webhook) => ParsedWebhook::Accepted(Box::new(webhook)),
         Err(left) => ParsedWebhook::Ignored(left),
@@ -99,14 +99,14 @@ pub(crate) const USED_EVENTS: [&str; 7] = [
     "workflow_run",
 ];
 
-fn parse_payload(event: &str, delivery: &str, payload: Payload) -> Result<AcceptedWebhook, Ignored> {
+fn parse_payload(event: &str, payload: Payload) -> Result<AcceptedWebhook, Ignored> {
     let action = find_used_action(event, payload.action.as_deref())?;
     let repository = payload.repository.as_ref().ok_or(Ignored::Incomplete("`repository`"))?;
     let repo = repository_name(repository).ok_or(Ignored::Incomplete("`repository.full_name`"))?;
     let host = repository_host(repository.html_url.as_deref());
     let installation = payload.installation.as_ref().and_then(|installation| installation.id);
     let (at, fact) = if event == "workflow_run" {
-        let run = workflow_run::parse_workflow_run(&host, &repo, delivery, payload)?;
+        let run = workflow_run::parse_workflow_run(&host, &repo, payload)?;
         (run.run.finished_at, WebhookContent::Run(run))
     } else {
         let at = event_time(action, &payload);

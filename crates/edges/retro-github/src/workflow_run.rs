@@ -3,7 +3,8 @@
 //! **The workflow** is `host/owner/name/file`, such as `github.com/acme/shop/ci.yml`: a file is renamed less
 //! often than the workflow name in it, and two files may contain the same name. This naming cannot collide
 //! with that of a workflow engine. **The run** has GitHub's run id and attempt number; a rerun updates the
-//! facts and is counted once. The run has no trajectory.
+//! facts and is counted once. A webhook has no trajectory, so the run is recorded and not counted: its outcome
+//! alone shows nothing that could be investigated.
 
 use retro_core::audience::RepoVisibility;
 use retro_core::id::{RunId, Workflow};
@@ -18,13 +19,9 @@ use crate::text;
 /// Directory of workflow files. It is removed from the workflow's name.
 const WORKFLOWS_FOLDER: &str = ".github/workflows/";
 
-/// Builds the event of a finished run. The delivery id becomes the event id, so a redelivery is recognized.
-pub(crate) fn parse_workflow_run(
-    host: &str,
-    repo: &str,
-    delivery: &str,
-    payload: Payload,
-) -> Result<RunEvent, Ignored> {
+/// Builds the event of a finished run. Its id is derived from its content, so a redelivery is recognized, and
+/// an event with other content never has the id of an earlier one.
+pub(crate) fn parse_workflow_run(host: &str, repo: &str, payload: Payload) -> Result<RunEvent, Ignored> {
     let found = payload.workflow_run.ok_or(Ignored::Incomplete("`workflow_run`"))?;
     let id = found.id.ok_or(Ignored::Incomplete("`workflow_run.id`"))?;
     let outcome = parse_outcome(found.conclusion.as_deref())?;
@@ -40,6 +37,7 @@ pub(crate) fn parse_workflow_run(
         attempt: found.run_attempt.unwrap_or(1).max(1),
         kind: RunKind::Normal,
         outcome,
+        outcome_only: true,
         // A start after the end means that a clock was set back, so the start is dropped.
         started_at: started_at.filter(|started| finished_at.is_none_or(|finished| *started <= finished)),
         finished_at,
@@ -55,9 +53,7 @@ pub(crate) fn parse_workflow_run(
         memories: RunMemories::default(),
         self_feedback: Vec::new(),
     };
-    let mut event = RunEvent::new(&format!("https://{host}/{repo}"), workflow, facts, None);
-    delivery.clone_into(&mut event.envelope.id);
-    Ok(event)
+    Ok(RunEvent::new(&format!("https://{host}/{repo}"), workflow, facts, None))
 }
 
 const fn to_visibility(private: bool) -> RepoVisibility {

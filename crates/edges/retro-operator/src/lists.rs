@@ -46,7 +46,9 @@ pub fn render_runs(rows: &[RunRow], layout: impl Into<Layout>) -> String {
         return "no runs\n".to_owned();
     }
     let row = |row: &RunRow| {
-        let ordinal = row.ordinal.map_or_else(|| "not counted".to_owned(), |ordinal| ordinal.to_string());
+        let reason = row.not_counted.map_or_else(String::new, |reason| format!(": {}", reason.describe()));
+        let ordinal =
+            row.ordinal.map_or_else(|| format!("not counted{reason}"), |ordinal| ordinal.to_string());
         let facts = &row.facts;
         let (workflow, run) =
             (text::single_line(row.key.workflow.as_str()), text::single_line(facts.run_id.as_str()));

@@ -107,7 +107,9 @@ impl World {
         for (arrival, counted) in arrivals.into_iter().zip(effects.decisions) {
             let (facts, body) = (arrival.run, BodyRef::Stored);
             let key = key.clone();
-            self.runs.push(RunRow { key, ordinal: counted.ordinal, facts, body, received_at: now });
+            let ordinal = counted.ordinal;
+            let not_counted = facts.not_counted_reason().filter(|_| ordinal.is_none());
+            self.runs.push(RunRow { key, ordinal, not_counted, facts, body, received_at: now });
         }
         effects.opened.remove(0)
     }

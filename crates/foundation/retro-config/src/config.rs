@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use retro_core::id::Tenant;
-use retro_events::github::tenants::{EntryError, GithubTenants};
+use retro_events::github::api_url::default_api_url;
+use retro_events::github::tenants::{DEFAULT_HOST, EntryError, GithubTenants};
 use retro_events::hosts::{DatarefHosts, HostError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,21 @@ pub struct Config {
     /// The most specific entry applies. Unmapped repositories are ignored.
     #[schemars(example = "acme/shop = shop, acme/* = acme, 4242 = acme")]
     pub github_tenants: String,
+    /// Token for GitHub's REST API, with read access to actions, issues and pull requests of the repositories. With
+    /// it, the logs of failed workflow runs are investigated, and `retro github sync` fetches what a bridge
+    /// missed. The bridge, the investigators and the command each read it.
+    #[schemars(example = "github_pat_…")]
+    pub github_token: Option<Secret>,
+    /// File that contains `github_token`, such as a mounted secret.
+    #[schemars(example = "/run/secrets/retro_github_token")]
+    pub github_token_file: Option<PathBuf>,
+    /// Host of the repositories that `github_token` is for: `github.com`, or that of an Enterprise server.
+    #[schemars(example = "ghe.example.com")]
+    pub github_host: String,
+    /// Address of the REST API that `github_token` is sent to. If not set, `https://api.github.com`, or
+    /// `https://HOST/api/v3` for an Enterprise server. Plain http is allowed for a loopback address only.
+    #[schemars(example = "https://ghe.example.com/api/v3")]
+    pub github_api: Option<String>,
     /// URL of a Postgres database to use instead of SQLite in `data_dir`. Can also be set with the
     /// environment variable `DATABASE_URL`.
     #[schemars(example = "postgres://retro@127.0.0.1:5432/retro")]
@@ -231,6 +247,10 @@ impl Default for Config {
             github_tenant_secrets: None,
             github_tenant_secrets_file: None,
             github_tenants: String::new(),
+            github_token: None,
+            github_token_file: None,
+            github_host: DEFAULT_HOST.to_owned(),
+            github_api: None,
             database_url: None,
             database_url_file: None,
             nats_url: None,
@@ -296,8 +316,8 @@ pub const OTHER_VARIABLES: [&str; 6] = [
 ];
 
 /// Keys of secrets that can also be read from a file. The file's key is the secret's key plus `_file`.
-pub const SECRETS: [&str; 5] =
-    ["github_secret", "github_tenant_secrets", "database_url", "nats_url", "embedder_key"];
+pub const SECRETS: [&str; 6] =
+    ["github_secret", "github_tenant_secrets", "github_token", "database_url", "nats_url", "embedder_key"];
 
 /// Minimum length of a webhook secret, in bytes. A shorter one could be guessed by brute force.
 pub(crate) const GITHUB_SECRET_BYTES_MIN: usize = 8;
@@ -336,6 +356,11 @@ impl Config {
     /// [`load_config`](crate::load_config).
     pub fn github_tenants(&self) -> Result<GithubTenants, EntryError> {
         GithubTenants::parse(&self.github_tenants)
+    }
+
+    /// Returns the address of GitHub's REST API: `github_api`, or the usual one of `github_host`.
+    pub fn github_api_url(&self) -> String {
+        self.github_api.clone().unwrap_or_else(|| default_api_url(&self.github_host))
     }
 }
 

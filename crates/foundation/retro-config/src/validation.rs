@@ -1,5 +1,8 @@
 //! Finds configuration values that have the right type but cannot be used.
 
+use retro_events::github::api_url::parse_api_url;
+use retro_events::github::tenants::is_host;
+
 use crate::config::{Config, GITHUB_SECRET_BYTES_MIN};
 use crate::secret::Secret;
 
@@ -35,10 +38,21 @@ impl Config {
         if let Err(error) = self.github_tenants() {
             refused.push(("github_tenants", format!("has an invalid entry: {error}")));
         }
+        refused.extend(self.find_github_api_problem());
         refused.extend(self.embedder().err());
         refused.extend(self.find_secret_problems());
         refused.extend(self.find_tenant_secret_problem().map(|why| ("github_tenant_secrets", why)));
         refused
+    }
+
+    fn find_github_api_problem(&self) -> Option<(&'static str, String)> {
+        if !is_host(&self.github_host) {
+            return Some(("github_host", "is not the name of a host, such as github.com".to_owned()));
+        }
+        if self.github_token.as_ref().is_some_and(|token| !is_header_word(token.expose().trim())) {
+            return Some(("github_token", "is blank, or has blanks or control characters in it".to_owned()));
+        }
+        parse_api_url(&self.github_api_url()).err().map(|why| ("github_api", why))
     }
 
     fn find_secret_problems(&self) -> Vec<(&'static str, String)> {
@@ -86,4 +100,9 @@ impl Config {
             "has a secret of the tenant {idle}, to whom `github_tenants` assigns no repository, so the secret would never apply"
         ))
     }
+}
+
+/// Returns `true` if a token can be sent in a header.
+fn is_header_word(token: &str) -> bool {
+    !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -59,7 +59,7 @@ pub enum Disposition {
     Counted(Ordinal),
     /// The run had been counted before; the event replaces its facts.
     Updated,
-    /// The run is stored but not counted, because it is internal, cancelled or skipped.
+    /// The run is stored but not counted, for its [`NotCountedReason`](crate::run::NotCountedReason).
     Recorded,
     /// The run keeps its stored facts, because the event has a lower attempt or a retrospective has claimed
     /// the run.

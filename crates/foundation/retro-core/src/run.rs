@@ -71,6 +71,11 @@ pub struct RunFacts {
     pub kind: RunKind,
     /// Outcome of the run.
     pub outcome: RunOutcome,
+    /// `true` if the emitter knows no more of the run than its facts, as of a CI run whose log nobody reads.
+    /// Such a run is recorded but not counted, because there is nothing to investigate. A run without a body
+    /// of which the emitter does not say this is counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outcome_only: bool,
     /// Time when the run started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
@@ -126,7 +131,45 @@ impl RunFacts {
 
     /// Returns `true` if this run counts towards the threshold of its workflow's window.
     pub fn is_countable(&self) -> bool {
-        self.kind == RunKind::Normal && !matches!(self.outcome, RunOutcome::Cancellation | RunOutcome::Skip)
+        self.not_counted_reason().is_none()
+    }
+
+    /// Returns the reason why this run does not count towards the threshold of its workflow's window; `None`
+    /// if it counts.
+    pub const fn not_counted_reason(&self) -> Option<NotCountedReason> {
+        match (self.kind, self.outcome) {
+            (RunKind::Internal, _) => Some(NotCountedReason::Internal),
+            (RunKind::Normal, RunOutcome::Cancellation) => Some(NotCountedReason::Cancelled),
+            (RunKind::Normal, RunOutcome::Skip) => Some(NotCountedReason::Skipped),
+            (RunKind::Normal, _) if self.outcome_only => Some(NotCountedReason::OutcomeOnly),
+            (RunKind::Normal, _) => None,
+        }
+    }
+}
+
+/// Reason why a run is recorded but not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotCountedReason {
+    /// The run is one of Retrospect itself.
+    Internal,
+    /// The run was cancelled.
+    Cancelled,
+    /// The run had nothing to do.
+    Skipped,
+    /// The emitter knows only the facts of the run.
+    OutcomeOnly,
+}
+
+impl NotCountedReason {
+    /// Returns the reason in words for a person.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Internal => "internal",
+            Self::Cancelled => "cancelled",
+            Self::Skipped => "skipped",
+            Self::OutcomeOnly => "outcome only",
+        }
     }
 }
 
@@ -191,8 +234,30 @@ pub enum BodyRef {
     /// The trajectory is stored on a host of the emitter and served over HTTPS. The configuration must allow
     /// the host.
     Https(HttpsRef),
+    /// The log of a GitHub Actions workflow, fetched from GitHub when the run is investigated.
+    GithubLog(GithubLogRef),
     /// The trajectory was deleted after the run's retrospective closed.
     Dropped,
+}
+
+/// One attempt at a run of a GitHub Actions workflow, whose failed jobs have logs at GitHub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GithubLogRef {
+    /// Host of the repository, such as `github.com`.
+    pub host: String,
+    /// Repository as `owner/name`.
+    pub repo: String,
+    /// Id of the run, assigned by GitHub.
+    pub run: u64,
+    /// 1-based number of the attempt.
+    pub attempt: u32,
+}
+
+impl std::fmt::Display for GithubLogRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, repo, run, attempt } = self;
+        write!(f, "log of {host}/{repo}/actions/runs/{run}, attempt {attempt}")
+    }
 }
 
 /// An object in the broker's bucket, under the tenant's prefix.

@@ -5,6 +5,7 @@
 //! hostile: it is data, never an instruction, and it has been neither screened nor redacted. GitHub adds
 //! fields now and then; these types change only with a new version of the event's type.
 
+pub mod api_url;
 pub mod tenants;
 
 use jiff::Timestamp;
@@ -269,6 +270,22 @@ impl RepositoryEvent {
     /// Returns GitHub's name of the event, as used in subjects and in the event's type.
     pub fn event_kind(&self) -> &'static str {
         self.into()
+    }
+
+    /// Describes the event for a person: the action and GitHub's id of its object. Contains no text by anyone.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::PullRequest { action, pull_request } => format!("{} {action}", pull_request.number),
+            Self::PullRequestReview { action, review, .. } => format!("review {} {action}", review.id),
+            Self::PullRequestReviewComment { action, comment, .. }
+            | Self::IssueComment { action, comment, .. } => {
+                format!("comment {} {action}", comment.id)
+            }
+            Self::PullRequestReviewThread { action, comments, .. } => {
+                format!("thread of {} comments {action}", comments.len())
+            }
+            Self::Push { commits } => format!("{} commits that name a run", commits.len()),
+        }
     }
 
     /// Returns the number of the pull request that the event belongs to; `None` for a push.

@@ -18,7 +18,7 @@ pub mod testing;
 
 pub use delivery::Delivery;
 pub use ports::{
-    BodyFetcher, GithubMessage, GithubPublisher, INTAKE_EVENTS_MAX, IntakeError, IntakePublisher,
-    ObjectError, ObjectStorage, PublishError, Publisher, ValidatedEvent,
+    BodyFetcher, GithubMessage, GithubPublisher, INTAKE_EVENTS_MAX, IntakeError, IntakePublisher, JobLog,
+    JobLogFetcher, ObjectError, ObjectStorage, PublishError, Publisher, ValidatedEvent,
 };
 pub use role::{DurableConsumer, Role};

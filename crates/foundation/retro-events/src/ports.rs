@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::message::Message;
-use retro_core::run::{HttpsRef, ObjectRef};
+use retro_core::run::{GithubLogRef, HttpsRef, ObjectRef};
 
 /// Failure to publish a message, or an unknown outcome. Publishing again with the same id is safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,4 +106,25 @@ pub trait ObjectStorage: Send + Sync + 'static {
 pub trait BodyFetcher: Send + Sync + 'static {
     /// Fetches a body from an allowed host, and checks its size and hash.
     async fn fetch_body(&self, body: &HttpsRef) -> Result<Bytes, ObjectError>;
+}
+
+/// End of the log of a job that failed. It is not redacted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobLog {
+    /// Name of the job.
+    pub job: String,
+    /// Name of the step that failed; `None` if the CI system does not name one.
+    pub step: Option<String>,
+    /// Last bytes of the log, usually UTF-8.
+    pub log: Bytes,
+}
+
+/// Fetches the logs of failed jobs from the CI system that ran them.
+#[async_trait]
+pub trait JobLogFetcher: Send + Sync + 'static {
+    /// Fetches the logs of the jobs that failed in a workflow run of this tenant's repository: at least one, and
+    /// a small number at most. Fails with [`ObjectError::Gone`] if there is none, or if the repository is not
+    /// the tenant's.
+    async fn fetch_failed_jobs(&self, tenant: &Tenant, of: &GithubLogRef)
+    -> Result<Vec<JobLog>, ObjectError>;
 }

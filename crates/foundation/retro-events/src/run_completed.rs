@@ -96,6 +96,13 @@ fn parse_envelope(
     let body = parse_body(data, &envelope.extensions, &key.tenant, hosts)?;
     let run = parse_facts(data)?;
     check_times(&run, Some(now.checked_add(CLOCK_AHEAD_MAX).unwrap_or(Timestamp::MAX)))?;
+    if run.outcome_only && body != Body::None {
+        return Err(Rejection::of_field(
+            DeadLetterCode::FieldInvalid,
+            "data.outcome_only",
+            "is true beside a body; leave out one of them",
+        ));
+    }
     Ok((run, body))
 }
 

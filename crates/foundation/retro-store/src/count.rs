@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use retro_core::count::{Arrival, ArrivalDecision, CountingEffects, CountingFacts};
 use retro_core::id::{EventKey, WorkflowKey};
 use retro_core::retention::SeenContent;
-use retro_core::run::{HttpsRef, ObjectRef};
+use retro_core::run::{GithubLogRef, HttpsRef, ObjectRef};
 use retro_core::trace::TraceContext;
 
 use crate::Result;
@@ -37,6 +37,8 @@ pub enum IncomingBody {
     Object(ObjectRef),
     /// Trajectory at an HTTPS URL whose host is on the configured allowlist.
     Https(HttpsRef),
+    /// Log of a GitHub Actions workflow, at GitHub.
+    GithubLog(GithubLogRef),
 }
 
 /// Callback that decides how to count a batch, from the stored facts and the arrivals. Must be pure, because

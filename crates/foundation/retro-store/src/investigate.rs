@@ -12,7 +12,7 @@ use retro_core::memory::Memory;
 use retro_core::message::Message;
 use retro_core::report::InvestigationTiming;
 use retro_core::retrospective::{Investigation, InvestigationResult, PresentedMemory, Retrospective};
-use retro_core::run::{HttpsRef, ObjectRef, RunFacts};
+use retro_core::run::{GithubLogRef, HttpsRef, ObjectRef, RunFacts};
 use retro_core::sample::Sample;
 use strum::IntoStaticStr;
 
@@ -57,6 +57,8 @@ pub enum StoredBody {
     Object(ObjectRef),
     /// Trajectory at an HTTPS URL whose host is on the configured allowlist.
     Https(HttpsRef),
+    /// Log of a GitHub Actions workflow, at GitHub.
+    GithubLog(GithubLogRef),
     /// The body was purged or cannot be decoded; contains the reason.
     Gone(String),
 }

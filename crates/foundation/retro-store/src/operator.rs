@@ -13,7 +13,7 @@ use retro_core::memory::{Change, Memory, MemoryStatus, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::{Investigation, Retrospective, WorkflowState};
 use retro_core::review::ReviewReport;
-use retro_core::run::{BodyRef, HttpsRef, RunFacts};
+use retro_core::run::{BodyRef, HttpsRef, NotCountedReason, RunFacts};
 use retro_core::sample::Sample;
 use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
@@ -47,6 +47,10 @@ pub struct RunRow {
     /// Ordinal of the run; `None` if the run is stored but not counted.
     #[cfg_attr(feature = "schema", schema(value_type = Option<u64>, required = true))]
     pub ordinal: Option<Ordinal>,
+    /// Reason why the run is not counted; `None` if it is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub not_counted: Option<NotCountedReason>,
     /// Facts of the run as reported by its event.
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub facts: RunFacts,

@@ -71,6 +71,7 @@ pub(crate) fn parse_document(
         attempt: 1,
         kind: RunKind::Normal,
         outcome: own_outcome.or(options.outcome).unwrap_or(RunOutcome::Unknown),
+        outcome_only: false,
         started_at,
         finished_at,
         repo: None,

@@ -117,6 +117,7 @@ pub(crate) fn parse_document(
         attempt: 1,
         kind: RunKind::Normal,
         outcome: traj.info.decide_outcome(options),
+        outcome_only: false,
         started_at: None,
         finished_at: None,
         repo: replay.repo(),

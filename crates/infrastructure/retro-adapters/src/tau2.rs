@@ -103,6 +103,7 @@ fn parse_simulation(
         attempt: 1,
         kind: RunKind::Normal,
         outcome: simulation.decide_outcome(options),
+        outcome_only: false,
         started_at: simulation.start_time.as_deref().and_then(parse_time),
         finished_at: simulation.end_time.as_deref().and_then(parse_time),
         repo: None,

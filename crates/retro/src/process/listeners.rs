@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use retro_bus::{BodyStore, NatsIntakePublisher, Role};
 use retro_config::{Config, Secret};
 use retro_gateway::{Gateway, IngestService};
-use retro_github::{Bridge, Publishers, WebhookSecrets};
+use retro_github::{Bridge, Publishers, WebhookPublisher, WebhookSecrets};
 use retro_http::{BodyBudget, BudgetBounds, Idempotency, Probes, TenantLimiter, serve_not_ready};
 use retro_operator::{
     CancelService, EditService, ReplayService, SharedRedactFn, cancel_router, edit_router,
@@ -24,6 +24,7 @@ use tracing::{error, warn};
 
 use super::running::{Process, RunningProcess};
 use crate::clock::SystemClock;
+use crate::github;
 use crate::operator_commands::OperatorCommands;
 
 /// Maximum number of concurrent operator requests, including lists and exports. Enough for a team, and few
@@ -226,7 +227,9 @@ impl RunningProcess {
         }
         let intake = Arc::new(NatsIntakePublisher::new(bus.clone()));
         let outlets = Publishers { events: intake.clone(), runs: intake };
-        Bridge::new(secrets, tenants, outlets, Arc::new(SystemClock), mib_to_bytes(config.bridge_mib))
+        let publisher = WebhookPublisher::new(Arc::new(tenants), outlets, Arc::new(SystemClock))
+            .with_log_host(github::log_host(config));
+        Bridge::new(secrets, publisher, mib_to_bytes(config.bridge_mib))
     }
 
     fn build_probes(&self) -> Probes {

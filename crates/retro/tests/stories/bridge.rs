@@ -94,7 +94,7 @@ async fn unmapped_or_irrelevant_webhooks_get_200_and_are_logged_once() {
 }
 
 #[tokio::test]
-async fn a_completed_github_workflow_run_is_counted_once_however_often_it_is_delivered() {
+async fn a_github_workflow_run_is_recorded_once_however_often_it_is_delivered_and_a_rerun_updates_it() {
     let mut world = start_bridged_world().await;
     let run = Webhook::from_fixture("workflow_run", "delivery-1", "completed");
     for _ in 0..2 {
@@ -102,16 +102,70 @@ async fn a_completed_github_workflow_run_is_counted_once_however_often_it_is_del
     }
     let again = Webhook { delivery: "delivery-2".to_owned(), ..run };
     assert_eq!(world.post_webhook(&again).await.0, 202);
-    world.wait_until_counted("acme", 1).await;
-    world.wait_until_idle().await;
-    let runs = world.run_json(&["--tenant", "acme", "runs"]).await;
-    let [run] = json_items(&runs) else { panic!("{runs}") };
+    let runs = wait_for_runs(&world, 1, |runs| runs.len() == 1).await;
+    let run = &runs[0];
     assert_eq!(json_text(&run["key"], "workflow"), "github.com/acme/shop/test.yml");
     let facts = ["run_id", "outcome", "repo"].map(|fact| json_text(&run["facts"], fact));
     assert_eq!(facts, ["4900979072", "failure", "acme/shop"]);
+    assert_eq!((&run["ordinal"], json_text(run, "not_counted")), (&Value::Null, "outcome_only"));
+
+    let mut rerun = load_payload("workflow_run", "completed");
+    rerun["workflow_run"]["run_attempt"] = json!(2);
+    rerun["workflow_run"]["conclusion"] = json!("success");
+    let rerun = Webhook::new("workflow_run", "delivery-3", &rerun);
+    assert_eq!(world.post_webhook(&rerun).await.0, 202);
+    let runs = wait_for_runs(&world, 1, |runs| runs[0]["facts"]["attempt"] == 2).await;
+    assert_eq!(json_text(&runs[0]["facts"], "outcome"), "success");
+    assert_eq!(world.post_webhook(&again).await.0, 202, "the first attempt once more changes nothing");
+    world.wait_until_idle().await;
+    assert_eq!(wait_for_runs(&world, 1, |_| true).await, runs);
+    let table = world.run_retro(&["--tenant", "acme", "runs"]).await;
+    assert!(table.out.contains("not counted: outcome only"), "{table:?}");
     assert_eq!(json_items(&world.run_json(&["--tenant", "acme", "dead-letters", "list"]).await).len(), 0);
+    world.stop().await;
+}
+
+/// Waits until as many runs of the tenant `acme` are stored and fulfil the condition, and returns them.
+async fn wait_for_runs(world: &World, number: usize, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let stored = async || {
+        let runs = world.run_json(&["--tenant", "acme", "runs"]).await;
+        let runs = json_items(&runs).to_vec();
+        (runs.len() == number && done(&runs)).then_some(runs)
+    };
+    world.wait_for("the runs are stored", stored).await
+}
+
+#[tokio::test]
+async fn runs_of_which_only_the_outcome_is_known_fill_no_window_and_other_runs_without_a_body_do() {
+    let mut world = start_bridged_world().await;
+    let mut payload = load_payload("workflow_run", "completed");
+    for nth in 0..10 {
+        payload["workflow_run"]["id"] = json!(nth + 1);
+        let webhook = Webhook::new("workflow_run", &format!("ci-{nth}"), &payload);
+        assert_eq!(world.post_webhook(&webhook).await.0, 202);
+    }
+    wait_for_runs(&world, 10, |_| true).await;
+    world.wait_until_idle().await;
+    let retrospectives = ["--tenant", "acme", "retrospectives", "list"];
+    assert_eq!(json_items(&world.run_json(&retrospectives).await).len(), 0);
+
+    let events: Vec<Value> = (0..10).map(|nth| build_bare_run("nightly", nth)).collect();
+    for event in &events {
+        world.publish_event("acme", "nightly", event).await;
+    }
+    world.wait_until_counted("acme", 10).await;
+    world.wait_until_idle().await;
+    assert_eq!(json_items(&world.run_json(&retrospectives).await).len(), 1, "positive control");
     world.verify_store().await;
     world.stop().await;
+}
+
+/// Returns the event of a failed run of another emitter, without a body.
+pub(crate) fn build_bare_run(workflow: &str, nth: u32) -> Value {
+    json!({
+        "specversion": "1.0", "type": "dev.retrospect.run.completed.v1", "source": "https://engine", "id": nth.to_string(),
+        "data": {"workflow": workflow, "run_id": format!("bare-{nth}"), "outcome": "failure"},
+    })
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ mod embedder;
 mod faults;
 mod file_permissions;
 mod gate;
+mod github_api;
 mod hook;
 mod hostile_text;
 mod intake;

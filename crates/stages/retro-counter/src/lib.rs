@@ -191,6 +191,7 @@ fn parse_delivery(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingR
         Body::None => IncomingBody::None,
         Body::Object(object) => IncomingBody::Object(object),
         Body::Https(body) => IncomingBody::Https(body),
+        Body::GithubLog(log) => IncomingBody::GithubLog(log),
         Body::Inline(mut trajectory) => {
             redactor.redact_trajectory(&mut trajectory);
             IncomingBody::Inline(serde_json::to_vec(&trajectory).expect("a trajectory serializes to JSON"))

@@ -96,6 +96,7 @@ fn build_brief(run: &Value) -> Result<InvestigationBrief, Box<dyn Error>> {
         attempt: 1,
         kind: RunKind::Normal,
         outcome: RunOutcome::Success,
+        outcome_only: false,
         started_at: None,
         finished_at: None,
         repo: None,

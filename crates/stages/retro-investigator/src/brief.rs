@@ -5,14 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use retro_core::audience::{Audience, RunRepository};
 use retro_core::finding::{BriefMemory, EarlierFinding, Finding, InvestigationBrief};
-use retro_core::id::Step;
+use retro_core::id::{Step, Tenant};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::retrospective::{Investigation, PresentedMemory};
 use retro_core::run::RunFacts;
 use retro_core::trajectory::Trajectory;
-use retro_events::{BodyFetcher, ObjectError, ObjectStorage, atif};
+use retro_events::{BodyFetcher, JobLog, JobLogFetcher, ObjectError, ObjectStorage, atif};
 use retro_redact::Redactor;
 use retro_store::{Claim, StoredBody};
+
+use crate::job_log::build_trajectory;
 
 /// Error from fetching the body of a run.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct BodySources {
     pub objects: Arc<dyn ObjectStorage>,
     /// HTTPS client that fetches bodies from the allowed hosts only.
     pub https: Arc<dyn BodyFetcher>,
+    /// Client that fetches the logs of failed jobs; `None` without a token.
+    pub job_logs: Option<Arc<dyn JobLogFetcher>>,
 }
 
 /// Body of a run, not yet parsed: parsing a large body is slow and must not block an async thread.
@@ -41,18 +45,31 @@ pub(crate) enum FetchedBody {
     Stored(Vec<u8>),
     /// The emitter's ATIF document, not yet redacted.
     Document(Bytes),
+    /// Logs of failed CI jobs, not yet redacted.
+    JobLogs(Vec<JobLog>),
 }
 
-/// Fetches the body of a run.
-pub(crate) async fn fetch_body(body: &StoredBody, sources: &BodySources) -> Result<FetchedBody, BodyError> {
+/// Fetches the body of a run of this tenant.
+pub(crate) async fn fetch_body(
+    tenant: &Tenant,
+    body: &StoredBody,
+    sources: &BodySources,
+) -> Result<FetchedBody, BodyError> {
     let fetched = match body {
         StoredBody::None => return Ok(FetchedBody::Absent),
         StoredBody::Gone(problem) => return Err(BodyError::Gone(problem.clone())),
         StoredBody::Inline(bytes) => return Ok(FetchedBody::Stored(bytes.clone())),
-        StoredBody::Object(object) => sources.objects.get(object).await,
-        StoredBody::Https(body) => sources.https.fetch_body(body).await,
+        StoredBody::Object(object) => sources.objects.get(object).await.map(FetchedBody::Document),
+        StoredBody::Https(body) => sources.https.fetch_body(body).await.map(FetchedBody::Document),
+        StoredBody::GithubLog(log) => match &sources.job_logs {
+            Some(job_logs) => job_logs.fetch_failed_jobs(tenant, log).await.map(FetchedBody::JobLogs),
+            None => {
+                let problem = format!("{log}: github_token is not set in this process");
+                return Err(BodyError::Gone(problem));
+            }
+        },
     };
-    fetched.map(FetchedBody::Document).map_err(|error| match error {
+    fetched.map_err(|error| match error {
         ObjectError::Gone { name, problem } => BodyError::Gone(format!("{name}: {problem}")),
         ObjectError::Unavailable(problem) => BodyError::Unavailable(problem),
     })
@@ -66,6 +83,7 @@ impl FetchedBody {
             Self::Stored(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|error| format!("the stored body is unreadable: {error}")),
             Self::Document(bytes) => parse_atif(&bytes, facts),
+            Self::JobLogs(jobs) => Ok(build_trajectory(&jobs)),
         }
     }
 }
@@ -153,7 +171,7 @@ fn earlier_findings(investigation: &Investigation) -> Vec<EarlierFinding> {
 mod tests {
     use retro_core::audience::RepoVisibility;
     use retro_core::finding::{CheckedAnswer, EvidenceOrigin, FindingKind, LessonCue, Quote};
-    use retro_core::id::{Repository, RunId, Tenant, Workflow, WorkflowKey};
+    use retro_core::id::{Repository, RunId, Workflow, WorkflowKey};
     use retro_core::learn::{AdditionFacts, LessonWording, WrittenMemory, add_memory};
     use retro_core::memory::MemoryScope;
     use retro_core::policy::Policy;

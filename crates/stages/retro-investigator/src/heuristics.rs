@@ -74,6 +74,7 @@ mod verdict;
 mod tests;
 
 pub use blame::{Blame, BlameSign};
+pub(crate) use failing_line::strip_log_prefix;
 pub use failing_line::{FailingLine, failing_lines, failing_lines_without_sign, sign_of_line};
 pub use outcome::{CallFailure, CallOutcome};
 pub use signature::error_signature;

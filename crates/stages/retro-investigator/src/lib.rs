@@ -3,6 +3,7 @@
 mod brief;
 pub mod engine;
 pub mod heuristics;
+mod job_log;
 mod summarizer;
 mod summary;
 mod worker;

@@ -48,7 +48,7 @@ impl Summarizer<'_> {
         let RunToSummarize { run: facts, body } = to_summarize;
         let (run, attempt) = (facts.run_id.clone(), facts.attempt);
         let write = |content| Some(SummaryWrite { run: run.clone(), attempt, content });
-        let fetched = match fetch_body(&body, self.bodies).await {
+        let fetched = match fetch_body(&claim.retrospective.key.tenant, &body, self.bodies).await {
             Ok(fetched) => fetched,
             Err(BodyError::Gone(reason)) => return write(SummaryContent::Unreadable(reason)),
             Err(BodyError::Unavailable(reason)) => {

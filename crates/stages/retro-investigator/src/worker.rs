@@ -261,7 +261,7 @@ impl Worker {
     }
 
     async fn run_attempt(&self, claim: &Claim, watch: Watch) -> Result<AttemptOutcome, StoreError> {
-        let fetched = match fetch_body(&claim.body, &self.bodies).await {
+        let fetched = match fetch_body(&claim.retrospective.key.tenant, &claim.body, &self.bodies).await {
             Ok(fetched) => fetched,
             Err(BodyError::Gone(reason)) => {
                 return Ok(AttemptOutcome::Final(InvestigationResult::BodyGone { reason }));

@@ -38,6 +38,9 @@ pub(super) struct RunData {
     attempt: Option<u32>,
     /// Kind of run: `normal`, or `internal` for Retrospect's own runs, which are never counted.
     kind: Option<String>,
+    /// `true` if no more is known of the run than these facts. It is recorded and not counted, and must have
+    /// neither `trajectory` nor `dataref`.
+    outcome_only: Option<bool>,
     /// Start time of the run, in RFC 3339 format.
     started_at: Option<String>,
     /// End time of the run, in RFC 3339 format.

@@ -9,8 +9,7 @@ use super::*;
 use crate::testing;
 
 fn parse_fixture(event: &str, name: &str) -> ParsedWebhook {
-    parse_webhook(event, "delivery-1", &Bytes::copy_from_slice(testing::read_fixture(event, name).as_bytes()))
-        .unwrap()
+    parse_webhook(event, &Bytes::copy_from_slice(testing::read_fixture(event, name).as_bytes())).unwrap()
 }
 
 fn accepted_webhook(reading: ParsedWebhook) -> AcceptedWebhook {
@@ -30,7 +29,7 @@ fn with(path: &str, value: Value) -> Result<ParsedWebhook, String> {
     let mut payload: Value =
         serde_json::from_str(&testing::read_fixture("issue_comment", "on-pull-request")).unwrap();
     *payload.pointer_mut(path).unwrap_or_else(|| panic!("{path} is not there")) = value;
-    parse_webhook("issue_comment", "delivery-1", &payload.to_string().into())
+    parse_webhook("issue_comment", &payload.to_string().into())
 }
 
 #[test]
@@ -90,7 +89,7 @@ fn a_comment_is_accepted_on_a_pull_request_and_ignored_on_a_plain_issue() {
 fn a_revert_is_read_from_a_description_and_from_a_push_to_the_default_branch() {
     let parse = |event: &str, payload: Value| {
         let body = Bytes::from(payload.to_string());
-        let Ok(ParsedWebhook::Accepted(webhook)) = parse_webhook(event, "d", &body) else {
+        let Ok(ParsedWebhook::Accepted(webhook)) = parse_webhook(event, &body) else {
             panic!("{payload} is used")
         };
         let WebhookContent::Repository(data) = webhook.content else { panic!("{payload} is no run") };
@@ -109,7 +108,7 @@ fn a_revert_is_read_from_a_description_and_from_a_push_to_the_default_branch() {
     let push = |name: &str| json!({ "ref": name, "repository": repository, "commits": commits });
     let RepositoryEvent::Push { commits } = parse("push", push("refs/heads/trunk")) else { panic!("a push") };
     assert_eq!((commits.len(), &commits[0].reverts), (1, &vec![RevertedChange::Commit(old)]));
-    let elsewhere = parse_webhook("push", "d", &Bytes::from(push("refs/heads/topic").to_string()));
+    let elsewhere = parse_webhook("push", &Bytes::from(push("refs/heads/topic").to_string()));
     assert!(matches!(elsewhere, Ok(ParsedWebhook::Ignored(Ignored::NotRelevant(_)))), "{elsewhere:?}");
 }
 
@@ -130,22 +129,16 @@ fn invalid_or_incomplete_webhooks_are_ignored() {
     assert_eq!(parse_fixture("ping", "ping"), ParsedWebhook::Ping);
     let opened = testing::read_fixture("pull_request", "opened");
     assert_eq!(
-        parse_webhook("star", "d", &Bytes::copy_from_slice(opened.as_bytes())),
+        parse_webhook("star", &Bytes::copy_from_slice(opened.as_bytes())),
         Ok(ParsedWebhook::Ignored(Ignored::UnusedEvent))
     );
     assert!(matches!(
-        parse_webhook("pull_request_review", "d", &Bytes::copy_from_slice(opened.as_bytes())),
+        parse_webhook("pull_request_review", &Bytes::copy_from_slice(opened.as_bytes())),
         Ok(ParsedWebhook::Ignored(Ignored::UnusedAction))
     ));
     for nothing in ["", "payload=%7B%7D", "{}{}", "{\"action\":"] {
-        assert!(
-            parse_webhook("push", "d", &Bytes::copy_from_slice(nothing.as_bytes())).is_err(),
-            "{nothing}"
-        );
-        assert!(
-            parse_webhook("star", "d", &Bytes::copy_from_slice(nothing.as_bytes())).is_err(),
-            "{nothing}"
-        );
+        assert!(parse_webhook("push", &Bytes::copy_from_slice(nothing.as_bytes())).is_err(), "{nothing}");
+        assert!(parse_webhook("star", &Bytes::copy_from_slice(nothing.as_bytes())).is_err(), "{nothing}");
     }
 }
 
@@ -166,12 +159,12 @@ fn unknown_and_missing_fields_are_accepted_but_other_shapes_are_not() {
     assert_eq!(with("/comment/id", json!("seven")), shape("comment.id"));
     for nothing in ["[]", "null", "\"x\""] {
         assert_eq!(
-            parse_webhook("push", "d", &Bytes::copy_from_slice(nothing.as_bytes())),
+            parse_webhook("push", &Bytes::copy_from_slice(nothing.as_bytes())),
             shape("."),
             "{nothing}"
         );
         assert_eq!(
-            parse_webhook("star", "d", &Bytes::copy_from_slice(nothing.as_bytes())),
+            parse_webhook("star", &Bytes::copy_from_slice(nothing.as_bytes())),
             shape("."),
             "{nothing}"
         );
@@ -224,7 +217,7 @@ fn the_largest_texts_fit_into_a_message() {
         .collect();
     let mut push: Value = serde_json::from_str(&testing::read_fixture("push", "push")).unwrap();
     push["commits"] = commits.into();
-    let taken = accepted_webhook(parse_webhook("push", "d", &push.to_string().into()).unwrap());
+    let taken = accepted_webhook(parse_webhook("push", &push.to_string().into()).unwrap());
     let WebhookContent::Repository(data) = taken.content else { panic!("it is a push") };
     let RepositoryEvent::Push { commits } = &data.what else { panic!("it is a push") };
     assert_eq!(commits.len(), COMMITS_MAX);
@@ -234,11 +227,19 @@ fn the_largest_texts_fit_into_a_message() {
 }
 
 #[test]
-fn a_finished_workflow_becomes_a_run_identified_by_its_delivery() {
+fn a_finished_workflow_becomes_a_run_identified_by_its_content() {
     let taken = accepted_webhook(parse_fixture("workflow_run", "completed"));
     let WebhookContent::Run(run) = taken.content else { panic!("it is a run") };
     assert_eq!(run.workflow.as_str(), "github.com/Kobzol/bors-kindergarten/test.yml");
-    assert_eq!(run.envelope.id, "delivery-1");
+    assert!(run.run.outcome_only, "no more is known of it");
+    let same = accepted_webhook(parse_fixture("workflow_run", "completed")).content;
+    assert_eq!(same, WebhookContent::Run(run.clone()));
+    let rerun = testing::read_fixture("workflow_run", "completed")
+        .replace("\"run_attempt\": 1", "\"run_attempt\": 2");
+    let rerun = parse_webhook("workflow_run", &rerun.into()).unwrap();
+    let WebhookContent::Run(rerun) = accepted_webhook(rerun).content else { panic!("it is a run") };
+    assert_eq!(rerun.run.attempt, 2);
+    assert_ne!(rerun.envelope.id, run.envelope.id);
     assert_eq!(
         (run.run.run_id.as_str(), run.run.outcome, run.run.attempt),
         ("4900979072", RunOutcome::Failure, 1)
@@ -248,7 +249,7 @@ fn a_finished_workflow_becomes_a_run_identified_by_its_delivery() {
     assert_eq!(run.run.repo_visibility, Some(RepoVisibility::Private));
     let public =
         testing::read_fixture("workflow_run", "completed").replace("\"private\": true", "\"private\": false");
-    let taken = parse_webhook("workflow_run", "d", &Bytes::copy_from_slice(public.as_bytes()));
+    let taken = parse_webhook("workflow_run", &Bytes::copy_from_slice(public.as_bytes()));
     let WebhookContent::Run(run) = accepted_webhook(taken.unwrap()).content else { panic!("it is a run") };
     assert_eq!(run.run.repo_visibility, Some(RepoVisibility::Public));
     let taken = accepted_webhook(parse_fixture("workflow_run", "of-pull-request"));
@@ -257,7 +258,7 @@ fn a_finished_workflow_becomes_a_run_identified_by_its_delivery() {
     let requested =
         testing::read_fixture("workflow_run", "completed").replace("\"completed\"", "\"requested\"");
     assert_eq!(
-        parse_webhook("workflow_run", "d", &Bytes::copy_from_slice(requested.as_bytes())),
+        parse_webhook("workflow_run", &Bytes::copy_from_slice(requested.as_bytes())),
         Ok(ParsedWebhook::Ignored(Ignored::UnusedAction))
     );
 }

@@ -395,7 +395,12 @@ fn predict_count(
             (PredictedEffect::Update, format!("run {run} of workflow {workflow} is known; its facts change"))
         }
         Disposition::Recorded => {
-            (PredictedEffect::Record, format!("run {run} of workflow {workflow} is recorded but not counted"))
+            let reason = arrival.run.not_counted_reason();
+            let reason = reason.map_or_else(String::new, |reason| format!(": {}", reason.describe()));
+            (
+                PredictedEffect::Record,
+                format!("run {run} of workflow {workflow} is recorded but not counted{reason}"),
+            )
         }
         Disposition::Superseded => (
             PredictedEffect::Nothing,

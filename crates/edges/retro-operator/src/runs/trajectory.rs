@@ -132,6 +132,9 @@ impl ReadTrajectory {
                 "https",
                 format!("the trajectory is at a host of the emitter: {}", at.display_url()),
             ),
+            StoredBody::GithubLog(log) => {
+                elsewhere("github", format!("the trajectory is read from GitHub: {log}"))
+            }
             StoredBody::Gone(reason) => elsewhere("gone", format!("the trajectory is gone: {reason}")),
         }
     }

@@ -186,6 +186,7 @@ pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outco
             attempt,
             kind: RunKind::Normal,
             outcome,
+            outcome_only: false,
             started_at: None,
             finished_at: None,
             repo: None,
@@ -204,17 +205,19 @@ pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outco
 }
 
 /// Generates up to 40 events of up to 20 runs per workflow. Some runs have several events and attempts, and
-/// some are cancelled.
+/// some are cancelled or known by their outcome only.
 pub(crate) fn events() -> impl Strategy<Value = Vec<Arrival>> {
     let outcome = prop_oneof![
         6 => Just(RunOutcome::Success),
         3 => Just(RunOutcome::Failure),
         1 => Just(RunOutcome::Cancellation),
     ];
-    let one = (0..3usize, 0..20u32, 1..3u32, outcome);
+    let one = (0..3usize, 0..20u32, 1..3u32, outcome, prop::bool::weighted(0.1));
     prop::collection::vec(one, 1..40).prop_map(|all| {
-        let event = |(nth, (workflow, name, attempt, outcome)): (usize, (usize, u32, u32, RunOutcome))| {
-            arrival(&format!("e{nth}"), workflow, &format!("r{name}"), attempt, outcome)
+        let event = |(nth, (workflow, name, attempt, outcome, outcome_only))| {
+            let mut one = arrival(&format!("e{nth}"), workflow, &format!("r{name}"), attempt, outcome);
+            one.run.outcome_only = outcome_only;
+            one
         };
         all.into_iter().enumerate().map(event).collect()
     })

@@ -8,7 +8,7 @@ use retro_core::id::{EventKey, Ordinal, Tenant};
 use retro_core::policy::Policy;
 use retro_core::retention::{ContentDigest, SeenContent};
 use retro_core::retrospective::WorkflowState;
-use retro_core::run::{RunFacts, RunKind, RunMemories, RunOutcome};
+use retro_core::run::{NotCountedReason, RunFacts, RunKind, RunMemories, RunOutcome};
 use retro_core::time::add_seconds;
 
 use crate::world::{key, run, start_time};
@@ -19,6 +19,7 @@ fn run_facts(name: &str, attempt: u32) -> RunFacts {
         attempt,
         kind: RunKind::Normal,
         outcome: RunOutcome::Success,
+        outcome_only: false,
         started_at: None,
         finished_at: None,
         repo: None,
@@ -180,6 +181,44 @@ fn cancelled_skipped_and_internal_runs_are_recorded_and_not_counted() {
         ],
         &[Recorded, Recorded, Recorded, Counted(1), Counted(2), Counted(3)],
     );
+}
+
+#[test]
+fn a_run_of_which_only_the_outcome_is_known_is_recorded_until_an_attempt_shows_more() {
+    let outcome_only = |event, name, nth| {
+        let run = RunFacts { outcome_only: true, ..run_facts(name, nth) };
+        Arrival { run, ..attempt(event, name, nth) }
+    };
+    check_dispositions(
+        counting_facts(0, 0),
+        &[
+            outcome_only("a", "r1", 1),
+            outcome_only("a", "r1", 1),
+            outcome_only("b", "r1", 2),
+            arrival("c", "r2"),
+            attempt("d", "r1", 3),
+            outcome_only("e", "r1", 4),
+        ],
+        &[Recorded, Duplicate, Recorded, Counted(1), Counted(2), Updated],
+    );
+}
+
+#[test]
+fn the_reason_why_a_run_is_not_counted_has_a_name() {
+    let facts = run_facts("r", 1);
+    for (run, reason) in [
+        (facts.clone(), None),
+        (RunFacts { outcome_only: true, ..facts.clone() }, Some(NotCountedReason::OutcomeOnly)),
+        (
+            RunFacts { outcome_only: true, outcome: RunOutcome::Skip, ..facts.clone() },
+            Some(NotCountedReason::Skipped),
+        ),
+        (RunFacts { outcome: RunOutcome::Cancellation, ..facts.clone() }, Some(NotCountedReason::Cancelled)),
+        (RunFacts { kind: RunKind::Internal, ..facts }, Some(NotCountedReason::Internal)),
+    ] {
+        assert_eq!(run.not_counted_reason(), reason, "{run:?}");
+        assert_eq!(run.is_countable(), reason.is_none());
+    }
 }
 
 #[test]

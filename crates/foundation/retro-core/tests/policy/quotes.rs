@@ -54,6 +54,7 @@ fn brief() -> InvestigationBrief {
         attempt: 1,
         kind: RunKind::Normal,
         outcome: RunOutcome::Failure,
+        outcome_only: false,
         started_at: None,
         finished_at: None,
         repo: None,

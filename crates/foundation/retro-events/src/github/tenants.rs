@@ -60,11 +60,23 @@ impl GithubTenants {
     /// Returns the tenant of a repository (`owner/name`) at a host. The most specific entry wins, in this order:
     /// the repository, its owner, the installation, everything else.
     pub fn find_tenant(&self, host: &str, repo: &str, installation: Option<u64>) -> Option<&Tenant> {
+        let named = self.find_named(host, repo);
+        named.or_else(|| self.installations.get(&installation?)).or_else(|| self.repositories.get("*"))
+    }
+
+    fn find_named(&self, host: &str, repo: &str) -> Option<&Tenant> {
         let whole = format!("{host}/{repo}").to_lowercase();
         // The owner includes the host, so an entry does not cover an owner of the same name elsewhere.
         let (owner, _) = whole.rsplit_once('/')?;
-        let named = self.repositories.get(&whole).or_else(|| self.repositories.get(&format!("{owner}/*")));
-        named.or_else(|| self.installations.get(&installation?)).or_else(|| self.repositories.get("*"))
+        self.repositories.get(&whole).or_else(|| self.repositories.get(&format!("{owner}/*")))
+    }
+
+    /// Returns the tenant of a repository (`owner/name`) at a host, as far as its name alone decides: the entry of
+    /// the repository or its owner, or else of everything, if no installation is mapped. Otherwise the repository
+    /// could be that of an installation, which only a webhook names.
+    pub fn find_tenant_by_name(&self, host: &str, repo: &str) -> Option<&Tenant> {
+        let everything = || self.repositories.get("*").filter(|_| self.installations.is_empty());
+        self.find_named(host, repo).or_else(everything)
     }
 
     fn add_entry(&mut self, entry: &str) -> Result<(), String> {
@@ -138,6 +150,21 @@ mod tests {
         let tenants = GithubTenants::parse("acme/shop = shop").unwrap();
         assert_eq!(tenants.find_tenant(DEFAULT_HOST, "acme/other", Some(4242)), None);
         assert_eq!(tenants.find_tenant("ghe.example.com", "acme/shop", None), None);
+    }
+
+    #[test]
+    fn a_name_alone_decides_only_if_no_installation_could() {
+        let with_installation = GithubTenants::parse(ENTRIES).unwrap();
+        let without = GithubTenants::parse("acme/shop = shop, * = rest").unwrap();
+        for (tenants, repo, tenant) in [
+            (&with_installation, "acme/shop", Some("shop")),
+            (&with_installation, "Acme/other", Some("acme")),
+            (&with_installation, "theirs/shop", None),
+            (&without, "acme/shop", Some("shop")),
+            (&without, "theirs/shop", Some("rest")),
+        ] {
+            assert_eq!(tenants.find_tenant_by_name(DEFAULT_HOST, repo).map(Tenant::as_str), tenant, "{repo}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Defines the body of a run, as its event gives it.
 
-use retro_core::run::{HttpsRef, ObjectRef};
+use retro_core::run::{GithubLogRef, HttpsRef, ObjectRef};
 use retro_core::trajectory::Trajectory;
 
 /// The trajectory of a run, or a reference to it.
@@ -14,4 +14,6 @@ pub enum Body {
     Object(ObjectRef),
     /// The event refers to an address at an allowed HTTPS host.
     Https(HttpsRef),
+    /// The event refers to the log of a GitHub Actions workflow.
+    GithubLog(GithubLogRef),
 }

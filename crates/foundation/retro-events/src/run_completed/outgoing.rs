@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{Workflow, derive_uuid};
-use retro_core::run::{ObjectRef, RunFacts};
+use retro_core::run::{GithubLogRef, ObjectRef, RunFacts};
 use serde_json::{Map, Value, json};
 
 use super::event_data::{TYPE, data_object, parse_workflow};
@@ -33,10 +33,14 @@ impl RunEvent {
     /// Creates an event. Its id is derived from its source and content, so the same run sent twice is one
     /// event.
     pub fn new(source: &str, workflow: Workflow, run: RunFacts, trajectory: Option<Value>) -> Self {
+        Self::with_body(source, workflow, run, trajectory.map(|trajectory| ("trajectory", trajectory)))
+    }
+
+    fn with_body(source: &str, workflow: Workflow, run: RunFacts, body: Option<(&str, Value)>) -> Self {
         let mut data = json!(run);
         data["workflow"] = workflow.as_str().into();
-        if let Some(trajectory) = trajectory {
-            data["trajectory"] = trajectory;
+        if let Some((member, body)) = body {
+            data[member] = body;
         }
         let data = JsonDocument::from_value(&data);
         let envelope = Envelope {
@@ -48,6 +52,14 @@ impl RunEvent {
             data,
         };
         Self { envelope, workflow, run }
+    }
+
+    /// Returns the event of the same run with the log of its failed jobs as its body. It has an id of its own,
+    /// because its content differs.
+    pub fn with_github_log(self, log: &GithubLogRef) -> Self {
+        let run = RunFacts { outcome_only: false, ..self.run };
+        let body = Some(("dataref", json!({"github_log": log})));
+        Self::with_body(&self.envelope.source, self.workflow, run, body)
     }
 
     /// Wraps an existing event to be sent unchanged, because rewriting its data could give it other content under

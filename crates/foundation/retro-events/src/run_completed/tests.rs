@@ -281,6 +281,11 @@ fn a_run_has_one_body() {
     let mut event = with("/data/trajectory", json!({"schema_version": "ATIF-v1.0", "steps": []}));
     event["data"]["dataref"] = json!({"name": format!("acme/{HASH}"), "sha256": HASH, "bytes": 1});
     refused(&event, DeadLetterCode::FieldInvalid, "data.trajectory");
+    let mut event = with("/data/trajectory", json!({"schema_version": "ATIF-v1.0", "steps": []}));
+    event["data"]["outcome_only"] = json!(true);
+    refused(&event, DeadLetterCode::FieldInvalid, "data.outcome_only");
+    event["data"]["trajectory"] = json!(null);
+    assert!(read(&structured(&event)).unwrap().run.outcome_only);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Conformance cases for counting runs.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
@@ -7,7 +8,7 @@ use futures::future::join;
 use retro_core::count::{ArrivalDecision, CountingEffects, CountingFacts, Disposition};
 use retro_core::message::Notice;
 use retro_core::retrospective::{InvestigationResult, RetrospectiveState};
-use retro_core::run::{RunKind, RunOutcome};
+use retro_core::run::{NotCountedReason, RunKind, RunOutcome};
 
 use super::Database;
 use super::scenario::{LONG_S, Scenario, new_run, run_id, time_at, workflow_key};
@@ -198,13 +199,28 @@ pub async fn event_ids_that_differ_behind_a_nul_are_two_events(database: &Databa
 /// counts.
 pub async fn a_run_that_does_not_count_is_recorded_and_counts_once_it_does(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
-    let (mut internal, mut cancelled) = (scenario.new_run("internal"), scenario.new_run("cancelled"));
+    let [mut internal, mut cancelled, mut outcome_only] =
+        ["internal", "cancelled", "outcome-only"].map(|name| scenario.new_run(name));
     internal.arrival.run.kind = RunKind::Internal;
     cancelled.arrival.run.outcome = RunOutcome::Cancellation;
-    let batch = [internal, cancelled, scenario.new_run("a")];
-    assert_eq!(dispositions_of(scenario.count_batch(&batch, time_at(0)).await), [Recorded, Recorded, Now(1)]);
+    outcome_only.arrival.run.outcome_only = true;
+    outcome_only.body = IncomingBody::None;
+    let batch = [internal, cancelled, outcome_only, scenario.new_run("a")];
+    let dispositions = dispositions_of(scenario.count_batch(&batch, time_at(0)).await);
+    assert_eq!(dispositions, [Recorded, Recorded, Recorded, Now(1)]);
     let rows = database.one.list_workflows(&scenario.key.tenant).await.expect("listing");
-    assert_eq!((rows[0].recorded, rows[0].state.counted), (3, 1));
+    assert_eq!((rows[0].recorded, rows[0].state.counted), (4, 1));
+    let all = RunFilter { limit: 9, ..Default::default() };
+    let rows = database.one.list_runs(&scenario.key.tenant, &all).await.expect("runs");
+    let reasons: BTreeMap<_, _> =
+        rows.iter().map(|row| (row.facts.run_id.as_str(), row.not_counted)).collect();
+    let expected = [
+        ("a", None),
+        ("cancelled", Some(NotCountedReason::Cancelled)),
+        ("internal", Some(NotCountedReason::Internal)),
+        ("outcome-only", Some(NotCountedReason::OutcomeOnly)),
+    ];
+    assert_eq!(reasons, expected.into());
     let mut tried_again = run_attempt(&scenario, "cancelled", 2);
     tried_again.arrival.run.outcome = RunOutcome::Failure;
     assert_eq!(dispositions_of(scenario.count_batch(&[tried_again], time_at(0)).await), [Now(2)]);

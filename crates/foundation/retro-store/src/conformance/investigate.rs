@@ -3,7 +3,7 @@
 use futures::future::join;
 use retro_core::message::Notice;
 use retro_core::retrospective::{Investigation, PresentedMemory, RetrospectiveState};
-use retro_core::run::{HttpsRef, ObjectRef};
+use retro_core::run::{GithubLogRef, HttpsRef, ObjectRef};
 use serde_json::json;
 
 use super::Database;
@@ -53,9 +53,10 @@ pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
 /// Checks that absent bodies, inline bodies of any size and references are read back unchanged.
 pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
     let mut scenario = Scenario::new(&*database.one, "t", "w");
-    (scenario.policy.threshold_runs, scenario.policy.sample_runs_max) = (6, 6);
+    (scenario.policy.threshold_runs, scenario.policy.sample_runs_max) = (7, 7);
     let object = ObjectRef { name: "t/objects/1".into(), sha256: "0".repeat(64), bytes: 1 << 40 };
     let https = HttpsRef { url: "https://runs.example.com/1?right=2".into(), sha256: "1".repeat(64) };
+    let log = GithubLogRef { host: "github.com".into(), repo: "acme/shop".into(), run: 1 << 40, attempt: 2 };
     let large: Vec<u8> =
         (0..200_000u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let bodies = [
@@ -65,6 +66,7 @@ pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
         ("large", IncomingBody::Inline(large.clone()), StoredBody::Inline(large)),
         ("object", IncomingBody::Object(object.clone()), StoredBody::Object(object)),
         ("https", IncomingBody::Https(https.clone()), StoredBody::Https(https)),
+        ("log", IncomingBody::GithubLog(log.clone()), StoredBody::GithubLog(log)),
     ];
     let runs: Vec<_> = bodies
         .iter()

@@ -60,6 +60,7 @@ pub(super) fn new_run(key: &WorkflowKey, name: &str) -> IncomingRun {
         attempt: 1,
         kind: RunKind::Normal,
         outcome: RunOutcome::Success,
+        outcome_only: false,
         started_at: Some(time_at(-60)),
         finished_at: Some(time_at(-1)),
         repo: Some("owner/größe".to_owned()),

@@ -55,6 +55,7 @@ pub(crate) fn body_ref(body: &IncomingBody) -> BodyRef {
         IncomingBody::Inline(_) => BodyRef::Stored,
         IncomingBody::Object(object) => BodyRef::Object(object.clone()),
         IncomingBody::Https(body) => BodyRef::Https(body.clone()),
+        IncomingBody::GithubLog(log) => BodyRef::GithubLog(log.clone()),
     }
 }
 
@@ -65,6 +66,7 @@ pub(crate) fn stored_body(body: &str, stored: Option<&[u8]>) -> StoredBody {
         (Ok(BodyRef::None), _) => StoredBody::None,
         (Ok(BodyRef::Object(object)), _) => StoredBody::Object(object),
         (Ok(BodyRef::Https(body)), _) => StoredBody::Https(body),
+        (Ok(BodyRef::GithubLog(log)), _) => StoredBody::GithubLog(log),
         (Ok(BodyRef::Dropped), _) => StoredBody::Gone("it was dropped on purpose".to_owned()),
         (Ok(BodyRef::Stored), Some(bytes)) => match decompress(bytes) {
             Ok(trajectory) => StoredBody::Inline(trajectory),

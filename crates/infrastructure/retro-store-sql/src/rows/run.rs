@@ -27,10 +27,13 @@ impl RunRecord {
     pub(crate) fn into_run_row(self, tenant: &Tenant) -> Result<RunRow> {
         let key = format!("{tenant}/{}/{}", self.workflow, self.run_id);
         let place = at("runs", &key);
+        let facts: RunFacts = at("run_facts.facts", &key).parse_json(&self.facts)?;
+        let ordinal = self.ordinal.map(|ordinal| place.parse_unsigned(ordinal)).transpose()?;
         Ok(RunRow {
             key: parse_workflow_key(tenant.as_str(), &self.workflow)?,
-            ordinal: self.ordinal.map(|ordinal| place.parse_unsigned(ordinal)).transpose()?,
-            facts: at("run_facts.facts", &key).parse_json(&self.facts)?,
+            ordinal,
+            not_counted: facts.not_counted_reason().filter(|_| ordinal.is_none()),
+            facts,
             body: at("run_facts.body", &key).parse_json(&self.body)?,
             received_at: place.parse_millis(self.received_ms)?,
         })

@@ -162,7 +162,7 @@ fn failing_lines_of_tail(log: &str, bytes_max: usize, left_out: Option<usize>) -
 }
 
 /// Returns the line without the colours and timestamp that a runner puts before it.
-pub(super) fn strip_log_prefix(line: &str) -> &str {
+pub(crate) fn strip_log_prefix(line: &str) -> &str {
     let line = first_chars(line, LINE_CHARS_MAX).trim_end();
     FRONT.find(line).map_or(line, |front| &line[front.end()..])
 }

@@ -49,6 +49,7 @@ fn run(calls: &[Told<'_>]) -> InvestigationBrief {
         attempt: 1,
         kind: RunKind::Normal,
         outcome: RunOutcome::Failure,
+        outcome_only: false,
         started_at: None,
         finished_at: None,
         repo: None,

@@ -162,7 +162,7 @@ fn print_readings(payloads: &[Payload]) {
     for Payload { event, body } in payloads {
         let counts = events.entry(event).or_default();
         counts.files += 1;
-        match parse_webhook(event, "evaluation", &body.clone().into()) {
+        match parse_webhook(event, &body.clone().into()) {
             Ok(ParsedWebhook::Accepted(taken)) => match taken.content {
                 WebhookContent::Repository(_) => counts.accepted += 1,
                 WebhookContent::Run(_) => counts.runs += 1,

@@ -49,6 +49,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-bus", Layer::Adapter),
     ("retro-embed", Layer::Adapter),
     ("retro-fetch", Layer::Adapter),
+    ("retro-github-api", Layer::Adapter),
     ("retro-store-sql", Layer::Adapter),
     ("retro-counter", Layer::Consumer),
     ("retro-reviewer", Layer::Consumer),
