@@ -24,7 +24,6 @@ pub(crate) struct Payload {
     pub(crate) git_ref: Option<String>,
     pub(crate) repository: Option<Repository>,
     pub(crate) installation: Option<Installation>,
-    pub(crate) sender: Option<User>,
     pub(crate) pull_request: Option<PullRequest>,
     pub(crate) review: Option<Review>,
     pub(crate) comment: Option<Comment>,

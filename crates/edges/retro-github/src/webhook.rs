@@ -110,9 +110,8 @@ fn parse_payload(event: &str, payload: Payload) -> Result<AcceptedWebhook, Ignor
         (run.run.finished_at, WebhookContent::Run(run))
     } else {
         let at = event_time(action, &payload);
-        let sender = payload.sender.as_ref().and_then(parse_person);
         let what = parse_repository_event(event, action, &repo, payload)?;
-        (at, WebhookContent::Repository(GithubData { repo: repo.clone(), host: host.clone(), sender, what }))
+        (at, WebhookContent::Repository(GithubData { repo: repo.clone(), host: host.clone(), what }))
     };
     Ok(AcceptedWebhook { host, repo, installation, occurred_at: at, content: fact })
 }

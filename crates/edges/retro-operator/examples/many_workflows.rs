@@ -234,7 +234,13 @@ fn arrival(key: &WorkflowKey, n: u64) -> Arrival {
 }
 
 fn window_run(ordinal: u64) -> WindowRun {
-    WindowRun { ordinal, run: run_id(ordinal), outcome: RunOutcome::Success, pull_requests: Vec::new() }
+    WindowRun {
+        ordinal,
+        run: run_id(ordinal),
+        outcome: RunOutcome::Success,
+        pull_requests: Vec::new(),
+        checks: Vec::new(),
+    }
 }
 
 fn investigate(sample: &Sample) -> Vec<Investigation> {

@@ -182,6 +182,7 @@ impl World {
                 run: row.facts.run_id.clone(),
                 outcome: row.facts.outcome,
                 pull_requests: Vec::new(),
+                checks: Vec::new(),
             })
         })
         .collect()

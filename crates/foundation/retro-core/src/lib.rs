@@ -5,6 +5,7 @@ pub mod audience;
 pub mod calls;
 pub mod cancel;
 pub mod canonical;
+pub mod check;
 pub mod count;
 pub mod dead_letter;
 pub mod effect;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::calls::{MissedFailure, OperationStatistics, SummaryCoverage};
+use crate::check::CheckConclusion;
 use crate::finding::CheckedAnswer;
 use crate::id::{Epoch, Ordinal, RetrospectiveId, RunId, Tenant, Workflow};
 use crate::memory::{AppliedBatch, Change, Memory, MemoryListing, MutationOutcome, Proposal, list_memories};
@@ -138,6 +139,9 @@ pub struct WindowRun {
     /// number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pull_requests: Vec<PullRequestOutcome>,
+    /// Conclusions of the CI runs that belong to the run, as known when the retrospective closed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckConclusion>,
 }
 
 /// Earlier runs and investigations of a workflow, for comparison with the window.

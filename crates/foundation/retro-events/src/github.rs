@@ -58,9 +58,6 @@ pub struct GithubData {
     pub repo: String,
     /// Host of the repository: `github.com`, or an Enterprise server.
     pub host: String,
-    /// User who triggered the event; `None` if GitHub does not name one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sender: Option<Person>,
     /// Change in the repository that the event reports.
     #[serde(flatten)]
     pub what: RepositoryEvent,
@@ -373,7 +370,6 @@ mod tests {
         GithubData {
             repo: "acme/shop".to_owned(),
             host: "github.com".to_owned(),
-            sender: None,
             what: RepositoryEvent::PullRequestReviewThread {
                 action: "resolved".to_owned(),
                 pull_request: PullRequest {

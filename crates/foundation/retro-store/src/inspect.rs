@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use retro_core::check::CheckConclusion;
 use retro_core::id::{MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::pull_request::PullRequestOutcome;
@@ -41,6 +42,8 @@ pub struct RunDetail {
     pub retrospectives: Vec<RunRetrospective>,
     /// Outcomes of the pull requests that the run is linked to.
     pub pull_requests: Vec<PullRequestOutcome>,
+    /// Conclusions of the CI runs that belong to the run.
+    pub checks: Vec<CheckConclusion>,
 }
 
 /// What is recorded about a run and one memory.

@@ -48,7 +48,7 @@ fn parse_timestamp(text: &str) -> Timestamp {
 
 fn build_pull_request_data(action: &str, pull_request: PullRequest) -> GithubData {
     let what = RepositoryEvent::PullRequest { action: action.to_owned(), pull_request };
-    GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), sender: None, what }
+    GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), what }
 }
 
 /// Returns the event that reports a merged pull request.

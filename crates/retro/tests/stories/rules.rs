@@ -107,10 +107,8 @@ async fn check_review_reports(world: &World) {
 async fn the_authors_association_decides_how_a_rule_starts() {
     let mut world = World::empty();
     world.up_with_env(&SHORT_DEBOUNCE).await;
-    let bot = GithubData {
-        sender: None,
-        ..build_comment_by(1, 1, build_person("lint", true), AuthorAssociation::None, RULE)
-    };
+    let bot =
+        GithubData { ..build_comment_by(1, 1, build_person("lint", true), AuthorAssociation::None, RULE) };
     world.publish_github_event("default", "bot", &bot).await;
     wait_until_decided(&world, 1).await;
     assert_eq!(world.run_json(&["rules", "list"]).await, serde_json::json!([]));
@@ -265,7 +263,7 @@ fn build_comment_by(
         pull_request: build_pull_request(number),
         comment,
     };
-    GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), sender: None, what }
+    GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), what }
 }
 
 fn build_review(number: u64, id: u64, by: &str, association: AuthorAssociation, body: &str) -> GithubData {
@@ -284,5 +282,5 @@ fn build_review(number: u64, id: u64, by: &str, association: AuthorAssociation, 
         pull_request: build_pull_request(number),
         review,
     };
-    GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), sender: None, what }
+    GithubData { repo: REPO.to_owned(), host: "github.com".to_owned(), what }
 }

@@ -64,7 +64,7 @@ fn each_object_gives_the_event_that_a_webhook_would_have_given() {
         left_out,
         [
             ("issue_comment", Ignored::Incomplete("`comment.id`")),
-            ("push", Ignored::NotRelevant("no commit names a run")),
+            ("push", Ignored::NotRelevant("no commit names a run or a revert")),
         ]
     );
 }

@@ -302,7 +302,7 @@ pub(super) fn render_runs(all: &[WindowRun]) -> String {
     if all.is_empty() { "none".to_owned() } else { join_bounded(entries) }
 }
 
-/// Describes how a run ended, and the state of its pull requests when the retrospective closed.
+/// Describes how a run ended, and what was known of its pull requests and of CI when the retrospective closed.
 pub(super) fn describe_run_end(run: &WindowRun) -> String {
     let pulls = run.pull_requests.iter().map(|one| {
         let name = text::single_line(&one.pull_request.to_string());
@@ -315,7 +315,12 @@ pub(super) fn describe_run_end(run: &WindowRun) -> String {
         format!("; {name} {}{reverted}{approved}{rounds}", one.state.as_str())
     });
     let pulls: String = pulls.collect();
-    format!("{}{pulls}", run.outcome.as_str())
+    let checks = run.checks.iter().map(|one| {
+        let file = one.workflow.as_str().rsplit('/').next().unwrap_or_default();
+        format!("; CI {} {}", text::single_line(file), one.outcome.as_str())
+    });
+    let checks: String = checks.collect();
+    format!("{}{pulls}{checks}", run.outcome.as_str())
 }
 
 /// Joins at most [`RUNS_SHOWN_MAX`] entries, and adds the number of entries that were left out.

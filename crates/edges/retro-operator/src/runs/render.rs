@@ -17,6 +17,7 @@ impl RunView {
         out.title(&format!("Run {} of {}", self.run, self.workflow));
         write_facts(&mut out, self);
         write_pull_requests(&mut out, self);
+        write_checks(&mut out, self);
         write_memories(&mut out, &self.memories);
         write_retrospectives(&mut out, self);
         write_trajectory(&mut out, &self.trajectory);
@@ -86,7 +87,7 @@ fn write_pull_requests(out: &mut Document, run: &RunView) {
     let row = |one: &retro_core::pull_request::PullRequestOutcome| {
         [
             text::single_line(&one.pull_request.to_string()),
-            one.state.as_str().to_owned(),
+            if one.reverted { "merged, then reverted" } else { one.state.as_str() }.to_owned(),
             if one.approved { "yes" } else { "no" }.to_owned(),
             one.review_rounds.to_string(),
         ]
@@ -95,6 +96,23 @@ fn write_pull_requests(out: &mut Document, run: &RunView) {
         ["pull request", "state", "approved", "changes requested"],
         run.pull_requests.iter().map(row).collect(),
     );
+}
+
+fn write_checks(out: &mut Document, run: &RunView) {
+    if run.checks.is_empty() {
+        return;
+    }
+    out.section("What CI said of it");
+    let row = |one: &retro_core::check::CheckConclusion| {
+        [
+            text::single_line(one.workflow.as_str()),
+            one.outcome.as_str().to_owned(),
+            text::single_line(one.run.as_str()),
+            one.attempt.to_string(),
+            one.finished_at.map(|at| at.to_string()).unwrap_or_default(),
+        ]
+    };
+    out.table(["workflow", "outcome", "run", "attempt", "finished"], run.checks.iter().map(row).collect());
 }
 
 fn write_memories(out: &mut Document, memories: &[RunMemoryView]) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use retro_core::check::CheckConclusion;
 use retro_core::finding::{CheckedAnswer, Quote};
 use retro_core::id::{Epoch, MemoryId, Ordinal, RetrospectiveId, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::inspection::{CountingReason, SamplingResult, explain_counting, explain_sampling};
@@ -47,6 +48,8 @@ pub struct RunView {
     /// Outcomes of the pull requests that the run is linked to.
     #[schema(value_type = Vec<Object>)]
     pub pull_requests: Vec<PullRequestOutcome>,
+    /// Newest conclusion of each CI workflow about the commit or the pull request of the run.
+    pub checks: Vec<CheckConclusion>,
     /// Turns with their calls, as far as they are shown.
     pub trajectory: TrajectoryView,
 }
@@ -204,6 +207,7 @@ fn build_view(detail: RunDetail, pages: RunPages) -> RunView {
         retrospectives: looks,
         memories,
         pull_requests: detail.pull_requests,
+        checks: detail.checks,
         trajectory: trajectory.into_view(pages, &seen),
     }
 }

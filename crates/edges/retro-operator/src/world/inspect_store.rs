@@ -71,6 +71,7 @@ impl InspectStore for World {
                     retro_core::pull_request::PullRequestOutcome::from_facts(one.clone(), facts)
                 })
                 .collect(),
+            checks: Vec::new(),
         }))
     }
 

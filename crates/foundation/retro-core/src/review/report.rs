@@ -130,6 +130,7 @@ fn report_remark(read: &ReadRemark, decided: &DecidedRemark, applied: &AppliedBa
     let ReadRemark { remark, reading, support, screening } = read;
     let belongs = |outcome: &&MutationOutcome| Some(outcome.mutation) == decided.mutation;
     let outcome = applied.outcomes.iter().find(belongs);
+    let reason = outcome.map_or(&decided.reason, |outcome| &outcome.reason);
     ReportedRemark {
         remark: remark.key.clone(),
         by: remark.by.clone(),
@@ -144,7 +145,10 @@ fn report_remark(read: &ReadRemark, decided: &DecidedRemark, applied: &AppliedBa
         certainty: decided.certainty,
         title: reading.rule.as_ref().map(|rule| rule.title.clone()),
         changes: outcome.map(|outcome| outcome.changes.clone()).unwrap_or_default(),
-        reason: outcome.map_or_else(|| decided.reason.clone(), |outcome| outcome.reason.clone()),
+        reason: match remark.truncated {
+            true => format!("{reason}; only the beginning of this long remark was read"),
+            false => reason.clone(),
+        },
     }
 }
 

@@ -296,11 +296,7 @@ impl ReviewSettler<'_> {
             certainty,
             requested_on: requested_on.clone(),
             mutation: None,
-            reason: if read.remark.truncated {
-                format!("{reason}; only the beginning of this long remark was read")
-            } else {
-                reason
-            },
+            reason,
         };
         // A person has said that this is a rule, so nobody who asks for it again has to be certain.
         let is_known = self.asks_for_added_rule(read);

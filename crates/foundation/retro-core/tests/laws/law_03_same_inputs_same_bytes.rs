@@ -68,6 +68,7 @@ pub(crate) fn closing_facts(world: &World) -> ClosingFacts {
                 run: run(&format!("r{ordinal}")),
                 outcome: RunOutcome::Failure,
                 pull_requests: Vec::new(),
+                checks: Vec::new(),
             })
             .collect(),
         timings: Vec::new(),

@@ -43,6 +43,7 @@ pub(crate) fn closing_facts(world: &World, counted: u64, investigations: Vec<Inv
         run: run(&format!("r{ordinal}")),
         outcome: RunOutcome::Failure,
         pull_requests: Vec::new(),
+        checks: Vec::new(),
     };
     let batch = settle_investigations(id, &investigations, &Contrast::default());
     ClosingFacts {

@@ -105,6 +105,7 @@ macro_rules! conformance {
                 an_outcome_credits_rules_in_their_own_scope
                 a_request_for_changes_by_an_insider_counts_once
                 a_revert_counts_whichever_is_known_first
+                a_ci_run_reaches_the_runs_of_its_commit_and_pull_request
             }
             sample {
                 a_sample_is_stored_before_anything_is_investigated

@@ -6,6 +6,7 @@ use retro_core::memory::ChangeCause;
 use retro_core::outcome::{CreditFacts, credit_outcome};
 use retro_core::pull_request::{CreditedOutcome, PullRequestFacts, ReviewFacts, ReviewVerdict};
 use retro_core::retrospective::{InvestigationResult, PresentedMemory};
+use retro_core::run::RunOutcome;
 
 use super::Database;
 use super::review::test_repository;
@@ -167,4 +168,50 @@ pub async fn a_revert_counts_whichever_is_known_first(database: &Database) {
             assert_eq!(reverted, [(pull_request(), Some(time_at(700).as_millisecond()))], "{name}");
         }
     }
+}
+
+/// Checks that the conclusion of a CI run reaches the runs that name its commit, and those of its pull request that name
+/// none, in the report and where a person looks at the run; and that CI of another tenant reaches none.
+pub async fn a_ci_run_reaches_the_runs_of_its_commit_and_pull_request(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "w");
+    for tenant in ["t", "u"] {
+        let opened = pull_request_event(&test_tenant(tenant), "opened", PullRequestFacts::default());
+        record_event(&*database.one, &opened).await;
+    }
+    let named =
+        [("by commit", Some(HEAD), None), ("by number", None, Some(7)), ("elsewhere", Some("abc"), None)];
+    let runs = named.map(|(name, commit, number)| {
+        with_facts(scenario.new_run(name), |facts| {
+            (facts.repo, facts.commit) = (Some("Owner/Größe".to_owned()), commit.map(str::to_owned));
+            facts.pull_request = number;
+        })
+    });
+    scenario.count_batch(&runs, time_at(0)).await;
+    track_all(&scenario).await;
+    for (tenant, outcome) in [("t", RunOutcome::Failure), ("u", RunOutcome::Timeout)] {
+        let ci = Scenario::new(&*database.one, tenant, "github.com/Owner/Größe/ci.yml");
+        let run = with_facts(ci.new_run("77"), |facts| {
+            (facts.repo, facts.commit) = (Some("Owner/Größe".to_owned()), Some(HEAD.to_owned()));
+            (facts.outcome, facts.outcome_only) = (outcome, true);
+        });
+        ci.count_batch(&[run], time_at(1)).await;
+        track_all(&ci).await;
+    }
+    for (name, expected) in [("by commit", 1), ("by number", 1), ("elsewhere", 0)] {
+        let run = RunId::new(name).expect("a run id");
+        let detail = database.two.load_run_detail(&scenario.key, &run).await.expect("reading");
+        let checks = detail.expect("the run is stored").checks;
+        let failed = checks.iter().filter(|one| one.outcome == RunOutcome::Failure).count();
+        assert_eq!((checks.len(), failed), (expected, expected), "{name}: {checks:?}");
+    }
+    assert_eq!(scenario.draw_sample().await, CommitResult::Done);
+    scenario.investigate_all(&|_| empty_result()).await;
+    let id = scenario.latest_retrospective().await.id;
+    assert_eq!(scenario.close_retrospective(id).await, CommitResult::Done);
+    let report = database.two.find_report(&test_tenant("t"), id).await.expect("reading").expect("a report");
+    let all = report.sampled.iter().chain(&report.unsampled);
+    let mut known: Vec<_> = all.map(|run| (run.run.as_str().to_owned(), run.checks.len())).collect();
+    known.sort();
+    known.retain(|(_, checks)| *checks > 0);
+    assert_eq!(known, [("by commit".to_owned(), 1), ("by number".to_owned(), 1)]);
 }

@@ -177,9 +177,11 @@ async fn a_run_passes_every_role_with_one_broker_user_per_role() {
         working.push(tokio::spawn(run_consumer(bus, consumer, subscription, store, stop.clone())));
     }
     let reader = BrokerUser::Reader(tenant("acme"));
-    let mut listener = Wire::connect(&nats, &reader).await;
-    for announced in Notice::ANNOUNCEMENTS {
+    let mut listeners = Vec::new();
+    for announced in ["memory.changed", "report.ready"] {
+        let mut listener = Wire::connect(&nats, &reader).await;
         assert_eq!(listener.subscribe(&format!("retro.{announced}.acme.>")).await, None);
+        listeners.push(listener);
     }
 
     let engine = connect(&nats, &BrokerUser::Engine(tenant("acme")), TopologyMode::Verify).await;
@@ -207,7 +209,7 @@ async fn a_run_passes_every_role_with_one_broker_user_per_role() {
         assert_eq!(received.recv().await.unwrap(), (woken, subject::message_subject(&message)));
     }
     let ready = Notice::ReportReady { retrospective, epoch: 1 }.into_message(&key("acme"));
-    for announced in [memory_changed_message("acme"), ready] {
+    for (announced, listener) in [memory_changed_message("acme"), ready].into_iter().zip(&mut listeners) {
         relay.publish(std::slice::from_ref(&announced)).await.unwrap();
         assert_eq!(listener.next_message().await.0, subject::message_subject(&announced));
     }

@@ -17,7 +17,8 @@ use super::memory::{
     store_memories, store_tombstones,
 };
 use super::{
-    count, credit, delivery, investigations, manual, outbox, outcome, retrospective, rules, run, summaries,
+    checks, count, credit, delivery, investigations, manual, outbox, outcome, retrospective, rules, run,
+    summaries,
 };
 use crate::rows::close::{failure_dead_letter, named_memories, possible_causes};
 use crate::rows::retrospective::require_sample;
@@ -38,6 +39,7 @@ pub(crate) async fn load_closing_facts(
     let state = count::find_workflow_state(connection, key).await?;
     let mut window = run::list_window_runs(connection, &retrospective, &sample).await?;
     outcome::attach_window_outcomes(connection, key, &mut window).await?;
+    checks::attach_window_checks(connection, key, &mut window).await?;
     Ok(ClosingFacts {
         history: load_history(connection, &retrospective).await?,
         window,

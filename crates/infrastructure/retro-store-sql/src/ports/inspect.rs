@@ -7,7 +7,7 @@ use retro_store::{
 };
 
 use super::dialect::{Connection, OnTable, Store, any_of, list_parameter, lookup_join};
-use super::{inspect_retrospectives, outcome};
+use super::{checks, inspect_retrospectives, outcome};
 use crate::rows::inspect::{
     RunDetailRecord, RunMemoryRows, attach_memories, collect_run_memories, usage_in_order,
 };
@@ -64,6 +64,8 @@ impl InspectStore for Store {
         detail.retrospectives =
             inspect_retrospectives::list_of_run(&mut snapshot, key, run, detail.ordinal).await?;
         detail.pull_requests = outcome::list_outcomes_of(&mut snapshot, key, run.as_str()).await?;
+        let mut checks = checks::list_checks_of(&mut snapshot, key, &[run.as_str()]).await?;
+        detail.checks = checks.remove(run.as_str()).unwrap_or_default();
         Ok(Some(detail))
     }
 

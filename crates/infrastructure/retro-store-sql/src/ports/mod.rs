@@ -9,6 +9,7 @@ mod batch;
 mod batch_items;
 mod broker;
 mod cancel;
+mod checks;
 mod claim;
 mod close;
 mod count;

@@ -48,6 +48,7 @@ impl RunDetailRecord {
             memories: Vec::new(),
             retrospectives: Vec::new(),
             pull_requests: Vec::new(),
+            checks: Vec::new(),
         })
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn window_run_from_row(
     let place = at("run_facts", &key);
     let OutcomeFacts { outcome } = at("run_facts.facts", &key).parse_json(facts)?;
     let (ordinal, run) = (place.parse_unsigned(*ordinal)?, place.parse(run)?);
-    Ok(WindowRun { ordinal, run, outcome, pull_requests: Vec::new() })
+    Ok(WindowRun { ordinal, run, outcome, pull_requests: Vec::new(), checks: Vec::new() })
 }
 
 /// Converts the spending of a counted run from its ordinal and facts.

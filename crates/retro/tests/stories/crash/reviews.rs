@@ -135,5 +135,5 @@ fn build_rule_comment(repo: &str, association: AuthorAssociation) -> GithubData 
         url: None,
     };
     let what = RepositoryEvent::IssueComment { action: "created".to_owned(), number: 7, comment };
-    GithubData { repo: repo.to_owned(), host: "github.com".to_owned(), sender: None, what }
+    GithubData { repo: repo.to_owned(), host: "github.com".to_owned(), what }
 }

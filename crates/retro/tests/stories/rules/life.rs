@@ -118,6 +118,16 @@ async fn post_revert(world: &World, reverted: &str) {
     assert_eq!(world.post_webhook(&webhook).await.0, 202, "{payload}");
 }
 
+/// Posts the webhook of a finished workflow of CI for this pull request.
+async fn post_failed_check(world: &World, number: u64) {
+    let mut payload = load_payload("workflow_run", "completed");
+    let run = &mut payload["workflow_run"];
+    (run["conclusion"], run["path"]) = (json!("failure"), json!(".github/workflows/ci.yml"));
+    run["pull_requests"] = json!([{ "number": number }]);
+    let webhook = Webhook::new("workflow_run", "checked", &payload);
+    assert_eq!(world.post_webhook(&webhook).await.0, 202, "{payload}");
+}
+
 #[tokio::test]
 async fn the_outcome_of_a_pull_request_credits_the_rule_that_its_run_used() {
     let mut world = start_bridged_world().await;
@@ -153,6 +163,16 @@ async fn the_outcome_of_a_pull_request_credits_the_rule_that_its_run_used() {
     assert!(
         !explain_rule(&world, &id).await.contains("fix-22, whose pull request"),
         "it did not use the rule"
+    );
+    post_failed_check(&world, 21).await;
+    let check = async || {
+        let shown = world.run_json(&["--tenant", "acme", "runs", "show", "fix-21"]).await;
+        shown["checks"].as_array()?.first().cloned()
+    };
+    let check = world.wait_for("CI's conclusion reaches the run", check).await;
+    assert_eq!(
+        (&check["workflow"], &check["outcome"]),
+        (&json!("github.com/acme/shop/ci.yml"), &json!("failure"))
     );
     let outcomes = world.run_json(&["--tenant", "acme", "outcomes", "--workflow", "fix"]).await;
     let row = &json_items(&outcomes)[0];
