@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{RunId, Workflow};
-use crate::outcome::normalize_commit;
+use crate::pull_request::normalize_commit;
 use crate::run::{RunFacts, RunOutcome};
 
 /// Maximum number of conclusions that are listed for one run. A repository has a handful of CI workflows.

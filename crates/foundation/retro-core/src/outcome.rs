@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use crate::finding::{MemoryVerdict, VerdictRecord};
 use crate::id::{RunId, Workflow};
-use crate::pull_request::normalize_repo;
+use crate::pull_request::{normalize_commit, normalize_repo};
 use crate::report::Report;
 use crate::retrospective::RetrospectiveState;
 use crate::run::RunFacts;
@@ -58,11 +58,6 @@ impl RunReferences {
             commit: facts.commit.as_deref().map(normalize_commit),
         }
     }
-}
-
-/// Normalizes a commit hash for storage: trimmed and in lower case.
-pub fn normalize_commit(text: &str) -> String {
-    text.trim().to_lowercase()
 }
 
 /// Parses the value of a `Retro-Run` trailer: a run id, or a workflow and a run id separated by a slash.

@@ -49,6 +49,11 @@ pub fn normalize_repo(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
+/// Normalizes a commit hash for storage: trimmed and in lower case.
+pub fn normalize_commit(text: &str) -> String {
+    text.trim().to_lowercase()
+}
+
 /// Known facts about a pull request. Facts are added and never removed, apart from the limits on reviews and
 /// closings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! Parses GitHub events into facts about pull requests.
 
 use jiff::Timestamp;
-use retro_core::outcome::{normalize_commit, parse_trailer};
+use retro_core::outcome::parse_trailer;
 use retro_core::pull_request::{
-    PullRequestFacts, PullRequestRef, ReviewFacts, ReviewVerdict, normalize_repo,
+    PullRequestFacts, PullRequestRef, ReviewFacts, ReviewVerdict, normalize_commit, normalize_repo,
 };
 use retro_core::remark::AuthorStanding;
 use retro_events::github::{

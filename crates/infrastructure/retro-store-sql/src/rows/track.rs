@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::message::{Message, Notice};
-use retro_core::outcome::{PULL_REQUESTS_NOTED_MAX, RunReferences, normalize_commit, parse_trailer};
-use retro_core::pull_request::{PullRequestFacts, PullRequestOutcome, PullRequestRef, normalize_repo};
+use retro_core::outcome::{PULL_REQUESTS_NOTED_MAX, RunReferences, parse_trailer};
+use retro_core::pull_request::{
+    PullRequestFacts, PullRequestOutcome, PullRequestRef, normalize_commit, normalize_repo,
+};
 use retro_core::report::WindowRun;
 use retro_store::Result;
 use retro_store::track::{RunLink, Trailer};
