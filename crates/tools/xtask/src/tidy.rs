@@ -13,6 +13,7 @@ mod runbooks;
 mod sources;
 mod steps;
 pub(crate) mod tree;
+mod unread;
 mod words;
 
 use std::path::Path;
@@ -59,6 +60,8 @@ const CHECKS: &[Check] = &[
     Check { name: "dependencies come from the workspace", find: manifests::check_workspace_dependencies },
     Check { name: "every dependency has a reason and is used", find: manifests::check_dependency_reasons },
     Check { name: "both databases have the same migrations", find: migrations::check_same_names },
+    Check { name: "every stored column is read", find: unread::check_columns },
+    Check { name: "a stage handles everything that is published", find: unread::check_events },
     Check { name: "every dead-letter code has a runbook page", find: runbooks::check_code_pages },
     Check { name: "every alert has a runbook page", find: runbooks::check_alert_pages },
     Check { name: "every relative link in a manual has a target", find: manuals::check_links },

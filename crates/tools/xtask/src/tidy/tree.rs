@@ -25,6 +25,8 @@ pub(crate) struct Tree {
     /// Folder and file name of each file in the subfolders of `migrations`, such as `("sqlite",
     /// "0001_baseline.sql")`.
     pub(crate) migrations: Vec<(String, String)>,
+    /// Statements of the migrations for SQLite in order, without comments.
+    pub(crate) schema: String,
     /// All Markdown files outside hidden folders and build folders.
     pub(crate) manuals: Vec<Manual>,
 }
@@ -138,6 +140,7 @@ impl Tree {
             crates: crates.collect::<Result<_>>()?,
             core_closure: linked_crates(root, "retro-core")?,
             migrations: read_migrations(&root.join("migrations"))?,
+            schema: read_schema(&root.join("migrations/sqlite"))?,
             runbooks: read_runbooks(&root.join("deploy/runbooks"))?,
             alert_pages: read_runbooks(&root.join("deploy/runbooks/alerts"))?,
             alerts: read_text(&root.join("deploy/telemetry/alerts.yaml"))?,
@@ -193,6 +196,18 @@ fn read_migrations(folder: &Path) -> Result<Vec<(String, String)>> {
     }
     migrations.sort_unstable();
     Ok(migrations)
+}
+
+fn read_schema(folder: &Path) -> Result<String> {
+    let mut paths: Vec<_> = read_dir(folder)
+        .with_context(|| format!("reading {}", folder.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    paths.sort();
+    let texts = paths.iter().map(|path| read_text(path)).collect::<Result<Vec<_>>>()?;
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let lines: Vec<&str> = lines.map(|line| line.split("--").next().unwrap_or_default()).collect();
+    Ok(lines.join("\n"))
 }
 
 fn read_runbooks(folder: &Path) -> Result<Vec<(String, String)>> {
