@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Ordinal;
 use crate::retrospective::{Investigation, Retrospective, RetrospectiveState};
-use crate::run::{RunFacts, RunKind, RunOutcome};
+use crate::run::{NotCountedReason, RunFacts, RunOutcome};
 use crate::sample::Sample;
 
 /// Reason why a run counts towards its workflow's window, or why it does not.
@@ -20,6 +20,8 @@ pub enum CountingReason {
     NothingToDo,
     /// The run is one of Retrospect itself, which must not learn from itself.
     Internal,
+    /// The emitter knows only the outcome of the run, so there is nothing to investigate.
+    OutcomeOnly,
     /// The run is not counted, and its facts, which would say why, were deleted.
     Unknown,
 }
@@ -32,6 +34,7 @@ impl CountingReason {
             Self::Cancelled => "not counted: it was cancelled",
             Self::NothingToDo => "not counted: it had nothing to do",
             Self::Internal => "not counted: it is a run of Retrospect itself",
+            Self::OutcomeOnly => "not counted: only its outcome is known",
             Self::Unknown => "not counted; the facts that would say why were deleted",
         }
     }
@@ -39,12 +42,15 @@ impl CountingReason {
 
 /// Explains why a run with this ordinal is counted or not. `facts` is `None` if they were deleted.
 pub fn explain_counting(facts: Option<&RunFacts>, ordinal: Option<Ordinal>) -> CountingReason {
-    match (ordinal, facts) {
-        (Some(_), _) => CountingReason::Counted,
-        (None, Some(facts)) if facts.kind == RunKind::Internal => CountingReason::Internal,
-        (None, Some(facts)) if facts.outcome == RunOutcome::Cancellation => CountingReason::Cancelled,
-        (None, Some(facts)) if facts.outcome == RunOutcome::Skip => CountingReason::NothingToDo,
-        (None, _) => CountingReason::Unknown,
+    if ordinal.is_some() {
+        return CountingReason::Counted;
+    }
+    match facts.and_then(RunFacts::not_counted_reason) {
+        Some(NotCountedReason::Internal) => CountingReason::Internal,
+        Some(NotCountedReason::Cancelled) => CountingReason::Cancelled,
+        Some(NotCountedReason::Skipped) => CountingReason::NothingToDo,
+        Some(NotCountedReason::OutcomeOnly) => CountingReason::OutcomeOnly,
+        None => CountingReason::Unknown,
     }
 }
 

@@ -3,6 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::id::{RetrospectiveId, Tenant, Workflow, WorkflowKey, derive_uuid};
 use crate::policy::Policy;
+use crate::run::RunKind;
 
 fn facts(outcome: &str) -> RunFacts {
     let agent = json!({"name": "coder"});
@@ -21,6 +22,8 @@ fn a_run_that_does_not_count_has_a_reason() {
     assert_eq!(reason("skip", None), CountingReason::NothingToDo);
     let internal = RunFacts { kind: RunKind::Internal, ..facts("success") };
     assert_eq!(explain_counting(Some(&internal), None), CountingReason::Internal);
+    let only = RunFacts { outcome_only: true, ..facts("failure") };
+    assert_eq!(explain_counting(Some(&only), None), CountingReason::OutcomeOnly);
     assert_eq!(explain_counting(None, None), CountingReason::Unknown);
     assert_eq!(explain_counting(None, Some(1)), CountingReason::Counted);
 }

@@ -174,6 +174,8 @@ async fn the_outcome_of_a_pull_request_credits_the_rule_that_its_run_used() {
         (&check["workflow"], &check["outcome"]),
         (&json!("github.com/acme/shop/ci.yml"), &json!("failure"))
     );
+    let checked = world.run_json(&["--tenant", "acme", "runs", "show", json_text(&check, "run")]).await;
+    assert_eq!(checked["counting"], "outcome_only", "{checked}");
     let outcomes = world.run_json(&["--tenant", "acme", "outcomes", "--workflow", "fix"]).await;
     let row = &json_items(&outcomes)[0];
     assert_eq!((&row["merged"], &row["reverted"]), (&json!(1), &json!(1)), "{outcomes}");
