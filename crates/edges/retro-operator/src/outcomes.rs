@@ -1,5 +1,6 @@
 //! Aggregates the outcomes of pull requests per workflow.
 
+use retro_core::check::is_ci_workflow;
 use retro_core::id::{Tenant, Workflow};
 use retro_core::outcome::{OutcomeTotals, WorkflowOutcomes};
 use retro_store::track::RunLinkKey;
@@ -10,7 +11,7 @@ use retro_store::{OperatorStore, Result};
 const LINKS_PER_PAGE: u32 = 5_000;
 
 /// Aggregates the outcomes of the pull requests that a tenant's runs are linked to. Returns one total per
-/// workflow, sorted by name, for the given workflow or for all workflows. Links are read page by page, so a
+/// workflow, sorted by name, for the given workflow or for all workflows except those of CI. Links are read page by page, so a
 /// link that is stored meanwhile may or may not be included.
 pub async fn summarize_outcomes(
     store: &dyn OperatorStore,
@@ -23,8 +24,11 @@ pub async fn summarize_outcomes(
         let links = store.list_run_links(tenant, workflow, after.as_ref(), LINKS_PER_PAGE).await?;
         // A full page may be the last one; the next read then returns no links and ends the loop.
         let is_full = links.len() == LINKS_PER_PAGE as usize;
-        for (workflow, run, one, facts) in &links {
-            sums.add_link(workflow, run, one, facts);
+        for (linked, run, one, facts) in &links {
+            // CI checks the pull requests that others make. Whoever names its workflow sees it all the same.
+            if workflow.is_some() || !is_ci_workflow(linked, &one.repo) {
+                sums.add_link(linked, run, one, facts);
+            }
         }
         match links.into_iter().next_back() {
             Some((workflow, run, one, _)) if is_full => after = Some((run, workflow, one)),
@@ -57,6 +61,14 @@ mod tests {
         let runs: Vec<_> = totals.iter().map(|one| (one.workflow.as_str(), one.runs)).collect();
         let half = u64::from(LINKS_PER_PAGE / 2);
         assert_eq!(runs, [("mend", half + 1), ("ship", half + 2)]);
+        let ci = name("github.com/acme/shop/ci.yml");
+        let checked = (ci.clone(), RunId::new("1").expect("a name"), PullRequestRef::new("acme/shop", 1));
+        let checked = vec![(checked.0, checked.1, checked.2, PullRequestFacts::default())];
+        let of_ci = World { links: checked, ..World::default() };
+        let totals = summarize_outcomes(&of_ci, &Tenant::default_tenant(), None).await.expect("reading");
+        assert_eq!(totals, [], "CI makes no pull request");
+        let totals = summarize_outcomes(&of_ci, &Tenant::default_tenant(), Some(&ci)).await.expect("reading");
+        assert_eq!(totals.len(), 1);
         let one = summarize_outcomes(&world, &Tenant::default_tenant(), Some(&name("mend")))
             .await
             .expect("reading");

@@ -13,8 +13,6 @@ use crate::run::{RunFacts, RunOutcome};
 
 /// Maximum number of conclusions that are listed for one run. A repository has a handful of CI workflows.
 pub const CHECKS_NOTED_MAX: usize = 16;
-/// Host that is left out in the repository of a run.
-const DEFAULT_HOST: &str = "github.com";
 
 /// Conclusion of the newest run of a CI workflow that belongs to a run of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,17 +35,24 @@ pub struct CheckConclusion {
     pub finished_at: Option<Timestamp>,
 }
 
-/// Returns `true` if the run is one of a CI workflow, by the name that the bridge gives such a workflow: no workflow
-/// engine names its workflow after the repository of the run.
+/// Returns `true` if the run is one of a CI workflow.
 pub fn is_ci_run(workflow: &Workflow, facts: &RunFacts) -> bool {
-    let Some(repo) = facts.repo.as_deref() else { return false };
+    facts.repo.as_deref().is_some_and(|repo| is_ci_workflow(workflow, repo))
+}
+
+/// Returns `true` if this is a CI workflow of the repository, by the name that the bridge gives such a workflow,
+/// `host/owner/name/file`: no workflow engine names its workflow after a host and the repository of the run. `repo` may
+/// begin with the host.
+pub fn is_ci_workflow(workflow: &Workflow, repo: &str) -> bool {
     let name = workflow.as_str();
     let is_below = |name: &str| {
         name.get(..repo.len()).is_some_and(|start| start.eq_ignore_ascii_case(repo))
             && name[repo.len()..].starts_with('/')
     };
-    is_below(name)
-        || name.strip_prefix(DEFAULT_HOST).and_then(|rest| rest.strip_prefix('/')).is_some_and(is_below)
+    let host = |text: &str| text.split_once('/').filter(|(host, _)| host.contains('.')).is_some();
+    // Either the repository names its host, or the workflow has one before it.
+    (host(repo) && is_below(name))
+        || name.split_once('/').is_some_and(|(host, rest)| host.contains('.') && is_below(rest))
 }
 
 /// Lists the conclusions that belong to a run, among the runs that share its commit or its pull request: of each CI

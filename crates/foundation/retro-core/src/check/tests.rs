@@ -34,12 +34,14 @@ fn a_ci_run_is_known_by_the_name_of_its_workflow() {
         |workflow: &str, repo| is_ci_run(&Workflow::new(workflow).unwrap(), &facts(repo, None, "failure", 0));
     assert!(is_ci("github.com/acme/shop/ci.yml", Some("acme/shop")));
     assert!(is_ci("git.acme.example/team/docs/ci.yml", Some("git.acme.example/team/docs")));
+    assert!(is_ci("git.acme.example/team/docs/ci.yml", Some("Team/Docs")), "a pull request names no host");
     for (workflow, repo) in [
         ("release", Some("acme/shop")),
         ("github.com/acme/shopping/ci.yml", Some("acme/shop")),
         ("github.com/acme/shop", Some("acme/shop")),
         ("github.com/acme/shop/ci.yml", None),
-        ("gitlab.com/acme/shop/ci.yml", Some("acme/shop")),
+        ("fix/acme/shop/bug", Some("acme/shop")),
+        ("acme/shop/bug", Some("acme/shop")),
         ("ümlaut", Some("ü")),
     ] {
         assert!(!is_ci(workflow, repo), "{workflow}");
