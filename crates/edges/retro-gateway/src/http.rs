@@ -87,7 +87,10 @@ async fn memory(
     let answer = gateway.read_memory(&tenant, name, MemoryReader { run, workflow, repository }).await;
     answer.map(Json).map_err(|unnamed| match unnamed {
         UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
-        UnresolvedRef::Ambiguous(..) => Problem::ambiguous_name(unnamed.to_string()),
+        // The candidates may be memories of repositories that the agent is told nothing of.
+        UnresolvedRef::Ambiguous(name, _) => Problem::ambiguous_name(format!(
+            "the ids of several memories begin with {name}; give more digits of the one that you mean"
+        )),
     })
 }
 
