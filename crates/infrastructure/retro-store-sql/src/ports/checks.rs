@@ -21,25 +21,33 @@ pub(crate) async fn list_checks_of(
     key: &WorkflowKey,
     runs: &[&str],
 ) -> Result<BTreeMap<String, Vec<CheckConclusion>>> {
-    // The bridge names the workflow of a CI run after its repository; the core looks closer. A run that names a commit
-    // is found by it even if no event has said which pull request has that commit.
+    // CI runs are looked up in the tables behind `run_links`: the view would be computed for the whole tenant where it
+    // is joined. Each of the three ways has an index. A run that names a commit is found by it even if no event has
+    // said which pull request has that commit. The name of a CI run's workflow contains its repository; the core looks
+    // closer.
     const CHECKS: &str = concat!(
-        "WITH found (run_id, own_commit, workflow, check_run) AS (
-            SELECT own.run_id, own.commit_id, ci.workflow, ci.run_id FROM tracked_runs AS own
+        "WITH linked (run_id, repo, number) AS (
+            SELECT run_id, repo, number FROM run_links WHERE tenant = $1 AND workflow = $2 AND run_id",
+        any_of!("$3"),
+        "), found (run_id, workflow, check_run) AS (
+            SELECT own.run_id, ci.workflow, ci.run_id FROM tracked_runs AS own
             JOIN tracked_runs AS ci ON ci.tenant = own.tenant AND ci.commit_id = own.commit_id
             WHERE own.tenant = $1 AND own.workflow = $2 AND own.run_id",
         any_of!("$3"),
         " AND lower(ci.workflow) LIKE '%' || ci.repo || '/%'
             UNION
-            SELECT link.run_id, own.commit_id, ci.workflow, ci.run_id FROM run_links AS link
-            JOIN tracked_runs AS own ON own.tenant = link.tenant AND own.run_id = link.run_id
-                AND own.workflow = link.workflow
-            JOIN run_links AS ci ON ci.tenant = link.tenant AND ci.repo = link.repo AND ci.number = link.number
-            WHERE link.tenant = $1 AND link.workflow = $2 AND link.run_id",
-        any_of!("$3"),
-        " AND lower(ci.workflow) LIKE '%' || ci.repo || '/%'
+            SELECT linked.run_id, ci.workflow, ci.run_id FROM linked
+            JOIN tracked_runs AS ci ON ci.tenant = $1 AND ci.repo = linked.repo AND ci.number = linked.number
+            WHERE lower(ci.workflow) LIKE '%' || ci.repo || '/%'
+            UNION
+            SELECT linked.run_id, ci.workflow, ci.run_id FROM linked
+            JOIN pull_request_commits AS head
+                ON head.tenant = $1 AND head.repo = linked.repo AND head.number = linked.number
+            JOIN tracked_runs AS ci ON ci.tenant = $1 AND ci.commit_id = head.commit_id AND ci.repo = head.repo
+            WHERE lower(ci.workflow) LIKE '%' || ci.repo || '/%'
         )
-        SELECT found.run_id, found.own_commit, found.workflow, found.check_run, run_facts.facts FROM found
+        SELECT found.run_id, own.commit_id, found.workflow, found.check_run, run_facts.facts FROM found
+        JOIN tracked_runs AS own ON own.tenant = $1 AND own.run_id = found.run_id AND own.workflow = $2
         JOIN runs ON runs.tenant = $1 AND runs.workflow = found.workflow AND runs.run_id = found.check_run
         JOIN run_facts ON run_facts.tenant = $1 AND run_facts.workflow = runs.workflow
             AND run_facts.number = runs.number
