@@ -2,6 +2,8 @@
 //! kept on one line. The log's own colours are preserved.
 
 mod json;
+#[cfg(test)]
+mod testing;
 
 use std::backtrace::Backtrace;
 use std::fmt::{self, Debug};
@@ -72,24 +74,8 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
+    use super::testing::Lines;
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn hostile_text_is_logged_on_one_line_without_losing_the_colours() {
@@ -101,8 +87,7 @@ mod tests {
             let _span = tracing::info_span!("stage", run = %hostile).entered();
             tracing::info!(run.id = %hostile, quoted = hostile, count = 3, "counted {hostile}");
         });
-        let bytes = lines.0.lock().unwrap().clone();
-        let text = String::from_utf8(bytes).unwrap();
+        let text = lines.text();
         let shown = r"a\u{1b}[2Jb\u{202e}c\nERROR forged\u{9b}2J";
         assert_eq!(text.lines().count(), 1, "{text:?}");
         assert_eq!(text.matches(shown).count(), 4, "message, both fields and span: {text:?}");

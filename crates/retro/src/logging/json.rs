@@ -124,24 +124,8 @@ impl Visit for JsonFields {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
+    use super::super::testing::Lines;
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn every_message_is_one_line_of_json_with_its_fields_and_spans() {
@@ -154,8 +138,7 @@ mod tests {
             tracing::info!(run.id = %hostile, count = 3, level = "forged", "counted {hostile}");
             tracing::debug!("filtered out");
         });
-        let bytes = lines.0.lock().unwrap().clone();
-        let text = String::from_utf8(bytes).unwrap();
+        let text = lines.text();
         assert_eq!(text.lines().count(), 1, "{text:?}");
         assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
         let line: Value = serde_json::from_str(&text).unwrap();

@@ -129,6 +129,9 @@ impl PullRequest {
     }
 }
 
+/// Workflow of the run in the fake GitHub.
+const CI: &str = "github.com/acme/shop/ci.yml";
+
 /// State of the tenant that must not depend on how GitHub's facts arrived.
 #[derive(Debug, PartialEq)]
 struct LearntState {
@@ -148,7 +151,7 @@ async fn read_state(world: &World) -> LearntState {
     let run = |one: &Value| (json_text(&one["facts"], "run_id").to_owned(), one["not_counted"].to_string());
     LearntState {
         rules: json_items(&rules).iter().map(rule).collect(),
-        outcomes: query(&["outcomes"]).await,
+        outcomes: query(&["outcomes", "--workflow", CI]).await,
         runs: json_items(&runs).iter().map(run).collect(),
     }
 }
@@ -169,7 +172,7 @@ async fn wait_until_handled(world: &World, number: u64) {
         })
         .await;
     world.wait_until_idle().await;
-    let outcomes = ["--tenant", "acme", "outcomes"];
+    let outcomes = ["--tenant", "acme", "outcomes", "--workflow", CI];
     world
         .wait_for("the run is linked", async || {
             (!json_items(&world.run_json(&outcomes).await).is_empty()).then_some(())
