@@ -75,6 +75,9 @@ pub(crate) async fn attach_window_checks(
     Ok(())
 }
 
+/// Row of a run's references: run, repository, number of the pull request, commit.
+type ReferencesRow = (String, Option<String>, Option<i64>, Option<String>);
+
 /// Adds the commits that the runs name, and the pull requests that they name and of which no event has arrived.
 async fn load_references(
     connection: &mut Connection,
@@ -92,8 +95,7 @@ async fn load_references(
     );
     let query = sqlx::query_as(OWN).bind(key.tenant.as_str()).bind(key.workflow.as_str());
     let query = bind_rows!(query, checked, |one| [one.0.as_str()]);
-    let rows: Vec<(String, Option<String>, Option<i64>, Option<String>)> =
-        query.fetch_all(connection).await.on_table("tracked_runs")?;
+    let rows: Vec<ReferencesRow> = query.fetch_all(connection).await.on_table("tracked_runs")?;
     for (run, repo, number, commit) in rows {
         let Some(one) = checked.get_mut(&run) else { continue };
         one.commit = commit;
