@@ -49,9 +49,9 @@ pub fn is_ci_workflow(workflow: &Workflow, repo: &str) -> bool {
         name.get(..repo.len()).is_some_and(|start| start.eq_ignore_ascii_case(repo))
             && name[repo.len()..].starts_with('/')
     };
-    let host = |text: &str| text.split_once('/').filter(|(host, _)| host.contains('.')).is_some();
+    let begins_with_host = |text: &str| text.split_once('/').is_some_and(|(host, _)| host.contains('.'));
     // Either the repository names its host, or the workflow has one before it.
-    (host(repo) && is_below(name))
+    (begins_with_host(repo) && is_below(name))
         || name.split_once('/').is_some_and(|(host, rest)| host.contains('.') && is_below(rest))
 }
 

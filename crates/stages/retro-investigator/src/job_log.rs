@@ -198,4 +198,13 @@ mod tests {
         assert_eq!(answer.lines().count(), LAST_LINES);
         assert_eq!(build_trajectory(&[log("x", None, "")]).turns[0].calls[0].answer.as_deref(), Some(""));
     }
+
+    #[test]
+    fn a_line_of_megabytes_is_cut_to_a_thousand_characters() {
+        let long = format!("error: {}", "x".repeat(2_000_000));
+        let built = build_trajectory(&[log("test", None, &build_log(&long))]);
+        let answer = built.turns[0].calls[0].answer.as_deref().expect("an answer");
+        let longest = answer.lines().map(|line| line.chars().count()).max();
+        assert!(answer.contains("error: xxx") && longest.is_some_and(|chars| chars <= 1_000), "{longest:?}");
+    }
 }
