@@ -20,6 +20,7 @@ use utoipa_axum::routes;
 
 use crate::http::ApiState;
 
+pub(crate) use known::is_known_workflow;
 pub use missed::{CountedWindow, ExplainedFailure, MissedFailures, find_missed_failures};
 pub use statistics::{
     NewestRuns, RecentRuns, STATISTICS_RUNS_DEFAULT, STATISTICS_RUNS_MAX, UnreadableReason,

@@ -28,7 +28,7 @@ use crate::history::MemoryHistory;
 use crate::redact::SharedRedactFn;
 use crate::retrospectives::{RetrospectiveView, find_retrospective_view};
 use crate::usage::{MemoryRow, load_memory_rows};
-use crate::{calls, dead_letters, report, reviews, runs};
+use crate::{calls, dead_letters, outcomes, report, reviews, runs};
 
 mod error;
 mod limit;
@@ -70,7 +70,9 @@ fn routes() -> Api<ApiState> {
         .routes(routes!(list_proposals))
         .routes(routes!(get_report))
         .routes(routes!(list_outcomes));
-    dead_letters::add_read_routes(calls::add_read_routes(runs::add_read_routes(api)))
+    dead_letters::add_read_routes(outcomes::prompts::add_read_routes(calls::add_read_routes(
+        runs::add_read_routes(api),
+    )))
 }
 
 /// Memories, highest weight first, each with the number of runs that met it.

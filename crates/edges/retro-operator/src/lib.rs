@@ -57,6 +57,7 @@ pub use memory::{MemoryWithEffect, render_memory};
 pub use memory_commands::{
     MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands, router as memory_commands_router,
 };
+pub use outcomes::prompts::{PROMPT_RUNS_DEFAULT, PROMPT_RUNS_MAX, PromptVersions, find_prompt_versions};
 pub use outcomes::summarize_outcomes;
 pub use proposals::{render_proposal, render_proposals};
 pub use redact::{RedactFn, SharedRedactFn};

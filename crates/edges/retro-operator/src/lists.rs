@@ -218,23 +218,27 @@ pub fn render_retrospective(detail: &RetrospectiveView, proposed: &[ProposalRow]
     }
     let rows = detail.investigations.iter().map(|one| {
         let result = one.result.as_ref().map_or("not ended", |result| result.as_str()).replace('_', " ");
-        let problem = one
-            .result
-            .as_ref()
-            .and_then(|result| result.problem())
-            .map(text::single_line)
-            .unwrap_or_default();
-        let replacement = if one.replacement { "replacement" } else { "" };
+        let problem = one.result.as_ref().and_then(|result| result.problem()).map(text::single_line);
+        let attempts = detail.attempts.iter().find(|attempts| attempts.number == one.number);
+        let (failed, last_error) = attempts.filter(|_| one.result.is_none()).map_or((0, None), |attempts| {
+            (attempts.attempts, attempts.last_error.as_deref().map(text::single_line))
+        });
+        let worker = attempts.and_then(|attempts| attempts.worker.as_deref()).map(text::single_line);
+        let notes = [
+            one.replacement.then(|| "replacement".to_owned()),
+            (failed > 0).then(|| text::format_count(failed.into(), "attempt")),
+        ];
         [
             one.number.to_string(),
             text::single_line(one.run.as_str()),
             one.ordinal.to_string(),
             result,
-            problem,
-            replacement.to_owned(),
+            problem.or(last_error).unwrap_or_default(),
+            worker.unwrap_or_default(),
+            notes.into_iter().flatten().collect::<Vec<_>>().join(", "),
         ]
     });
-    let head = ["no.", "run", "ordinal", "result", "error", ""];
+    let head = ["no.", "run", "ordinal", "result", "error", "worker", ""];
     let investigations = render_table(columns, head, rows.collect());
     for part in [
         investigations,

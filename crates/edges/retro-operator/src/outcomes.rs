@@ -1,4 +1,6 @@
-//! Aggregates the outcomes of pull requests per workflow.
+//! Aggregates the outcomes of pull requests per workflow, and of runs per version of their prompt.
+
+pub(crate) mod prompts;
 
 use retro_core::check::is_ci_workflow;
 use retro_core::id::{Tenant, Workflow};

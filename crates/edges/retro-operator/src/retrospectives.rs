@@ -3,7 +3,7 @@
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_core::retrospective::{Investigation, Retrospective};
 use retro_core::sample::Sample;
-use retro_store::{AuditRow, OperatorStore, RetrospectiveDetail, StoreError};
+use retro_store::{AuditRow, InvestigationAttempts, OperatorStore, RetrospectiveDetail, StoreError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -20,6 +20,8 @@ pub struct RetrospectiveView {
     /// Investigations that have started, finished or not.
     #[schema(value_type = Vec<Object>)]
     pub investigations: Vec<Investigation>,
+    /// Attempts at the investigations, in the same order: who works on each, and why the last attempt failed.
+    pub attempts: Vec<InvestigationAttempts>,
     /// Audit log of the retrospective, oldest entry first; absent if there are no entries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
@@ -34,7 +36,7 @@ pub async fn find_retrospective_view(
     id: RetrospectiveId,
 ) -> Result<Option<RetrospectiveView>, StoreError> {
     let Some(found) = store.find_retrospective(tenant, id).await? else { return Ok(None) };
-    let RetrospectiveDetail { retrospective, sample, investigations } = found;
+    let RetrospectiveDetail { retrospective, sample, investigations, attempts } = found;
     let audit_log = store.list_audit_rows(tenant, id.0).await?;
-    Ok(Some(RetrospectiveView { retrospective, sample, investigations, audit_log }))
+    Ok(Some(RetrospectiveView { retrospective, sample, investigations, attempts, audit_log }))
 }

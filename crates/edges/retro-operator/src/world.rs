@@ -57,6 +57,7 @@ pub(crate) struct World {
     pub(crate) trajectories: Vec<(WorkflowKey, RunId, Trajectory)>,
     /// Links between runs and pull requests, sorted by run, workflow and pull request.
     pub(crate) links: Vec<RunLink>,
+    pub(crate) prompt_runs: Vec<retro_core::outcome::PromptRun>,
     /// Half-written memory that the next read returns instead of the stored one; `None` unless set by a test.
     pub(crate) partial_read: std::sync::Mutex<Option<Memory>>,
     /// Number of pages that were read.

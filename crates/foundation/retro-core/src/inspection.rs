@@ -120,6 +120,8 @@ pub struct RunProperties {
     pub user: Option<String>,
     /// Name of the agent that executed the run.
     pub agent: Option<String>,
+    /// Version of the run's prompt, as its event names it.
+    pub prompt_version: Option<String>,
     /// Outcome of the run.
     pub outcome: Option<RunOutcome>,
     /// Repository of the run; every address of it matches.
@@ -137,6 +139,10 @@ impl RunProperties {
         let agent = facts.agent.as_ref().and_then(|agent| agent.name.as_ref());
         self.user.as_ref().is_none_or(|user| facts.user.as_ref() == Some(user))
             && self.agent.as_ref().is_none_or(|wanted| agent == Some(wanted))
+            && self
+                .prompt_version
+                .as_ref()
+                .is_none_or(|version| facts.prompt_version.as_ref() == Some(version))
             && self.outcome.is_none_or(|outcome| facts.outcome == outcome)
             && self
                 .repo

@@ -11,6 +11,7 @@
 //! [`PullRequestFacts`]: crate::pull_request::PullRequestFacts
 
 mod credit;
+mod prompts;
 mod totals;
 
 use std::collections::BTreeSet;
@@ -23,6 +24,7 @@ use crate::retrospective::RetrospectiveState;
 use crate::run::RunFacts;
 
 pub use credit::{CreditFacts, MemoryApplication, OutcomeCredit, credit_outcome};
+pub use prompts::{PromptRun, PromptVersionTotals, total_prompt_versions};
 pub use totals::{OutcomeTotals, WorkflowOutcomes};
 
 /// Maximum number of pull requests that a report lists for one run: the first ones by repository and number.

@@ -1,5 +1,7 @@
 //! Storage port for looking at one run in full, and at how often memories were used.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::check::CheckConclusion;
@@ -42,6 +44,8 @@ pub struct RunDetail {
     pub retrospectives: Vec<RunRetrospective>,
     /// Outcomes of the pull requests that the run is linked to.
     pub pull_requests: Vec<PullRequestOutcome>,
+    /// Prompt versions in the commits that name the run.
+    pub commit_prompt_versions: BTreeSet<String>,
     /// Conclusions of the CI runs that belong to the run.
     pub checks: Vec<CheckConclusion>,
 }

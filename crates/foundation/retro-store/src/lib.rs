@@ -61,8 +61,8 @@ pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};
 pub use metrics::{DatabaseMetrics, MetricsStore};
 pub use object_ref::{CANDIDATES_MAX, ObjectKind, ObjectRefStore, UnresolvedObject, resolve_object_ref};
 pub use operator::{
-    DatabaseHealth, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX, RetrospectiveDetail, RetrospectiveRow,
-    RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
+    DatabaseHealth, InvestigationAttempts, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX,
+    RetrospectiveDetail, RetrospectiveRow, RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
 };
 pub use recall::{AGENT_CONNECTIONS_MAX, RecallStore};
 pub use replay::{

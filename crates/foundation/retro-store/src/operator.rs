@@ -155,6 +155,28 @@ pub struct RetrospectiveDetail {
     pub sample: Option<Sample>,
     /// Investigations scheduled so far, including those that have not ended.
     pub investigations: Vec<Investigation>,
+    /// Attempts at the investigations, in the same order.
+    pub attempts: Vec<InvestigationAttempts>,
+}
+
+/// Attempts at an investigation, for a person who asks why it has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct InvestigationAttempts {
+    /// 1-based position of the investigation in its retrospective.
+    pub number: u32,
+    /// Number of attempts that were started and did not succeed.
+    pub attempts: u32,
+    /// Worker that claimed the investigation last; `None` if none has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// End of the lease of the worker; `None` if nobody works on the investigation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub lease_until: Option<Timestamp>,
+    /// Why the last attempt failed; `None` if none has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 /// Health summary of the database across all tenants.

@@ -9,6 +9,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
+use retro_core::outcome::PromptRun;
 use retro_core::pull_request::{PullRequestFacts, PullRequestRef};
 use retro_core::retention::SeenContent;
 
@@ -63,6 +64,8 @@ pub struct Trailer {
     pub commit: String,
     /// Trailer value, which parses as a run id in at least one way.
     pub text: String,
+    /// Version of the agent's prompt, from another trailer of the commit; `None` if it has none.
+    pub prompt_version: Option<String>,
 }
 
 /// Outcome of recording a pull request event.
@@ -112,4 +115,8 @@ pub trait OutcomeStore: Send + Sync {
         after: Option<&RunLinkKey>,
         limit: u32,
     ) -> Result<Vec<RunLink>>;
+
+    /// Returns the newest counted runs of a workflow whose facts are stored, at most `limit`, each with the prompt
+    /// versions in its commits and the facts of its pull requests. The newest run comes first.
+    async fn list_prompt_runs(&self, key: &WorkflowKey, limit: u32) -> Result<Vec<PromptRun>>;
 }

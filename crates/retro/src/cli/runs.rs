@@ -31,6 +31,9 @@ pub(crate) struct ListRuns {
     /// Filter by the name of the agent.
     #[arg(long)]
     pub(crate) agent: Option<String>,
+    /// Filter by the version of the prompt, as the run's event names it.
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) prompt_version: Option<String>,
     /// Filter by outcome: success, failure, error, timeout, cancellation, skip or unknown.
     #[arg(long, value_parser = parse_outcome)]
     pub(crate) outcome: Option<RunOutcome>,

@@ -36,6 +36,7 @@ async fn list_runs(
         properties: RunProperties {
             user: args.user.clone(),
             agent: args.agent.clone(),
+            prompt_version: args.prompt_version.clone(),
             outcome: args.outcome,
             repo: args.repo.clone(),
         },

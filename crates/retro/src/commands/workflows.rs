@@ -3,11 +3,12 @@
 use retro_core::id::{Workflow, WorkflowKey};
 use retro_core::time::Clock as _;
 use retro_operator::{
-    MissedFailures, find_missed_failures, find_workflow_statistics, lists, terminal_columns,
+    MissedFailures, find_missed_failures, find_prompt_versions, find_workflow_statistics, lists,
+    terminal_columns,
 };
 use retro_store::OperatorStore;
 
-use super::command_context::{CommandContext, print_found};
+use super::command_context::{CommandContext, print_document, print_found};
 use super::nearest_name::print_unknown_name;
 use crate::cli::{WorkflowCommand, Workflows};
 use crate::clock::SystemClock;
@@ -29,6 +30,13 @@ pub(crate) async fn run_command(
                 print_unknown_name(context, store, Some(workflow), None).await?;
             }
             print_found(context, found, "workflow", workflow, |one| one.render_text(terminal_columns()))
+        }
+        Some(WorkflowCommand::Prompts { workflow, runs }) => {
+            let found = find_prompt_versions(store, &key(workflow), *runs).await?;
+            if found.is_none() {
+                print_unknown_name(context, store, Some(workflow), None).await?;
+            }
+            print_document(context, found, "workflow", workflow, |one, layout| one.render(layout))
         }
         Some(WorkflowCommand::Missed { workflow }) => {
             let found = find_missed_failures(store, &key(workflow)).await?;

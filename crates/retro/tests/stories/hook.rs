@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::world::{BRIDGE_ENV, RETRO, Webhook, World, load_payload};
+use crate::world::{BRIDGE_ENV, RETRO, Webhook, World, json_items, load_payload};
 
 const HOOK_PATH: &str = ".git/hooks/prepare-commit-msg";
 /// Environment variables that an agent's harness sets for a run.
@@ -321,5 +321,31 @@ async fn the_bridge_reads_what_the_hook_writes() {
         (&commit["runs"], &commit["prompt_version"]),
         (&json!(["ship/run-17", "grün 2"]), &json!("4"))
     );
+    let run = |id: &str, extra: Value| {
+        let mut data = json!({"workflow": "ship", "run_id": id, "outcome": "success"});
+        data.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
+        json!({"specversion": "1.0", "id": id, "source": "https://engine.test",
+               "type": "dev.retrospect.run.completed.v1", "data": data})
+    };
+    let runs =
+        [run("run-17", json!({})), run("run-18", json!({"prompt_version": "5", "outcome": "failure"}))];
+    world.emit_and_wait("acme", "runs.jsonl", &runs).await;
+    let versions = world
+        .wait_for("the commit is known to belong to the run", async || {
+            let table =
+                world.run_json(&["--tenant", "acme", "workflows", "prompts", "ship"]).await["versions"]
+                    .take();
+            json_items(&table).iter().all(|row| row["version"].is_string()).then_some(table)
+        })
+        .await;
+    let ends_of = |version: &str| {
+        let row = json_items(&versions).iter().find(|row| row["version"] == version).expect("the version");
+        (row["succeeded"].as_u64(), row["failed"].as_u64())
+    };
+    assert_eq!((ends_of("4"), ends_of("5")), ((Some(1), Some(0)), (Some(0), Some(1))), "{versions}");
+    let only = world.run_json(&["--tenant", "acme", "runs", "list", "--prompt-version", "5"]).await;
+    assert_eq!(json_items(&only).len(), 1, "{only}");
+    let shown = world.run_retro(&["--tenant", "acme", "runs", "show", "run-17"]).await.out;
+    assert!(shown.contains("prompt version (commits)"), "{shown}");
     world.stop().await;
 }

@@ -112,7 +112,9 @@ fn collect_trailers(commits: &[Commit]) -> Vec<Trailer> {
         let id = normalize_commit(&commit.id);
         let named = commit.runs.iter().map(|text| text.trim().to_owned());
         let named = named.filter(|text| !parse_trailer(text).is_empty());
-        named.map(move |named| Trailer { commit: id.clone(), text: named }).collect::<Vec<_>>()
+        let trailer =
+            |text| Trailer { commit: id.clone(), text, prompt_version: commit.prompt_version.clone() };
+        named.map(trailer).collect::<Vec<_>>()
     };
     let mut all: Vec<Trailer> = commits.iter().flat_map(of).collect();
     all.sort();

@@ -4,6 +4,6 @@ use retro_core::id::WorkflowKey;
 use retro_store::{OperatorStore, Result};
 
 /// Returns `true` if the tenant has the workflow.
-pub(super) async fn is_known_workflow(store: &dyn OperatorStore, key: &WorkflowKey) -> Result<bool> {
+pub(crate) async fn is_known_workflow(store: &dyn OperatorStore, key: &WorkflowKey) -> Result<bool> {
     Ok(store.list_workflows(&key.tenant).await?.iter().any(|row| row.key == *key))
 }

@@ -33,7 +33,9 @@ fn write_facts(out: &mut Document, run: &RunView) {
         Some(("attempt", run.attempt.to_string())),
         Some(("received", received)),
     ];
-    let rows = rows.into_iter().flatten().chain(run.facts.iter().flat_map(list_facts));
+    let by_commits: Vec<&str> = run.commit_prompt_versions.iter().map(String::as_str).collect();
+    let by_commits = (!by_commits.is_empty()).then(|| ("prompt version (commits)", by_commits.join(", ")));
+    let rows = rows.into_iter().flatten().chain(run.facts.iter().flat_map(list_facts)).chain(by_commits);
     out.table(
         ["fact", "value"],
         rows.map(|(name, value)| [name.to_owned(), text::single_line(&value)]).collect(),

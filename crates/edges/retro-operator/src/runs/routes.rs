@@ -36,6 +36,8 @@ struct RunsQuery {
     user: Option<String>,
     /// Only runs of the agent with this name.
     agent: Option<String>,
+    /// Only runs whose event names this version of the prompt.
+    prompt_version: Option<String>,
     /// Only runs with this outcome: success, failure, error, timeout, cancellation, skip or unknown.
     #[param(value_type = Option<String>)]
     outcome: Option<RunOutcome>,
@@ -65,7 +67,7 @@ struct Runs {
     stopped_at: Option<Timestamp>,
 }
 
-/// Lists runs, newest first. With a user, an agent, an outcome or a repository, the newest 50000 runs are searched.
+/// Lists runs, newest first. With a user, an agent, a prompt version, an outcome or a repository, the newest 50000 runs are searched.
 #[utoipa::path(get, path = "/v1/runs", tag = "people", params(RunsQuery), responses((status = 200, body = Runs)))]
 async fn list_runs(
     State(operator): State<ApiState>,
@@ -73,8 +75,8 @@ async fn list_runs(
     QueryParams(query): QueryParams<RunsQuery>,
 ) -> JsonResult<Runs> {
     let limit = Limit::from_query(query.limit)?;
-    let RunsQuery { workflow, run, user, agent, outcome, repo, since, until, .. } = query;
-    let properties = RunProperties { user, agent, outcome, repo };
+    let RunsQuery { workflow, run, user, agent, prompt_version, outcome, repo, since, until, .. } = query;
+    let properties = RunProperties { user, agent, prompt_version, outcome, repo };
     let filter = RunFilter { workflow, run, properties, since, until, limit: limit.fetch_limit() };
     let found = operator.store.search_runs(&tenant, &filter).await?;
     let (items, more) = limit.truncate_list(found.runs);

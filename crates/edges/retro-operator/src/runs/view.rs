@@ -1,6 +1,6 @@
 //! Builds the view of one run from everything that is stored about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use retro_core::check::CheckConclusion;
@@ -48,6 +48,10 @@ pub struct RunView {
     /// Outcomes of the pull requests that the run is linked to.
     #[schema(value_type = Vec<Object>)]
     pub pull_requests: Vec<PullRequestOutcome>,
+    /// Versions of the prompt in the commits that name the run; absent if no commit names one.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub commit_prompt_versions: BTreeSet<String>,
     /// Newest conclusion of each CI workflow about the commit or the pull request of the run.
     pub checks: Vec<CheckConclusion>,
     /// Turns with their calls, as far as they are shown.
@@ -207,6 +211,7 @@ fn build_view(detail: RunDetail, pages: RunPages) -> RunView {
         retrospectives: looks,
         memories,
         pull_requests: detail.pull_requests,
+        commit_prompt_versions: detail.commit_prompt_versions,
         checks: detail.checks,
         trajectory: trajectory.into_view(pages, &seen),
     }

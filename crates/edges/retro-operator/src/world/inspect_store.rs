@@ -1,5 +1,7 @@
 //! Implements the ports for single runs and for short ids over the in-memory store.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, ObjectRef, RunId, Tenant, Workflow, WorkflowKey};
 use retro_store::{
@@ -71,6 +73,7 @@ impl InspectStore for World {
                     retro_core::pull_request::PullRequestOutcome::from_facts(one.clone(), facts)
                 })
                 .collect(),
+            commit_prompt_versions: BTreeSet::new(),
             checks: Vec::new(),
         }))
     }

@@ -8,6 +8,7 @@ use retro_core::id::{
     WorkflowKey,
 };
 use retro_core::memory::{Change, Memory, Tombstone};
+use retro_core::outcome::PromptRun;
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
 use retro_core::review::ReviewReport;
@@ -95,6 +96,10 @@ impl OutcomeStore for World {
             after.is_none_or(|after| (run, workflow, one) > (&after.0, &after.1, &after.2))
         };
         Ok(all.filter(is_after).take(limit as usize).cloned().collect())
+    }
+
+    async fn list_prompt_runs(&self, _: &WorkflowKey, limit: u32) -> Result<Vec<PromptRun>> {
+        Ok(self.prompt_runs.iter().take(limit as usize).cloned().collect())
     }
 }
 
@@ -230,6 +235,7 @@ impl OperatorStore for World {
             retrospective: retrospective.clone(),
             sample: Some(sample.clone()),
             investigations: investigations.clone(),
+            attempts: Vec::new(),
         }))
     }
 

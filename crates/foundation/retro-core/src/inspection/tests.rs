@@ -69,6 +69,7 @@ fn runs_match_by_every_property_and_by_any_address_of_their_repository() {
     let with = |user: &str, agent: &str, repo: &str| RunProperties {
         user: Some(user.to_owned()),
         agent: Some(agent.to_owned()),
+        prompt_version: None,
         outcome: Some(RunOutcome::Failure),
         repo: Some(crate::id::Repository::new(repo).unwrap()),
     };
@@ -79,5 +80,8 @@ fn runs_match_by_every_property_and_by_any_address_of_their_repository() {
     assert!(!with("anna", "coder", "acme/docs").match_facts(&facts("failure")));
     let nobody = RunFacts { user: None, agent: None, repo: None, ..facts("failure") };
     assert!(!RunProperties { user: Some("anna".to_owned()), ..any.clone() }.match_facts(&nobody));
-    assert!(!RunProperties { agent: Some("coder".to_owned()), ..any }.match_facts(&nobody));
+    assert!(!RunProperties { agent: Some("coder".to_owned()), ..any.clone() }.match_facts(&nobody));
+    let version = RunProperties { prompt_version: Some("4".to_owned()), ..any };
+    let fourth = RunFacts { prompt_version: Some("4".to_owned()), ..facts("failure") };
+    assert!(version.match_facts(&fourth) && !version.match_facts(&nobody));
 }

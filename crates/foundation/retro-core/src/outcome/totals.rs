@@ -58,7 +58,7 @@ struct WorkflowTotals {
 
 /// Flags that are set if they apply to at least one link of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct LinkFlags([bool; LinkFlags::KINDS]);
+pub(super) struct LinkFlags([bool; LinkFlags::KINDS]);
 
 impl LinkFlags {
     /// Number of flags: linked, approved, changes requested, merged, closed and reverted.
@@ -69,6 +69,41 @@ impl LinkFlags {
         let (merged, closed) = (state == PullRequestState::Merged, state == PullRequestState::Closed);
         let requested = facts.review_rounds() > 0;
         Self([true, facts.is_approved(), requested, merged, closed, facts.is_reverted()])
+    }
+
+    /// Returns the flags of a run with these pull requests.
+    pub(super) fn of_links(links: &[PullRequestFacts]) -> Self {
+        let mut flags = Self::default();
+        for link in links {
+            flags.add(Self::from_facts(link));
+        }
+        flags
+    }
+
+    fn add(&mut self, other: Self) {
+        for (flag, set) in self.0.iter_mut().zip(other.0) {
+            *flag |= set;
+        }
+    }
+
+    pub(super) const fn is_linked(&self) -> bool {
+        self.0[0]
+    }
+
+    pub(super) const fn changes_requested(&self) -> bool {
+        self.0[2]
+    }
+
+    pub(super) const fn is_merged(&self) -> bool {
+        self.0[3]
+    }
+
+    pub(super) const fn is_closed_unmerged(&self) -> bool {
+        self.0[4]
+    }
+
+    pub(super) const fn is_reverted(&self) -> bool {
+        self.0[5]
     }
 }
 
@@ -102,10 +137,10 @@ impl WorkflowTotals {
         }
         let (_, before) = self.run.as_mut().expect("the run was just set");
         let says = LinkFlags::from_facts(facts);
-        for ((kind, said), runs) in says.0.into_iter().zip(&mut before.0).zip(&mut self.runs) {
-            *runs += u64::from(kind && !*said);
-            *said |= kind;
+        for ((kind, said), runs) in says.0.into_iter().zip(before.0).zip(&mut self.runs) {
+            *runs += u64::from(kind && !said);
         }
+        before.add(says);
         if !facts.reviews.is_empty() || facts.state() != PullRequestState::Open {
             self.judged += 1;
             self.rounds += u64::from(facts.review_rounds());

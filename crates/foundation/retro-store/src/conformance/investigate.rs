@@ -205,6 +205,13 @@ pub async fn a_claim_that_is_given_back_waits_and_is_fenced(database: &Database)
         "its pause runs"
     );
     assert_eq!(database.two.count_claimable().await.expect("claimable"), 0);
+    let id = second.retrospective.id;
+    let shown = database.two.find_retrospective(&scenario.key.tenant, id).await.expect("reading");
+    let shown = shown.expect("the retrospective exists").attempts;
+    let [attempts] = &shown[..] else { panic!("{shown:?}") };
+    assert_eq!((attempts.number, attempts.attempts, attempts.lease_until), (1, 2, None));
+    assert_eq!(attempts.last_error.as_deref(), Some("a second reason"));
+    assert!(attempts.worker.is_some(), "{attempts:?}");
 }
 
 /// Checks that a released claim is due immediately, does not count as an attempt and keeps the journal.

@@ -28,6 +28,7 @@ pub mod manual;
 pub mod metrics;
 pub mod operator;
 pub mod outcomes;
+pub mod prompts;
 pub mod recall;
 pub mod replay;
 pub mod retention;
@@ -106,6 +107,9 @@ macro_rules! conformance {
                 a_request_for_changes_by_an_insider_counts_once
                 a_revert_counts_whichever_is_known_first
                 a_ci_run_reaches_the_runs_of_its_commit_and_pull_request
+            }
+            prompts {
+                the_version_of_a_prompt_is_in_the_event_or_in_commits
             }
             sample {
                 a_sample_is_stored_before_anything_is_investigated
@@ -412,6 +416,7 @@ mod tests {
             include_str!("manual.rs"),
             include_str!("operator.rs"),
             include_str!("outcomes.rs"),
+            include_str!("prompts.rs"),
             include_str!("recall.rs"),
             include_str!("replay.rs"),
             include_str!("idempotency.rs"),

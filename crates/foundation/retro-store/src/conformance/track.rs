@@ -37,7 +37,7 @@ pub(super) fn pull_request_event(of: &Tenant, id: &str, facts: PullRequestFacts)
 }
 
 fn push_event(of: &Tenant, id: &str, named: &str) -> PullRequestEvent {
-    let trailers = vec![Trailer { commit: HEAD.to_owned(), text: named.to_owned() }];
+    let trailers = vec![Trailer { commit: HEAD.to_owned(), text: named.to_owned(), prompt_version: None }];
     let event = pull_request_event(of, id, PullRequestFacts::default());
     PullRequestEvent { pull_request: None, commits: Vec::new(), trailers, ..event }
 }

@@ -64,6 +64,8 @@ impl InspectStore for Store {
         detail.retrospectives =
             inspect_retrospectives::list_of_run(&mut snapshot, key, run, detail.ordinal).await?;
         detail.pull_requests = outcome::list_outcomes_of(&mut snapshot, key, run.as_str()).await?;
+        let versions = outcome::list_commit_prompt_versions(&mut snapshot, key, &[run.as_str()]).await?;
+        detail.commit_prompt_versions = versions.into_iter().map(|(_, version)| version).collect();
         let named = (run.as_str(), detail.pull_requests.as_slice());
         let mut checks = checks::list_checks_of(&mut snapshot, key, [named]).await?;
         detail.checks = checks.remove(run.as_str()).unwrap_or_default();

@@ -3,10 +3,10 @@
 use retro_core::id::{RetrospectiveId, Tenant};
 use retro_core::report::InvestigationTiming;
 use retro_core::retrospective::Investigation;
-use retro_store::Result;
+use retro_store::{InvestigationAttempts, Result};
 
 use super::dialect::{Connection, OnTable};
-use crate::rows::investigate::InvestigationRecord;
+use crate::rows::investigate::{AttemptsRow, InvestigationRecord, attempts_from_row};
 
 /// Lists the investigations of a retrospective, ended or not, in order, each with its timing so far.
 pub(crate) async fn list_investigations(
@@ -25,6 +25,24 @@ pub(crate) async fn list_investigations(
         .await
         .on_table("investigations")?;
     rows.iter().map(InvestigationRecord::to_investigation).collect()
+}
+
+/// Lists the attempts at the investigations of a retrospective, in the order of the investigations.
+pub(crate) async fn list_attempts(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    id: RetrospectiveId,
+) -> Result<Vec<InvestigationAttempts>> {
+    const LOAD: &str = "
+        SELECT number, attempts, worker, lease_ms, last_error FROM investigations
+        WHERE tenant = $1 AND retrospective = $2 ORDER BY number";
+    let rows: Vec<AttemptsRow> = sqlx::query_as(LOAD)
+        .bind(tenant.as_str())
+        .bind(id.to_string())
+        .fetch_all(connection)
+        .await
+        .on_table("investigations")?;
+    rows.into_iter().map(|row| attempts_from_row(id, row)).collect()
 }
 
 /// Lists the ended investigations of a retrospective in order.

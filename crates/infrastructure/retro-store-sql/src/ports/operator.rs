@@ -269,7 +269,8 @@ impl OperatorStore for Store {
         };
         let all = investigations::list_investigations(&mut snapshot, tenant, id).await?;
         let investigations = all.into_iter().map(|(one, _)| one).collect();
-        Ok(Some(RetrospectiveDetail { retrospective, sample, investigations }))
+        let attempts = investigations::list_attempts(&mut snapshot, tenant, id).await?;
+        Ok(Some(RetrospectiveDetail { retrospective, sample, investigations, attempts }))
     }
 
     async fn find_report(&self, tenant: &Tenant, id: RetrospectiveId) -> Result<Option<Report>> {

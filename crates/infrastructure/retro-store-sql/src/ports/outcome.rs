@@ -1,14 +1,19 @@
-//! Reads the links from runs to pull requests, and the outcomes of these pull requests.
+//! Reads the links from runs to pull requests, the outcomes of these pull requests, and the prompt versions in their
+//! commits.
 
 use async_trait::async_trait;
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
+use retro_core::outcome::PromptRun;
 use retro_core::pull_request::PullRequestOutcome;
 use retro_core::report::WindowRun;
 use retro_store::track::{RunLink, RunLinkKey};
 use retro_store::{OutcomeStore, Result};
 
 use super::dialect::{Connection, OnTable, Store, any_of, list_parameter, lookup_join};
-use crate::rows::track::{LinkRow, OutcomeRow, attach_outcomes, link_from_row, outcome_from_row};
+use crate::rows::track::{
+    CountedRunRow, LinkRow, OutcomeRow, RunOutcomeRow, attach_outcomes, link_from_row, outcome_from_row,
+    prompt_runs,
+};
 use crate::to_i64;
 
 #[async_trait]
@@ -43,6 +48,26 @@ impl OutcomeStore for Store {
             .on_table("run_links")?;
         rows.into_iter().map(|row| link_from_row(tenant, row)).collect()
     }
+
+    async fn list_prompt_runs(&self, key: &WorkflowKey, limit: u32) -> Result<Vec<PromptRun>> {
+        const RUNS: &str = "
+            SELECT runs.run_id, runs.received_ms, run_facts.facts FROM runs
+            JOIN run_facts USING (tenant, workflow, number)
+            WHERE runs.tenant = $1 AND runs.workflow = $2 AND runs.ordinal IS NOT NULL
+            ORDER BY runs.ordinal DESC LIMIT $3";
+        let mut snapshot = self.begin_snapshot().await?;
+        let runs: Vec<CountedRunRow> = sqlx::query_as(RUNS)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .bind(i64::from(limit))
+            .fetch_all(&mut *snapshot)
+            .await
+            .on_table("runs")?;
+        let ids: Vec<&str> = runs.iter().map(|(run, _, _)| run.as_str()).collect();
+        let versions = list_commit_prompt_versions(&mut snapshot, key, &ids).await?;
+        let links = list_outcomes_of_runs(&mut snapshot, key, &ids).await?;
+        prompt_runs(key, runs, versions, links)
+    }
 }
 
 /// Lists the known pull request outcomes of a run, sorted by pull request.
@@ -65,12 +90,43 @@ pub(crate) async fn list_outcomes_of(
     rows.into_iter().map(outcome_from_row).collect()
 }
 
+/// Lists the prompt versions in commits that name the runs, as rows of run id and version.
+pub(crate) async fn list_commit_prompt_versions(
+    connection: &mut Connection,
+    key: &WorkflowKey,
+    runs: &[&str],
+) -> Result<Vec<(String, String)>> {
+    const VERSIONS: &str = concat!(
+        "SELECT run_id, prompt_version FROM run_prompt_versions
+         WHERE tenant = $1 AND workflow = $2 AND run_id",
+        any_of!("$3")
+    );
+    sqlx::query_as(VERSIONS)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(list_parameter(runs))
+        .fetch_all(connection)
+        .await
+        .on_table("run_prompt_versions")
+}
+
 /// Attaches the known pull request outcomes to the runs of a window.
 pub(crate) async fn attach_window_outcomes(
     connection: &mut Connection,
     key: &WorkflowKey,
     window: &mut [WindowRun],
 ) -> Result<()> {
+    let runs: Vec<&str> = window.iter().map(|one| one.run.as_str()).collect();
+    let rows = list_outcomes_of_runs(connection, key, &runs).await?;
+    attach_outcomes(window, rows)
+}
+
+/// Lists the known pull requests of runs of a workflow, sorted by run and pull request.
+async fn list_outcomes_of_runs(
+    connection: &mut Connection,
+    key: &WorkflowKey,
+    runs: &[&str],
+) -> Result<Vec<RunOutcomeRow>> {
     const OF: &str = concat!(
         "SELECT run_links.run_id, run_links.repo, run_links.number, pull_requests.facts FROM run_links",
         lookup_join!(
@@ -83,13 +139,11 @@ pub(crate) async fn attach_window_outcomes(
         any_of!("$3"),
         " ORDER BY run_links.run_id, run_links.repo, run_links.number"
     );
-    let runs: Vec<&str> = window.iter().map(|one| one.run.as_str()).collect();
-    let rows = sqlx::query_as(OF)
+    sqlx::query_as(OF)
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
-        .bind(list_parameter(&runs))
+        .bind(list_parameter(runs))
         .fetch_all(connection)
         .await
-        .on_table("run_links")?;
-    attach_outcomes(window, rows)
+        .on_table("run_links")
 }

@@ -22,7 +22,7 @@ use super::dialect::{
 use super::open::commit;
 use super::pull_request_facts::merge_facts;
 use super::{lock, outbox, reverts, tracked_runs};
-use crate::rows::track::{outcomes_due_message as message, pull_request_from_row, trailer_rows};
+use crate::rows::track::{TrailerRow, outcomes_due_message as message, pull_request_from_row, trailer_rows};
 use crate::{at, parse_workflow_key, to_i64};
 
 #[async_trait]
@@ -197,23 +197,25 @@ async fn store_commits(
     Ok(done.rows_affected() > 0)
 }
 
-/// Stores commit trailers that name runs. Returns `true` if at least one trailer is new.
+/// Stores commit trailers that name runs. Returns `true` if at least one trailer, or its prompt version, is new.
 async fn store_trailers(connection: &mut Connection, tenant: &Tenant, trailers: &[Trailer]) -> Result<bool> {
     const STORE: &str = concat!(
-        "INSERT INTO commit_trailers (tenant, commit_id, trailer, workflow, run_id)
-         SELECT $1, commit_id, trailer, workflow, run_id FROM ",
-        rows_table!("new", "$2" "commit_id", "$3" "trailer", "$4" "workflow", "$5" "run_id"),
-        " WHERE true ON CONFLICT DO NOTHING"
+        "INSERT INTO commit_trailers (tenant, commit_id, trailer, workflow, run_id, prompt_version)
+         SELECT $1, commit_id, trailer, workflow, run_id, nullif(prompt_version, '') FROM ",
+        rows_table!("new", "$2" "commit_id", "$3" "trailer", "$4" "workflow", "$5" "run_id", "$6" "prompt_version"),
+        " WHERE true ON CONFLICT (tenant, commit_id, trailer, workflow, run_id) DO UPDATE
+             SET prompt_version = excluded.prompt_version
+             WHERE commit_trailers.prompt_version IS NULL AND excluded.prompt_version IS NOT NULL"
     );
-    let read = |trailer: &Trailer| {
-        let (commit, named) = (trailer.commit.clone(), trailer.text.clone());
-        let read = trailer_rows(trailer).into_iter();
-        read.map(move |(workflow, run)| [commit.clone(), named.clone(), workflow, run]).collect::<Vec<_>>()
-    };
-    let rows: Vec<[String; 4]> = trailers.iter().flat_map(read).collect();
+    let rows: Vec<TrailerRow<'_>> = trailers.iter().flat_map(trailer_rows).collect();
     let query = sqlx::query(STORE).bind(tenant.as_str());
-    let query =
-        bind_rows!(query, rows, |row| [row[0].as_str(), row[1].as_str(), row[2].as_str(), row[3].as_str(),]);
+    let query = bind_rows!(query, rows, |row| [
+        row.commit,
+        row.text,
+        row.workflow.as_str(),
+        row.run.as_str(),
+        row.prompt_version,
+    ]);
     let stored = query.execute(connection).await.on_table("commit_trailers")?;
     Ok(stored.rows_affected() > 0)
 }

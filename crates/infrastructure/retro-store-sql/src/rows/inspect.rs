@@ -1,6 +1,6 @@
 //! Converts the rows behind one run in full, and behind the numbers of runs that met a memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use retro_core::id::{MemoryId, RunId, WorkflowKey};
 use retro_core::run::RunFacts;
@@ -48,6 +48,7 @@ impl RunDetailRecord {
             memories: Vec::new(),
             retrospectives: Vec::new(),
             pull_requests: Vec::new(),
+            commit_prompt_versions: BTreeSet::new(),
             checks: Vec::new(),
         })
     }

@@ -1,10 +1,10 @@
 //! Converts rows of `investigations` and detects writes under an outdated lease.
 
-use retro_core::id::Ordinal;
+use retro_core::id::{Ordinal, RetrospectiveId};
 use retro_core::report::InvestigationTiming;
 use retro_core::retrospective::{Investigation, Retrospective};
 use retro_core::sample::Sample;
-use retro_store::{Claim, Result, StoreError};
+use retro_store::{Claim, InvestigationAttempts, Result, StoreError};
 
 use crate::{at, to_i64};
 
@@ -48,6 +48,22 @@ pub(crate) struct InvestigationRecord {
     claimed_ms: Option<i64>,
     ended_ms: Option<i64>,
     cost_usd: Option<f64>,
+}
+
+/// Row of the attempts at an investigation: its number, attempts, worker, end of the lease and last error.
+pub(crate) type AttemptsRow = (i64, i64, Option<String>, Option<i64>, Option<String>);
+
+/// Converts the attempts at an investigation. Fails if a value is damaged.
+pub(crate) fn attempts_from_row(id: RetrospectiveId, row: AttemptsRow) -> Result<InvestigationAttempts> {
+    let (number, attempts, worker, lease_ms, last_error) = row;
+    let place = at("investigations", format!("{id}, number {number}"));
+    Ok(InvestigationAttempts {
+        number: place.parse_unsigned(number)?,
+        attempts: place.parse_unsigned(attempts)?,
+        worker,
+        lease_until: lease_ms.map(|lease_ms| place.parse_millis(lease_ms)).transpose()?,
+        last_error,
+    })
 }
 
 impl InvestigationRecord {

@@ -1,14 +1,15 @@
 //! Converts rows of pull requests and of links between runs and pull requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::id::{Tenant, WorkflowKey};
 use retro_core::message::{Message, Notice};
-use retro_core::outcome::{PULL_REQUESTS_NOTED_MAX, RunReferences, parse_trailer};
+use retro_core::outcome::{PULL_REQUESTS_NOTED_MAX, PromptRun, RunReferences, parse_trailer};
 use retro_core::pull_request::{
     PullRequestFacts, PullRequestOutcome, PullRequestRef, normalize_commit, normalize_repo,
 };
 use retro_core::report::WindowRun;
+use retro_core::run::RunFacts;
 use retro_store::Result;
 use retro_store::track::{RunLink, Trailer};
 use serde::Deserialize;
@@ -47,11 +48,28 @@ pub(crate) fn parse_references(key: &WorkflowKey, number: i64, facts: &str) -> R
 /// 140 bytes, and commit hashes at most 64.
 const NAME_BYTES_MAX: usize = 512;
 
-/// Returns a (workflow, run id) row for each interpretation of a commit trailer. The workflow is empty if the
-/// trailer names none.
-pub(crate) fn trailer_rows(trailer: &Trailer) -> Vec<(String, String)> {
+/// Row of a commit trailer, read as one run.
+pub(crate) struct TrailerRow<'a> {
+    pub(crate) commit: &'a str,
+    pub(crate) text: &'a str,
+    /// Workflow of the run; empty if the trailer names none.
+    pub(crate) workflow: String,
+    pub(crate) run: String,
+    /// Prompt version in the commit; empty if it names none.
+    pub(crate) prompt_version: &'a str,
+}
+
+/// Returns a row for each interpretation of a commit trailer.
+pub(crate) fn trailer_rows(trailer: &Trailer) -> Vec<TrailerRow<'_>> {
     let read = parse_trailer(&trailer.text).into_iter();
-    read.map(|(workflow, run)| (workflow.map(String::from).unwrap_or_default(), run.into())).collect()
+    read.map(|(workflow, run)| TrailerRow {
+        commit: &trailer.commit,
+        text: &trailer.text,
+        workflow: workflow.map(String::from).unwrap_or_default(),
+        run: run.into(),
+        prompt_version: trailer.prompt_version.as_deref().unwrap_or_default(),
+    })
+    .collect()
 }
 
 /// Parses the column `pull_requests.facts`.
@@ -109,6 +127,39 @@ pub(crate) fn attach_outcomes(window: &mut [WindowRun], rows: Vec<RunOutcomeRow>
         one.pull_requests = by_run.remove(one.run.as_str()).unwrap_or_default();
     }
     Ok(())
+}
+
+/// Row of a counted run: run id, time at which it was first stored, and facts.
+pub(crate) type CountedRunRow = (String, i64, String);
+
+/// Converts counted runs, with the prompt versions in their commits (rows of run id and version) and their pull
+/// requests. Keeps the order of `runs`.
+pub(crate) fn prompt_runs(
+    key: &WorkflowKey,
+    runs: Vec<CountedRunRow>,
+    versions: Vec<(String, String)>,
+    links: Vec<RunOutcomeRow>,
+) -> Result<Vec<PromptRun>> {
+    let mut versions_of: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (run, version) in versions {
+        versions_of.entry(run).or_default().insert(version);
+    }
+    let mut links_of: BTreeMap<String, Vec<PullRequestFacts>> = BTreeMap::new();
+    for (run, repo, number, known) in links {
+        let known = parse_pull_request_facts(&pull_request_from_row(repo, number)?, &known)?;
+        links_of.entry(run).or_default().push(known);
+    }
+    let convert = |(run, received_ms, facts): CountedRunRow| {
+        let name = format!("{key}/{run}");
+        let facts: RunFacts = at("run_facts.facts", &name).parse_json(&facts)?;
+        let received_at = at("runs.received_ms", &name).parse_millis(received_ms)?;
+        Ok(PromptRun {
+            commit_versions: versions_of.remove(&run).unwrap_or_default(),
+            pull_requests: links_of.remove(&run).unwrap_or_default(),
+            ..PromptRun::from_run_facts(facts, received_at)
+        })
+    };
+    runs.into_iter().map(convert).collect()
 }
 
 /// Returns the tracking position to restart from for each (tenant, workflow): the arrival number before the

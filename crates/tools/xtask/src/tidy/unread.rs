@@ -18,8 +18,6 @@ const DATABASE_CRATE: &str = "retro-store-sql";
 const UNREAD_COLUMNS: &[(&str, &str, &str)] = &[
     ("database_identity", "single", "its key and its constraint allow one row"),
     ("investigations", "ended_token", "retro-checker compares it with the leases"),
-    ("investigations", "worker", "says to a person at the database who holds a lease that does not end"),
-    ("investigations", "last_error", "says to a person at the database why an attempt failed"),
     ("dead_letters", "retryable", "older programs write it; the code decides"),
     ("dead_letter_versions", "edited_ms", "when a message was edited, beside the audit log that is shown"),
     ("remarks", "stored_ms", "when a remark arrived, for a person who looks for a missed webhook"),
