@@ -125,7 +125,12 @@ async fn print_context(
     if answer.memories.is_empty() {
         nearest_name::print_unknown_name(context, &*store, Some(&args.workflow), Some(&args.step)).await?;
     }
-    output::print_data(context.output, &answer, || {
+    output::print_list(context.output, &answer, |layout| {
+        if matches!(layout, retro_operator::Layout::Markdown) {
+            // Exactly what an agent gets: the block of memories, then that of rules.
+            let rules = answer.rules.as_ref().map(|rules| rules.text.as_str()).unwrap_or_default();
+            return [answer.text.as_str(), rules].join("\n").trim().to_owned();
+        }
         let memories = match (&answer.reason, answer.text.as_str()) {
             (Some(reason), "") => format!("no memories: {reason}"),
             (_, text) => format!(

@@ -70,9 +70,11 @@ fn routes() -> Api<ApiState> {
         .routes(routes!(list_proposals))
         .routes(routes!(get_report))
         .routes(routes!(list_outcomes));
-    dead_letters::add_read_routes(outcomes::prompts::add_read_routes(calls::add_read_routes(
-        runs::add_read_routes(api),
-    )))
+    let api = runs::add_read_routes(api);
+    let api = calls::add_read_routes(api);
+    let api = outcomes::prompts::add_read_routes(api);
+    let api = reviews::add_read_routes(api);
+    dead_letters::add_read_routes(api)
 }
 
 /// Memories, highest weight first, each with the number of runs that met it.

@@ -3,7 +3,6 @@
 
 use retro_core::id::short_id;
 use retro_core::outcome::WorkflowOutcomes;
-use retro_core::recall::RecalledMemory;
 use retro_core::retrospective::{Retrospective, RetrospectiveState};
 use retro_store::{ProposalRow, RetrospectiveRow, RunRow, WorkflowRow};
 
@@ -257,18 +256,6 @@ pub fn render_losses(rows: Vec<[String; 3]>) -> String {
         return "no losses\n".to_owned();
     }
     render_table(Layout::Markdown, ["id", "lost", "state"], rows)
-}
-
-/// Renders the memories that the next run of a step would be presented with, one per line.
-pub fn render_context(memories: &[RecalledMemory], columns: u16) -> String {
-    if memories.is_empty() {
-        return "nothing to hand out\n".to_owned();
-    }
-    let row = |memory: &RecalledMemory| {
-        let place = if memory.newcomer { "newcomer" } else { "" };
-        [memory.weight.to_string(), text::single_line(&memory.title), place.to_owned(), memory.id.short_id()]
-    };
-    render_table(columns, ["weight", "memory", "place", "id"], memories.iter().map(row).collect())
 }
 
 #[cfg(test)]

@@ -1,7 +1,12 @@
 //! Renders reports about reviews, as a list or one in full. Reviewers' text is untrusted and made safe for a
 //! terminal.
 
+mod remarks;
+
 use retro_core::review::{ReportedRemark, ReviewReport};
+
+pub(crate) use remarks::add_read_routes;
+pub use remarks::{REVIEWS_SEARCHED_MAX, RemarkList, RemarkView, list_remarks, render_remarks};
 
 use crate::text;
 use crate::text_table::{Layout, render_table};

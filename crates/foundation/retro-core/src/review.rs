@@ -10,7 +10,7 @@ mod report;
 mod settle;
 
 use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 pub use acknowledgement::is_acknowledgement;
 pub(crate) use report::ReviewReportInputs;
@@ -40,7 +40,7 @@ pub struct RemarkSupport {
 /// Classification of a remark by the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[derive(IntoStaticStr, VariantArray)]
+#[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum ReadingKind {
     /// The remark states a convention that applies to this repository from now on.

@@ -1,12 +1,14 @@
 //! Storage port for the read-only queries of the CLI and the operator API.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::calls::StoredSummary;
 use retro_core::effect::{AssignedRun, Trial};
 use retro_core::id::{
-    DeadLetterId, MemoryId, Ordinal, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant, Workflow,
-    WorkflowKey,
+    DeadLetterId, MemoryId, Ordinal, RemarkKey, RetrospectiveId, ReviewBatchId, RunId, Step, Tenant,
+    Workflow, WorkflowKey,
 };
 use retro_core::inspection::RunProperties;
 use retro_core::memory::{Change, Memory, MemoryStatus, Tombstone};
@@ -266,6 +268,12 @@ pub trait OperatorStore:
         rule_scope: Option<&Workflow>,
         limit: u32,
     ) -> Result<Vec<ReviewReport>>;
+    /// Returns those of the remarks that are stored and were not deleted at GitHub since.
+    async fn select_existing_remarks(
+        &self,
+        tenant: &Tenant,
+        remarks: &[RemarkKey],
+    ) -> Result<BTreeSet<RemarkKey>>;
     /// Returns the tenant's rule scopes in which at least one batch was applied, sorted by key. A
     /// repository's rules and their changes are stored under its rule scope.
     async fn list_rule_scopes(&self, tenant: &Tenant) -> Result<Vec<WorkflowKey>>;

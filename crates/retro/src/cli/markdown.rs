@@ -6,7 +6,9 @@ impl Command {
     /// Returns `true` if `-o markdown` prints something for this command. Others are refused before they do anything.
     pub(crate) fn has_markdown_form(&self) -> bool {
         match self {
-            Self::Runs(_) | Self::Workflows(_) | Self::Outcomes(_) | Self::Reports(_) => true,
+            Self::Runs(_) | Self::Workflows(_) | Self::Outcomes(_) | Self::Reports(_) | Self::Context(_) => {
+                true
+            }
             Self::Memories(noun) => matches!(
                 noun.command,
                 None | Some(
@@ -18,7 +20,13 @@ impl Command {
             ),
             Self::Rules(noun) => matches!(
                 noun.command,
-                None | Some(Rules::List(_) | Rules::Show { .. } | Rules::Why { .. } | Rules::Reports { .. })
+                None | Some(
+                    Rules::List(_)
+                        | Rules::Show { .. }
+                        | Rules::Why { .. }
+                        | Rules::Remarks { .. }
+                        | Rules::Reports { .. }
+                )
             ),
             Self::Retrospectives(noun) => {
                 matches!(noun.command, None | Some(Retrospectives::List(_) | Retrospectives::Show { .. }))

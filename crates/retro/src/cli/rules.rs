@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use retro_core::id::{MemoryRef, ObjectRef, RemarkKey, Repository};
 use retro_core::memory::MemoryStatus;
+use retro_core::review::ReadingKind;
 
 use super::memories::{AttributedArgs, MemoryChanges};
 use super::repository::parse_repository;
@@ -62,6 +63,18 @@ pub(crate) enum Rules {
     },
     #[command(flatten)]
     Change(MemoryChanges),
+    /// List what reviewers said, as it was read last. One-offs are examples of what reviewers ask of one pull request.
+    Remarks {
+        /// Filter by repository, as [host/]owner/name; the default host is github.com.
+        #[arg(long, value_parser = parse_repository)]
+        repo: Option<Repository>,
+        /// Filter by kind: rule, one-off, question, praise or noise.
+        #[arg(long, value_parser = parse_variant::<ReadingKind>)]
+        kind: Option<ReadingKind>,
+        /// Maximum number of remarks to print.
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
     /// List the reports of reviews, newest first, or show a single report.
     Reports {
         /// Id of the report to show, or at least its first 8 digits.

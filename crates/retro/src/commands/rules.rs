@@ -57,6 +57,14 @@ pub(crate) async fn run_command(
                 Err(exit) => Ok(exit),
             }
         }
+        Rules::Remarks { repo, kind, limit } => {
+            let rule_scope = repo.as_ref().map(|repo| repo.rule_scope(context.tenant).workflow);
+            let found =
+                reviews::list_remarks(&*store, context.tenant, rule_scope.as_ref(), *kind, *limit as usize)
+                    .await?;
+            output::print_list(context.output, &found, |layout| reviews::render_remarks(&found, layout))?;
+            Ok(Exit::Done)
+        }
         Rules::Reports { id: Some(id), .. } => {
             let id = ReviewBatchId(resolve!(context, &*store, ReviewReport, *id));
             let found = store.find_review_report(context.tenant, id).await?;

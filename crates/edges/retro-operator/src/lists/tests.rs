@@ -1,5 +1,3 @@
-use retro_core::memory::Memory;
-use retro_core::recall::RecalledMemory;
 use retro_store::{MemoryFilter, OperatorStore, RunFilter};
 
 use super::*;
@@ -15,8 +13,6 @@ async fn shown(world: &World) -> String {
     let detail = find_retrospective_view(world, &tenant, newest).await.unwrap().unwrap();
     let memories = world.list_memories(&tenant, &memories_asked).await.unwrap();
     let memories = crate::load_memory_rows(world, &tenant, memories).await.unwrap();
-    let handed: Vec<_> =
-        world.list_memories(&tenant, &memories_asked).await.unwrap().into_iter().map(recalled).collect();
     [
         render_workflows(&world.list_workflows(&tenant).await.unwrap(), 120),
         render_runs(&world.list_runs(&tenant, &runs_asked).await.unwrap(), 120),
@@ -24,13 +20,8 @@ async fn shown(world: &World) -> String {
         render_retrospectives(&rows, 120),
         render_reports(&rows, 120),
         render_retrospective(&detail, &[], 120),
-        render_context(&handed, 120),
     ]
     .join("\n\n")
-}
-
-fn recalled(memory: Memory) -> RecalledMemory {
-    RecalledMemory { id: memory.id, weight: memory.weight, title: memory.lesson.title, newcomer: false }
 }
 
 #[tokio::test]
@@ -46,12 +37,8 @@ fn an_empty_list_is_a_sentence() {
         render_memories(&[], 80),
         render_retrospectives(&[], 80),
         render_reports(&[], 80),
-        render_context(&[], 80),
     ];
-    assert!(
-        nothing.iter().all(|text| text.starts_with("no ") || text.starts_with("nothing ")),
-        "{nothing:?}"
-    );
+    assert!(nothing.iter().all(|text| text.starts_with("no ")), "{nothing:?}");
 }
 
 #[tokio::test]

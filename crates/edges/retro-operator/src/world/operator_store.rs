@@ -1,11 +1,13 @@
 //! Implements the operator port over the in-memory store.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use retro_core::calls::StoredSummary;
 use retro_core::effect::{AssignedRun, Trial};
 use retro_core::id::{
-    DeadLetterId, MemoryId, MemoryRef, Ordinal, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, Workflow,
-    WorkflowKey,
+    DeadLetterId, MemoryId, MemoryRef, Ordinal, ProposalId, RemarkKey, RetrospectiveId, ReviewBatchId,
+    Tenant, Workflow, WorkflowKey,
 };
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::outcome::PromptRun;
@@ -285,6 +287,14 @@ impl OperatorStore for World {
         _: u32,
     ) -> Result<Vec<ReviewReport>> {
         Ok(Vec::new())
+    }
+
+    async fn select_existing_remarks(
+        &self,
+        _: &Tenant,
+        remarks: &[RemarkKey],
+    ) -> Result<BTreeSet<RemarkKey>> {
+        Ok(remarks.iter().cloned().collect())
     }
 
     async fn list_rule_scopes(&self, _: &Tenant) -> Result<Vec<WorkflowKey>> {

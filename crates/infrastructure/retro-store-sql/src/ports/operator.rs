@@ -1,11 +1,13 @@
 //! Implements the read-only queries for operators.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use futures::TryStreamExt as _;
 use retro_core::calls::StoredSummary;
 use retro_core::effect::AssignedRun;
 use retro_core::id::{
-    DeadLetterId, MemoryId, Ordinal, RetrospectiveId, ReviewBatchId, Tenant, Workflow, WorkflowKey,
+    DeadLetterId, MemoryId, Ordinal, RemarkKey, RetrospectiveId, ReviewBatchId, Tenant, Workflow, WorkflowKey,
 };
 use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
@@ -19,7 +21,7 @@ use uuid::Uuid;
 
 use super::dialect::{OnTable, Store, any_of, arrival, by_index, list_parameter, lookup_join};
 use super::memory::is_held;
-use super::{audit, investigations, memory, retrospective, stored_dead_letters, summaries};
+use super::{audit, investigations, memory, retrospective, rule_additions, stored_dead_letters, summaries};
 use crate::rows::count::WorkflowRecord;
 use crate::rows::dead_letter::DeadLetterRecord;
 use crate::rows::memory::{parse_change, parse_memory};
@@ -360,6 +362,14 @@ impl OperatorStore for Store {
             .await
             .on_table("review_reports")?;
         rows.iter().map(|(id, report)| at("review_reports.report", id).parse_json(report)).collect()
+    }
+
+    async fn select_existing_remarks(
+        &self,
+        tenant: &Tenant,
+        remarks: &[RemarkKey],
+    ) -> Result<BTreeSet<RemarkKey>> {
+        rule_additions::select_existing_remarks(&mut *self.begin_snapshot().await?, tenant, remarks).await
     }
 
     async fn list_rule_scopes(&self, tenant: &Tenant) -> Result<Vec<WorkflowKey>> {

@@ -1,5 +1,7 @@
 //! Loads the facts for the rules that people add.
 
+use std::collections::BTreeSet;
+
 use retro_core::id::{RemarkKey, Tenant};
 use retro_core::learn::{PromotedRemark, RuleAddition, RuleAdditionFacts};
 use retro_core::memory::ChangeCause;
@@ -8,7 +10,7 @@ use retro_core::review::ReadRemark;
 use retro_store::Result;
 use retro_store::review::DecidedReview;
 
-use super::dialect::{Connection, OnTable};
+use super::dialect::{Connection, OnTable, bind_rows, lookup_join, rows_table};
 use super::memory::{find_changes_caused_by, list_living_and_named, list_tombstones};
 use crate::rows::memory::cause_columns;
 use crate::{at, to_i64};
@@ -59,6 +61,39 @@ async fn find_remark(
         .await
         .on_table("remarks")?;
     remark.map(|remark| at("remarks.remark", key).parse_json(&remark)).transpose()
+}
+
+/// Returns those of the remarks that are stored and were not deleted at GitHub since.
+pub(crate) async fn select_existing_remarks(
+    connection: &mut Connection,
+    tenant: &Tenant,
+    remarks: &[RemarkKey],
+) -> Result<BTreeSet<RemarkKey>> {
+    const EXISTING: &str = concat!(
+        "SELECT remarks.repo, remarks.number, remarks.kind, remarks.remark_id FROM ",
+        rows_table!("wanted", "$2" "repo", "$3" "number", "$4" "kind", "$5" "remark_id"),
+        lookup_join!(
+            "remarks",
+            "repo, number, kind, remark_id",
+            "remarks.tenant = $1 AND remarks.repo = wanted.repo AND remarks.number = wanted.number
+                AND remarks.kind = wanted.kind AND remarks.remark_id = wanted.remark_id AND NOT remarks.deleted"
+        )
+    );
+    let wanted: Vec<RemarkColumns> = remarks.iter().map(remark_columns).collect();
+    let query = sqlx::query_as(EXISTING).bind(tenant.as_str());
+    let query = bind_rows!(query, wanted, |row| [row.0.as_str(), row.1, row.2.as_str(), row.3.as_str()]);
+    let existing: Vec<RemarkColumns> = query.fetch_all(connection).await.on_table("remarks")?;
+    let existing: BTreeSet<RemarkColumns> = existing.into_iter().collect();
+    Ok(remarks.iter().filter(|key| existing.contains(&remark_columns(key))).cloned().collect())
+}
+
+/// Columns of a remark's key: repository, number of the pull request, kind and id.
+type RemarkColumns = (String, i64, String, String);
+
+fn remark_columns(key: &RemarkKey) -> RemarkColumns {
+    let RemarkKey { pull_request, kind, id } = key;
+    let repo = pull_request.repo.as_str().to_owned();
+    (repo, to_i64(pull_request.number), kind.as_str().to_owned(), id.to_string())
 }
 
 /// Finds a remark as it was read when its pull request was decided last. Returns `None` if that decision did not

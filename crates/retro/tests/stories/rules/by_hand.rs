@@ -115,6 +115,17 @@ async fn check_promoted_remark(world: &mut Fleet) {
     assert!(output.contains("retro rules promote --remark KEY"), "{output}");
     assert_eq!(world.run_json(&["rules", "list"]).await, json!([]));
 
+    // What a reviewer asked of one pull request is an example with its key.
+    let examples =
+        world.run_json(&["rules", "remarks", "--repo", "acme/shop", "--kind", "one-off"]).await["items"]
+            .take();
+    let [example] = json_items(&examples) else { panic!("{examples}") };
+    assert_eq!(
+        [&example["key"], &example["pull_request"], &example["by"], &example["standing"]],
+        ["acme/shop#7/line_comment/13", "acme/shop#7", "ann", "insider"]
+    );
+    let foreign = world.run_json(&["--tenant", "other", "rules", "remarks"]).await;
+    assert_eq!(foreign["items"], json!([]));
     // In its own words it is no instruction. A deleted remark and one of another tenant are missing ones.
     let refused = world.run_retro(&promote(KEY, &[])).await;
     assert!(refused.code == Some(1) && refused.err.contains("name a title"), "{refused:?}");
@@ -133,6 +144,13 @@ async fn check_promoted_remark(world: &mut Fleet) {
     }
     world.publish_github_event("default", "gone", &gone).await;
     world.wait_until_idle().await;
+    world
+        .wait_for("the deleted remark is not listed", async || {
+            let all = world.run_json(&["rules", "remarks"]).await["items"].take();
+            let keys: Vec<_> = json_items(&all).iter().map(|remark| json_text(remark, "key")).collect();
+            (keys == [KEY, "acme/shop#7/line_comment/13"]).then_some(())
+        })
+        .await;
     let deleted = world.run_retro(&promote("acme/shop#7/line_comment/12", &["--title", WRAP])).await;
     assert_eq!((deleted.code, deleted.err.contains("there is no remark")), (Some(3), true), "{deleted:?}");
     assert_eq!(world.run_json(&["rules", "list"]).await, json!([]));
