@@ -50,6 +50,7 @@ mod edit_failure;
 mod failing_line;
 mod failure;
 mod feedback;
+mod format;
 mod handled_errors;
 mod lesson;
 mod log_ending;

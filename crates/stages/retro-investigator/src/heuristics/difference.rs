@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 
 use super::arguments::same_command;
 use super::call::Call;
-use super::manner::{Manner, format_value, id_kind, json_type_name, value_pattern};
+use super::format::value_pattern;
+use super::manner::{Manner, format_value, id_kind, json_type_name};
 
 mod commands;
 

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::arguments::basename;
 use super::call::Call;
+use super::format::has_format;
 use super::lookup;
 use super::parts;
 use super::prerequisite;
@@ -33,7 +34,7 @@ pub(super) enum Manner {
     WithoutParameter(String),
     /// The value of the parameter has this JSON type.
     Typed(String, String),
-    /// The value of the parameter has this pattern, as returned by [`value_pattern`].
+    /// The value of the parameter is written in this format, such as `YYYY-MM-DD` or `ge####`.
     Written(String, String),
     /// The value of the parameter is an ID of this kind, such as `credit_card` in `credit_card_17`.
     Kind(String, String),
@@ -242,7 +243,7 @@ impl Manner {
                 }
             }
             Self::Typed(key, kind) => has_value(key, &|value| json_type_name(value) == kind),
-            Self::Written(key, pattern) => has_text(key, &|text| value_pattern(text) == *pattern),
+            Self::Written(key, pattern) => has_value(key, &|value| has_format(&format_value(value), pattern)),
             Self::Kind(key, kind) => has_text(key, &|text| id_kind(text) == Some(kind)),
             Self::Value(key, value) => has_value(key, &|found| format_value(found) == *value),
             Self::WithOption(program, option) => has_option(call, program, option) == Some(true),
@@ -365,42 +366,6 @@ pub(super) fn id_kind(text: &str) -> Option<&str> {
         && kind.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c == '-');
     let numbered = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit());
     (named && numbered).then_some(kind)
-}
-
-/// Returns the pattern of a value: a named pattern for a date, otherwise `9` for each run of digits and `a`
-/// for each run of letters in the first 40 characters.
-pub(super) fn value_pattern(text: &str) -> String {
-    static DATES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
-        [
-            (r"^\d{4}-\d{2}-\d{2}$", "YYYY-MM-DD"),
-            (
-                r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$",
-                "YYYY-MM-DDThh:mm:ss",
-            ),
-            (r"^\d{1,2}/\d{1,2}/\d{4}$", "NN/NN/YYYY"),
-            (r"^\d{1,2}\.\d{1,2}\.\d{4}$", "DD.MM.YYYY"),
-        ]
-        .into_iter()
-        .map(|(pattern, name)| (Regex::new(pattern).expect("constant patterns compile"), name))
-        .collect()
-    });
-    if let Some((_, name)) = DATES.iter().find(|(pattern, _)| pattern.is_match(text)) {
-        return (*name).to_owned();
-    }
-    let mut out = String::new();
-    for c in text.chars().take(40) {
-        let class = if c.is_numeric() {
-            '9'
-        } else if c.is_alphabetic() {
-            'a'
-        } else {
-            c
-        };
-        if !(class.is_alphanumeric() && out.ends_with(class)) {
-            out.push(class);
-        }
-    }
-    out
 }
 
 #[cfg(test)]

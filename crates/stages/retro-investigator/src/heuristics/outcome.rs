@@ -7,6 +7,7 @@
 
 mod document;
 mod explanation;
+mod markup;
 
 use std::sync::LazyLock;
 
@@ -100,7 +101,7 @@ fn find_failure<'a>(tool: &str, arguments: &Arguments, full_answer: &'a str) -> 
         }
     }
     if let Some(failure) =
-        document::find_status_failure(answer).or_else(|| document::find_xml_failure(answer))
+        document::find_status_failure(answer).or_else(|| markup::find_markup_failure(answer))
     {
         return Some(failure);
     }

@@ -15,10 +15,11 @@
 //!   occurred before, or that is transient, is not the memory's fault, so the verdict is *applied*.
 //!   *Ignored*: no call was made in that manner.
 //! * **Something before the call** (a look-up, another tool). The memory is followed if such a preparing call
-//!   was made. *Helped*: the preparing call succeeded, and the memory's next call did not return its own
-//!   error. *Applied*: the memory's next call did return it, or there was no next call. *Harmed*: every
-//!   preparing call failed, and one of them with an error that is not transient. *Ignored*: there was no
-//!   preparing call.
+//!   was made. *Helped*: the preparing call succeeded, and so did the memory's next call (or another tool was
+//!   called in its place). *Applied*: the memory's next call failed, or there was no next call. *Harmed*: the next call
+//!   has named parameters and returned an error that is not its own and that no earlier call of this run had returned,
+//!   or every preparing call failed, and one of them with an error; neither counts if it is transient.
+//!   *Ignored*: there was no preparing call.
 //! * **Nothing that one call can show.** A memory about repeating a call has its own error as its cue:
 //!   *ignored* if the identical call (or a second variation) followed the error, *helped* if the next call
 //!   was a different one and succeeded, otherwise *applied*. A memory that warns of an error: *ignored* if
@@ -219,6 +220,18 @@ impl<'b> MemoryCase<'b> {
             }
             (None, Manner::CalledFirst(_)) => {
                 Ruling(MemoryVerdict::Applied, format!("called {prefer}, and nothing after it"), quote)
+            }
+            (Some(next), Manner::CalledFirst(_)) if !next.succeeded() => {
+                let earlier = &self.calls[..*worked];
+                let before =
+                    earlier.iter().any(|call| call.tool == next.tool && call.error() == next.error());
+                // The next command of a shell or database may have another goal, and an error of its own.
+                let has_same_goal = next.arguments.as_object().is_some();
+                let is_new = next.failure().is_some() && !before && !is_transient_error(next.error());
+                let verdict =
+                    if has_same_goal && is_new { MemoryVerdict::Harmed } else { MemoryVerdict::Applied };
+                let reason = format!("called {prefer}, and the call after it failed in another way");
+                Ruling(verdict, reason, next.error_quote().or_else(|| next.quote()).or(quote))
             }
             _ => Ruling(
                 MemoryVerdict::Helped,

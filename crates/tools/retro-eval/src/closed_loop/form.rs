@@ -13,8 +13,14 @@ pub(crate) fn leads_to(form: &str, before: &Value, after: &Value) -> Option<bool
     let (before, after) = (format_value(before), format_value(after));
     let quoted = |words: &str| form.strip_prefix(words)?.strip_prefix('`')?.strip_suffix('`');
     let number = |words: &str| form.strip_prefix(words)?.parse::<f64>().ok();
+    // A world may print a rounded number, and a lesson a rounded factor.
+    let decimals = after.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let rounding = if decimals > 0 { 0.5 * 0.1_f64.powi(i32::try_from(decimals).unwrap_or(0)) } else { 0.0 };
     let scaled = |factor: f64| match (before.parse::<f64>(), after.parse::<f64>()) {
-        (Ok(old), Ok(new)) => (old * factor - new).abs() <= 1e-9 * new.abs(),
+        (Ok(old), Ok(new)) => {
+            let tolerance = if factor.fract() == 0.0 { 1e-9 } else { 5e-3 };
+            (old * factor - new).abs() <= rounding.max(tolerance * new.abs())
+        }
         _ => false,
     };
     let front = |long: &str, short: &str| long.strip_suffix(short).map(|front| front.trim().to_owned());
@@ -59,7 +65,9 @@ pub(crate) fn leads_to(form: &str, before: &Value, after: &Value) -> Option<bool
                 let mut own = after.chars().filter(|c| !c.is_alphanumeric()).map(of).peekable();
                 bare(&before) == bare(&after) && own.peek().is_some() && own.all(|c| separators.contains(c))
             } else if form.contains("YYYY") {
-                is_same_date(&before, &after) && has_shape_of(&after, form.trim_start_matches("written "))
+                let shape = form.trim_start_matches("written ");
+                has_shape_of(&after, shape)
+                    && (is_same_date(&before, &after) || is_same_day(&before, &after, shape))
             } else {
                 return None;
             }
@@ -99,10 +107,43 @@ fn is_same_date(before: &str, after: &str) -> bool {
     numbers(before).len() == 3 && numbers(before) == numbers(after)
 }
 
+/// Returns `true` if a text in a shape is the same day as another text, in one of the usual shapes.
+fn is_same_day(before: &str, after: &str, shape: &str) -> bool {
+    const USUAL: [&str; 8] = [
+        "YYYY-MM-DD",
+        "YYYY/MM/DD",
+        "YYYYMMDD",
+        "DD.MM.YYYY",
+        "DD/MM/YYYY",
+        "MM/DD/YYYY",
+        "YYYY-DDD",
+        "YYYYDDD",
+    ];
+    let wanted = day_of_year(after, shape);
+    wanted.is_some() && USUAL.iter().any(|shape| day_of_year(before, shape) == wanted)
+}
+
+/// Returns year and day of the year of the date with which a text in a shape begins.
+fn day_of_year(text: &str, shape: &str) -> Option<(u64, u64)> {
+    let read = |letter: char| {
+        let digits: String =
+            shape.chars().zip(text.chars()).filter(|(of, _)| *of == letter).map(|(_, c)| c).collect();
+        digits.parse::<u64>().ok()
+    };
+    let (year, day) = (read('Y')?, read('D')?);
+    if !shape.contains('M') {
+        return Some((year, day));
+    }
+    let month = usize::try_from(read('M')?).ok().filter(|month| (1..=12).contains(month))?;
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let lengths = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    Some((year, lengths[..month - 1].iter().sum::<u64>() + day))
+}
+
 fn has_shape_of(text: &str, shape: &str) -> bool {
     text.chars().count() == shape.chars().count()
         && text.chars().zip(shape.chars()).all(|(c, of)| match of {
-            'Y' | 'M' | 'D' | '9' => c.is_ascii_digit(),
+            'Y' | 'M' | 'D' | 'h' | 'm' | 's' | '9' | '#' => c.is_ascii_digit(),
             of => c == of,
         })
 }
@@ -129,6 +170,11 @@ mod tests {
             ("written with 8 digits", json!("4711"), json!("00004711"), true),
             ("written YYYY-MM-DD", json!("31.12.2026"), json!("2026-12-31"), true),
             ("written YYYY-MM-DD", json!("31.12.2026"), json!("2026/12/31"), false),
+            ("written YYYY-DDD", json!("2026-03-14"), json!("2026-073"), true),
+            ("written YYYY-DDD", json!("2026-03-14"), json!("2026-074"), false),
+            ("written YYYYMMDD", json!("14.03.2026"), json!("20260314"), true),
+            ("divided by 3600", json!("30"), json!("0.008333"), true),
+            ("divided by 3600", json!("30"), json!("0.009"), false),
             ("as a list", json!("a"), json!(["a"]), true),
             ("containing `limit 5`", json!("select a from t"), json!("select a from t limit 5"), true),
             ("containing `limit 9`", json!("select a from t"), json!("select a from t limit 5"), false),

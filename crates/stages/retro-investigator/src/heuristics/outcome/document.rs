@@ -1,4 +1,4 @@
-//! Finds failures in JSON and XML answers by field names that are common for errors.
+//! Finds failures in JSON answers by field names that are common for errors.
 
 use std::sync::LazyLock;
 
@@ -28,11 +28,6 @@ macro_rules! pattern {
     };
 }
 
-// XML error document of object stores and older services: a code and usually a message.
-pattern!(
-    XML_ERROR,
-    r"(?s)\A(?:<\?xml[^>]*>\s*)?<(?:Error|ErrorResponse|Fault)\b[^>]*>.{0,200}?<Code>([^<]+)</Code>(?:.{0,200}?<Message>([^<]+)</Message>)?"
-);
 // Symbolic error codes, as remote procedure calls return them.
 pattern!(
     REFUSING_CODE,
@@ -85,12 +80,6 @@ fn parse_object(text: &str) -> Option<Map<String, Value>> {
 /// text.
 pub(super) fn find_embedded_failure(rest: &str) -> Option<CallFailure<'_>> {
     find_json_failure(Some(rest.trim_start()).filter(|rest| rest.starts_with('{'))?)
-}
-
-/// Finds the failure in an XML error document.
-pub(super) fn find_xml_failure(answer: &str) -> Option<CallFailure<'_>> {
-    let found = XML_ERROR.captures(answer)?;
-    Some(CallFailure::from_line(found.get(2).or_else(|| found.get(1))?.as_str()))
 }
 
 /// Finds the failure in an HTTP error status followed by a JSON document that explains it. A transient status

@@ -1,14 +1,12 @@
 //! Describes the new value of a parameter.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use retro_core::calls::VOLATILE_MARK;
 use retro_gate::is_plain_name;
 use serde_json::Value;
 
 use super::super::call::Call;
-use super::super::manner::{json_type_name, value_pattern};
+use super::super::format::{date_format, describe_scale, text_shapes};
+use super::super::manner::json_type_name;
 use super::commands::first_label;
 use super::{ValueOrigins, contains_value};
 
@@ -16,8 +14,6 @@ use super::{ValueOrigins, contains_value};
 const VALUE_CHARS_MAX: usize = 48;
 /// Maximum number of words of such a value.
 const VALUE_WORDS_MAX: usize = 5;
-/// Factors by which agents convert units.
-const FACTORS: [f64; 6] = [10.0, 60.0, 100.0, 1000.0, 3600.0, 1024.0];
 
 /// Returns `true` if a path of parameters may stand in a lesson.
 pub(super) fn is_name_of_parameter(path: &str) -> bool {
@@ -80,7 +76,11 @@ pub(super) fn describe_value(
     }
     match before {
         None => forms.push(format!("with `{path}`")),
-        Some(before) => forms.extend(describe_pattern(before, after).map(|form| format!("`{path}` {form}"))),
+        // The letters of a shape are those of the value.
+        Some(before) if !is_answered => {
+            forms.extend(describe_shapes(before, after).into_iter().map(|form| format!("`{path}` {form}")));
+        }
+        Some(_) => {}
     }
     forms
 }
@@ -93,12 +93,19 @@ fn describe_edit(before: &Value, after: &Value) -> Option<String> {
     {
         return Some("as a list".to_owned());
     }
+    if let (Value::String(before), Value::Number(after)) = (before, after)
+        && let Some(format) = date_format(before, &after.to_string())
+    {
+        return Some(format!("written {format}"));
+    }
     if json_type_name(before) != json_type_name(after) {
         return Some(format!("as {}", json_type_name(after)));
     }
     match (before, after) {
         (Value::String(before), Value::String(after)) => describe_text_edit(before, after),
-        (Value::Number(before), Value::Number(after)) => describe_scale(before.as_f64()?, after.as_f64()?),
+        (Value::Number(before), Value::Number(after)) => {
+            describe_scale(&before.to_string(), &after.to_string())
+        }
         _ => None,
     }
 }
@@ -108,22 +115,13 @@ pub(super) fn states_value(edit: &str) -> bool {
     edit.contains('`')
 }
 
-fn describe_scale(before: f64, after: f64) -> Option<String> {
-    let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
-    let up = FACTORS.iter().find(|factor| before != 0.0 && near(before * **factor, after));
-    let down = || FACTORS.iter().find(|factor| before != 0.0 && near(before / **factor, after));
-    up.map(|factor| format!("multiplied by {factor}"))
-        .or_else(|| down().map(|factor| format!("divided by {factor}")))
-}
-
 /// Describes what was done to a text, without the text itself. Returns `None` if it is another text.
 pub(super) fn describe_text_edit(before: &str, after: &str) -> Option<String> {
     if before == after || before.is_empty() {
         return None;
     }
-    if is_date(before) && is_date(after) {
-        let (old, new) = (value_pattern(before), value_pattern(after));
-        return (old != new).then(|| format!("written {new}"));
+    if let Some(format) = date_format(before, after) {
+        return Some(format!("written {format}"));
     }
     if before.to_lowercase() == after.to_lowercase() {
         let (upper, lower) = (after.to_uppercase() == after, after.to_lowercase() == after);
@@ -139,9 +137,7 @@ pub(super) fn describe_text_edit(before: &str, after: &str) -> Option<String> {
     if digits(before) && digits(after) && before.trim_start_matches('0') == after.trim_start_matches('0') {
         return Some(format!("written with {} digits", after.chars().count()));
     }
-    if let (Ok(old), Ok(new)) = (before.parse::<f64>(), after.parse::<f64>())
-        && let Some(scale) = describe_scale(old, new)
-    {
+    if let Some(scale) = describe_scale(before, after) {
         return Some(scale);
     }
     if let Some((front, back)) = after.split_once(before) {
@@ -181,23 +177,14 @@ fn separators_of(text: &str) -> String {
     format!("with “{shown}” between its parts")
 }
 
-fn is_date(text: &str) -> bool {
-    static DATE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?:[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$")
-            .expect("constant patterns compile")
-    });
-    DATE.is_match(text)
-}
-
-/// Describes the shape of a text if it differs from that of the old one, and says more than "letters".
-fn describe_pattern(before: &Value, after: &Value) -> Option<String> {
-    let (before, after) = (before.as_str()?, after.as_str()?);
+/// Describes the shapes of a text that differ from those of the old one, the more exact one first.
+fn describe_shapes(before: &Value, after: &Value) -> Vec<String> {
+    let (Some(before), Some(after)) = (before.as_str(), after.as_str()) else { return Vec::new() };
     let is_word = |text: &str| text.chars().count() <= VALUE_CHARS_MAX && !text.contains(char::is_whitespace);
     if !is_word(before) || !is_word(after) {
-        return None;
+        return Vec::new();
     }
-    let (old, new) = (value_pattern(before), value_pattern(after));
-    // Words joined by marks are a name and no format.
-    let says_something = new.contains('9') && new.chars().any(|c| c != '9');
-    (old != new && says_something && new.len() <= 24 && is_shareable(&new)).then(|| format!("written {new}"))
+    let old = text_shapes(before);
+    let new = text_shapes(after).into_iter().filter(|shape| is_shareable(shape) && !old.contains(shape));
+    new.map(|shape| format!("written {shape}")).collect()
 }

@@ -174,7 +174,7 @@ fn tools_that_nobody_has_heard_of_teach_their_remedy() {
         r#"{"ticket":"T-{n}","to":"anna"}"#,
         "Error: `to` takes the number of a user",
         &[(r#"{"ticket":"T-{n}","to":"u-{n}"}"#, "assigned")],
-        "write `to` as a-9",
+        "write `to` as u-#",
     );
 }
 

@@ -65,6 +65,7 @@ fn a_lookup_is_judged_by_the_next_call() {
         (vec![query(own), looking, query("[(1,)]")], MemoryVerdict::Helped),
         (vec![looking, query(own)], MemoryVerdict::Applied),
         (vec![query(own), looking], MemoryVerdict::Applied),
+        (vec![looking, query("Error executing query: Unknown column 'a'")], MemoryVerdict::Applied),
         (vec![query(own), query(own)], MemoryVerdict::Ignored),
         (vec![query("[(1,)]")], MemoryVerdict::Ignored),
         (
@@ -90,6 +91,30 @@ fn a_prerequisite_is_judged_by_the_next_call() {
         (vec![export(own)], MemoryVerdict::Ignored),
     ] {
         assert_eq!(verdict(known(), &calls).0, expected, "{calls:?}");
+    }
+}
+
+#[test]
+fn what_must_come_first_harms_when_the_call_after_it_fails_in_a_new_way() {
+    let own = "Error: no approved change is attached to the request";
+    let known = || {
+        cue("sign_image", "no approved change is attached to the request", None, Some("first `find_change`"))
+    };
+    let looking = ("find_change", r#"{"revision":"4f2a"}"#, "CR-17 approved");
+    let sign = |answer| ("sign_image", r#"{"image":"b-7","change_request":"CR-17"}"#, answer);
+    let refused = "Error: unknown field change_request (schema v3)";
+    for (calls, expected, words) in [
+        (vec![looking, sign("signed")], MemoryVerdict::Helped, looking.1),
+        (vec![looking, sign(refused)], MemoryVerdict::Harmed, refused),
+        (vec![sign(refused), looking, sign(refused)], MemoryVerdict::Applied, refused),
+        (
+            vec![looking, sign("HTTP 503 Service Unavailable")],
+            MemoryVerdict::Applied,
+            "HTTP 503 Service Unavailable",
+        ),
+        (vec![looking, sign(own)], MemoryVerdict::Applied, looking.1),
+    ] {
+        assert_eq!(verdict(known(), &calls), (expected, words.to_owned()), "{calls:?}");
     }
 }
 
