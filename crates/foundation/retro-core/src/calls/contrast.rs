@@ -59,6 +59,8 @@ const KEPT_MIN: usize = 2;
 const KEPT_BAD_MIN: usize = 90;
 /// Maximum chance that these runs ended badly for other reasons.
 const KEPT_CHANCE_MAX: f64 = 0.2;
+/// Minimum number of runs with an error before what followed it is called a routine.
+const ROUTINE_WITNESSES_MIN: usize = 4;
 
 /// Summaries of the newest claimed runs of a workflow, to hold claims against.
 #[derive(Debug, Clone, Default)]
@@ -86,6 +88,8 @@ pub enum ContrastAnswer {
     Supported(SharedRemedy),
     /// The identical call gets past the error as well, so nothing has to be changed.
     PassesByItself(ReactionCounts),
+    /// All that came after the error is what runs without it call as well.
+    Routine(ReactionCounts),
     /// Too few runs did the same, or the runs agree in nothing.
     Undecided(ReactionCounts),
 }
@@ -185,6 +189,9 @@ impl<'a> Contrast<'a> {
             return ContrastAnswer::PassesByItself(counts);
         }
         let own = self.parts_that_matter(reaction, &witnesses);
+        if own.is_empty() && !parts_of(reaction).is_empty() && witnesses.len() >= ROUTINE_WITNESSES_MIN {
+            return ContrastAnswer::Routine(counts);
+        }
         let shares_slot = |witness: &&Witness<'_>| {
             let parts = parts_of(witness.reaction);
             own.iter().any(|part| parts.iter().any(|other| other.slot == part.slot))

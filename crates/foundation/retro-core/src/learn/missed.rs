@@ -96,7 +96,9 @@ fn passes_unchanged(mutation: &Mutation, failure: &RecurringFailure) -> Option<M
         NoLessonReason::PassesByItself { counts } => {
             MissedReason::Refuted { repeated: counts.repeated, changed: counts.changed }
         }
-        NoLessonReason::NoRemedy | NoLessonReason::Harm { .. } => return None,
+        NoLessonReason::Routine { .. } | NoLessonReason::NoRemedy | NoLessonReason::Harm { .. } => {
+            return None;
+        }
     };
     names_failure(failure, &finding.step, &finding.cue).then_some(missed)
 }

@@ -19,6 +19,11 @@ pub enum NoLessonReason {
         /// Numbers of the runs with the error.
         counts: ReactionCounts,
     },
+    /// What runs called after the error, runs without it call as well.
+    Routine {
+        /// Numbers of the runs with the error.
+        counts: ReactionCounts,
+    },
     /// The call fails again and again, and the runs share no way past its error. Advice not to repeat it helps no agent.
     NoRemedy,
     /// Following a memory caused the error. The error counts as harm by that memory and teaches nothing else.
@@ -43,6 +48,12 @@ impl NoLessonReason {
                  itself",
                 counts.repeated,
                 counts.repeated + counts.changed
+            ),
+            Self::Routine { counts } => format!(
+                "runs without the error make the same call, so it is no remedy: {} of the last {} runs with the error \
+                 got no further",
+                counts.gave_up,
+                counts.gave_up + counts.repeated + counts.changed
             ),
             Self::NoRemedy => {
                 "the call fails again and again, and the runs share no way past the error yet".to_owned()

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use std::collections::BTreeSet;
 
+use super::no_lesson::NoLessonReason;
 use crate::audience::RunRepository;
 use crate::calls::{Contrast, ContrastAnswer, FIRST_SLOT, Reaction, ReactionCounts, SharedRemedy};
 use crate::finding::{
@@ -48,6 +49,8 @@ enum Opinion {
     Lesson(Finding, ContrastSupport),
     /// The error passes by itself.
     PassesByItself(ReactionCounts),
+    /// What came after the error is what runs without it call as well.
+    Routine(ReactionCounts),
     /// Nothing can be said, or nothing that a lesson could state.
     Undecided,
 }
@@ -73,6 +76,7 @@ pub(super) fn judge_failures<'c>(
                 None => Opinion::Undecided,
             },
             (ContrastAnswer::PassesByItself(counts), _) => Opinion::PassesByItself(counts),
+            (ContrastAnswer::Routine(counts), _) => Opinion::Routine(counts),
             (ContrastAnswer::Undecided(_), _) => Opinion::Undecided,
         };
         Some(JudgedFailure { failure, opinion })
@@ -111,7 +115,7 @@ impl<'c, 'a> RepositoryContrasts<'c, 'a> {
                 (ContrastAnswer::Supported(near), self.list_elsewhere(all, &far.runs))
             }
             (ContrastAnswer::Supported(near), _) => (ContrastAnswer::Supported(near), Vec::new()),
-            (ContrastAnswer::Undecided(_), ContrastAnswer::Supported(far)) => {
+            (ContrastAnswer::Undecided(_) | ContrastAnswer::Routine(_), ContrastAnswer::Supported(far)) => {
                 let elsewhere = self.list_elsewhere(all, &far.runs);
                 let is_own = |run: &RunId| {
                     all.repository_of(run).map(|one| &one.repo) == self.own.map(|one| &one.repo)
@@ -151,7 +155,7 @@ impl JudgedFailure<'_> {
     pub(super) fn into_lesson(self) -> Option<(Finding, ContrastSupport)> {
         match self.opinion {
             Opinion::Lesson(finding, support) => Some((finding, support)),
-            Opinion::PassesByItself(_) | Opinion::Undecided => None,
+            Opinion::PassesByItself(_) | Opinion::Routine(_) | Opinion::Undecided => None,
         }
     }
 }
@@ -161,23 +165,26 @@ pub(super) fn is_replaced(judged: &[JudgedFailure<'_>], finding: &Finding) -> bo
     judged.iter().any(|one| one.is_about(finding) && matches!(one.opinion, Opinion::Lesson(..)))
 }
 
-/// Returns the numbers of the runs if the error of a finding passes by itself. A warning without a remedy is wrong as soon
-/// as one run got past the error with the identical call.
-pub(super) fn passing_counts(
+/// Returns why a finding is no lesson if the contrast refutes it: its error passes by itself, or its remedy is another
+/// tool that runs without the error call as well. A warning without a remedy is wrong as soon as one run got past the
+/// error with the identical call.
+pub(super) fn refuting_reason(
     contrast: &Contrast<'_>,
     judged: &[JudgedFailure<'_>],
     finding: &Finding,
-) -> Option<ReactionCounts> {
+) -> Option<NoLessonReason> {
     if matches!(finding.kind, FindingKind::Failure | FindingKind::RetryLoop)
         && let (Some(tool), Some(error)) = (&finding.cue.tool, &finding.cue.error)
     {
         let counts = contrast.count_error(&finding.step, tool, error);
         if counts.repeated > 0 {
-            return Some(counts);
+            return Some(NoLessonReason::PassesByItself { counts });
         }
     }
+    let names_tool = finding.cue.prefer.as_deref().is_some_and(|prefer| prefer.starts_with("tool `"));
     judged.iter().filter(|one| one.is_about(finding)).find_map(|one| match one.opinion {
-        Opinion::PassesByItself(counts) => Some(counts),
+        Opinion::PassesByItself(counts) => Some(NoLessonReason::PassesByItself { counts }),
+        Opinion::Routine(counts) if names_tool => Some(NoLessonReason::Routine { counts }),
         _ => None,
     })
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::no_lesson::NoLessonReason;
-use super::remedies::{ContrastSupport, is_replaced, judge_failures, passing_counts};
+use super::remedies::{ContrastSupport, is_replaced, judge_failures, refuting_reason};
 use crate::calls::{Contrast, UnneededMemory, WindowSummaries};
 use crate::finding::{
     CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, SAME_CALL_AGAIN, VerdictRecord,
@@ -206,9 +206,7 @@ fn collect_lessons(
         if is_replaced(&judged, finding) {
             continue;
         }
-        let passes = passing_counts(contrast, &judged, finding)
-            .map(|counts| NoLessonReason::PassesByItself { counts });
-        let no_lesson = passes
+        let no_lesson = refuting_reason(contrast, &judged, finding)
             .or_else(|| find_no_lesson_reason(investigations, one, finding))
             .or_else(|| only_warns_of_repeating(finding).then_some(NoLessonReason::NoRemedy));
         lessons.push((index, finding.clone(), no_lesson, None));

@@ -82,6 +82,7 @@ fn stated(runs: Vec<TestRun<'_>>) -> String {
             remedy.parts.into_iter().map(|part| part.form).collect::<Vec<_>>().join("; ")
         }
         ContrastAnswer::PassesByItself(_) => "passes".to_owned(),
+        ContrastAnswer::Routine(_) => "routine".to_owned(),
         ContrastAnswer::Undecided(_) => "undecided".to_owned(),
     }
 }
@@ -217,7 +218,23 @@ fn a_call_that_runs_make_half_as_often_without_the_error_is_no_remedy() {
     };
     assert_eq!(stated_if(0), "first `status`");
     assert_eq!(stated_if(2), "first `status`", "a fifth without the error, half with it");
-    assert_eq!(stated_if(3), "undecided", "three in ten without it");
+    assert_eq!(stated_if(3), "routine", "three in ten without it");
+}
+
+#[test]
+fn another_tool_that_runs_call_anyway_is_no_remedy() {
+    let instead = |called_anyway: bool| {
+        let plain = || {
+            let routine: &[&str] = if called_anyway { &["deploy", "validate"] } else { &["deploy"] };
+            TestRun("success", Vec::new(), routine, &[])
+        };
+        let mut runs: Vec<_> = (0..6).map(|_| plain()).collect();
+        let switched = part(&format!("{TOOL_SLOT}validate"), &["tool `validate`"]);
+        runs.extend((0..4).map(|_| did(&[changed(std::slice::from_ref(&switched))])));
+        stated(runs)
+    };
+    assert_eq!(instead(true), "routine");
+    assert_eq!(instead(false), "tool `validate`", "positive control");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::super::arguments::{Command, basename, is_assignment};
 use super::super::call::Call;
+use super::super::format::has_format;
 use super::super::parts;
 
 /// Returns `true` if a command runs a program or a subcommand, such as `helm upgrade`.
@@ -45,6 +46,11 @@ pub(super) fn has_form(value: &str, form: &str) -> bool {
                 .or_else(|| affix("containing ").map(|text| value.contains(&text)))
                 .or_else(|| affix("not containing ").map(|text| !value.contains(&text)))
                 .or_else(|| digits.map(|digits| value.chars().count().to_string() == digits))
+                .or_else(|| {
+                    let format =
+                        form.strip_prefix("written ").filter(|format| !format.starts_with("with "))?;
+                    Some(has_format(value, format))
+                })
                 .unwrap_or(true)
         }
     }
