@@ -7,6 +7,7 @@ mod remedies;
 mod rules;
 mod stories;
 mod transients;
+mod trials;
 mod verdicts;
 
 use proptest::prelude::*;
