@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use arguments::{
     command_words, contains_in_order, contains_words, flatten_arguments, is_option, is_path_of,
-    words_of_command,
+    without_quotes, words_of_command,
 };
 
 use crate::closed_loop::form::leads_to;
@@ -284,13 +284,18 @@ impl Remedy<'_> {
 
     fn fit_option_value(&self, option: &str, value: &str) -> Fit {
         let joined = format!("{option}={value}");
+        let phrase: Vec<&str> = std::iter::once(option).chain(value.split_whitespace()).collect();
         let words_with = |call: PlannedCall<'_>| -> Vec<String> {
             let mut found = Vec::new();
             for words in command_words(call.arguments) {
                 found.extend(words.iter().filter(|word| **word == joined).cloned());
-                let apart = words.windows(2).filter(|two| two[0] == option && two[1] == value);
-                // Both words, because the option alone may have been there with another value.
-                found.extend(apart.flatten().cloned());
+                let is_phrase = |some: &&[String]| {
+                    some.iter()
+                        .zip(&phrase)
+                        .all(|(word, wanted)| without_quotes(word) == without_quotes(wanted))
+                };
+                // All words, because the option alone may have been there with another value.
+                found.extend(words.windows(phrase.len()).filter(is_phrase).flatten().cloned());
             }
             found
         };

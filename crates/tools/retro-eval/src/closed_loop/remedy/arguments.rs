@@ -58,10 +58,18 @@ pub(super) fn words_of_command(value: &Value) -> Option<Vec<String>> {
     split_command(value).filter(|words| value.is_array() || words.len() > 1)
 }
 
+/// Returns `true` if a phrase is among some words. A lesson may state a quoted argument without its quotes.
 pub(super) fn contains_words(words: &[String], phrase: &str) -> bool {
-    let phrase: Vec<&str> = phrase.split_whitespace().collect();
+    let phrase: Vec<&str> = phrase.split_whitespace().map(without_quotes).collect();
     !phrase.is_empty()
-        && words.windows(phrase.len()).any(|some| some.iter().zip(&phrase).all(|(a, b)| a == b))
+        && words
+            .windows(phrase.len())
+            .any(|some| some.iter().zip(&phrase).all(|(a, b)| without_quotes(a) == *b))
+}
+
+/// Returns a word without the quotes of the shell around it.
+pub(super) fn without_quotes(word: &str) -> &str {
+    word.trim_matches(['"', '\''])
 }
 
 /// Returns `true` if a command begins one of its parts with the first word of a phrase and has the others in their

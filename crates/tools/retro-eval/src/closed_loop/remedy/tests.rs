@@ -178,6 +178,10 @@ fn an_option_with_a_value_needs_both() {
     let (wrong, right) = (json!({"cmd": "aws s3 ls"}), json!({"cmd": "aws s3 ls --region eu"}));
     let whole = Element::Value("cmd".into(), "aws s3 ls --region eu".into());
     assert_eq!(compare(&wrong, &right, whole), Agreement::Whole, "the whole command");
+    let (wrong, right) = (json!({"cmd": "curl a"}), json!({"cmd": "curl -H 'Content-Type: a/b' a"}));
+    let header = |value: &str| Element::OptionValue("-H".into(), value.into());
+    assert_eq!(compare(&wrong, &right, header("Content-Type: a/b")), Agreement::Whole, "without the quotes");
+    assert_eq!(compare(&wrong, &right, header("Content-Type: a/c")), Agreement::Against);
 }
 
 #[test]
