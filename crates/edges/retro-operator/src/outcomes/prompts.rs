@@ -71,16 +71,16 @@ impl PromptVersions {
             );
         }
         let head = [
-            "prompt version",
+            "prompt",
             "runs",
             "succeeded",
             "failed",
-            "share succeeded",
-            "tokens (median)",
-            "with a pull request",
-            "changes requested",
+            "success",
+            "tokens",
+            "PRs",
+            "changes",
             "merged",
-            "closed unmerged",
+            "closed",
             "reverted",
             "last run",
         ];
@@ -91,8 +91,10 @@ impl PromptVersions {
             more => format!("{} not shown. ", format_count(more, "older version")),
         };
         format!(
-            "{table}\n{omitted}Versions are not assigned by chance: other things changed with them, so a difference is \
-             a comparison and no effect.\n"
+            "{table}\n{omitted}Success is the share of runs that say how they ended; tokens are the median. The columns \
+             from PRs on count runs: with a pull request, on which changes were requested, merged, closed unmerged, \
+             reverted after the merge. Versions are not assigned by chance: other things changed with them, so a \
+             difference is a comparison and no effect.\n"
         )
     }
 }
@@ -112,7 +114,7 @@ fn version_cells(row: &PromptVersionTotals) -> [String; 12] {
         row.merged.to_string(),
         row.closed_unmerged.to_string(),
         row.reverted.to_string(),
-        text::format_timestamp(row.last_at),
+        row.last_at.strftime("%Y-%m-%d").to_string(),
     ]
 }
 

@@ -176,6 +176,13 @@ fn tools_that_nobody_has_heard_of_teach_their_remedy() {
         &[(r#"{"ticket":"T-{n}","to":"u-{n}"}"#, "assigned")],
         "write `to` as u-#",
     );
+    check(
+        "submit",
+        r#"{"batch":"B-{n}","input":{"lines":{"type":"2310","amount":"{n}"}}}"#,
+        "Error: cannot deserialize value from object",
+        &[(r#"{"batch":"B-{n}","input":{"lines":[{"type":"2310","amount":"{n}"}]}}"#, "accepted")],
+        "pass `input.lines` as a list",
+    );
 }
 
 #[test]
