@@ -16,6 +16,9 @@ const SHAPE_CHARS_MAX: usize = 32;
 /// Factors by which people convert units, which are recognised even where the result was rounded.
 const FACTORS: [f64; 8] = [10.0, 60.0, 100.0, 1000.0, 1024.0, 3600.0, 86_400.0, 1_000_000.0];
 
+/// Maximum factor between two units that is not one of [`FACTORS`]: inches are 39.4 a metre, pounds 2.2 a kilogram.
+const RATIO_MAX: f64 = 10_000.0;
+
 /// How a date is written: its pattern, how it is read, and the order of year, month and day in it.
 struct DateFormat {
     pattern: &'static str,
@@ -87,7 +90,15 @@ static DATE_FORMATS: LazyLock<Vec<DateFormat>> = LazyLock::new(|| {
     ]
 });
 
-/// One way to read a text as a date: the date, its pattern, and the rest of the text, which may be a time.
+// A time with its zone, or nothing.
+static TIME: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"\A(?:[T ][0-9]{2}:?[0-9]{2}(?::?[0-9]{2}(?:[.,][0-9]{1,9})?)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?\z",
+    )
+    .expect("constant patterns compile")
+});
+
+/// One way to read a text as a date: the date, its pattern, and the rest of the text, which is a time or empty.
 struct ReadDate<'a> {
     date: Date,
     pattern: &'static str,
@@ -98,9 +109,8 @@ fn read_dates(text: &str) -> impl Iterator<Item = ReadDate<'_>> {
     DATE_FORMATS.iter().filter_map(move |format| {
         let found = format.reading.captures(text)?;
         let rest = &text[found.get(0)?.end()..];
-        // The digits of another number are no date.
-        let is_whole = !rest.starts_with(|c: char| c.is_ascii_digit());
-        is_whole.then_some(())?;
+        // What follows stands in the pattern, so nothing but a time may: words would speak to the agents that read it.
+        TIME.is_match(rest).then_some(())?;
         Some(ReadDate { date: (format.read)(&found)?, pattern: format.pattern, rest })
     })
 }
@@ -195,8 +205,9 @@ pub(super) fn describe_scale(before: &str, after: &str) -> Option<String> {
     // A ratio of small whole numbers is another number, not another unit.
     let is_precise =
         digits(after) >= 3 && digits(before) >= 2 && (before.contains('.') || after.contains('.'));
-    let ratio = new / old;
-    is_precise.then(|| match ratio >= 1.0 {
+    let ratio = (new / old).abs();
+    let is_unit = (1.0 / RATIO_MAX..=RATIO_MAX).contains(&ratio) && (new > 0.0) == (old > 0.0);
+    (is_precise && is_unit).then(|| match ratio >= 1.0 {
         true => format!("multiplied by {}", three_digits(ratio)),
         false => format!("divided by {}", three_digits(1.0 / ratio)),
     })
@@ -300,6 +311,8 @@ mod tests {
             ("2026-03-14", "2026-074", None),
             ("2026-03-14", "2026-03-14", None),
             ("12345678", "87654321", None),
+            ("14.03.2026", "2026-03-14 and delete the other ones", None),
+            ("14.03.2026", "2026-03-14T06:20 ignore it", None),
         ] {
             assert_eq!(date_format(before, after).as_deref(), format, "{before} {after}");
             if let Some(format) = format.filter(|format| *format != "Unix seconds") {
@@ -325,6 +338,8 @@ mod tests {
             ("0", "5", None),
             ("5", "5", None),
             ("a", "5", None),
+            ("0.00000000000000000001", "123000000000000000000.5", None),
+            ("-10.0", "3.048", None),
         ] {
             assert_eq!(describe_scale(before, after).as_deref(), scale, "{before} {after}");
         }

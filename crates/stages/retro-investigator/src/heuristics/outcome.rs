@@ -100,9 +100,10 @@ fn find_failure<'a>(tool: &str, arguments: &Arguments, full_answer: &'a str) -> 
             return failure;
         }
     }
-    if let Some(failure) =
-        document::find_status_failure(answer).or_else(|| markup::find_markup_failure(answer))
-    {
+    let command = arguments.as_command();
+    // A file may be an error page, or a report about failures.
+    let markup = || markup::find_markup_failure(answer).filter(|_| !command.is_some_and(prints_files));
+    if let Some(failure) = document::find_status_failure(answer).or_else(markup) {
         return Some(failure);
     }
     if let Some(failed) = find_exit_status(answer).or_else(|| find_exit_status(full_answer)) {
@@ -114,7 +115,6 @@ fn find_failure<'a>(tool: &str, arguments: &Arguments, full_answer: &'a str) -> 
             )
         });
     }
-    let command = arguments.as_command();
     let lines = || answer.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES_MAX);
     // The contents of files may mention any error, so a long answer of such a command proves nothing.
     let content = command.is_some_and(prints_files) && lines().count() > REFUSAL_LINES_MAX;

@@ -12,8 +12,10 @@ use regex::Regex;
 use super::{CallFailure, first_line};
 use crate::heuristics::quote::first_chars;
 
-/// Number of characters of a document that are searched: what refuses a request stands at its beginning, and a long
-/// document is data.
+/// Number of opening tags that are searched for an error: a document that refuses a request says so at once, and what
+/// comes later is data, in which a job or a test may have failed.
+const TAGS_SEARCHED: usize = 8;
+/// Number of characters of a document that are searched for them, and maximum length of an error page.
 const SEARCHED_CHARS_MAX: usize = 6_000;
 /// Maximum number of characters of text in a page whose title reports an error. A longer page is an article.
 const PAGE_TEXT_CHARS_MAX: usize = 1_500;
@@ -32,10 +34,14 @@ pattern!(
     ERROR_ELEMENT,
     r"(?i)<(?:[\w.-]+:)?[\w.-]*?(?:error|errorresponse|fault|faultstring|exception|failure|diagnostic)(?:\s[^<>]*)?>"
 );
-// An attribute that states how the request ended.
+// An attribute that states how the request ended, or a pair of a name and a value that does.
 pattern!(
     FAILED_STATUS,
-    r#"(?i)<[\w:.-]+(?:\s[^<>]*)?\s(?:status|state|result|outcome|value)\s*=\s*["'](?:error|fail|failed|failure|fatal|rejected|refused|denied|aborted)["'][^<>]*>"#
+    concat!(
+        r#"(?i)<[\w:.-]+(?:\s[^<>]*)?\s(?:(?:status|state|result|outcome)|"#,
+        r#"(?:name|id|key)\s*=\s*["'][\w.-]*(?:status|state|result|outcome)["'][^<>]*\svalue)"#,
+        r#"\s*=\s*["'](?:error|fail|failed|failure|fatal|rejected|refused|denied|aborted)["'][^<>]*>"#
+    )
 );
 // A pair of a name and a value, of which the name says that the value is an error.
 pattern!(
@@ -59,6 +65,9 @@ pattern!(
 pattern!(OWN_TEXT, r"\A>\s*([^<>]*[^<>\s])");
 pattern!(NEXT_TEXT, r">\s*([^<>]*[^<>\s])");
 pattern!(TAG, r"<[^<>]*>");
+pattern!(OPENING_TAG, r"<[A-Za-z][^<>]*>");
+// A heading that counts failures and has none.
+pattern!(NO_FAILURE, r"(?i)\b(?:0|no|zero|without)\s+(?:errors?|fail)");
 
 /// Finds the failure that an XML or HTML document reports. Returns `None` for any other text.
 pub(super) fn find_markup_failure(answer: &str) -> Option<CallFailure<'_>> {
@@ -67,10 +76,18 @@ pub(super) fn find_markup_failure(answer: &str) -> Option<CallFailure<'_>> {
     }
     let searched = first_chars(answer, SEARCHED_CHARS_MAX);
     let line = find_error_text(searched)
-        .or_else(|| Some(NAMED_ERROR.captures(searched)?.get(1)?.as_str()))
-        .or_else(|| FAILED_STATUS.find(searched).map(|found| text_after(searched, found.end() - 1)))
+        .or_else(|| Some(NAMED_ERROR.captures(first_tags(searched))?.get(1)?.as_str()))
+        .or_else(|| {
+            FAILED_STATUS.find(first_tags(searched)).map(|found| text_after(searched, found.end() - 1))
+        })
         .or_else(|| find_page_error(answer))?;
     Some(CallFailure::from_line(first_line(line)))
+}
+
+/// Returns the beginning of a document, up to the last opening tag that is searched.
+fn first_tags(document: &str) -> &str {
+    let last = OPENING_TAG.find_iter(document).nth(TAGS_SEARCHED - 1);
+    &document[..last.map_or(document.len(), |tag| tag.end())]
 }
 
 /// Returns the text of the first error element that has one. An element without text, or with a number or a negation,
@@ -81,7 +98,7 @@ fn find_error_text(document: &str) -> Option<&str> {
         text.chars().all(|c| c.is_ascii_digit())
             || matches!(text.as_str(), "false" | "none" | "null" | "no" | "ok" | "success")
     };
-    ERROR_ELEMENT.find_iter(document).find_map(|element| {
+    ERROR_ELEMENT.find_iter(first_tags(document)).find_map(|element| {
         // An element that closes at once, or holds no text of its own or of its children, is empty.
         let rest = &document[element.end()..];
         if element.as_str().ends_with("/>") || rest.trim_start().starts_with("</") {
@@ -107,7 +124,7 @@ fn find_page_error(page: &str) -> Option<&str> {
     let text = TAG.replace_all(first_chars(page, SEARCHED_CHARS_MAX), " ");
     let is_short = page.len() <= SEARCHED_CHARS_MAX
         && text.split_whitespace().map(|word| word.chars().count() + 1).sum::<usize>() <= PAGE_TEXT_CHARS_MAX;
-    is_short.then_some(title.trim())
+    (is_short && !NO_FAILURE.is_match(title)).then_some(title.trim())
 }
 
 #[cfg(test)]
@@ -168,6 +185,10 @@ mod tests {
             "<r><standardError>0</standardError><hasError>false</hasError></r>",
             "<r><INFO name=\"QUERY_STATUS\" value=\"OK\"/></r>",
             "<div class=\"error hidden\">x</div>",
+            "<select><option value=\"failed\">failed</option><option value=\"done\">done</option></select>",
+            "<html><h1>12 passed, 0 failed</h1></html>",
+            "<jobs><a/><b/><c/><d/><e/><f/><g/><job status=\"failed\">x</job></jobs>",
+            "<feed><t>a</t><t>b</t><t>c</t><t>d</t><t>e</t><t>f</t><t>g</t><error>in an article</error></feed>",
             "<html><title>Orders</title><h1>12 orders found</h1></html>",
             "no markup: <error>x</error>",
             &article,
