@@ -24,7 +24,7 @@ pub use error_class::is_same_error_class;
 pub use failure::{FAILURES_MAX, MissedFailure, MissedReason, RecurringFailure};
 pub use reaction::{
     COMMAND_WORDS_MAX, ChangedPart, FIRST_SLOT, FORM_CHARS_MAX, FORMS_MAX, PARTS_MAX, REACTIONS_MAX,
-    Reaction, ReactionEnding, TOOL_SLOT, VOLATILE_MARK, label_of_words,
+    Reaction, ReactionEnding, SUBCOMMAND_SLOT, TOOL_SLOT, VOLATILE_MARK, label_of_words,
 };
 pub use statistics::{OPERATIONS_MAX, OperationStatistics, compute_statistics};
 pub use summary::{

@@ -169,7 +169,7 @@ pub(crate) fn observe_calls<'a>(
 ) -> (Vec<JudgedCall<'a>>, ObservedBehaviour) {
     let steps = call::calls_by_step(trajectory);
     let seen = reaction::find_reactions(trajectory, &steps);
-    let mut behaviour = reaction::observe_behaviour(&seen, &steps);
+    let mut behaviour = reaction::observe_behaviour(trajectory, &seen, &steps);
     behaviour.trials = memories.iter().filter_map(|memory| trial::find_trial(memory, &steps)).collect();
     (judge_calls(&steps), behaviour)
 }

@@ -19,6 +19,7 @@ mod statement;
 mod tests;
 mod witness;
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 use super::count::WindowSummaries;
@@ -61,6 +62,17 @@ const KEPT_BAD_MIN: usize = 90;
 const KEPT_CHANCE_MAX: f64 = 0.2;
 /// Minimum number of runs with an error before what followed it is called a routine.
 const ROUTINE_WITNESSES_MIN: usize = 4;
+/// Minimum number of runs in which the same call was answered in another way, and of witnesses, before they are compared.
+const OTHER_ANSWERS_MIN: usize = 5;
+/// Maximum share of these runs that did the same as after the error, in per cent, if it is a reaction to the error; and
+/// minimum share of them if it is what comes next anyway.
+const SPECIFIC_SHARE_MAX: usize = 10;
+const ANYWAY_SHARE_MIN: usize = 50;
+/// Minimum share of the runs past a suspected answer that did the same about it, in per cent, if nothing else speaks
+/// against the answer.
+const SPECIFIC_WITNESSES_SHARE: usize = 60;
+/// Minimum success of the runs that dropped something, in per cent of the success of the others.
+const DROPPED_SUCCESS_MIN: usize = 60;
 
 /// Summaries of the newest claimed runs of a workflow, to hold claims against.
 #[derive(Debug, Clone, Default)]
@@ -92,6 +104,23 @@ pub enum ContrastAnswer {
     Routine(ReactionCounts),
     /// Too few runs did the same, or the runs agree in nothing.
     Undecided(ReactionCounts),
+}
+
+/// Numbers of runs in which a call was answered in another way than with an error.
+struct OtherAnswers {
+    runs: usize,
+    /// Runs that then did the same as after the error.
+    same: usize,
+}
+
+impl OtherAnswers {
+    const fn is_at_least(&self, percent: usize) -> bool {
+        self.runs >= OTHER_ANSWERS_MIN && self.same * 100 >= self.runs * percent
+    }
+
+    const fn is_at_most(&self, percent: usize) -> bool {
+        self.runs >= OTHER_ANSWERS_MIN && self.same * 100 <= self.runs * percent
+    }
 }
 
 /// Numbers of runs that kept a suspected answer, and of the others, by how they ended.
@@ -188,13 +217,15 @@ impl<'a> Contrast<'a> {
         {
             return ContrastAnswer::PassesByItself(counts);
         }
-        let own = self.parts_that_matter(reaction, &witnesses);
+        let gave_up = self.goes_on(reaction, &witnesses);
+        let own = if gave_up { Vec::new() } else { self.parts_that_matter(reaction, &witnesses) };
         if own.is_empty() && !parts_of(reaction).is_empty() && witnesses.len() >= ROUTINE_WITNESSES_MIN {
             return ContrastAnswer::Routine(counts);
         }
         let shares_slot = |witness: &&Witness<'_>| {
             let parts = parts_of(witness.reaction);
             own.iter().any(|part| parts.iter().any(|other| other.slot == part.slot))
+                && !self.goes_on(witness.reaction, &witnesses)
         };
         let alike: Vec<Witness<'_>> = witnesses.iter().filter(shares_slot).copied().collect();
         counts.with_remedy = to_count(alike.len());
@@ -203,12 +234,13 @@ impl<'a> Contrast<'a> {
         if alike.len() < needed
             || is_usual
             || alike.iter().all(|witness| witness.ended_badly)
-            || (reaction.suspected && !self.is_suspicion_borne_out(reaction))
+            || (reaction.suspected && !self.is_suspicion_borne_out(reaction, &own, &counts))
             || (reaction.temporary && !counts.outweighs_words())
         {
             return ContrastAnswer::Undecided(counts);
         }
-        match SharedRemedy::find(&reaction.tool, &own, &alike, counts) {
+        let may_drop = own.iter().all(|part| part.dropped) && self.do_well_without(&alike);
+        match SharedRemedy::find(&reaction.tool, &own, &alike, counts, may_drop) {
             // Those that changed the same place in another way do not show the remedy.
             Some(remedy) if remedy.runs.len() >= needed => ContrastAnswer::Supported(remedy),
             _ => ContrastAnswer::Undecided(counts),
@@ -273,18 +305,66 @@ impl<'a> Contrast<'a> {
         let mut counts = ReactionCounts::default();
         for witness in witnesses {
             counts.repeats_failed += u32::from(witness.reaction.repeats_failed);
-            let only_routine = |parts: &[ChangedPart]| {
-                !parts.is_empty()
-                    && parts.iter().all(|part| self.is_routine_call(part, witness.reaction, witnesses))
-            };
             match &witness.reaction.ending {
                 ReactionEnding::GaveUp => counts.gave_up += 1,
                 ReactionEnding::Repeated => counts.repeated += 1,
-                ReactionEnding::Changed { parts } if only_routine(parts) => counts.gave_up += 1,
+                ReactionEnding::Changed { .. } if self.goes_on(witness.reaction, witnesses) => {
+                    counts.gave_up += 1;
+                }
                 ReactionEnding::Changed { .. } => counts.changed += 1,
             }
         }
         counts
+    }
+
+    /// Returns `true` if a run went on with its ordinary work after an error: everything that is different comes without
+    /// the error as well, or another tool or subcommand does that was called instead.
+    fn goes_on(&self, reaction: &Reaction, witnesses: &[Witness<'_>]) -> bool {
+        let parts = parts_of(reaction);
+        let is_routine = |part: &ChangedPart| self.is_routine_call(part, reaction, witnesses);
+        let mut replacements = parts.iter().filter(|part| part.replacement().is_some());
+        !parts.is_empty()
+            && (parts.iter().all(is_routine)
+                || replacements.any(is_routine)
+                || self.count_after_other_answers(reaction, parts, does_same).is_at_least(ANYWAY_SHARE_MIN))
+    }
+
+    /// Counts the runs without the error that made the same call and were answered in another way, and those of them
+    /// that then did the same as after the error.
+    fn count_after_other_answers<P: Borrow<ChangedPart>>(
+        &self,
+        reaction: &Reaction,
+        parts: &[P],
+        is_same: impl Fn(&ChangedPart, &ChangedPart) -> bool,
+    ) -> OtherAnswers {
+        let mut counts = OtherAnswers { runs: 0, same: 0 };
+        if reaction.shape == 0 {
+            return counts;
+        }
+        for one in self.runs.iter().filter(|one| !one.meets_error_of(reaction)) {
+            let same_call = one.summary.reactions.iter().filter(|other| other.shape == reaction.shape);
+            let reacts_so = |other: &Reaction| {
+                let has = |part: &P| parts_of(other).iter().any(|one| is_same(part.borrow(), one));
+                parts.iter().all(has)
+            };
+            let reacts: Vec<bool> = same_call.map(reacts_so).collect();
+            let is_kept = one.summary.kept_calls.binary_search(&reaction.shape).is_ok();
+            counts.runs += usize::from(is_kept || !reacts.is_empty());
+            counts.same += usize::from(reacts.contains(&true));
+        }
+        counts
+    }
+
+    /// Returns `true` if the runs that left something out did nearly as well as the others: then it was not wanted.
+    fn do_well_without(&self, witnesses: &[Witness<'_>]) -> bool {
+        let well = witnesses.iter().filter(|witness| !witness.ended_badly).count();
+        let is_other = |one: &&ContrastRun<'_>| witnesses.iter().all(|witness| witness.run != one.run);
+        let others: Vec<_> = self.runs.iter().filter(is_other).collect();
+        let others_well = others.iter().filter(|one| one.summary.outcome.succeeded() != Some(false)).count();
+        // well / witnesses ≥ DROPPED_SUCCESS_MIN × others_well / others
+        well > 0
+            && others.len() >= OTHER_ANSWERS_MIN
+            && well * others.len() * 100 >= witnesses.len() * others_well * DROPPED_SUCCESS_MIN
     }
 
     /// Returns the parts of a reaction without the calls in between that runs without the error make as well.
@@ -295,9 +375,10 @@ impl<'a> Contrast<'a> {
     /// Returns `true` if runs without the error make the call that a part names before theirs, at least half as often as
     /// the witnesses of the error do. Another tool in the place of the failing one may come after it as well.
     fn is_routine_call(&self, part: &ChangedPart, reaction: &Reaction, witnesses: &[Witness<'a>]) -> bool {
-        let instead = part.slot.strip_prefix(TOOL_SLOT);
+        let replacement = part.replacement();
+        let instead = replacement.is_some();
         let called = match part.words.as_slice() {
-            [] => instead.map(str::to_owned),
+            [] => replacement,
             words => Some(label_of_words(words)),
         };
         let Some(called) = called else { return false };
@@ -308,7 +389,7 @@ impl<'a> Contrast<'a> {
             let place = |hash: u32| one.summary.routine.iter().position(|other| *other == hash);
             let Some(at) = place(failing) else { continue };
             without += 1;
-            making += usize::from(place(label).is_some_and(|before| before < at || instead.is_some()));
+            making += usize::from(place(label).is_some_and(|before| before < at || instead));
         }
         let makes =
             |witness: &&Witness<'_>| parts_of(witness.reaction).iter().any(|other| other.slot == part.slot);
@@ -318,13 +399,29 @@ impl<'a> Contrast<'a> {
     }
 
     /// Returns `true` if there is more against a suspected answer than what one run did next: it reads as a complaint and
-    /// runs that kept it did not do well, or runs that kept it ended badly. Two calls that most runs make are a
-    /// routine.
-    fn is_suspicion_borne_out(&self, reaction: &Reaction) -> bool {
+    /// runs that kept it did not do well, runs that kept it ended badly, or most runs add the same to the call
+    /// after this answer, and after no other answer to the same call. Two calls that most runs make are a routine.
+    fn is_suspicion_borne_out(
+        &self,
+        reaction: &Reaction,
+        own: &[&ChangedPart],
+        counts: &ReactionCounts,
+    ) -> bool {
         let kept = self.count_kept(reaction);
         let is_harmless = kept.well >= KEPT_MIN && kept.well > kept.bad;
+        let adds_one = matches!(own, [part] if part.avoid.is_none() && !part.dropped);
+        let is_specific = || {
+            adds_one
+                && counts.with_remedy as usize >= OTHER_ANSWERS_MIN
+                && exceeds_share(
+                    counts.with_remedy,
+                    counts.changed + counts.repeated + counts.gave_up,
+                    SPECIFIC_WITNESSES_SHARE,
+                )
+                && self.count_after_other_answers(reaction, own, changes_same).is_at_most(SPECIFIC_SHARE_MAX)
+        };
         !self.is_routine_pair(reaction)
-            && ((reaction.complains && !is_harmless) || kept.are_worse_than_others())
+            && (((reaction.complains || is_specific()) && !is_harmless) || kept.are_worse_than_others())
     }
 
     /// Counts how the runs ended that kept the answer of a reaction, and the others.
@@ -368,6 +465,19 @@ impl<'a> Contrast<'a> {
         }
         exceeds_share(suspecting, all, SUSPECTED_SHARE_MAX)
     }
+}
+
+/// Returns `true` if two parts change the same place.
+fn changes_same(one: &ChangedPart, other: &ChangedPart) -> bool {
+    one.slot == other.slot
+}
+
+/// Returns `true` if two parts change the same place in the same way.
+fn does_same(one: &ChangedPart, other: &ChangedPart) -> bool {
+    let is_bare = one.forms.is_empty() && other.forms.is_empty();
+    changes_same(one, other)
+        && one.words == other.words
+        && (is_bare || one.forms.iter().any(|form| other.forms.contains(form)))
 }
 
 /// Returns `true` if a part of a whole is more than `percent` per cent of it.

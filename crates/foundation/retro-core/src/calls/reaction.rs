@@ -26,6 +26,10 @@ pub struct Reaction {
     /// Label of the call: the tool, or the program with its subcommands.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub call: String,
+    /// Hash of what the failing call asked for ([`hash_label`](super::hash_label) of its shape): its words and values but
+    /// those that differ from run to run. 0 if it is not known.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub shape: u32,
     /// Error with its changing parts masked, as in a lesson's cue.
     pub error: String,
     /// `true` if the words of the error say that it passes, such as "try again".
@@ -53,6 +57,11 @@ pub struct Reaction {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_zero(number: &u16) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_unknown(hash: &u32) -> bool {
+    *hash == 0
 }
 
 /// How a run went on after a failing call.
@@ -97,6 +106,22 @@ pub struct ChangedPart {
 pub const FIRST_SLOT: &str = "first ";
 /// Beginning of the slot of another tool that was called instead.
 pub const TOOL_SLOT: &str = "tool ";
+/// End of the slot of another subcommand of the same program, and what stands before the subcommand in its form.
+pub const SUBCOMMAND_SLOT: &str = " subcommand";
+const PROGRAM_FORM: &str = "program `";
+
+impl ChangedPart {
+    /// Returns the label of another tool or subcommand that was called in the place of the failing one; `None` if the part
+    /// is something else.
+    pub fn replacement(&self) -> Option<String> {
+        if let Some(tool) = self.slot.strip_prefix(TOOL_SLOT) {
+            return Some(tool.to_owned());
+        }
+        let form = self.forms.first().filter(|_| self.slot.ends_with(SUBCOMMAND_SLOT))?;
+        let command = form.strip_prefix(PROGRAM_FORM)?.strip_suffix('`')?;
+        Some(label_of_words(&command.split(' ').map(str::to_owned).collect::<Vec<_>>()))
+    }
+}
 
 /// Mark before a form, or before a word of a command, with a value that the task or an earlier answer names. Two runs
 /// may have the same such value by accident, so more runs have to agree on it.

@@ -77,6 +77,9 @@ pub struct CallSummary {
     /// Hashes of what the answers said that the run kept, without repeating the call ([`hash_answer`]), sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<u32>,
+    /// Hashes of the shapes of the calls whose answers the run kept ([`Reaction::shape`]), sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_calls: Vec<u32>,
     /// Effects of following a memory: whether the first call that a memory is about was made as it says, and
     /// failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -234,6 +237,8 @@ pub struct ObservedBehaviour {
     pub routine: Vec<u32>,
     /// Hashes of what answers said outside of reactions, as returned by [`hash_answer`].
     pub kept: Vec<u32>,
+    /// Hashes of the shapes of the calls outside of reactions.
+    pub kept_calls: Vec<u32>,
     /// First calls that memories are about.
     pub trials: Vec<MemoryTrial>,
 }
@@ -271,7 +276,7 @@ impl CallSummary {
         calls: impl IntoIterator<Item = ObservedCall<'a>>,
         behaviour: ObservedBehaviour,
     ) -> Self {
-        let ObservedBehaviour { mut reactions, routine, kept, mut trials } = behaviour;
+        let ObservedBehaviour { mut reactions, routine, kept, kept_calls, mut trials } = behaviour;
         reactions.truncate(REACTIONS_MAX);
         let sorted = |hashes: Vec<u32>| -> Vec<u32> {
             let hashes: BTreeSet<u32> = hashes.into_iter().take(KEPT_MAX).collect();
@@ -297,6 +302,7 @@ impl CallSummary {
             reactions,
             routine,
             kept: sorted(kept),
+            kept_calls: sorted(kept_calls),
             trials,
             calls: Vec::new(),
             omitted_calls: 0,

@@ -197,6 +197,7 @@ fn met_error(name: &str, number: u32, ending: ReactionEnding) -> (StoredSummary,
         complains: false,
         sources: Vec::new(),
         repeats_failed: 0,
+        shape: 0,
         ending,
     };
     let failure = ObservedFailure {

@@ -149,7 +149,7 @@ impl Command {
             text: inner.to_owned(),
             fenced,
             sql,
-            program: false,
+            program: !sql && is_source_code(inner),
             words: split_words(inner, sql),
             parameters: None,
         }
@@ -199,6 +199,24 @@ impl Command {
         let before = self.words[..at].iter().rposition(|word| !is_assignment(word));
         &self.words[before.map_or(0, |before| before + 1)..at]
     }
+}
+
+static QUOTED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"(?s)"(?:[^"\\]|\\.)*"|'[^']*'"#).expect("constant patterns compile"));
+
+/// Returns `true` if a text calls a function, as in `read.csv(path)`. No shell accepts a parenthesis directly after a word,
+/// except after the name of a function that is being defined.
+fn is_source_code(text: &str) -> bool {
+    if text.contains("<<") || text.contains("[[") {
+        return false;
+    }
+    let bare = QUOTED.replace_all(text, "''");
+    bare.match_indices('(').any(|(at, _)| {
+        let (before, after) = (&bare[..at], bare[at + 1..].trim_start());
+        let is_call = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let is_definition = after.strip_prefix(')').is_some_and(|rest| rest.trim_start().starts_with('{'));
+        is_call && !is_definition
+    })
 }
 
 /// Returns `true` if a word assigns a variable, as in `A=1`.
@@ -282,6 +300,30 @@ mod tests {
             ["create file.py", "update", "selection", "with open(x) as f:", "desc is not a command here"]
         {
             assert!(!command(other).sql, "{other}");
+        }
+    }
+
+    #[test]
+    fn source_code_is_no_shell_command() {
+        for code in [
+            "d <- read.csv('a.csv'); nrow(d)",
+            "library(lme4)",
+            "df.head()",
+            "db.orders.find({status: 'open'}).limit(5)",
+        ] {
+            assert!(command(code).program, "{code}");
+        }
+        for shell in [
+            "kill $(lsof -ti:80)",
+            "(cd a && make)",
+            "f() { ls; }; f",
+            "python -c 'print(1)'",
+            "awk '{print substr($1, 2)}' a.txt",
+            "diff <(sort a) <(sort b)",
+            "a=(1 2); ls",
+            "select f(a) from t",
+        ] {
+            assert!(!command(shell).program, "{shell}");
         }
     }
 

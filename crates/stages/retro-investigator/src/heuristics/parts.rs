@@ -5,8 +5,12 @@
 //! agree. A description that holds in one run only is harmless, because no other run shares it.
 
 mod code;
+mod command_line;
 mod commands;
+mod first_call;
+mod leaves;
 mod options;
+mod shape;
 mod texts;
 mod values;
 
@@ -19,16 +23,19 @@ use super::arguments::{Arguments, Command};
 use super::call::Call;
 use super::quote::first_chars;
 
-use commands::describe_first_call;
-pub(super) use commands::{first_label, is_same_goal, shared_words, words_of};
+pub(super) use command_line::words_of;
+use command_line::{argument_list, is_command_line};
+pub(super) use commands::{is_same_goal, shared_words};
+use first_call::describe_first_call;
+pub(super) use first_call::first_label;
+pub(super) use leaves::NESTING_MAX;
+use leaves::{find_reshaped, flatten, flatten_above, name_of_path};
+pub(super) use shape::call_shape;
 
 /// Maximum number of characters of an answer in which values are searched for.
 const ANSWER_CHARS_MAX: usize = 20_000;
 /// Minimum length of a value that is searched for in other texts, in characters. Shorter ones occur everywhere.
 const VALUE_CHARS_MIN: usize = 3;
-
-/// Maximum depth of a parameter within others. What is nested deeper is one value.
-pub(super) const NESTING_MAX: usize = 8;
 
 /// Texts of the run in which a new value may have its origin.
 #[derive(Clone, Copy)]
@@ -64,7 +71,7 @@ pub(super) fn compare_calls<'c>(
     let (before, after) = (&failing.arguments, &worked.arguments);
     match (before, after) {
         (Arguments::Command(a), Arguments::Command(b))
-            if !commands::is_command_line(a) && !a.sql && !a.program && a.parameters.is_some() =>
+            if !is_command_line(a) && !a.sql && !a.program && a.parameters.is_some() =>
         {
             let (a, b) = (a.parameters.as_ref()?, b.parameters.as_ref()?);
             compare_parameters(a, b, origins, &mut difference);
@@ -95,7 +102,7 @@ pub(super) fn similarity(a: &Call<'_>, b: &Call<'_>) -> usize {
     match (&a.arguments, &b.arguments) {
         (Arguments::Command(a), Arguments::Command(b)) => commands::shared_words(&a.words, &b.words),
         (Arguments::Object(a), Arguments::Object(b)) => {
-            if let (Some(a), Some(b)) = (commands::argument_list(a), commands::argument_list(b)) {
+            if let (Some(a), Some(b)) = (argument_list(a), argument_list(b)) {
                 return commands::shared_words(&a.1, &b.1);
             }
             let (a, b) = (flatten(a), flatten(b));
@@ -147,8 +154,7 @@ fn compare_parameters<'c>(
     origins: ValueOrigins<'c>,
     found: &mut CallDifference<'c>,
 ) {
-    if let (Some((key, before)), Some((other, after))) =
-        (commands::argument_list(a), commands::argument_list(b))
+    if let (Some((key, before)), Some((other, after))) = (argument_list(a), argument_list(b))
         && key == other
     {
         if before != after {
@@ -203,17 +209,6 @@ fn compare_leaves<'c>(
         let form = values::is_name_of_parameter(&name).then(|| format!("without `{name}`"));
         let dropped = true;
         found.parts.push(ChangedPart { dropped, ..plain_part(name, form.into_iter().collect()) });
-    }
-}
-
-/// Returns the name by which a lesson knows the leaf at a path: without the places in lists, and only the last part of a
-/// path that is too long to be a name.
-fn name_of_path(path: &str) -> String {
-    let is_place = |part: &&str| part.chars().all(|c| c.is_ascii_digit());
-    let name = path.split('.').filter(|part| !is_place(part)).collect::<Vec<_>>().join(".");
-    match name.rsplit('.').next() {
-        Some(last) if !values::is_name_of_parameter(&name) => last.to_owned(),
-        _ => name,
     }
 }
 
@@ -414,68 +409,6 @@ pub(super) fn contains_value(text: &str, value: &str) -> bool {
             !joins(before.chars().next_back(), value.chars().next())
                 && !joins(after.chars().next(), value.chars().next_back())
         })
-}
-
-/// Returns the leaves of parameters by dotted path. A list is a leaf, unless it contains objects.
-fn flatten(map: &Map<String, Value>) -> BTreeMap<String, &Value> {
-    flatten_above(map, &BTreeSet::new())
-}
-
-/// Returns the leaves of some parameters by dotted path. The values at the paths in `whole` are leaves, too.
-fn flatten_above<'v>(map: &'v Map<String, Value>, whole: &BTreeSet<String>) -> BTreeMap<String, &'v Value> {
-    fn collect<'v>(
-        path: &str,
-        value: &'v Value,
-        depth: usize,
-        whole: &BTreeSet<String>,
-        out: &mut BTreeMap<String, &'v Value>,
-    ) {
-        let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-        match value {
-            Value::Object(map) if depth < NESTING_MAX && !map.is_empty() && !whole.contains(path) => {
-                map.iter().for_each(|(key, item)| collect(&below(key), item, depth + 1, whole, out));
-            }
-            Value::Array(items)
-                if depth < NESTING_MAX && items.iter().any(Value::is_object) && !whole.contains(path) =>
-            {
-                let numbered = items.iter().enumerate().take(16);
-                numbered.for_each(|(at, item)| collect(&below(&at.to_string()), item, depth + 1, whole, out));
-            }
-            leaf => {
-                out.insert(path.to_owned(), leaf);
-            }
-        }
-    }
-    let mut out = BTreeMap::new();
-    map.iter().for_each(|(key, value)| collect(key, value, 1, whole, &mut out));
-    out
-}
-
-/// Returns the paths at which one value is a list and the other one is not: the list is the lesson, and not what is in
-/// it.
-fn find_reshaped(a: &Map<String, Value>, b: &Map<String, Value>) -> BTreeSet<String> {
-    fn collect(path: &str, a: &Value, b: &Value, depth: usize, out: &mut BTreeSet<String>) {
-        match (a, b) {
-            (Value::Object(a), Value::Object(b)) if depth < NESTING_MAX => {
-                for (key, value) in a {
-                    if let Some(other) = b.get(key) {
-                        collect(&format!("{path}.{key}"), value, other, depth + 1, out);
-                    }
-                }
-            }
-            _ if a.is_array() != b.is_array() => {
-                out.insert(path.to_owned());
-            }
-            _ => {}
-        }
-    }
-    let mut out = BTreeSet::new();
-    for (key, value) in a {
-        if let Some(other) = b.get(key) {
-            collect(key, value, other, 1, &mut out);
-        }
-    }
-    out
 }
 
 /// Returns the parts that calls were made before the failing call was repeated.

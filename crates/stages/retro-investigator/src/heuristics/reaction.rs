@@ -80,11 +80,13 @@ pub(super) fn find_reactions<'c>(
 
 /// Returns what the run did, for its summary, without the trials of memories.
 pub(super) fn observe_behaviour<'c>(
+    trajectory: &Trajectory,
     seen: &[SeenReaction<'c>],
     steps: &'c [StepCalls<'c>],
 ) -> ObservedBehaviour {
-    let (mut routine, mut kept) = (Vec::new(), Vec::new());
+    let (mut routine, mut kept, mut kept_calls) = (Vec::new(), Vec::new(), Vec::new());
     for step in steps {
+        let task = collect_task(trajectory, step);
         let within = |call: &Call<'_>| {
             let place = |call: &Call<'_>| (call.turn, call.call_index);
             seen.iter().filter(|one| one.reaction.step == *step.step).any(|one| {
@@ -97,6 +99,7 @@ pub(super) fn observe_behaviour<'c>(
         let is_suspected = |call: &Call<'_>| seen.iter().any(|one| std::ptr::eq(one.failing, call));
         let answers = outside().filter(|call| call.succeeded() && !is_suspected(call)).take(ANSWERS_MAX);
         for call in answers {
+            kept_calls.push(hash_label(step.step, &parts::call_shape(call, &task)));
             let statements = statements_of(call.answer).into_iter();
             let kinds = statements.map(|line| mask_arguments(error_signature(line), &call.arguments));
             kept.extend(
@@ -105,7 +108,7 @@ pub(super) fn observe_behaviour<'c>(
         }
     }
     let reactions = seen.iter().map(|one| one.reaction.clone()).collect();
-    ObservedBehaviour { reactions, routine, kept, trials: Vec::new() }
+    ObservedBehaviour { reactions, routine, kept, kept_calls, trials: Vec::new() }
 }
 
 /// Returns what the agent was told in a step: the messages that are not its own.
@@ -170,6 +173,7 @@ impl<'c> StepReactions<'c, '_> {
                 step: self.step.step.clone(),
                 tool: failing.tool.to_owned(),
                 call: parts::first_label(failing).unwrap_or_default(),
+                shape: self.shape_of(failing),
                 error: failing.error().to_owned(),
                 suspected: false,
                 complains: false,
@@ -182,6 +186,10 @@ impl<'c> StepReactions<'c, '_> {
             worked: worked.map(|nth| &calls[nth]),
             quote: failing.error_quote(),
         }
+    }
+
+    fn shape_of(&self, call: &Call<'_>) -> u32 {
+        hash_label(self.step.step, &parts::call_shape(call, self.task))
     }
 
     /// Returns the attempts that fail with one error from a call on, until the identical call succeeds, and how many of
@@ -332,7 +340,10 @@ impl<'c> StepReactions<'c, '_> {
                 && parts::similarity(first, later) >= SUSPECTED_SIMILARITY_MIN
                 && parts::is_same_goal(first, later)
         };
-        let (line, ending, worked) = match later.into_iter().find(is_again) {
+        let mut again: Vec<_> = later.into_iter().filter(is_again).collect();
+        // The very same call shows what was missing; a similar one may be what was missing.
+        again.sort_by_key(|(_, later)| later.raw != first.raw);
+        let (line, ending, worked) = match again.first().copied() {
             Some((nth, again)) => {
                 let line = find_unlike_line(first.answer, again.answer)?;
                 (line, self.describe_recovery(&[at], &Recovery { attempt: at, worked: nth }), nth)
@@ -361,6 +372,7 @@ impl<'c> StepReactions<'c, '_> {
                 step: self.step.step.clone(),
                 tool: first.tool.to_owned(),
                 call: parts::first_label(first).unwrap_or_default(),
+                shape: self.shape_of(first),
                 error,
                 suspected: true,
                 complains,

@@ -366,6 +366,7 @@ impl Remedy<'_> {
             let by_tool = call.tool == label && call.tool != self.wrong.tool;
             by_tool
                 || names_call(call, label)
+                || calls_function(call, label)
                 || command_words(call.arguments).iter().any(|words| contains_in_order(words, label))
         };
         if let Some(at) = self.first.iter().position(is_named) {
@@ -443,6 +444,16 @@ fn names_call(call: &PlannedCall<'_>, label: &str) -> bool {
     words.next() == Some(call.tool)
         && label.contains(' ')
         && words.all(|word| texts.iter().any(|text| text.split_whitespace().any(|own| own.ends_with(word))))
+}
+
+/// Returns `true` if a call is given source code that calls a function, as in `install.packages('lme4')`.
+fn calls_function(call: &PlannedCall<'_>, name: &str) -> bool {
+    let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let is_called = |text: &str| {
+        let opened = format!("{name}(");
+        text.match_indices(&opened).any(|(at, _)| !text[..at].ends_with(is_inner))
+    };
+    flatten_arguments(call.arguments).into_values().any(|value| is_called(&format_value(value)))
 }
 
 #[cfg(test)]

@@ -43,11 +43,12 @@ impl SharedRemedy {
         own: &[&ChangedPart],
         alike: &[Witness<'_>],
         counts: ReactionCounts,
+        may_drop: bool,
     ) -> Option<Self> {
         let mut parts = Vec::new();
         for part in own {
             let holders: Vec<&ChangedPart> =
-                alike.iter().filter_map(|witness| find_part(witness, part)).collect();
+                alike.iter().filter_map(|witness| find_part(witness, part, may_drop)).collect();
             if holders.len() * 100 < alike.len() * PART_SHARE_MIN {
                 continue;
             }
@@ -61,9 +62,9 @@ impl SharedRemedy {
             }
         }
         let shows_all = |witness: &&Witness<'_>| {
-            parts
-                .iter()
-                .all(|(own, shared)| find_part(witness, own).is_some_and(|part| has_form(part, &shared.form)))
+            parts.iter().all(|(own, shared)| {
+                find_part(witness, own, may_drop).is_some_and(|part| has_form(part, &shared.form))
+            })
         };
         let runs: Vec<RunId> = alike.iter().filter(shows_all).map(|witness| witness.run.clone()).collect();
         let counts = ReactionCounts { with_remedy: to_count(runs.len()), ..counts };
@@ -91,12 +92,13 @@ fn shared_avoid(part: &ChangedPart, form: &str, holders: &[&ChangedPart]) -> Opt
 }
 
 /// Returns the part of a witness in the same place: of several calls before, the one that is most alike. What was only
-/// dropped counts if the run ended well: an agent may have asked for less and not got what it wanted.
-fn find_part<'a>(witness: &Witness<'a>, part: &ChangedPart) -> Option<&'a ChangedPart> {
+/// dropped counts if the run ended well, or if runs do well without it (`may_drop`): an agent may have asked for less
+/// and not got what it wanted.
+fn find_part<'a>(witness: &Witness<'a>, part: &ChangedPart, may_drop: bool) -> Option<&'a ChangedPart> {
     let same = parts_of(witness.reaction).iter().filter(|other| other.slot == part.slot);
     let words: Vec<&str> = part.words.iter().map(String::as_str).collect();
     let found = same.max_by_key(|other| common_words(&words, &other.words).len())?;
-    (!(found.dropped && witness.ended_badly)).then_some(found)
+    (may_drop || !(found.dropped && witness.ended_badly)).then_some(found)
 }
 
 /// Returns the most specific form in which the holders of a part agree.

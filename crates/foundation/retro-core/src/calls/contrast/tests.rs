@@ -30,6 +30,7 @@ fn reaction(error: &str, ending: ReactionEnding) -> Reaction {
         complains: false,
         sources: Vec::new(),
         repeats_failed: 0,
+        shape: SHAPE,
         ending,
     }
 }
@@ -45,6 +46,9 @@ fn repeated() -> Reaction {
 /// Run with what it did: its outcome, the labels of its ordinary calls, and its kept answers.
 struct TestRun<'a>(&'a str, Vec<Reaction>, &'a [&'a str], &'a [&'a str]);
 
+/// Hash of the call that all reactions are about.
+const SHAPE: u32 = 7;
+
 fn did(reactions: &[Reaction]) -> TestRun<'static> {
     TestRun("success", reactions.to_vec(), &[], &[])
 }
@@ -58,6 +62,7 @@ fn window(runs: Vec<TestRun<'_>>) -> WindowSummaries {
             reactions,
             routine: routine.iter().map(|label| hash_label(&step, label)).collect(),
             kept: kept.iter().map(|line| hash_answer(&step, "deploy", line)).collect(),
+            kept_calls: if kept.contains(&"done") { vec![SHAPE] } else { Vec::new() },
             trials: Vec::new(),
         };
         let call = crate::calls::ObservedCall {
@@ -171,6 +176,50 @@ fn asking_for_less_is_a_remedy_only_of_runs_that_ended_well() {
     let run = |outcome| TestRun(outcome, vec![changed(&[less()])], &[], &[]);
     assert_eq!(stated(vec![run("success"), run("success")]), "without `rows`");
     assert_eq!(stated(vec![run("failure"), run("success"), run("failure")]), "undecided");
+    let with_others = |outcome: &'static str| {
+        let others = (0..6).map(|_| TestRun(outcome, Vec::new(), &[], &[]));
+        stated(others.chain([run("failure"), run("success"), run("failure")]).collect())
+    };
+    assert_eq!(with_others("failure"), "without `rows`", "others do no better");
+    assert_eq!(with_others("success"), "undecided");
+}
+
+#[test]
+fn a_suspected_answer_is_a_failure_if_runs_do_the_same_about_it_and_about_no_other_answer() {
+    let suspect = |parts: &[ChangedPart]| Reaction { suspected: true, ..changed(parts) };
+    let stated_after = |count: usize, others: Vec<TestRun<'static>>| {
+        stated(others.into_iter().chain((0..count).map(|_| did(&[suspect(&[region("eu")])]))).collect())
+    };
+    let content = || (0..6).map(|_| TestRun("success", Vec::new(), &[], &["done"]));
+    assert_eq!(stated_after(6, content().collect()), "`region` = `eu`");
+    assert_eq!(stated_after(4, content().collect()), "undecided", "too few runs");
+    assert_eq!(stated_after(6, Vec::new()), "undecided", "nobody was answered in another way");
+    let other = || Reaction { error: "3 rows of 7".to_owned(), ..suspect(&[region("us")]) };
+    let walks = || content().chain((0..2).map(|_| did(&[other()]))).collect();
+    assert_eq!(stated_after(6, walks()), "undecided", "runs change it after other answers, too");
+    let kept = |outcome| TestRun(outcome, Vec::new(), &[], &["region is missing"]);
+    let pleased = content().chain((0..2).map(|_| kept("success"))).collect();
+    assert_eq!(stated_after(6, pleased), "undecided", "runs do well with this answer");
+}
+
+#[test]
+fn a_run_that_goes_on_with_its_work_gave_up() {
+    let next = || ChangedPart {
+        avoid: Some("program `svc add`".to_owned()),
+        ..part("svc subcommand", &["program `svc start`"])
+    };
+    let dropped = || ChangedPart { dropped: true, ..part("svc --id", &["`svc` without `--id`"]) };
+    let anyway = || TestRun("success", Vec::new(), &["deploy", "svc start"], &[]);
+    let goes_on = || did(&[changed(&[next(), dropped()])]);
+    let mends = || did(&[changed(&[dropped()])]);
+    let stated_by = |one: &dyn Fn() -> TestRun<'static>| {
+        let runs = (0..6).map(|_| anyway()).chain((0..6).map(|_| goes_on())).chain((0..4).map(|_| mends()));
+        stated(runs.chain([one()]).collect())
+    };
+    assert_eq!(stated_by(&mends), "`svc` without `--id`");
+    assert_eq!(stated_by(&goes_on), "routine");
+    let unknown = (0..6).map(|_| goes_on()).collect();
+    assert_eq!(stated(unknown), "program `svc start`; `svc` without `--id`", "positive control");
 }
 
 #[test]

@@ -27,6 +27,19 @@ pub(super) fn new_keywords(before: &str, after: &str) -> Vec<Keyword> {
     if new.len() > KEYWORDS_MAX { Vec::new() } else { new }
 }
 
+/// Returns the name of what source code calls first, such as `install.packages`.
+pub(super) fn first_called(code: &str) -> Option<&str> {
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let before = |at: usize| {
+        let start = code[..at].char_indices().rev().take_while(|(_, c)| is_inner(*c)).last();
+        let start = start.map_or(at, |(start, _)| start);
+        &code[start..at]
+    };
+    code.match_indices('(')
+        .map(|(at, _)| before(at))
+        .find(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
 fn keywords(code: &str) -> Vec<Keyword> {
     let chars: Vec<char> = code.chars().collect();
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
@@ -76,6 +89,13 @@ fn value_from(chars: &[char]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_code_calls_first_is_named() {
+        assert_eq!(first_called("d <- read.csv('a.csv')"), Some("read.csv"));
+        assert_eq!(first_called("é(1); (2); library(x)"), Some("library"));
+        assert_eq!(first_called("plain words"), None);
+    }
 
     #[test]
     fn new_keywords_are_found_and_other_code_is_not() {

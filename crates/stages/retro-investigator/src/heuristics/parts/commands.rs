@@ -6,23 +6,17 @@
 
 use std::collections::BTreeSet;
 
-use retro_core::calls::{
-    COMMAND_WORDS_MAX, ChangedPart, FIRST_SLOT, FORM_CHARS_MAX, VOLATILE_MARK, label_of_words,
-};
+use retro_core::calls::{ChangedPart, SUBCOMMAND_SLOT, VOLATILE_MARK, label_of_words};
 use retro_gate::is_plain_name;
-use serde_json::{Map, Value};
 
-use super::super::arguments::{Arguments, Command, basename, is_assignment};
+use super::super::arguments::basename;
 use super::super::call::Call;
-use super::super::lookup;
-use super::options::{Argument, is_option, parse_arguments, split_flags};
+use super::command_line::{Segment, command_of, split_segments};
+use super::first_call::{describe_command, first_label};
+use super::options::{Argument, parse_arguments, split_flags};
 use super::values::{describe_text_edit, is_shareable, states_value};
 use super::{CallDifference, ValueOrigins, plain_part};
 
-/// Maximum length of a subcommand, in bytes.
-const SUBCOMMAND_CHARS_MAX: usize = 24;
-/// Minimum number of words of a command which an answer has in a row that is not a coincidence.
-const DICTATED_WORDS_MIN: usize = 3;
 /// Minimum affinity of two parts of a command line that do the same work, and what the same program adds to it.
 const AFFINITY_MIN: usize = 30;
 const SAME_PROGRAM: usize = 40;
@@ -36,85 +30,6 @@ pub(in super::super) fn shared_words(a: &[String], b: &[String]) -> usize {
     };
     let (a, b) = (set(a), set(b));
     a.intersection(&b).count() * 100 / a.union(&b).count().max(1)
-}
-
-/// Returns the only parameter that is a list of words, as `["git", "push"]`, with the words.
-pub(super) fn argument_list(map: &Map<String, Value>) -> Option<(String, Vec<String>)> {
-    let words = |value: &Value| -> Option<Vec<String>> {
-        let items = value.as_array().filter(|items| items.len() > 1)?;
-        items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
-    };
-    let mut lists = map.iter().filter_map(|(key, value)| Some((key, words(value)?)));
-    let (key, list) = lists.next().filter(|_| lists.next().is_none())?;
-    // A list of values has no options. The first word of a command is a program.
-    let has_options = list.iter().skip(1).any(|word| word.starts_with('-'));
-    let named = matches!(key.as_str(), "argv" | "args" | "command" | "cmd" | "arguments");
-    ((has_options || named) && is_program(&list[0])).then(|| (key.clone(), list))
-}
-
-fn is_program(word: &str) -> bool {
-    let name = basename(word);
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.+-".contains(c))
-}
-
-fn is_separator(word: &str) -> bool {
-    matches!(word, "&&" | "||" | ";" | "|" | "&")
-}
-
-/// Part of a command line between two separators.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Segment {
-    /// Variable assignments before the program.
-    assignments: Vec<String>,
-    /// Program and its words.
-    words: Vec<String>,
-    /// `true` if the segment gets the output of the one before it.
-    piped: bool,
-}
-
-impl Segment {
-    fn program(&self) -> &str {
-        self.words.first().map_or("", |word| basename(word))
-    }
-}
-
-/// Joins the words of each command substitution, as in `kill $(lsof -ti:80)`, to one word: it is a value.
-fn join_substitutions(words: &[String]) -> Vec<String> {
-    let mut joined: Vec<String> = Vec::new();
-    let mut inner: Option<Vec<&str>> = None;
-    for word in words {
-        match (&mut inner, word.as_str()) {
-            (None, "$(") => inner = Some(Vec::new()),
-            (Some(within), ")") => {
-                joined.push(format!("$({})", within.join(" ")));
-                inner = None;
-            }
-            (Some(within), word) => within.push(word),
-            (None, word) => joined.push(word.to_owned()),
-        }
-    }
-    joined
-}
-
-fn split_segments(words: &[String]) -> Vec<Segment> {
-    let words = join_substitutions(words);
-    let mut segments = Vec::new();
-    let mut piped = false;
-    for part in words.split_inclusive(|word| is_separator(word)) {
-        let (own, separator) = match part.split_last() {
-            Some((last, before)) if is_separator(last) => (before, Some(last.as_str())),
-            _ => (part, None),
-        };
-        let own: Vec<&String> = own.iter().filter(|word| !matches!(word.as_str(), "(" | ")")).collect();
-        let at = own.iter().position(|word| !is_assignment(word)).unwrap_or(own.len());
-        let copy = |words: &[&String]| words.iter().map(|word| (*word).clone()).collect::<Vec<_>>();
-        if at < own.len() {
-            segments.push(Segment { assignments: copy(&own[..at]), words: copy(&own[at..]), piped });
-        }
-        piped = separator == Some("|");
-    }
-    segments
 }
 
 /// Adds the parts in which two commands differ.
@@ -141,6 +56,7 @@ pub(super) fn compare_words<'c>(
         .collect();
     for (at, segment) in b.iter().enumerate() {
         match matches[at] {
+            Some(old) if a[old] == *segment => {}
             Some(old) => SegmentComparison { before: &a[old], after: segment, origins }.add_parts(found),
             None if segment.piped => {
                 found.parts.push(plain_part(format!("pipe {}", segment.program()), Vec::new()));
@@ -290,7 +206,7 @@ impl<'c> SegmentComparison<'_, 'c> {
         let slot = if !one.option.is_empty() {
             format!("{program} {}", one.name())
         } else if is_subcommand {
-            format!("{program} subcommand")
+            format!("{program}{SUBCOMMAND_SLOT}")
         } else {
             format!("{program} operand")
         };
@@ -338,41 +254,6 @@ impl<'c> SegmentComparison<'_, 'c> {
     }
 }
 
-/// Returns the part that a call was made first. Returns `None` if its name may not stand in a lesson. A call of the
-/// tool that failed is told apart by what it was given.
-pub(super) fn describe_first_call(
-    call: &Call<'_>,
-    tool: &str,
-    origins: ValueOrigins<'_>,
-) -> Option<ChangedPart> {
-    if let Some(words) = command_of(call) {
-        let segments = split_segments(&words);
-        return describe_command(&segments.last()?.words, origins, Some(call));
-    }
-    if let Some(label) = lookup::lookup_label(call).filter(|_| call.arguments.as_command().is_some()) {
-        let words = label.split(' ').map(str::to_owned).collect();
-        return Some(ChangedPart { words, ..plain_part(format!("{FIRST_SLOT}{label}"), Vec::new()) });
-    }
-    let map = call.arguments.parameters().filter(|_| is_plain_name(call.tool))?;
-    let mut words = vec![call.tool.to_owned()];
-    if call.tool == tool {
-        let texts = map.values().filter_map(Value::as_str);
-        let texts = texts.filter(|text| is_shareable(text) && !origins.error_names(text));
-        let given = texts.flat_map(|text| basename(text).split_whitespace());
-        words.extend(given.map(str::to_owned).take(COMMAND_WORDS_MAX - 1));
-    }
-    Some(ChangedPart { words, ..plain_part(format!("{FIRST_SLOT}{}", call.tool), Vec::new()) })
-}
-
-/// Returns the label of a call: its tool, or its program with the subcommands.
-pub(in super::super) fn first_label(call: &Call<'_>) -> Option<String> {
-    let nothing = ValueOrigins { task: "", error: "", failing: "", earlier: &[] };
-    let part = describe_first_call(call, "", nothing)?;
-    // A command whose words are not shown is still known by its program.
-    let known = part.slot.strip_prefix(FIRST_SLOT).unwrap_or(&part.slot);
-    Some(if part.words.is_empty() { known.to_owned() } else { label_of_words(&part.words) })
-}
-
 /// Returns `true` if two calls of one tool do the same kind of work: commands with the same program and subcommand, or
 /// other calls that say to do the same.
 pub(in super::super) fn is_same_goal(a_call: &Call<'_>, b_call: &Call<'_>) -> bool {
@@ -403,93 +284,4 @@ fn operation_of<'c>(call: &'c Call<'_>) -> Option<&'c str> {
 fn adds_words(some: &[String], others: &[String]) -> bool {
     let mut rest = some.iter();
     some.first() == others.first() && others.iter().all(|wanted| rest.any(|word| word == wanted))
-}
-
-/// Returns the words of a call that is a command; empty for any other call.
-pub(in super::super) fn words_of(call: &Call<'_>) -> Vec<String> {
-    command_of(call).unwrap_or_default()
-}
-
-/// Returns `true` if a text is a command line: it stands under a name for one, or looks like one. A query may be any
-/// words.
-pub(super) fn is_command_line(command: &Command) -> bool {
-    let named = command
-        .parameters
-        .as_ref()
-        .is_none_or(|map| ["command", "cmd", "script", "commands"].iter().any(|key| map.contains_key(*key)));
-    let looks = || command.words.iter().any(|word| is_option(word) || is_separator(word));
-    !command.sql
-        && !command.program
-        && command.words.first().is_some_and(|word| {
-            is_program(word.split('=').next_back().unwrap_or(word)) || is_assignment(word)
-        })
-        && (named || looks())
-}
-
-fn command_of(call: &Call<'_>) -> Option<Vec<String>> {
-    match &call.arguments {
-        Arguments::Command(command) if is_command_line(command) => Some(command.words.clone()),
-        Arguments::Command(_) => None,
-        Arguments::Object(map) => argument_list(map).map(|(_, words)| words),
-    }
-}
-
-/// Returns the part that a command was run first, with its words. Words that the task names are marked. A command that
-/// fetches, redirects or substitutes something has no words: a lesson must not repeat it.
-fn describe_command(
-    words: &[String],
-    origins: ValueOrigins<'_>,
-    call: Option<&Call<'_>>,
-) -> Option<ChangedPart> {
-    let program = basename(words.first()?);
-    if !is_plain_name(program) {
-        return None;
-    }
-    let is_subcommand = |word: &&String| {
-        word.starts_with(|c: char| c.is_ascii_lowercase())
-            && word.len() <= SUBCOMMAND_CHARS_MAX
-            && word.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '_')
-    };
-    let subcommand = words[1..].iter().find(|word| !is_option(word)).filter(is_subcommand);
-    let slot = subcommand.map_or_else(|| program.to_owned(), |word| format!("{program} {word}"));
-    let part = plain_part(format!("{FIRST_SLOT}{slot}"), Vec::new());
-    let is_opaque = |word: &String| word.contains(['<', '>', '$', '|', '`']) || word.contains("://");
-    if words.iter().any(is_opaque) {
-        return Some(part);
-    }
-    let is_dictated = words.len() >= DICTATED_WORDS_MIN && origins.dictate(&words.join(" "), call);
-    let rest = words.iter().skip(1).take(COMMAND_WORDS_MAX - 1);
-    let shown = rest.map(|word| match subcommand {
-        // The subcommand is what the command does, even if the task or the error says the same word.
-        Some(subcommand) if word == subcommand => word.clone(),
-        _ if is_dictated => VOLATILE_MARK.to_string(),
-        _ => show_word(word, origins),
-    });
-    Some(ChangedPart { words: std::iter::once(program.to_owned()).chain(shown).collect(), ..part })
-}
-
-/// Returns `true` for a path of this machine, such as `/etc/krb5.keytab`.
-fn is_local_path(word: &str) -> bool {
-    word.starts_with('/') && !word.starts_with("//")
-}
-
-/// Returns `true` for the version of something with a plain name, such as `openmpi/4.1`. A package of somebody has a name
-/// after the slash.
-fn is_version(word: &str) -> bool {
-    word.split_once('/').is_some_and(|(name, version)| {
-        is_plain_name(name) && version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains('/')
-    })
-}
-
-/// Returns a word of a command as a lesson may show it: marked if the task names it, and only the mark if it is an
-/// address, a package of somebody, or what the error demands.
-fn show_word(word: &str, origins: ValueOrigins<'_>) -> String {
-    let word = word.trim_matches(['"', '\'']);
-    let is_option = is_option(word);
-    let is_address = word.contains('@') || (word.contains('/') && !is_local_path(word) && !is_version(word));
-    let is_anybodys = !is_option && (is_address || origins.error_names(word));
-    if is_anybodys || !is_shareable(word) || word.chars().count() > FORM_CHARS_MAX {
-        return VOLATILE_MARK.to_string();
-    }
-    if origins.task_names(word) { format!("{VOLATILE_MARK}{word}") } else { word.to_owned() }
 }

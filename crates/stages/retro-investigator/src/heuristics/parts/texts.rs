@@ -42,15 +42,16 @@ pub(super) fn changed_pieces(before: &str, after: &str) -> Vec<Piece> {
     for (i, j) in ends {
         if (i, j) != from {
             let piece = Piece { added: trim_marks(&b[from.1..j]), removed: trim_marks(&a[from.0..i]) };
+            let piece = if piece.is_short() { piece.with_word_before(&b[..from.1]) } else { piece };
             pieces.extend((!piece.added.is_empty() || !piece.removed.is_empty()).then_some(piece));
         }
         from = (i + 1, j + 1);
     }
-    let is_long = |piece: &Piece| {
-        let text = if piece.added.is_empty() { &piece.removed } else { &piece.added };
-        text.chars().count() >= PIECE_CHARS_MIN
-    };
-    if pieces.len() > PIECES_MAX { Vec::new() } else { pieces.into_iter().filter(is_long).collect() }
+    if pieces.len() > PIECES_MAX {
+        return Vec::new();
+    }
+    pieces.retain(|piece| !piece.is_short());
+    pieces
 }
 
 /// Returns the items that only one of two lists of texts and numbers has. Empty if the lists differ in too much.
@@ -76,6 +77,23 @@ pub(super) fn changed_items(before: &[Value], after: &[Value]) -> Vec<Piece> {
 }
 
 impl Piece {
+    /// Returns `true` if the piece is too short to be found in other texts.
+    fn is_short(&self) -> bool {
+        let text = if self.added.is_empty() { &self.removed } else { &self.added };
+        text.chars().count() < PIECE_CHARS_MIN
+    }
+
+    /// Returns the piece with the word that stands directly before it, as in `iPhone 16`. `before` are the tokens before
+    /// the place.
+    fn with_word_before(self, before: &[&str]) -> Self {
+        let [.., word, blank] = before else { return self };
+        if !blank.starts_with(char::is_whitespace) || !word.starts_with(char::is_alphabetic) {
+            return self;
+        }
+        let join = |piece: &str| if piece.is_empty() { String::new() } else { format!("{word} {piece}") };
+        Self { added: join(&self.added), removed: join(&self.removed) }
+    }
+
     /// Returns what can be said about a text with this piece, from the whole piece to its first word. `is_known` tells
     /// of a text whether it is a value of this run.
     pub(super) fn describe(&self, is_known: impl Fn(&str) -> bool) -> Vec<String> {
@@ -217,6 +235,11 @@ mod tests {
             "index=main sourcetype=syslog host=web error | stats count by host",
             "index=main sourcetype=syslog host=web error earliest=-24h | stats count by host",
             &["containing `earliest=-24h`", "containing `earliest`"],
+        );
+        check(
+            "platform=iOS Simulator,name=iPhone 14",
+            "platform=iOS Simulator,name=iPhone 16",
+            &["containing `iPhone 16`"],
         );
         check("short", "text", &[]);
         check("one two three four five six", "a b c d e f g", &[]);

@@ -7,11 +7,15 @@ use serde_json::Value;
 use super::super::call::Call;
 use super::super::format::{date_format, describe_scale, text_shapes};
 use super::super::manner::json_type_name;
-use super::commands::first_label;
+use super::first_call::first_label;
 use super::{ValueOrigins, contains_value};
 
 /// Maximum length of a value that a lesson states, in characters.
 const VALUE_CHARS_MAX: usize = 48;
+/// Minimum number of segments of a path whose segments are compared.
+const SEGMENTS_MIN: usize = 3;
+/// Minimum number of characters that were added to a segment. Fewer are in every path.
+const AFFIX_CHARS_MIN: usize = 3;
 /// Maximum number of words of such a value.
 const VALUE_WORDS_MAX: usize = 5;
 
@@ -146,6 +150,9 @@ pub(super) fn describe_text_edit(before: &str, after: &str) -> Option<String> {
     if let Some((front, back)) = before.split_once(after) {
         return describe_affix(front, back, "not ");
     }
+    if let Some(edit) = describe_segment_edit(before, after) {
+        return Some(edit);
+    }
     let plain = |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).collect() };
     if plain(before) == plain(after) && after.split_whitespace().count() <= VALUE_WORDS_MAX {
         let is_bare = plain(after) == after;
@@ -156,6 +163,26 @@ pub(super) fn describe_text_edit(before: &str, after: &str) -> Option<String> {
         });
     }
     None
+}
+
+/// Describes what was added to the only segment in which two paths differ, such as `sis_course_id:` in
+/// `/courses/sis_course_id:77/sections`.
+fn describe_segment_edit(before: &str, after: &str) -> Option<String> {
+    let (before, after): (Vec<&str>, Vec<&str>) = (before.split('/').collect(), after.split('/').collect());
+    if before.len() != after.len() || before.len() < SEGMENTS_MIN {
+        return None;
+    }
+    let mut changed = before.iter().zip(&after).filter(|(old, new)| old != new);
+    let ((old, new), None) = (changed.next()?, changed.next()) else { return None };
+    let (longer, shorter, negation) = if new.contains(old) { (new, old, "") } else { (old, new, "not ") };
+    let added = match longer.split_once(shorter)? {
+        _ if shorter.is_empty() => return None,
+        (front, "") => front,
+        ("", back) => back,
+        _ => return None,
+    };
+    (added.chars().count() >= AFFIX_CHARS_MIN && is_shareable(added))
+        .then(|| format!("{negation}containing `{added}`"))
 }
 
 /// Describes what was added before or after a value.

@@ -115,3 +115,16 @@ fn the_program_that_comes_first_is_compared_in_a_list_of_words() {
     assert_eq!(about("first `uv add`"), [WorldItem::Cause(0, 1)]);
     assert!(about("first `pip install cv2`").is_empty(), "the package of one run");
 }
+
+#[test]
+fn the_function_that_comes_first_is_known_by_its_name() {
+    let argv = "tool = \"bash\", arguments = { argv = [\"pip\", \"install\", \"{lib.package}\"] }";
+    let code = "tool = \"r\", arguments = { code = \"install.packages('{lib.package}')\" }";
+    let workflow = read(&CHANGED.replace(argv, code)).unwrap();
+    let about = |prefer: &str| {
+        let cue = json!({"tool": "bash", "prefer": prefer});
+        match_claim(&workflow, "test", &with_cue("When `bash` fails, prepare it.", &cue)).items
+    };
+    assert_eq!(about("first `install.packages`"), [WorldItem::Cause(0, 0)]);
+    assert!(about("first `packages`").is_empty() && about("first `install`").is_empty());
+}
