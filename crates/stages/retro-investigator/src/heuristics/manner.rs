@@ -19,7 +19,7 @@ use super::format::has_format;
 use super::lookup;
 use super::parts;
 use super::prerequisite;
-use matching::{has_form, has_option, is_called_in_code, runs_command, runs_program};
+use matching::{has_form, has_option, is_called_in_code, is_visible_form, runs_command, runs_program};
 
 /// Constructor of a manner from the name of a parameter or program and a detail, such as a type or an option.
 type MannerConstructor = fn(String, String) -> Manner;
@@ -195,6 +195,9 @@ impl Manner {
             | Self::WithOption(..)
             | Self::WithoutOption(..)
             | Self::Program(_) => true,
+            Self::Form(_, form) => is_visible_form(form),
+            // Some argument of a command is always without a text.
+            Self::ArgumentForm(_, form) => is_visible_form(form) && !form.starts_with("not "),
             Self::Several(manners) => manners.iter().all(Self::shows_in_call),
             _ => false,
         }

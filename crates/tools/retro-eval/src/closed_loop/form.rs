@@ -37,7 +37,10 @@ pub(crate) fn leads_to(form: &str, before: &Value, after: &Value) -> Option<bool
             } else if let Some(factor) = number("divided by ") {
                 scaled(1.0 / factor)
             } else if let Some(text) = quoted("beginning with ") {
-                is(front(&after, &before), text)
+                // A prefix may take the place of leading zeros: `+49` in `+49176` for `0176`.
+                let digits = bare(&before).trim_start_matches('0').to_owned();
+                let is_number = digits.chars().count() >= 5 && digits.chars().all(|c| c.is_ascii_digit());
+                is(front(&after, &before), text) || (is_number && is(front(&after, &digits), text))
             } else if let Some(text) = quoted("ending with ") {
                 is(back(&after, &before), text)
             } else if let Some(text) = quoted("containing ") {
@@ -158,6 +161,9 @@ mod tests {
         for (form, before, after, leads) in [
             ("multiplied by 100", json!("129.90"), json!("12990"), true),
             ("multiplied by 100", json!(1.5), json!(1500), false),
+            ("beginning with `+49`", json!("0176 0760060"), json!("+491760760060"), true),
+            ("beginning with `+33`", json!("0176 0760060"), json!("+491760760060"), false),
+            ("beginning with `+49`", json!("0176 0760060"), json!("+491760760061"), false),
             ("divided by 1000", json!(2500), json!(2.5), true),
             ("in upper case", json!("eur"), json!("EUR"), true),
             ("written without separators", json!("8471.30.00"), json!("84713000"), true),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use arguments::{
-    command_words, contains_in_order, contains_words, flatten_arguments, is_option, is_path_of,
+    command_words, contains_in_order, contains_words, flatten_arguments, is_option, is_path_of, value_named,
     without_quotes, words_of_command,
 };
 
@@ -313,6 +313,11 @@ impl Remedy<'_> {
         name: &str,
         form: &str,
     ) -> Fit {
+        if form == "as a list"
+            && let Some(fit) = self.fit_list_of_objects(name)
+        {
+            return fit;
+        }
         let mut changed =
             right.iter().filter(|(path, value)| is_path_of(path, name) && wrong.get(*path) != Some(*value));
         let Some((path, value)) = changed.next() else { return Fit::Wrong };
@@ -329,6 +334,20 @@ impl Remedy<'_> {
             Some(is_type) if wrong.get(path).is_some_and(|before| !is_type(before)) => Fit::Related,
             Some(_) => Fit::Wrong,
         }
+    }
+
+    /// Fits the form "as a list" to a list of objects, whose leaves alone do not show the list. Returns `None` if the remedy
+    /// has no such list under this name.
+    fn fit_list_of_objects(&self, name: &str) -> Option<Fit> {
+        let right = value_named(self.right.arguments, name)?;
+        let items = right.as_array().filter(|items| items.iter().any(Value::is_object))?;
+        let wrong = value_named(self.wrong.arguments, name).filter(|value| !value.is_array())?;
+        let edits = self.edits().into_iter();
+        let within = |edit: &Edit| matches!(edit, Edit::Parameter(path) if is_path_of(path, name));
+        Some(match items.as_slice() {
+            [only] if only == wrong => Fit::States(edits.filter(within).collect()),
+            _ => Fit::Related,
+        })
     }
 
     /// Fits a form to the words of a command that are new in it.

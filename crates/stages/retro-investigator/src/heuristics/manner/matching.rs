@@ -28,14 +28,24 @@ pub(super) fn runs_command(call: &Call<'_>, command: &str) -> bool {
 /// Returns `true` if a value is written in a form that is described in words. A form that the value alone does not
 /// show counts as met.
 pub(super) fn has_form(value: &str, form: &str) -> bool {
+    compare_form(value, form).unwrap_or(true)
+}
+
+/// Returns `true` if a value alone shows that it is in a form. A number does not show what it was multiplied by.
+pub(super) fn is_visible_form(form: &str) -> bool {
+    compare_form("", form).is_some()
+}
+
+/// Returns whether a value is in a form, or `None` if the value alone does not show it.
+fn compare_form(value: &str, form: &str) -> Option<bool> {
     if let Some(quoted) = form.strip_prefix("containing what is named in the error, “") {
-        return value.contains(quoted.trim_end_matches('”'));
+        return Some(value.contains(quoted.trim_end_matches('”')));
     }
     let affix = |words: &str| form.strip_prefix(words).map(|rest| rest.trim_matches('`').to_owned());
     match form {
-        "in upper case" => value.to_uppercase() == value,
-        "in lower case" => value.to_lowercase() == value,
-        "written without separators" => value.chars().all(char::is_alphanumeric),
+        "in upper case" => Some(value.to_uppercase() == value),
+        "in lower case" => Some(value.to_lowercase() == value),
+        "written without separators" => Some(value.chars().all(char::is_alphanumeric)),
         _ => {
             let digits = form.strip_prefix("written with ").and_then(|rest| rest.strip_suffix(" digits"));
             affix("beginning with ")
@@ -51,7 +61,6 @@ pub(super) fn has_form(value: &str, form: &str) -> bool {
                         form.strip_prefix("written ").filter(|format| !format.starts_with("with "))?;
                     Some(has_format(value, format))
                 })
-                .unwrap_or(true)
         }
     }
 }

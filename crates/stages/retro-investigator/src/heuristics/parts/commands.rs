@@ -190,7 +190,7 @@ impl<'c> SegmentComparison<'_, 'c> {
         found: &mut CallDifference<'c>,
     ) {
         let value = one.value.trim_matches(['"', '\'']);
-        if let Some(was) = was.filter(|_| !is_shareable(value))
+        if let Some(was) = was.filter(|_| !is_shareable(&one.text()))
             && found.add_pieces(program, " with an argument", &was.value, &one.value, self.origins)
         {
             return;

@@ -12,6 +12,8 @@ use super::{ValueOrigins, contains_value};
 
 /// Maximum length of a value that a lesson states, in characters.
 const VALUE_CHARS_MAX: usize = 48;
+/// Minimum number of digits of a number that is known by its end.
+const CORE_CHARS_MIN: usize = 5;
 /// Minimum number of segments of a path whose segments are compared.
 const SEGMENTS_MIN: usize = 3;
 /// Minimum number of characters that were added to a segment. Fewer are in every path.
@@ -150,12 +152,20 @@ pub(super) fn describe_text_edit(before: &str, after: &str) -> Option<String> {
     if let Some((front, back)) = before.split_once(after) {
         return describe_affix(front, back, "not ");
     }
+    // A prefix takes the place of leading zeros and blanks, as in `+49176…` for `0176 …`.
+    let core = without_marks(before);
+    let core = core.trim_start_matches('0');
+    if core.chars().count() >= CORE_CHARS_MIN
+        && let Some(front) = after.strip_suffix(core).filter(|front| !front.is_empty())
+        && core.chars().all(|c| c.is_ascii_digit())
+    {
+        return describe_affix(front, "", "");
+    }
     if let Some(edit) = describe_segment_edit(before, after) {
         return Some(edit);
     }
-    let plain = |text: &str| -> String { text.chars().filter(|c| c.is_alphanumeric()).collect() };
-    if plain(before) == plain(after) && after.split_whitespace().count() <= VALUE_WORDS_MAX {
-        let is_bare = plain(after) == after;
+    if without_marks(before) == without_marks(after) && after.split_whitespace().count() <= VALUE_WORDS_MAX {
+        let is_bare = without_marks(after) == after;
         return Some(if is_bare {
             "written without separators".to_owned()
         } else {
@@ -163,6 +173,10 @@ pub(super) fn describe_text_edit(before: &str, after: &str) -> Option<String> {
         });
     }
     None
+}
+
+fn without_marks(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
 /// Describes what was added to the only segment in which two paths differ, such as `sis_course_id:` in

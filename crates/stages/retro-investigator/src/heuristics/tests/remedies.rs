@@ -362,6 +362,60 @@ fn the_form_of_an_argument_and_a_value_that_the_error_names_are_lessons() {
         &[(r#"{"exposure":"{n}000"}"#, "ok")],
         "pass `exposure` multiplied by 1000",
     );
+    check(
+        "create_user",
+        r#"{"phone":"0176 076{n}041"}"#,
+        "400 Bad Request: attribute phone violates constraint phone.v2",
+        &[(r#"{"phone":"+49176076{n}041"}"#, "created")],
+        "pass `phone` beginning with `+49`",
+    );
+    check(
+        "get",
+        r#"{"path":"/api/v1/courses/77{n}01/sections"}"#,
+        "404 Not Found: the specified resource does not exist",
+        &[(r#"{"path":"/api/v1/courses/sis_course_id:77{n}01/sections"}"#, "[]")],
+        "pass `path` containing `sis_course_id:`",
+    );
+    check(
+        "xcode",
+        "xcodebuild test -destination 'platform=iOS Simulator,name=iPhone 14' -resultBundlePath out/{n}",
+        "error: no device matches",
+        &[(
+            "xcodebuild test -destination 'platform=iOS Simulator,name=iPhone 16' -resultBundlePath out/{n}",
+            "passed",
+        )],
+        "call `xcodebuild` with an argument containing `iPhone 16`",
+    );
+    check(
+        "run_r",
+        r#"{"code":"library(lme4); summary(lm(y ~ x, d{n}))"}"#,
+        "Error: there is no package called lme4",
+        &[
+            (r#"{"code":"install.packages('lme4', repos = 'https://cloud.r-project.org')"}"#, "DONE"),
+            (r#"{"code":"library(lme4); summary(lm(y ~ x, d{n}))"}"#, "Coefficients"),
+        ],
+        "call `install.packages` first",
+    );
+}
+
+#[test]
+fn an_answer_in_any_language_is_a_failure_if_runs_react_to_it_and_to_no_other() {
+    let lessons_with = |others: usize| {
+        let (kept, refused) = ("        1 個のファイルを移動しました。", "別のプロセスが使用中です。");
+        let command = "move Drafts\\a.docx D:\\out";
+        let fine: Vec<Told<'_>> = vec![("cmd", "dir Drafts", "a.docx"), ("cmd", command, kept)];
+        let met: Vec<Told<'_>> = vec![
+            ("cmd", "dir Drafts", "a.docx"),
+            ("cmd", command, refused),
+            ("cmd", "taskkill /IM WINWORD.EXE", "成功"),
+            ("cmd", command, kept),
+        ];
+        lessons(&(0..others).map(|_| fine.clone()).chain((0..5).map(|_| met.clone())).collect::<Vec<_>>())
+    };
+    let line =
+        "When `cmd` fails with an error that is not quoted here, run `taskkill /IM WINWORD.EXE` first.";
+    assert_eq!(lessons_with(5), [line]);
+    assert_eq!(lessons_with(4), [""; 0], "too few runs were answered in another way");
 }
 
 #[test]

@@ -11,6 +11,17 @@ fn trial(known: LessonCue, told: &[Told<'_>]) -> Option<(bool, bool)> {
 }
 
 #[test]
+fn a_form_that_a_value_shows_is_tried_by_the_call() {
+    let get = |path: &'static str, answer| vec![("get", path, answer)];
+    let (plain, with) = (r#"{"path":"/courses/77"}"#, r#"{"path":"/courses/sis:77"}"#);
+    let known = || cue("get", "not found", None, Some("`path` containing `sis:`"));
+    assert_eq!(trial(known(), &get(with, "ok")), Some((true, false)));
+    assert_eq!(trial(known(), &get(plain, "Error: not found")), Some((false, true)));
+    let scaled = cue("get", "not found", None, Some("`path` multiplied by 100"));
+    assert_eq!(trial(scaled, &get(with, "ok")), None, "a value does not show its unit");
+}
+
+#[test]
 fn what_must_come_first_is_tried_by_the_call_after_it() {
     let known = || cue("queue", "no authority is held", None, Some("first `acquire`"));
     let acquire = |answer| ("acquire", r#"{"pass":"p1"}"#, answer);

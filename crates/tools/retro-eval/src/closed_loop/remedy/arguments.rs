@@ -40,6 +40,17 @@ pub(super) fn is_path_of(path: &str, name: &str) -> bool {
     is_same(path, name) || is_same(&bare(path), name)
 }
 
+/// Returns the value with a dotted name, which does not say which item of a list is meant.
+pub(super) fn value_named<'v>(arguments: &'v Value, name: &str) -> Option<&'v Value> {
+    match arguments {
+        Value::Array(items) => items.iter().find_map(|item| value_named(item, name)),
+        _ => match name.split_once('.') {
+            Some((first, rest)) => value_named(arguments.get(first)?, rest),
+            None => arguments.get(name),
+        },
+    }
+}
+
 /// Returns the words of every command in some arguments: of texts, and of lists of texts.
 pub(super) fn command_words(arguments: &Value) -> Vec<Vec<String>> {
     flatten_arguments(arguments).into_values().filter_map(split_command).collect()

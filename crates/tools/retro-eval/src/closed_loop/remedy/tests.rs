@@ -109,6 +109,20 @@ fn the_type_of_a_value_is_compared() {
 }
 
 #[test]
+fn a_list_around_an_object_is_compared() {
+    let item = json!({"sku": "a", "n": 1});
+    let (one, list) = (json!({"order": {"items": item}}), json!({"order": {"items": [item]}}));
+    assert_eq!(compare(&one, &list, "`order.items` as a list"), Agreement::Whole);
+    assert_eq!(compare(&list, &one, "`order.items` as a list"), Agreement::Against);
+    let text = json!({"order": {"items": "a,1"}});
+    assert_eq!(
+        compare(&text, &list, "`order.items` as a list"),
+        Agreement::Part,
+        "the objects are not stated"
+    );
+}
+
+#[test]
 fn a_stated_value_of_the_remedy_replaces_the_right_one() {
     let (wrong, right) = (json!({"a": 1}), json!({"a": 1, "to": {"port": 8443, "zone": "{zone}"}}));
     let call = |arguments| PlannedCall { tool: "t", arguments };
