@@ -294,6 +294,9 @@ impl Remedy<'_> {
                         .zip(&phrase)
                         .all(|(word, wanted)| without_quotes(word) == without_quotes(wanted))
                 };
+                // In a list of words, a value with blanks is one word.
+                let is_pair = |two: &&[String]| two[0] == option && without_quotes(&two[1]) == value;
+                found.extend(words.windows(2).filter(is_pair).flatten().cloned());
                 // All words, because the option alone may have been there with another value.
                 found.extend(words.windows(phrase.len()).filter(is_phrase).flatten().cloned());
             }

@@ -189,6 +189,11 @@ fn an_option_with_a_value_needs_both() {
             assert_eq!(compare(&wrong, &right, option("us")), Agreement::Against, "{wrong} {right}");
         }
     }
+    let (wrong, right) =
+        (json!({"argv": ["curl", "-s"]}), json!({"argv": ["curl", "-s", "-H", "X-Site: LEJ-02"]}));
+    let header = |value: &str| Element::OptionValue("-H".into(), value.into());
+    assert_eq!(compare(&wrong, &right, header("X-Site: LEJ-02")), Agreement::Whole);
+    assert_eq!(compare(&wrong, &right, header("X-Site: LEJ-03")), Agreement::Against);
     let (wrong, right) = (json!({"cmd": "aws s3 ls"}), json!({"cmd": "aws s3 ls --region eu"}));
     let whole = Element::Value("cmd".into(), "aws s3 ls --region eu".into());
     assert_eq!(compare(&wrong, &right, whole), Agreement::Whole, "the whole command");
