@@ -46,7 +46,7 @@ impl WorkflowState {
         self.paused_until = Some(self.paused_until.map_or(pause, |running| running.max(pause)));
     }
 
-    /// Opens the retrospective that follows `failed`, over all unclaimed runs and regardless of any pause.
+    /// Opens the retrospective that follows `failed`, over the first runs that wait and regardless of any pause.
     /// The number of consecutive failures is kept, so the next pause is longer if this retrospective fails as
     /// well. Fails if a retrospective is open or if the runs of `failed` have been claimed again.
     pub fn reopen_after(
@@ -59,7 +59,7 @@ impl WorkflowState {
             return Err(ReopenError::OneIsOpen { epoch: self.epoch });
         }
         // The failed retrospective released its runs, so a claim that covers them belongs to a later one.
-        if self.claimed >= failed.last {
+        if self.claimed >= failed.first {
             return Err(ReopenError::ClaimedSince { claimed: self.claimed });
         }
         let key: &WorkflowKey = &failed.key;

@@ -2,8 +2,8 @@
 //!
 //! Each event takes effect once, because its identity is stored permanently. Each run is counted at most
 //! once; until a retrospective claims the run, an event with the same or a higher attempt replaces its facts.
-//! When a window reaches the threshold, a retrospective over the whole window opens in the same transaction,
-//! unless the workflow is paused or already has an open retrospective.
+//! When a window reaches the threshold, a retrospective opens in the same transaction, over the window or over the
+//! first part of a backlog, unless the workflow is paused or already has an open retrospective.
 
 use std::collections::{BTreeMap, HashMap};
 

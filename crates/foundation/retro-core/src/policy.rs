@@ -19,6 +19,13 @@ pub struct Policy {
     /// Number of counted runs in the window that opens the next retrospective.
     #[schemars(range(min = 1, max = 100_000))]
     pub threshold_runs: u32,
+    /// Maximum number of runs that one retrospective claims, unless `threshold_runs` or a share of the backlog is more.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub window_runs_max: u32,
+    /// Share of the runs that wait which one retrospective may claim, per mille. Of a backlog of 10,000 runs, the first
+    /// window has 1,000 by default. With 1000, it has all of them.
+    #[schemars(range(min = 0, max = 1000))]
+    pub window_backlog_permille: u32,
     /// Share of the runs in the window that a retrospective samples, per mille.
     #[schemars(range(min = 1, max = 1000))]
     pub sample_permille: u32,
@@ -191,6 +198,8 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             threshold_runs: 10,
+            window_runs_max: 50,
+            window_backlog_permille: 100,
             sample_permille: 400,
             sample_runs_max: 5,
             widen_repositories: true,

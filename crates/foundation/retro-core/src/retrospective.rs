@@ -38,8 +38,8 @@ impl WorkflowState {
         self.counted.saturating_sub(self.claimed)
     }
 
-    /// Opens a retrospective over the whole window if the window contains at least `threshold_runs` runs, no
-    /// retrospective is open, and the workflow is not paused.
+    /// Opens a retrospective if at least `threshold_runs` runs wait, no retrospective is open, and the workflow is not
+    /// paused. Of a backlog it claims a part, so that what it costs follows the policy and not the arrears.
     pub fn open_if_due(
         &mut self,
         key: &WorkflowKey,
@@ -53,7 +53,15 @@ impl WorkflowState {
         Some(self.open_now(key, policy, as_of))
     }
 
-    /// Opens a retrospective over the whole window, which must contain at least one run.
+    /// Returns the last ordinal that a retrospective claims if it opens now.
+    fn end_of_window(&self, policy: &Policy) -> Ordinal {
+        let waiting = self.window_size();
+        let share = waiting.saturating_mul(policy.window_backlog_permille.into()) / 1000;
+        let largest = share.max(policy.window_runs_max.into()).max(policy.threshold_runs.into());
+        self.claimed + waiting.min(largest)
+    }
+
+    /// Opens a retrospective over the runs that wait, or over the first of them. At least one run must wait.
     pub(crate) fn open_now(
         &mut self,
         key: &WorkflowKey,
@@ -62,19 +70,20 @@ impl WorkflowState {
     ) -> OpenedRetrospective {
         self.epoch += 1;
         self.open = true;
+        let last = self.end_of_window(policy);
         let retrospective = Retrospective {
             id: RetrospectiveId::of_epoch(key, self.epoch),
             key: key.clone(),
             epoch: self.epoch,
             first: self.claimed + 1,
-            last: self.counted,
+            last,
             as_of,
             policy: policy.clone(),
             state: RetrospectiveState::Due,
             manual_request: None,
         };
-        // Claimed at once, so runs counted from now on are part of the next window.
-        self.claimed = self.counted;
+        // Claimed at once, so runs counted from now on are part of a later window.
+        self.claimed = last;
         self.paused_until = None;
         let message = Notice::RetrospectiveDue { retrospective: retrospective.id }.into_message(key);
         OpenedRetrospective { retrospective, message }

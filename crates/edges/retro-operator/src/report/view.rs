@@ -260,11 +260,20 @@ impl<'r> ReportView<'r> {
         counts.filter(|(_, before, after)| before + after > 0).collect()
     }
 
-    /// Describes what the sample can and cannot detect, one sentence per line.
+    /// Describes how much of the window was sampled, and what the sample can and cannot detect, one sentence per line.
     pub(super) fn power_sentences(&self) -> Vec<String> {
         let Report { sample, first, last, .. } = self.report;
         let window = last + 1 - first;
-        self.report.power.iter().map(|power| describe_power(*power, window, sample.size)).collect()
+        let permille = (u64::from(sample.size) * 1000 + window / 2) / window;
+        let share = format!(
+            "the sample has {} of the {} of the window ({}.{} %)",
+            sample.size,
+            format_count(window, "run"),
+            permille / 10,
+            permille % 10
+        );
+        let power = self.report.power.iter().map(|power| describe_power(*power, window, sample.size));
+        std::iter::once(share).chain(power).collect()
     }
 
     /// Formats the ordinals of the window in the order in which they were drawn.

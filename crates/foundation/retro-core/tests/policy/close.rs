@@ -132,6 +132,30 @@ fn the_released_runs_are_in_the_next_window() {
 }
 
 #[test]
+fn of_a_backlog_a_part_is_claimed() {
+    let policy = Policy::default();
+    let claims = |counted: u64, policy: &Policy| {
+        let mut state = WorkflowState { counted, ..WorkflowState::default() };
+        let opened = state.open_if_due(&key(), policy, start_time()).map(|opened| opened.retrospective);
+        opened.map(|one| (one.first, one.last, state.claimed))
+    };
+    assert_eq!(claims(9, &policy), None);
+    for (waiting, claimed) in [(10, 10), (50, 50), (51, 50), (500, 50), (600, 60), (50_000, 5_000)] {
+        assert_eq!(claims(waiting, &policy), Some((1, claimed, claimed)), "{waiting} wait");
+    }
+    let rare = Policy { threshold_runs: 200, ..Policy::default() };
+    assert_eq!(claims(300, &rare), Some((1, 200, 200)), "a window has as many as the threshold");
+    let all = Policy { window_backlog_permille: 1000, ..Policy::default() };
+    assert_eq!(claims(50_000, &all), Some((1, 50_000, 50_000)));
+    // What a backlog costs grows much slower than the backlog.
+    let mut state = WorkflowState { counted: 50_000, ..WorkflowState::default() };
+    while state.open_if_due(&key(), &policy, start_time()).is_some() {
+        state.close_retrospective();
+    }
+    assert_eq!((state.epoch, state.claimed), (54, 50_000));
+}
+
+#[test]
 fn pauses_double_from_an_hour_to_a_day() {
     let policy = Policy::default();
     let hours: Vec<_> = (0..7).map(|failures| failure_pause_s(&policy, failures) / 3600).collect();

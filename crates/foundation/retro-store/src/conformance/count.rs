@@ -11,7 +11,7 @@ use retro_core::retrospective::{InvestigationResult, RetrospectiveState};
 use retro_core::run::{NotCountedReason, RunKind, RunOutcome};
 
 use super::Database;
-use super::scenario::{LONG_S, Scenario, new_run, run_id, time_at, workflow_key};
+use super::scenario::{LONG_S, Scenario, new_run, result_with_finding, run_id, time_at, workflow_key};
 use crate::{CommitResult as Done, IncomingBody, IncomingRun, RunFilter, StoreError, StoredBody};
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded, Updated};
@@ -93,6 +93,35 @@ pub async fn a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker(
     one.count_batch(&[], time_at(48 * 3600)).await;
     assert_eq!(one.latest_retrospective().await.window_runs(), 6);
     assert_eq!(order().await, ["a", "b", "c", "d", "x", "y"]);
+}
+
+/// Checks that a backlog is claimed in parts, each of which has the runs that come next in the stream (law 3).
+pub async fn a_backlog_is_claimed_in_parts_in_the_order_of_the_stream(database: &Database) {
+    let mut one = Scenario::new(&*database.one, "t", "w");
+    (one.policy.threshold_runs, one.policy.window_runs_max, one.policy.window_backlog_permille) = (2, 3, 400);
+    let two = one.with_store(&*database.two);
+    one.count_runs(&["first", "second"]).await;
+    let at =
+        |sequence: u64| IncomingRun { position: sequence, ..new_run(&one.key, &format!("run {sequence}")) };
+    // Two counters, and each has what comes later in the stream first.
+    for sequence in (11..21).rev() {
+        let counter = if sequence % 3 == 0 { &two } else { &one };
+        counter.count_batch(&[at(sequence)], time_at(0)).await;
+    }
+    let mut windows = Vec::new();
+    while one.workflow_state().await.open {
+        let window = one.latest_retrospective().await;
+        windows.push((window.first, window.last));
+        assert_eq!(one.draw_sample().await, Done::Done);
+        one.investigate_all(&|_| result_with_finding("a lesson")).await;
+        assert_eq!(one.close_retrospective(window.id).await, Done::Done);
+    }
+    assert_eq!(windows, [(1, 2), (3, 6), (7, 9), (10, 12)]);
+    let filter = RunFilter { limit: 20, ..Default::default() };
+    let mut rows = database.one.list_runs(&one.key.tenant, &filter).await.expect("runs");
+    rows.sort_by_key(|row| row.ordinal);
+    let dealt: Vec<String> = rows.iter().skip(2).map(|row| row.facts.run_id.to_string()).collect();
+    assert_eq!(dealt, (11..21).map(|sequence| format!("run {sequence}")).collect::<Vec<_>>());
 }
 
 /// Checks that concurrent batches assign ordinals without duplicates or gaps (law 2).

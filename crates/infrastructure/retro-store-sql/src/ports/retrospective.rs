@@ -96,10 +96,11 @@ pub(crate) async fn insert_opened(connection: &mut Connection, opened: &[&Retros
     at("retrospectives", "a batch").check_rows_affected(done.rows_affected(), opened.len())
 }
 
-/// Reassigns the ordinals of a window that is about to be claimed, in the order of the intake stream.
+/// Reassigns the ordinals of all runs that wait when the first of them are about to be claimed, in the order of the
+/// intake stream.
 ///
 /// With several counters, the order of counting depends on timing, but the order of the stream does not, so
-/// the same stream yields the same windows (law 3). Runs that were ever claimed or investigated keep their
+/// the same stream yields the same windows (law 3): of a backlog, too, which is claimed in parts. Runs that were ever claimed or investigated keep their
 /// ordinals. While a manual retrospective is open, all runs keep their ordinals, because it refers to runs by
 /// ordinal.
 async fn assign_ordinals(connection: &mut Connection, retrospective: &Retrospective) -> Result<()> {
@@ -118,7 +119,7 @@ async fn assign_ordinals(connection: &mut Connection, retrospective: &Retrospect
             SELECT run_id, free.first - 1 + row_number() OVER (
                 ORDER BY intake_sequence, ordinal) AS ordinal
             FROM runs, free
-            WHERE tenant = $1 AND workflow = $2 AND ordinal BETWEEN free.first AND $4
+            WHERE tenant = $1 AND workflow = $2 AND ordinal >= free.first
         )
         UPDATE runs SET ordinal = -placed.ordinal FROM placed
         WHERE runs.tenant = $1 AND runs.workflow = $2 AND runs.run_id = placed.run_id
@@ -133,7 +134,6 @@ async fn assign_ordinals(connection: &mut Connection, retrospective: &Retrospect
         .bind(key.tenant.as_str())
         .bind(key.workflow.as_str())
         .bind(to_i64(retrospective.first))
-        .bind(to_i64(retrospective.last))
         .execute(&mut *connection)
         .await
         .on_table("runs")?;
