@@ -171,6 +171,8 @@ const KEYS_ADDED: &[&str] = &[
     "unneeded_delta",
     "unneeded_calls_min",
     "widen_repositories",
+    "window_runs_max",
+    "window_backlog_permille",
 ];
 
 /// Order in which runs are sampled from a window.

@@ -13,22 +13,23 @@
 //!
 //! Only the newest runs with an error count, because remedies change. Runs of one witness count once.
 
+mod error_case;
 mod harm;
 mod statement;
 #[cfg(test)]
 mod tests;
 mod witness;
 
-use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 use super::count::WindowSummaries;
 use super::error_class::is_same_error_class;
-use super::reaction::{ChangedPart, Reaction, ReactionEnding, TOOL_SLOT, label_of_words};
-use super::summary::{CallSummary, SUMMARY_VERSION, StoredSummary, SummaryContent, hash_answer, hash_label};
+use super::reaction::{ChangedPart, Reaction, ReactionEnding, TOOL_SLOT};
+use super::summary::{CallSummary, SUMMARY_VERSION, StoredSummary, SummaryContent, hash_answer};
 use crate::audience::RunRepository;
 use crate::id::{Ordinal, Repository, RunId, Step};
 
+use error_case::ErrorCase;
 pub use harm::{HarmNumbers, UnneededMemory};
 pub use statement::{SharedPart, SharedRemedy};
 pub use witness::ReactionCounts;
@@ -62,17 +63,10 @@ const KEPT_BAD_MIN: usize = 90;
 const KEPT_CHANCE_MAX: f64 = 0.2;
 /// Minimum number of runs with an error before what followed it is called a routine.
 const ROUTINE_WITNESSES_MIN: usize = 4;
-/// Minimum number of runs in which the same call was answered in another way, and of witnesses, before they are compared.
-const OTHER_ANSWERS_MIN: usize = 5;
-/// Maximum share of these runs that did the same as after the error, in per cent, if it is a reaction to the error; and
-/// minimum share of them if it is what comes next anyway.
-const SPECIFIC_SHARE_MAX: usize = 10;
-const ANYWAY_SHARE_MIN: usize = 50;
-/// Minimum share of the runs past a suspected answer that did the same about it, in per cent, if nothing else speaks
-/// against the answer.
-const SPECIFIC_WITNESSES_SHARE: usize = 60;
-/// Minimum success of the runs that dropped something, in per cent of the success of the others.
+/// Minimum success of the runs that dropped something, in per cent of the success of the others, and minimum number of
+/// others.
 const DROPPED_SUCCESS_MIN: usize = 60;
+const OTHERS_MIN: usize = 5;
 
 /// Summaries of the newest claimed runs of a workflow, to hold claims against.
 #[derive(Debug, Clone, Default)]
@@ -104,23 +98,6 @@ pub enum ContrastAnswer {
     Routine(ReactionCounts),
     /// Too few runs did the same, or the runs agree in nothing.
     Undecided(ReactionCounts),
-}
-
-/// Numbers of runs in which a call was answered in another way than with an error.
-struct OtherAnswers {
-    runs: usize,
-    /// Runs that then did the same as after the error.
-    same: usize,
-}
-
-impl OtherAnswers {
-    const fn is_at_least(&self, percent: usize) -> bool {
-        self.runs >= OTHER_ANSWERS_MIN && self.same * 100 >= self.runs * percent
-    }
-
-    const fn is_at_most(&self, percent: usize) -> bool {
-        self.runs >= OTHER_ANSWERS_MIN && self.same * 100 <= self.runs * percent
-    }
 }
 
 /// Numbers of runs that kept a suspected answer, and of the others, by how they ended.
@@ -208,8 +185,8 @@ impl<'a> Contrast<'a> {
 
     /// Judges what a run did about an error.
     pub fn judge_reaction(&self, reaction: &Reaction) -> ContrastAnswer {
-        let witnesses = self.find_witnesses(reaction);
-        let mut counts = self.count_reactions(&witnesses);
+        let case = self.collect_case(reaction);
+        let mut counts = case.count_reactions();
         let tried = counts.repeated + counts.repeats_failed;
         if counts.repeated > 0
             && exceeds_share(counts.repeated, tried, REPEATED_SHARE_MAX)
@@ -217,24 +194,23 @@ impl<'a> Contrast<'a> {
         {
             return ContrastAnswer::PassesByItself(counts);
         }
-        let gave_up = self.goes_on(reaction, &witnesses);
-        let own = if gave_up { Vec::new() } else { self.parts_that_matter(reaction, &witnesses) };
-        if own.is_empty() && !parts_of(reaction).is_empty() && witnesses.len() >= ROUTINE_WITNESSES_MIN {
+        let own = case.parts_that_matter(reaction);
+        if own.is_empty() && !parts_of(reaction).is_empty() && case.witnesses.len() >= ROUTINE_WITNESSES_MIN {
             return ContrastAnswer::Routine(counts);
         }
         let shares_slot = |witness: &&Witness<'_>| {
             let parts = parts_of(witness.reaction);
             own.iter().any(|part| parts.iter().any(|other| other.slot == part.slot))
-                && !self.goes_on(witness.reaction, &witnesses)
+                && !case.goes_on(witness.reaction)
         };
-        let alike: Vec<Witness<'_>> = witnesses.iter().filter(shares_slot).copied().collect();
+        let alike: Vec<Witness<'_>> = case.witnesses.iter().filter(shares_slot).copied().collect();
         counts.with_remedy = to_count(alike.len());
         let needed = if reaction.suspected { SUSPECTING_WITNESSES_MIN } else { WITNESSES_MIN };
         let is_usual = !exceeds_share(counts.with_remedy, counts.changed + counts.repeated, SHARE_MIN - 1);
         if alike.len() < needed
             || is_usual
             || alike.iter().all(|witness| witness.ended_badly)
-            || (reaction.suspected && !self.is_suspicion_borne_out(reaction, &own, &counts))
+            || (reaction.suspected && !self.is_suspicion_borne_out(&case, &own, &counts))
             || (reaction.temporary && !counts.outweighs_words())
         {
             return ContrastAnswer::Undecided(counts);
@@ -252,9 +228,13 @@ impl<'a> Contrast<'a> {
         let reactions = self.runs.iter().rev().flat_map(|one| &one.summary.reactions);
         let mut of_error = reactions
             .filter(|one| one.step == *step && one.tool == tool && is_same_error_class(&one.error, error));
-        of_error
-            .next()
-            .map_or_else(ReactionCounts::default, |one| self.count_reactions(&self.find_witnesses(one)))
+        of_error.next().map_or_else(ReactionCounts::default, |one| self.collect_case(one).count_reactions())
+    }
+
+    /// Collects the runs that met the error of a reaction, and the others.
+    fn collect_case<'c>(&'c self, about: &'c Reaction) -> ErrorCase<'c> {
+        let without = self.runs.iter().filter(|one| !one.meets_error_of(about)).map(|one| one.summary);
+        ErrorCase { about, witnesses: self.find_witnesses(about), without: without.collect() }
     }
 
     /// Returns the newest reactions to the error of a reaction, one a witness. If at least two runs have exactly
@@ -300,61 +280,6 @@ impl<'a> Contrast<'a> {
         found
     }
 
-    /// Counts what the witnesses did. A run after whose failing call only its ordinary work came gave up.
-    fn count_reactions(&self, witnesses: &[Witness<'a>]) -> ReactionCounts {
-        let mut counts = ReactionCounts::default();
-        for witness in witnesses {
-            counts.repeats_failed += u32::from(witness.reaction.repeats_failed);
-            match &witness.reaction.ending {
-                ReactionEnding::GaveUp => counts.gave_up += 1,
-                ReactionEnding::Repeated => counts.repeated += 1,
-                ReactionEnding::Changed { .. } if self.goes_on(witness.reaction, witnesses) => {
-                    counts.gave_up += 1;
-                }
-                ReactionEnding::Changed { .. } => counts.changed += 1,
-            }
-        }
-        counts
-    }
-
-    /// Returns `true` if a run went on with its ordinary work after an error: everything that is different comes without
-    /// the error as well, or another tool or subcommand does that was called instead.
-    fn goes_on(&self, reaction: &Reaction, witnesses: &[Witness<'_>]) -> bool {
-        let parts = parts_of(reaction);
-        let is_routine = |part: &ChangedPart| self.is_routine_call(part, reaction, witnesses);
-        let mut replacements = parts.iter().filter(|part| part.replacement().is_some());
-        !parts.is_empty()
-            && (parts.iter().all(is_routine)
-                || replacements.any(is_routine)
-                || self.count_after_other_answers(reaction, parts, does_same).is_at_least(ANYWAY_SHARE_MIN))
-    }
-
-    /// Counts the runs without the error that made the same call and were answered in another way, and those of them
-    /// that then did the same as after the error.
-    fn count_after_other_answers<P: Borrow<ChangedPart>>(
-        &self,
-        reaction: &Reaction,
-        parts: &[P],
-        is_same: impl Fn(&ChangedPart, &ChangedPart) -> bool,
-    ) -> OtherAnswers {
-        let mut counts = OtherAnswers { runs: 0, same: 0 };
-        if reaction.shape == 0 {
-            return counts;
-        }
-        for one in self.runs.iter().filter(|one| !one.meets_error_of(reaction)) {
-            let same_call = one.summary.reactions.iter().filter(|other| other.shape == reaction.shape);
-            let reacts_so = |other: &Reaction| {
-                let has = |part: &P| parts_of(other).iter().any(|one| is_same(part.borrow(), one));
-                parts.iter().all(has)
-            };
-            let reacts: Vec<bool> = same_call.map(reacts_so).collect();
-            let is_kept = one.summary.kept_calls.binary_search(&reaction.shape).is_ok();
-            counts.runs += usize::from(is_kept || !reacts.is_empty());
-            counts.same += usize::from(reacts.contains(&true));
-        }
-        counts
-    }
-
     /// Returns `true` if the runs that left something out did nearly as well as the others: then it was not wanted.
     fn do_well_without(&self, witnesses: &[Witness<'_>]) -> bool {
         let well = witnesses.iter().filter(|witness| !witness.ended_badly).count();
@@ -363,39 +288,8 @@ impl<'a> Contrast<'a> {
         let others_well = others.iter().filter(|one| one.summary.outcome.succeeded() != Some(false)).count();
         // well / witnesses ≥ DROPPED_SUCCESS_MIN × others_well / others
         well > 0
-            && others.len() >= OTHER_ANSWERS_MIN
+            && others.len() >= OTHERS_MIN
             && well * others.len() * 100 >= witnesses.len() * others_well * DROPPED_SUCCESS_MIN
-    }
-
-    /// Returns the parts of a reaction without the calls in between that runs without the error make as well.
-    fn parts_that_matter(&self, reaction: &'a Reaction, witnesses: &[Witness<'a>]) -> Vec<&'a ChangedPart> {
-        parts_of(reaction).iter().filter(|part| !self.is_routine_call(part, reaction, witnesses)).collect()
-    }
-
-    /// Returns `true` if runs without the error make the call that a part names before theirs, at least half as often as
-    /// the witnesses of the error do. Another tool in the place of the failing one may come after it as well.
-    fn is_routine_call(&self, part: &ChangedPart, reaction: &Reaction, witnesses: &[Witness<'a>]) -> bool {
-        let replacement = part.replacement();
-        let instead = replacement.is_some();
-        let called = match part.words.as_slice() {
-            [] => replacement,
-            words => Some(label_of_words(words)),
-        };
-        let Some(called) = called else { return false };
-        let label = hash_label(&reaction.step, &called);
-        let failing = hash_label(&reaction.step, &reaction.call);
-        let (mut without, mut making) = (0, 0);
-        for one in self.runs.iter().filter(|one| !one.meets_error_of(reaction)) {
-            let place = |hash: u32| one.summary.routine.iter().position(|other| *other == hash);
-            let Some(at) = place(failing) else { continue };
-            without += 1;
-            making += usize::from(place(label).is_some_and(|before| before < at || instead));
-        }
-        let makes =
-            |witness: &&Witness<'_>| parts_of(witness.reaction).iter().any(|other| other.slot == part.slot);
-        let after_error = witnesses.iter().filter(makes).count();
-        // making / without ≥ after_error / witnesses / 2
-        making > 0 && making * witnesses.len() * 2 >= after_error * without
     }
 
     /// Returns `true` if there is more against a suspected answer than what one run did next: it reads as a complaint and
@@ -403,25 +297,15 @@ impl<'a> Contrast<'a> {
     /// after this answer, and after no other answer to the same call. Two calls that most runs make are a routine.
     fn is_suspicion_borne_out(
         &self,
-        reaction: &Reaction,
+        case: &ErrorCase<'_>,
         own: &[&ChangedPart],
         counts: &ReactionCounts,
     ) -> bool {
+        let reaction = case.about;
         let kept = self.count_kept(reaction);
         let is_harmless = kept.well >= KEPT_MIN && kept.well > kept.bad;
-        let adds_one = matches!(own, [part] if part.avoid.is_none() && !part.dropped);
-        let is_specific = || {
-            adds_one
-                && counts.with_remedy as usize >= OTHER_ANSWERS_MIN
-                && exceeds_share(
-                    counts.with_remedy,
-                    counts.changed + counts.repeated + counts.gave_up,
-                    SPECIFIC_WITNESSES_SHARE,
-                )
-                && self.count_after_other_answers(reaction, own, changes_same).is_at_most(SPECIFIC_SHARE_MAX)
-        };
-        !self.is_routine_pair(reaction)
-            && (((reaction.complains || is_specific()) && !is_harmless) || kept.are_worse_than_others())
+        let complains = reaction.complains || case.is_specific_to_answer(own, counts);
+        !self.is_routine_pair(reaction) && ((complains && !is_harmless) || kept.are_worse_than_others())
     }
 
     /// Counts how the runs ended that kept the answer of a reaction, and the others.
@@ -465,19 +349,6 @@ impl<'a> Contrast<'a> {
         }
         exceeds_share(suspecting, all, SUSPECTED_SHARE_MAX)
     }
-}
-
-/// Returns `true` if two parts change the same place.
-fn changes_same(one: &ChangedPart, other: &ChangedPart) -> bool {
-    one.slot == other.slot
-}
-
-/// Returns `true` if two parts change the same place in the same way.
-fn does_same(one: &ChangedPart, other: &ChangedPart) -> bool {
-    let is_bare = one.forms.is_empty() && other.forms.is_empty();
-    changes_same(one, other)
-        && one.words == other.words
-        && (is_bare || one.forms.iter().any(|form| other.forms.contains(form)))
 }
 
 /// Returns `true` if a part of a whole is more than `percent` per cent of it.

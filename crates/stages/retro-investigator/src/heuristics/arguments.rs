@@ -39,6 +39,9 @@ pub(super) struct Command {
     /// `true` if the command is the source code of a program. Its words name no programs, and changing them
     /// is not a manner.
     pub(super) program: bool,
+    /// `true` if the text reads as source code, such as `read.csv(path)`. Its words are not those of a shell, even if it was
+    /// given to one by mistake.
+    pub(super) code: bool,
     /// Words of the command including their quotes, at most [`WORDS_MAX`].
     pub(super) words: Vec<String>,
     /// All parameters of the call, including the command; `None` if the arguments were only the text of the
@@ -69,6 +72,7 @@ impl Arguments {
             fenced: false,
             sql: false,
             program: true,
+            code: true,
             words: split_words(text, false),
             parameters: None,
         })
@@ -149,7 +153,8 @@ impl Command {
             text: inner.to_owned(),
             fenced,
             sql,
-            program: !sql && is_source_code(inner),
+            program: false,
+            code: !sql && reads_as_code(inner),
             words: split_words(inner, sql),
             parameters: None,
         }
@@ -206,7 +211,7 @@ static QUOTED: LazyLock<Regex> =
 
 /// Returns `true` if a text calls a function, as in `read.csv(path)`. No shell accepts a parenthesis directly after a word,
 /// except after the name of a function that is being defined.
-fn is_source_code(text: &str) -> bool {
+fn reads_as_code(text: &str) -> bool {
     if text.contains("<<") || text.contains("[[") {
         return false;
     }
@@ -311,7 +316,7 @@ mod tests {
             "df.head()",
             "db.orders.find({status: 'open'}).limit(5)",
         ] {
-            assert!(command(code).program, "{code}");
+            assert!(command(code).code, "{code}");
         }
         for shell in [
             "kill $(lsof -ti:80)",
@@ -323,7 +328,7 @@ mod tests {
             "a=(1 2); ls",
             "select f(a) from t",
         ] {
-            assert!(!command(shell).program, "{shell}");
+            assert!(!command(shell).code, "{shell}");
         }
     }
 

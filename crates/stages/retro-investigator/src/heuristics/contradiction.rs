@@ -13,7 +13,7 @@ use retro_core::id::MemoryId;
 
 use super::call::Call;
 use super::manner::Manner;
-use super::parts::contains_value;
+use super::parts::{SEGMENT_SLOT, contains_value};
 use super::reaction::SeenReaction;
 
 /// Returns the memory of the same step and subject that a repair contradicts: the call made as the memory
@@ -97,11 +97,10 @@ const NAMED_CHARS_MIN: usize = 3;
 /// once just that was removed.
 pub(super) fn find_undone_remarks(memories: &[BriefMemory], seen: &[SeenReaction<'_>]) -> Vec<Contradiction> {
     let undone = |memory: &BriefMemory| {
-        let (found, word) = seen.iter().find_map(|one| {
-            let word = removed_word(one)?;
-            let is_about =
-                memory.step.as_ref() == Some(&one.reaction.step) && contains_value(&memory.title, word);
-            is_about.then_some((one, word))
+        let of_step = seen.iter().filter(|one| memory.step.as_ref() == Some(&one.reaction.step));
+        let (found, word) = of_step.into_iter().find_map(|one| {
+            let named = removed_words(one).into_iter().find(|word| contains_value(&memory.title, word));
+            Some((one, named?))
         })?;
         let reason = format!("called with `{word}`, which failed; without it the call succeeded");
         build_contradiction(memory, reason, found.quote.clone()?)
@@ -110,14 +109,27 @@ pub(super) fn find_undone_remarks(memories: &[BriefMemory], seen: &[SeenReaction
     remarks.filter_map(undone).collect()
 }
 
-/// Returns the only thing that a run removed from a failing call, such as an option. Returns `None` if it did more.
-fn removed_word<'s>(seen: &'s SeenReaction<'_>) -> Option<&'s str> {
-    let ReactionEnding::Changed { parts } = &seen.reaction.ending else { return None };
-    let [part] = parts.as_slice() else { return None };
-    // Just this word was removed, so it matters little that the error reads as one that passes.
-    let form = part.forms.first().filter(|_| part.dropped)?;
-    let (_, word) = form.strip_suffix('`')?.split_once("without `")?;
-    (word.chars().count() >= NAMED_CHARS_MIN).then_some(word)
+/// Returns the only thing that a run removed from a failing call, such as an option, or the words of a command that it no
+/// longer ran before. Empty if it did more.
+fn removed_words<'s>(seen: &'s SeenReaction<'_>) -> Vec<&'s str> {
+    let ReactionEnding::Changed { parts } = &seen.reaction.ending else { return Vec::new() };
+    let [part] = parts.as_slice() else { return Vec::new() };
+    // An answer that nothing says is wrong may just be followed by other work.
+    if !part.dropped || (seen.reaction.suspected && !seen.reaction.complains) {
+        return Vec::new();
+    }
+    // Just this was removed, so it matters little that the error reads as one that passes.
+    let form = part.forms.first().and_then(|form| form.strip_suffix('`')?.split_once("without `"));
+    let words: Vec<&str> = match (form, seen.worked.and_then(|worked| worked.arguments.as_command())) {
+        (Some((_, word)), _) => vec![word],
+        (None, Some(worked)) if part.slot.starts_with(SEGMENT_SLOT) => {
+            let before = seen.failing.arguments.as_command().into_iter().flat_map(|command| &command.words);
+            let removed = before.filter(|word| !worked.words.contains(word));
+            removed.flat_map(|word| word.split(|c: char| !c.is_alphanumeric())).collect()
+        }
+        _ => Vec::new(),
+    };
+    words.into_iter().filter(|word| word.chars().count() >= NAMED_CHARS_MIN).collect()
 }
 
 fn is_shown_by_call(memory: &BriefMemory) -> bool {

@@ -25,7 +25,7 @@ use super::quote::first_chars;
 
 pub(super) use command_line::words_of;
 use command_line::{argument_list, is_command_line};
-pub(super) use commands::{is_same_goal, shared_words};
+pub(super) use commands::{SEGMENT_SLOT, is_same_goal, shared_words};
 use first_call::describe_first_call;
 pub(super) use first_call::first_label;
 pub(super) use leaves::NESTING_MAX;
@@ -71,7 +71,7 @@ pub(super) fn compare_calls<'c>(
     let (before, after) = (&failing.arguments, &worked.arguments);
     match (before, after) {
         (Arguments::Command(a), Arguments::Command(b))
-            if !is_command_line(a) && !a.sql && !a.program && a.parameters.is_some() =>
+            if !is_command_line(a) && !a.sql && !a.code && a.parameters.is_some() =>
         {
             let (a, b) = (a.parameters.as_ref()?, b.parameters.as_ref()?);
             compare_parameters(a, b, origins, &mut difference);
@@ -124,7 +124,7 @@ fn without_command(map: &Map<String, Value>, command: &Command) -> Map<String, V
 }
 
 fn compare_texts<'c>(a: &Command, b: &Command, origins: ValueOrigins<'c>, found: &mut CallDifference<'c>) {
-    if a.sql || b.sql || a.program || b.program {
+    if a.sql || b.sql || a.code || b.code {
         // Another statement is another way to say what is wanted, which no other run shares. What it names may come
         // from an earlier answer.
         let new = b.words.iter().filter(|word| !a.words.contains(word));

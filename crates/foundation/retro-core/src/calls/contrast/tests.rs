@@ -1,5 +1,5 @@
 use super::*;
-use crate::calls::{FIRST_SLOT, ObservedBehaviour};
+use crate::calls::{FIRST_SLOT, ObservedBehaviour, hash_label};
 use crate::id::{MemoryId, Step, derive_uuid};
 use crate::run::RunFacts;
 

@@ -41,7 +41,7 @@ pub(super) fn compare_commands(
             .or_else(|| find_option_change(a, b, failing.complaining_program(), error));
         named.or_else(one_more).or_else(another)
     };
-    let manner = if a.sql || b.sql || a.program || b.program { None } else { program() };
+    let manner = if a.sql || b.sql || a.code || b.code { None } else { program() };
     manner.map_or(Difference::Values(Vec::new()), |(avoid, prefer)| Difference::Manner { avoid, prefer })
 }
 

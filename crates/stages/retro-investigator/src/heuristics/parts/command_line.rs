@@ -102,7 +102,7 @@ pub(super) fn is_command_line(command: &Command) -> bool {
         .is_none_or(|map| ["command", "cmd", "script", "commands"].iter().any(|key| map.contains_key(*key)));
     let looks = || command.words.iter().any(|word| is_option(word) || is_separator(word));
     !command.sql
-        && !command.program
+        && !command.code
         && command.words.first().is_some_and(|word| {
             is_program(word.split('=').next_back().unwrap_or(word)) || is_assignment(word)
         })

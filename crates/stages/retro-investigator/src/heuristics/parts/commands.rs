@@ -17,6 +17,8 @@ use super::options::{Argument, parse_arguments, split_flags};
 use super::values::{describe_text_edit, is_shareable, states_value};
 use super::{CallDifference, ValueOrigins, plain_part};
 
+/// Beginning of the slot of a part of a command line that is no longer there.
+pub(in super::super) const SEGMENT_SLOT: &str = "part ";
 /// Minimum affinity of two parts of a command line that do the same work, and what the same program adds to it.
 const AFFINITY_MIN: usize = 30;
 const SAME_PROGRAM: usize = 40;
@@ -67,7 +69,7 @@ pub(super) fn compare_words<'c>(
         }
     }
     for (segment, _) in a.iter().zip(&used).filter(|(_, used)| !**used) {
-        let mut part = plain_part(format!("part {}", segment.program()), Vec::new());
+        let mut part = plain_part(format!("{SEGMENT_SLOT}{}", segment.program()), Vec::new());
         part.dropped = true;
         found.parts.push(part);
     }

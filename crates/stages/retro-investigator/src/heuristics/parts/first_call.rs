@@ -35,7 +35,7 @@ pub(super) fn describe_first_call(
         let words = label.split(' ').map(str::to_owned).collect();
         return Some(ChangedPart { words, ..plain_part(format!("{FIRST_SLOT}{label}"), Vec::new()) });
     }
-    let source = call.arguments.as_command().filter(|command| command.program);
+    let source = call.arguments.as_command().filter(|command| command.code);
     if let Some(name) = source.and_then(|command| code::first_called(&command.text)) {
         let part = plain_part(format!("{FIRST_SLOT}{name}"), Vec::new());
         return is_plain_name(name).then(|| ChangedPart { words: vec![name.to_owned()], ..part });

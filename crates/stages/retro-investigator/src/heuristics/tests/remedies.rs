@@ -283,6 +283,26 @@ fn a_remark_whose_word_makes_a_call_fail_is_contradicted_by_the_call_without_it(
 }
 
 #[test]
+fn a_remark_about_a_command_to_run_before_is_contradicted_by_the_call_without_it() {
+    let calls = |before: &'static str| {
+        [
+            ("bash", before, "Latexmk: Errors, so I did not complete making targets"),
+            ("bash", "latexmk -pdf a.tex", "Latexmk: All targets (a.pdf) are up-to-date"),
+        ]
+    };
+    let against = |before: &'static str| -> Vec<_> {
+        let mut brief = run(&calls(before));
+        let title = "An agent noted: “Delete the .aux files before every run of LaTeX.”";
+        brief.memories = vec![memory(1, "main", title, LessonCue::default())];
+        brief.trajectory.turns.iter_mut().flat_map(|turn| &mut turn.calls).next().unwrap().failed =
+            Some(true);
+        raw_answer(&brief).contradictions.iter().map(|one| one.memory).collect()
+    };
+    assert_eq!(against("rm -f a.aux a.bbl && latexmk -pdf a.tex"), [memory_id(1)]);
+    assert_eq!(against("makeindex a.idx && latexmk -pdf a.tex"), [], "it is about something else");
+}
+
+#[test]
 fn what_an_error_demands_is_not_what_a_lesson_states() {
     check(
         "pkg",
