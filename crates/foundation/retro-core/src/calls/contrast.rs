@@ -33,7 +33,7 @@ use error_case::ErrorCase;
 pub use harm::{HarmNumbers, UnneededMemory};
 pub use statement::{SharedPart, SharedRemedy};
 pub use witness::ReactionCounts;
-use witness::{Witness, parts_of, to_count};
+use witness::{Witness, exceeds_share, parts_of, to_count};
 
 /// Number of claimed runs, up to the end of the window, that a contrast reads.
 pub const CONTRAST_RUNS: usize = 200;
@@ -349,9 +349,4 @@ impl<'a> Contrast<'a> {
         }
         exceeds_share(suspecting, all, SUSPECTED_SHARE_MAX)
     }
-}
-
-/// Returns `true` if a part of a whole is more than `percent` per cent of it.
-const fn exceeds_share(part: u32, whole: u32, percent: usize) -> bool {
-    part as usize * 100 > whole as usize * percent
 }

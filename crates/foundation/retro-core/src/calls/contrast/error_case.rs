@@ -4,8 +4,7 @@ use std::borrow::Borrow;
 
 use super::super::reaction::{ChangedPart, Reaction, ReactionEnding, label_of_words};
 use super::super::summary::{CallSummary, hash_label};
-use super::exceeds_share;
-use super::witness::{ReactionCounts, Witness, parts_of};
+use super::witness::{ReactionCounts, Witness, exceeds_share, parts_of};
 
 /// Minimum number of runs in which the same call was answered in another way, and of witnesses, before they are compared.
 const OTHER_ANSWERS_MIN: usize = 5;

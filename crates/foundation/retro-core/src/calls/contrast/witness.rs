@@ -54,3 +54,8 @@ pub(super) fn parts_of(reaction: &Reaction) -> &[ChangedPart] {
 pub(super) fn to_count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
+
+/// Returns `true` if a part of a whole is more than `percent` per cent of it.
+pub(super) const fn exceeds_share(part: u32, whole: u32, percent: usize) -> bool {
+    part as usize * 100 > whole as usize * percent
+}
