@@ -31,13 +31,23 @@ const READY_MESSAGE: &str = "database system is ready to accept connections";
 
 /// Postgres server for one test, with its own folder and a free port. Stops when dropped.
 ///
-/// `fsync` is off, so committed data survives a restart of the server but not of the machine.
+/// Unless it is durable, `fsync` is off: committed data survives a restart of the server but not of the machine.
 #[derive(Debug)]
 pub struct TestPostgres {
     binaries: PathBuf,
     port: u16,
     running: Option<Running>,
     folder: TempDir,
+    durability: Durability,
+}
+
+/// What a server does at a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    /// It leaves the data to the operating system, which is faster. Enough for tests, which do not lose their machine.
+    Process,
+    /// It waits until the data is on disk, like a server in production.
+    Machine,
 }
 
 #[derive(Debug)]
@@ -51,8 +61,17 @@ impl TestPostgres {
     /// Starts a server with an empty database. Panics with installation instructions if there is no usable
     /// Postgres.
     pub async fn start() -> Self {
+        Self::start_with(Durability::Process).await
+    }
+
+    /// Starts a server with an empty database that waits at each commit until the data is on disk, for measurements.
+    pub async fn start_durable() -> Self {
+        Self::start_with(Durability::Machine).await
+    }
+
+    async fn start_with(durability: Durability) -> Self {
         let folder = TempDir::new().expect("a temporary folder can be made");
-        let mut server = Self { binaries: find_binaries(), port: 0, running: None, folder };
+        let mut server = Self { binaries: find_binaries(), port: 0, running: None, folder, durability };
         server.change_owner();
         server.init_cluster();
         for _ in 0..START_ATTEMPTS_MAX {
@@ -113,17 +132,21 @@ impl TestPostgres {
     fn init_cluster(&self) {
         // The name of the installation, which is copied if the owner of the folder cannot reach it.
         let installation = find_binaries();
-        if template::copy_to(&installation, &self.data_dir()) {
+        if self.durability == Durability::Process && template::copy_to(&installation, &self.data_dir()) {
             return;
         }
         let mut command = self.build_command(self.binaries.join("initdb"));
         command.args(["--username=retro", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"]);
-        // Small segments, because every cluster is copied.
-        command.arg("--wal-segsize=1");
+        if self.durability == Durability::Process {
+            // Small segments, because every cluster is copied.
+            command.arg("--wal-segsize=1");
+        }
         let made = command.arg("--pgdata").arg(self.data_dir()).output().expect("initdb can be run");
         let said = String::from_utf8_lossy(&made.stderr);
         assert!(made.status.success(), "initdb ended with {}: {said}", made.status);
-        template::keep_copy(&installation, &self.data_dir());
+        if self.durability == Durability::Process {
+            template::keep_copy(&installation, &self.data_dir());
+        }
     }
 
     async fn start_process(&mut self) -> Result<(), String> {
@@ -134,7 +157,11 @@ impl TestPostgres {
             .arg("-D")
             .arg(self.data_dir());
         command.arg("-k").arg(self.folder.path()).args(["-p", &self.port.to_string()]);
-        for setting in ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=200"] {
+        let fsync = match self.durability {
+            Durability::Process => "fsync=off",
+            Durability::Machine => "fsync=on",
+        };
+        for setting in ["listen_addresses=127.0.0.1", fsync, "max_connections=200"] {
             command.args(["-c", setting]);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());

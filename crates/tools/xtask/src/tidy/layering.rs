@@ -29,6 +29,8 @@ enum Layer {
     /// The crate measures the program: its decisions one by one, and the running program from outside. Only
     /// tests and development tasks depend on it.
     Evaluation,
+    /// The crate measures the running program beside hand-written loops, which use broker and database directly.
+    Benchmark,
     /// The crate is the binary that assembles the program.
     Root,
     /// The crate contains the development tasks. No crate depends on it.
@@ -64,6 +66,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("retro-checker", Layer::Testkit),
     ("retro-testkit", Layer::Testkit),
     ("retro-eval", Layer::Evaluation),
+    ("retro-bench", Layer::Benchmark),
     ("retro", Layer::Root),
     ("xtask", Layer::Tasks),
 ];
@@ -79,10 +82,17 @@ impl Layer {
             Self::Edge => matches!(other, Self::Text | Self::Core | Self::Port | Self::Http),
             Self::Testkit => matches!(other, Self::Core | Self::Port | Self::Adapter),
             Self::Evaluation => {
-                !matches!(other, Self::Http | Self::Testkit | Self::Evaluation | Self::Root | Self::Tasks)
+                !matches!(
+                    other,
+                    Self::Http | Self::Testkit | Self::Evaluation | Self::Benchmark | Self::Root | Self::Tasks
+                )
             }
-            Self::Root => !matches!(other, Self::Testkit | Self::Evaluation | Self::Root | Self::Tasks),
-            Self::Tasks => !matches!(other, Self::Testkit | Self::Root | Self::Tasks),
+            Self::Benchmark => !matches!(other, Self::Benchmark | Self::Root | Self::Tasks),
+            Self::Root => !matches!(
+                other,
+                Self::Testkit | Self::Evaluation | Self::Benchmark | Self::Root | Self::Tasks
+            ),
+            Self::Tasks => !matches!(other, Self::Testkit | Self::Benchmark | Self::Root | Self::Tasks),
         }
     }
 
@@ -93,7 +103,7 @@ impl Layer {
             Self::Adapter => "crates/infrastructure",
             Self::Consumer => "crates/stages",
             Self::Http | Self::Edge => "crates/edges",
-            Self::Testkit | Self::Evaluation | Self::Tasks => "crates/tools",
+            Self::Testkit | Self::Evaluation | Self::Benchmark | Self::Tasks => "crates/tools",
             Self::Root => "crates",
         }
     }
@@ -112,17 +122,18 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     (
         "sqlx",
         // The checker must not read the database through the code whose bugs it looks for.
-        &["retro-store-sql", "retro-checker"],
+        // The benchmark's loop is what one would write without that crate.
+        &["retro-store-sql", "retro-checker", "retro-bench"],
         "only `retro-store-sql` uses SQL",
     ),
     ("rusqlite", &[], "the stores use sqlx"),
-    ("async-nats", &["retro-bus", "retro-checker"], "only the bus talks to the broker"),
+    ("async-nats", &["retro-bus", "retro-checker", "retro-bench"], "only the bus talks to the broker"),
     (
         "opentelemetry_sdk",
         &["retro-telemetry"],
         "instruments use the `opentelemetry` API, which does nothing until the program sets up the SDK",
     ),
-    ("anyhow", &["retro", "retro-eval", "xtask"], "errors of a library are types that callers can match"),
+    ("anyhow", &["retro", "retro-eval", "retro-bench", "xtask"], "errors of a library are types that callers can match"),
 ];
 
 /// Beginning of the paths of the closed loop, which tests the program only through its public interface.

@@ -1,0 +1,74 @@
+#![doc = include_str!("../README.md")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a tool for people at a terminal: what it prints is what it is for"
+)]
+
+mod child;
+mod events;
+mod figures;
+mod floor;
+mod intake;
+mod parts;
+mod servers;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Measures the running program beside hand-written loops.
+#[derive(Parser)]
+#[command(name = "retro-bench")]
+struct Arguments {
+    /// Path of the `retro` binary.
+    #[arg(long, value_name = "PATH", default_value = "target/release/retro", global = true)]
+    retro: PathBuf,
+    /// Folder for the data of the measurements, on the disk to measure.
+    #[arg(long, value_name = "DIR", default_value = ".bench", global = true)]
+    folder: PathBuf,
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Compares the counter with a hand-written loop over the same stored events.
+    Intake(intake::IntakeOptions),
+    /// Runs the hand-written loop. `intake` starts it.
+    #[command(hide = true)]
+    FloorLoop {
+        #[arg(long)]
+        nats: String,
+        #[arg(long)]
+        database: String,
+        #[arg(long)]
+        consumer: String,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("retro-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<()> {
+    let Arguments { retro, folder, task } = arguments;
+    if let Task::FloorLoop { nats, database, consumer } = task {
+        return floor::run_floor_loop(nats, database, consumer).await;
+    }
+    std::fs::create_dir_all(folder)?;
+    match task {
+        Task::Intake(options) => intake::run_intake(retro, folder, options).await,
+        Task::FloorLoop { .. } => unreachable!("handled above"),
+    }
+}
