@@ -25,8 +25,8 @@ use retro_core::time::FixedClock;
 use retro_core::trajectory::QuotePlace;
 use retro_operator::{export_canonical, find_history_with_effect, report, router, verify_store};
 use retro_store::{
-    CounterStore, DrawnSample, FollowUp, IncomingBody, IncomingRun, InvestigationSequence, InvestigatorStore,
-    MemoryFilter, OperatorStore, SamplerStore, WriterStore,
+    CompressedDocument, CounterStore, DrawnSample, FollowUp, IncomingBody, IncomingRun,
+    InvestigationSequence, InvestigatorStore, MemoryFilter, OperatorStore, SamplerStore, WriterStore,
 };
 use retro_store_sql::SqliteStore;
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ fn incoming_run(key: &WorkflowKey, n: u64) -> IncomingRun {
         content_hash: content_hash(&facts),
         run: serde_json::from_value(facts).unwrap(),
     };
-    let body = IncomingBody::Inline(br#"{"turns":[]}"#.to_vec());
+    let body = IncomingBody::Inline(CompressedDocument::from_document(br#"{"turns":[]}"#).unwrap());
     IncomingRun { arrival, position: n, body, trace: None }
 }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use retro_events::Delivery;
 use retro_telemetry::trace::{Span, start_process_span};
 
-use crate::{HandlerError, HandlerOutcome};
+use crate::{HandlerError, HandlerOutcome, Turn};
 
 /// Handles messages of one kind.
 #[async_trait]
@@ -16,6 +16,13 @@ pub trait Consumer: Send + Sync + 'static {
     /// Handles a batch and returns one outcome for each message, in order. All effects must be committed
     /// before this function returns. A panic costs each message of the batch an attempt.
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome>;
+
+    /// Handles a batch like [`handle`](Self::handle), but may be called while earlier batches are still being
+    /// handled. Whatever depends on the order of the batches, and every effect, must wait for `turn`.
+    async fn handle_in_turn(&self, batch: &[Delivery], turn: &Turn) -> Vec<HandlerOutcome> {
+        turn.wait().await;
+        self.handle(batch).await
+    }
 }
 
 /// A consumer that can determine which messages it has not processed.

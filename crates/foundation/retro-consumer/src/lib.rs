@@ -5,6 +5,7 @@ mod handler;
 mod outcome;
 mod panics;
 mod sweep;
+mod turn;
 pub mod watchdog;
 
 pub use blocking::{run_blocking, run_in_place};
@@ -12,4 +13,5 @@ pub use handler::{Consumer, MessageHandler, Reconcilable};
 pub use outcome::{HandlerError, HandlerOutcome, STORE_RETRY_DELAY};
 pub use panics::{Panicked, catch_panic};
 pub use sweep::{ITEMS_PER_SWEEP, OVERDUE_S, PassLoop, Sweep, process_item, run_sweep};
+pub use turn::Turn;
 pub use watchdog::{Watch, Watchdog};

@@ -8,7 +8,7 @@ use retro_core::retention::SeenContent;
 use retro_core::run::{GithubLogRef, HttpsRef, ObjectRef};
 use retro_core::trace::TraceContext;
 
-use crate::Result;
+use crate::{CompressedDocument, Result};
 
 /// A finished run with its body, as the counter passes it to the store.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +30,9 @@ pub struct IncomingRun {
 pub enum IncomingBody {
     /// The event has no trajectory.
     None,
-    /// Redacted trajectory: uncompressed JSON of [`retro_core::trajectory::Trajectory`]. The store compresses
-    /// it.
-    Inline(Vec<u8>),
+    /// Redacted trajectory: JSON of [`retro_core::trajectory::Trajectory`], compressed by the caller, who can do so
+    /// while an earlier batch is being stored.
+    Inline(CompressedDocument),
     /// Trajectory in the broker's object store.
     Object(ObjectRef),
     /// Trajectory at an HTTPS URL whose host is on the configured allowlist.

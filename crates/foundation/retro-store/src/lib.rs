@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod broker;
 pub mod cancel;
+pub mod compressed;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod count;
@@ -35,6 +36,7 @@ pub mod write;
 pub use audit::{AuditAction, AuditRow, AuditStore};
 pub use broker::BrokerStore;
 pub use cancel::{CancelResult, CancelStore, ReopenResult};
+pub use compressed::{CompressedDocument, DocumentCompressor, decompress_document};
 pub use count::{CounterStore, IncomingBody, IncomingRun};
 pub use dead_letter::{
     Attempt, AttemptFailure, DeadLetter, DeadLetterCount, DeadLetterFilter, DeadLetterStatus,

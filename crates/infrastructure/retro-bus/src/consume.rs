@@ -17,6 +17,10 @@
 //! it is redelivered. Handling it would start a new count of its attempts, and a message that kills the
 //! process would do so again.
 //!
+//! While one batch is stored, the next one is already parsed, if its consumer can do so
+//! ([`Consumer::handle_in_turn`]). Batches are stored in the order in which they arrived. A batch with a message that is
+//! handled alone shares its time with no other.
+//!
 //! A handler that takes too long is cancelled, which counts as an attempt. If it cannot be cancelled because
 //! it never yields, the [`Watchdog`](retro_consumer::Watchdog) ends the process. A handler that aborts or
 //! exhausts memory ends the process as well. In both cases the message is redelivered to a new process.
@@ -35,6 +39,7 @@
 //! the failed message.
 
 mod acknowledge;
+mod batches;
 pub(crate) mod direct_get;
 mod handle;
 mod pull;
@@ -48,7 +53,7 @@ pub use subscription::{ACK_WAIT, ATTEMPTS_MAX, Subscription};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use retro_consumer::Consumer;
+use retro_consumer::{Consumer, Turn};
 use retro_store::DeliveryStore;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -56,6 +61,7 @@ use tracing::{info, warn};
 use crate::backoff::Backoff;
 use crate::{Bus, BusError, topology};
 use acknowledge::PendingAcks;
+use batches::OpenBatches;
 use pull::{Incoming, PullEvent, PullSubscription};
 use worker::Worker;
 
@@ -106,6 +112,12 @@ pub async fn run_consumer(
     }
 }
 
+/// Messages of a batch: those that are handled together, and those that are handled alone.
+struct SortedBatch {
+    fresh: Vec<Incoming>,
+    suspects: Vec<Incoming>,
+}
+
 /// Reason why a subscription ended without an error.
 enum SubscriptionEnd {
     Stopped,
@@ -126,28 +138,48 @@ impl Worker {
         let mut messages =
             PullSubscription::subscribe(&self.bus, &durable, self.subscription.batch_max).await?;
         info!(consumer = name, "{name} reads messages from {}", self.subscription.stream);
-        loop {
-            match messages.next(stop).await {
+        let mut batches = OpenBatches::default();
+        let end = loop {
+            match batches.drive_until(messages.next(stop)).await {
                 PullEvent::Batch(batch) => {
                     backoff.reset();
-                    self.handle_batch(batch).await;
+                    self.record_batch_metrics(&batch);
+                    let batch = self.sort_batch(batch);
+                    // A suspect may kill the process, so no other batch is open while it is handled.
+                    if !batch.suspects.is_empty() {
+                        batches.finish().await;
+                    }
+                    let is_exclusive = !batch.suspects.is_empty();
+                    batches.open(|turn| self.handle_batch(batch, turn));
+                    if is_exclusive {
+                        batches.finish().await;
+                    }
+                    batches.wait_for_room().await;
                 }
-                PullEvent::Unresponsive => return Ok(SubscriptionEnd::Unresponsive),
+                PullEvent::Unresponsive => break Ok(SubscriptionEnd::Unresponsive),
                 PullEvent::Closed(reason) => {
-                    return Err(BusError::unavailable(format!("pull for {name}"), reason));
+                    break Err(BusError::unavailable(format!("pull for {name}"), reason));
                 }
-                PullEvent::Stopped => return Ok(SubscriptionEnd::Stopped),
+                PullEvent::Stopped => break Ok(SubscriptionEnd::Stopped),
             }
-        }
+        };
+        batches.finish().await;
+        end
+    }
+
+    /// Sorts the messages of a batch by the way in which they are handled.
+    fn sort_batch(&self, batch: Vec<Incoming>) -> SortedBatch {
+        let (fresh, suspects) = batch.into_iter().partition(|one| self.is_fresh(&one.delivery));
+        SortedBatch { fresh, suspects }
     }
 
     /// Handles a batch until each message is acknowledged, deferred or dead-lettered.
-    async fn handle_batch(&self, batch: Vec<Incoming>) {
-        self.record_batch_metrics(&batch);
-        let (fresh, suspects): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|one| self.is_fresh(&one.delivery));
+    async fn handle_batch(&self, batch: SortedBatch, turn: Turn) {
+        let SortedBatch { fresh, suspects } = batch;
         let mut acks = PendingAcks::new(&self.bus);
-        let broken = if fresh.is_empty() { Vec::new() } else { self.handle_together(fresh, &mut acks).await };
+        let broken =
+            if fresh.is_empty() { Vec::new() } else { self.handle_together(fresh, &turn, &mut acks).await };
+        turn.wait().await;
         for one in broken.into_iter().chain(suspects) {
             // The next message may kill the process, so the acknowledgements so far must not wait for it.
             acks.send_all().await;

@@ -29,7 +29,7 @@ use crate::telemetry::process_name;
 
 /// Maximum number of events counted per transaction: enough to spread the cost of the fsync, and few enough
 /// to stay well below a second.
-const EVENTS_PER_BATCH: usize = 200;
+const EVENTS_PER_BATCH: usize = 500;
 /// Maximum number of messages pulled together, each handled in its own transaction.
 const NOTICES_PER_BATCH: usize = 20;
 

@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use retro_consumer::{
-    Consumer, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Reconcilable, Sweep, run_in_place,
+    Consumer, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Reconcilable, Sweep, Turn, run_in_place,
 };
 use retro_core::count::{self, Arrival, ArrivalDecision, Disposition};
 use retro_core::dead_letter::Rejection;
 use retro_core::id::EventKey;
 use retro_core::policy::Policies;
 use retro_core::time::Clock;
+use retro_core::trajectory::Trajectory;
 use retro_events::Delivery;
 use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, Body, RunCompleted};
 use retro_redact::Redactor;
-use retro_store::{CounterStore, IncomingBody, IncomingRun, StoreError};
+use retro_store::{CounterStore, DocumentCompressor, IncomingBody, IncomingRun, StoreError};
 use tokio::sync::Notify;
 use tracing::{debug, error, info};
 
@@ -74,12 +75,25 @@ impl Consumer for Counter {
     }
 
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
+        self.handle_in_turn(batch, &Turn::first()).await
+    }
+
+    /// Parses, redacts and compresses the first transaction's events while earlier batches are being stored.
+    async fn handle_in_turn(&self, batch: &[Delivery], turn: &Turn) -> Vec<HandlerOutcome> {
         let mut verdicts = Vec::with_capacity(batch.len());
         let mut rest = batch;
         while !rest.is_empty() {
-            let read = run_in_place(|| parse_until_full(rest, &self.hosts));
-            let (part, after) = rest.split_at(read.len());
-            verdicts.extend(self.count_part(part, read).await);
+            let parsed = run_in_place(|| parse_until_full(rest, &self.hosts));
+            turn.wait().await;
+            let parsed = match parsed {
+                Ok(parsed) => parsed,
+                Err(problem) => {
+                    verdicts.resize(batch.len(), HandlerOutcome::from(problem));
+                    break;
+                }
+            };
+            let (part, after) = rest.split_at(parsed.len());
+            verdicts.extend(self.count_part(part, parsed).await);
             rest = after;
         }
         verdicts
@@ -91,29 +105,33 @@ impl Counter {
     async fn count_part(
         &self,
         batch: &[Delivery],
-        mut read: Vec<Result<IncomingRun, Rejection>>,
+        mut parsed: Vec<Result<IncomingRun, Rejection>>,
     ) -> Vec<HandlerOutcome> {
-        let spans = BatchSpans::begin(batch, &mut read);
-        let runs: Vec<IncomingRun> = read.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
-        let mut counted = match spans.batch.instrument(self.count_runs(&runs)).await {
-            Ok(counted) => counted.into_iter(),
+        let spans = BatchSpans::begin(batch, &mut parsed);
+        let mut runs = Vec::with_capacity(parsed.len());
+        let parsed: Vec<Result<(), Rejection>> =
+            parsed.into_iter().map(|run| run.map(|run| runs.push(run))).collect();
+        let counted = match spans.batch.instrument(self.count_runs(&runs)).await {
+            Ok(counted) => counted,
             Err(problem) => {
                 spans.batch.set_error("not_stored");
                 return vec![HandlerOutcome::from(problem); batch.len()];
             }
         };
-        let answer = |(place, run)| match run {
+        log_counted(batch, &counted);
+        // The store returns one decision per run, in order; rejected deliveries have none.
+        let mut counted = runs.iter().zip(counted.into_iter().map(Some).chain(std::iter::repeat(None)));
+        let answer = |(place, parsed)| match parsed {
             Err(rejection) => HandlerOutcome::DeadLetter(rejection),
-            Ok(run) => {
-                // The store returns one decision per run, in order; rejected deliveries have none.
-                let counted = counted.next();
+            Ok(()) => {
+                let (run, counted) = counted.next().expect("one run for each parsed delivery");
                 let ordinal = counted.as_ref().and_then(|counted| counted.ordinal);
-                let verdict = decide_outcome(&run, counted);
+                let verdict = decide_outcome(run, counted);
                 spans.end_run(place, ordinal, &verdict);
                 verdict
             }
         };
-        read.into_iter().enumerate().map(answer).collect()
+        parsed.into_iter().enumerate().map(answer).collect()
     }
 }
 
@@ -163,25 +181,73 @@ impl Sweep for Counter {
     }
 }
 
-/// Parses deliveries in order until their bodies fill a transaction, and at least one.
-fn parse_until_full(batch: &[Delivery], hosts: &DatarefHosts) -> Vec<Result<IncomingRun, Rejection>> {
-    let mut read_so_far = Vec::with_capacity(batch.len());
-    let mut bytes = 0;
+/// Logs one line for a transaction: at high rates, a line per run would be the largest part of the log.
+fn log_counted(batch: &[Delivery], counted: &[ArrivalDecision]) {
+    let new = counted.iter().filter(|one| matches!(one.disposition, Disposition::Counted(_))).count();
+    if new == 0 {
+        return;
+    }
+    let at = |delivery: Option<&Delivery>| delivery.map_or(0, |delivery| delivery.sequence);
+    info!(
+        runs = new,
+        messages = batch.len(),
+        sequence.first = at(batch.first()),
+        sequence.last = at(batch.last()),
+        "counted {new} runs of {} messages",
+        batch.len()
+    );
+}
+
+/// Parses deliveries in order until their bodies fill a transaction, and at least one. Fails if there is no memory to
+/// compress a body.
+fn parse_until_full(
+    batch: &[Delivery],
+    hosts: &DatarefHosts,
+) -> Result<Vec<Result<IncomingRun, Rejection>>, StoreError> {
+    let mut parsed = Vec::with_capacity(batch.len());
+    let mut bodies = BodyWriter::new()?;
     for delivery in batch {
-        let one = parse_delivery(delivery, hosts);
-        if let Ok(IncomingRun { body: IncomingBody::Inline(body), .. }) = &one {
-            bytes += body.len();
+        match parse_delivery(delivery, hosts, &mut bodies) {
+            Ok(run) => parsed.push(Ok(run)),
+            Err(HandlerError::Rejected(rejection)) => parsed.push(Err(rejection)),
+            Err(HandlerError::Store(problem)) => return Err(problem),
+            Err(other) => unreachable!("parsing failed by {other}"),
         }
-        read_so_far.push(one);
-        if bytes >= BODY_BYTES_PER_TRANSACTION {
+        if bodies.json_bytes >= BODY_BYTES_PER_TRANSACTION {
             break;
         }
     }
-    read_so_far
+    Ok(parsed)
+}
+
+/// Writes the bodies of a transaction as they are stored.
+struct BodyWriter {
+    compressor: DocumentCompressor,
+    /// Buffer for the JSON of one body.
+    json: Vec<u8>,
+    /// Size of all bodies so far before their compression.
+    json_bytes: usize,
+}
+
+impl BodyWriter {
+    fn new() -> Result<Self, StoreError> {
+        Ok(Self { compressor: DocumentCompressor::new()?, json: Vec::new(), json_bytes: 0 })
+    }
+
+    fn write(&mut self, trajectory: &Trajectory) -> Result<IncomingBody, StoreError> {
+        self.json.clear();
+        serde_json::to_writer(&mut self.json, trajectory).expect("a trajectory serializes to JSON");
+        self.json_bytes += self.json.len();
+        self.compressor.compress(&self.json).map(IncomingBody::Inline)
+    }
 }
 
 /// Parses one event into the run to store, and removes secrets from its facts and its trajectory.
-fn parse_delivery(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingRun, Rejection> {
+fn parse_delivery(
+    delivery: &Delivery,
+    hosts: &DatarefHosts,
+    bodies: &mut BodyWriter,
+) -> Result<IncomingRun, HandlerError> {
     let RunCompleted { event, key, content_hash, mut run, body, trace } =
         run_completed::parse_delivery(delivery, hosts)?;
     let mut redactor = Redactor::shared().begin_run();
@@ -194,7 +260,7 @@ fn parse_delivery(delivery: &Delivery, hosts: &DatarefHosts) -> Result<IncomingR
         Body::GithubLog(log) => IncomingBody::GithubLog(log),
         Body::Inline(mut trajectory) => {
             redactor.redact_trajectory(&mut trajectory);
-            IncomingBody::Inline(serde_json::to_vec(&trajectory).expect("a trajectory serializes to JSON"))
+            bodies.write(&trajectory)?
         }
     };
     let arrival = Arrival { event, key, content_hash, run };
@@ -211,7 +277,7 @@ fn decide_outcome(run: &IncomingRun, counted: Option<ArrivalDecision>) -> Handle
     match disposition {
         Some(Disposition::Conflict(rejection)) => HandlerOutcome::DeadLetter(rejection),
         Some(Disposition::Counted(ordinal)) => {
-            info!(tenant = %key.tenant, workflow = %key.workflow, run.id = %id, ordinal, "counted run {id}");
+            debug!(tenant = %key.tenant, workflow = %key.workflow, run.id = %id, ordinal, "counted run {id}");
             HandlerOutcome::Done
         }
         Some(Disposition::Duplicate) => HandlerOutcome::Duplicate,
@@ -254,7 +320,7 @@ mod tests {
     fn a_transaction_takes_the_bodies_that_fit_and_at_least_one() {
         let count = |bytes: usize, number: u64| {
             let batch: Vec<Delivery> = (1..=number).map(|sequence| delivery(sequence, bytes)).collect();
-            let read = parse_until_full(&batch, &DatarefHosts::default());
+            let read = parse_until_full(&batch, &DatarefHosts::default()).expect("memory for a compressor");
             assert!(read.iter().all(Result::is_ok), "{read:?}");
             read.len()
         };

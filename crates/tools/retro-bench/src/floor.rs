@@ -75,7 +75,8 @@ pub(crate) async fn run_floor_loop(nats: &str, database: &str, consumer: &str) -
         {
             batch.push(message?);
         }
-        let rows: Result<Vec<Row>> = batch.iter().map(|message| parse_row(message, &mut compressor)).collect();
+        let rows: Result<Vec<Row>> =
+            batch.iter().map(|message| parse_row(message, &mut compressor)).collect();
         let mut rows = rows?;
         match &mut database {
             Database::Sqlite(connection) => sqlite::store_rows(connection, &mut rows).await?,

@@ -59,7 +59,10 @@ pub(crate) async fn run_intake(retro: &Path, folder: &Path, options: &IntakeOpti
     for workflows in &options.workflows {
         let broker = Broker::start().await?;
         broker.publish_events(compose_events(options.events, *workflows)).await?;
-        println!("\n{} events of {workflows} workflows; minimum / median / maximum of {} pairs", options.events, options.pairs);
+        println!(
+            "\n{} events of {workflows} workflows; minimum / median / maximum of {} pairs",
+            options.events, options.pairs
+        );
         for kind in &options.database {
             compare(&broker, *kind, retro, folder, options).await?;
         }
@@ -104,8 +107,12 @@ async fn compare(
 fn print_measured(name: &str, measured: &[Measured]) {
     let spread = |value: fn(&Measured) -> f64| Spread::from_values(measured.iter().map(value));
     let (Some(rate), Some(cpu)) = (spread(|one| one.events_per_s), spread(|one| one.cpu_us)) else { return };
-    let (Some(server), Some(peak)) = (spread(|one| one.server_us), spread(|one| one.peak_mib)) else { return };
-    println!("    {name:<8} {rate} events/s; CPU {cpu:.1} µs an event; server {server:.1} µs; peak {peak} MiB");
+    let (Some(server), Some(peak)) = (spread(|one| one.server_us), spread(|one| one.peak_mib)) else {
+        return;
+    };
+    println!(
+        "    {name:<8} {rate} events/s; CPU {cpu:.1} µs an event; server {server:.1} µs; peak {peak} MiB"
+    );
 }
 
 async fn measure_loop(

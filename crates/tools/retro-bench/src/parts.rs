@@ -51,7 +51,10 @@ pub(crate) fn time_parts(events: &[Event]) -> Result<Vec<Part>> {
 
     let data: Vec<JsonDocument> = deliveries
         .iter()
-        .map(|delivery| JsonDocument::parse(&delivery.payload, JsonBounds::with_bytes_max(1 << 20)).map_err(|error| anyhow::anyhow!("{error:?}")))
+        .map(|delivery| {
+            JsonDocument::parse(&delivery.payload, JsonBounds::with_bytes_max(1 << 20))
+                .map_err(|error| anyhow::anyhow!("{error:?}"))
+        })
         .collect::<Result<_>>()?;
     let began = Instant::now();
     for document in &data {

@@ -38,7 +38,8 @@ impl Broker {
     /// Starts a broker with empty streams.
     pub(crate) async fn start() -> Result<Self> {
         let nats = TestNats::start().await;
-        let config = BusConfig { sizes: StreamSizes::divide(STREAMS_MIB), ..BusConfig::new(nats.url(), "bench") };
+        let config =
+            BusConfig { sizes: StreamSizes::divide(STREAMS_MIB), ..BusConfig::new(nats.url(), "bench") };
         let bus = nats.connect_bus_with(config).await;
         let jetstream = jetstream::new(connect_client(nats.url()).await?);
         Ok(Self { nats, bus, jetstream })
@@ -121,7 +122,8 @@ impl Broker {
     }
 
     async fn find_progress(&self, name: &str) -> Result<Option<Progress>> {
-        let found: Result<PullConsumer, _> = self.jetstream.get_consumer_from_stream(name, INTAKE_STREAM).await;
+        let found: Result<PullConsumer, _> =
+            self.jetstream.get_consumer_from_stream(name, INTAKE_STREAM).await;
         let Ok(mut consumer) = found else { return Ok(None) };
         let info = consumer.info().await?;
         Ok(Some(Progress {

@@ -11,7 +11,9 @@ use retro_core::retrospective::{InvestigationResult, RetrospectiveState};
 use retro_core::run::{NotCountedReason, RunKind, RunOutcome};
 
 use super::Database;
-use super::scenario::{LONG_S, Scenario, new_run, result_with_finding, run_id, time_at, workflow_key};
+use super::scenario::{
+    LONG_S, Scenario, inline_body, new_run, result_with_finding, run_id, time_at, workflow_key,
+};
 use crate::{CommitResult as Done, IncomingBody, IncomingRun, RunFilter, StoreError, StoredBody};
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded, Updated};
@@ -269,7 +271,7 @@ pub async fn a_higher_attempt_replaces_facts_and_body_and_a_lower_one_does_not(d
     assert_eq!(counted(vec![run_attempt(&scenario, "a", 1)]).await, [Superseded]);
     assert_eq!(stored_attempt(&scenario, "a").await, 2);
     let mut third = run_attempt(&scenario, "a", 3);
-    third.body = IncomingBody::Inline(b"the third".to_vec());
+    third.body = inline_body(b"the third");
     assert_eq!(counted(vec![third]).await, [Updated]);
     assert_eq!(stored_attempt(&scenario, "a").await, 3);
     let mut without = run_attempt(&scenario, "b", 1);

@@ -7,9 +7,12 @@ use retro_core::run::{GithubLogRef, HttpsRef, ObjectRef};
 use serde_json::json;
 
 use super::Database;
-use super::scenario::{LONG_S, Scenario, empty_result, failed_result, result_with_finding, time_at};
+use super::scenario::{
+    LONG_S, Scenario, empty_result, failed_result, inline_body, result_with_finding, time_at,
+};
 use crate::{
     Claim, CommitResult, IncomingBody, JournalEntry, JournalStage, Result, Store, StoreError, StoredBody,
+    decompress_document,
 };
 
 /// Checks that a claim contains the run, its body, the memories presented to and read by it, living memories,
@@ -42,7 +45,10 @@ pub async fn a_claim_carries_everything_that_is_known(database: &Database) {
     let run = runs.iter().find(|run| run.arrival.run.run_id == first.run.run_id).expect("one of the two");
     assert_eq!(first.run, run.arrival.run);
     let IncomingBody::Inline(body) = &run.body else { unreachable!("the story's bodies are inline") };
-    assert_eq!(first.body, StoredBody::Inline(body.clone()));
+    assert_eq!(
+        first.body,
+        StoredBody::Inline(decompress_document(body.as_bytes()).expect("it was compressed"))
+    );
     scenario.finish_claim(&first, &result_with_finding("again")).await.expect("finishing");
     let second = scenario.claim_next(LONG_S).await;
     assert_eq!(second.number, 2);
@@ -61,9 +67,9 @@ pub async fn bodies_of_every_kind_come_back_as_they_came(database: &Database) {
         (0..200_000u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let bodies = [
         ("none", IncomingBody::None, StoredBody::None),
-        ("empty", IncomingBody::Inline(Vec::new()), StoredBody::Inline(Vec::new())),
-        ("small", IncomingBody::Inline(b"{}".to_vec()), StoredBody::Inline(b"{}".to_vec())),
-        ("large", IncomingBody::Inline(large.clone()), StoredBody::Inline(large)),
+        ("empty", inline_body(b""), StoredBody::Inline(Vec::new())),
+        ("small", inline_body(b"{}"), StoredBody::Inline(b"{}".to_vec())),
+        ("large", inline_body(&large), StoredBody::Inline(large)),
         ("object", IncomingBody::Object(object.clone()), StoredBody::Object(object)),
         ("https", IncomingBody::Https(https.clone()), StoredBody::Https(https)),
         ("log", IncomingBody::GithubLog(log.clone()), StoredBody::GithubLog(log)),

@@ -24,7 +24,7 @@ use retro_core::trajectory::QuotePlace;
 use crate::investigate::{FollowUp, InvestigationSequence};
 use crate::operator::MemoryFilter;
 use crate::sample::DrawnSample;
-use crate::{Claim, CommitResult as Done, IncomingBody, IncomingRun, Store};
+use crate::{Claim, CommitResult as Done, CompressedDocument, IncomingBody, IncomingRun, Store};
 
 /// Duration in seconds that is too long to pass during a test.
 pub(super) const LONG_S: u64 = 3600;
@@ -54,6 +54,11 @@ pub(super) fn time_at(seconds: i64) -> Timestamp {
 }
 
 /// Creates a successful run whose id and event id are `name`. Its body is JSON that contains the name.
+/// Builds the body of a run whose trajectory has this JSON.
+pub(super) fn inline_body(json: &[u8]) -> IncomingBody {
+    IncomingBody::Inline(CompressedDocument::from_document(json).expect("memory for a compressor"))
+}
+
 pub(super) fn new_run(key: &WorkflowKey, name: &str) -> IncomingRun {
     let run = RunFacts {
         run_id: run_id(name),
@@ -81,7 +86,7 @@ pub(super) fn new_run(key: &WorkflowKey, name: &str) -> IncomingRun {
     IncomingRun {
         arrival,
         position: 1,
-        body: IncomingBody::Inline(format!(r#"{{"turns":[],"of":"{key}/{name}"}}"#).into_bytes()),
+        body: inline_body(format!(r#"{{"turns":[],"of":"{key}/{name}"}}"#).as_bytes()),
         trace: None,
     }
 }

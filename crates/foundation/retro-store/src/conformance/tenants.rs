@@ -18,14 +18,14 @@ use super::delivery::new_dead_letter;
 use super::recall::parse_ref;
 use super::replay::{request_replay, start_batch};
 use super::scenario::{
-    LONG_S, Scenario, decide_sample, empty_result, failed_result, new_run, result_about, result_with_finding,
-    run_id, test_step, test_tenant,
+    LONG_S, Scenario, decide_sample, empty_result, failed_result, inline_body, new_run, result_about,
+    result_with_finding, run_id, test_step, test_tenant,
 };
 use super::summaries;
 use crate::{
-    CancelBatchResult, CancelResult, Claim, CommitResult, DeadLetterFilter, DiscardResult, IncomingBody,
-    MemoryFilter, NewDeadLetter, ProposalFilter, ReopenResult, RequestReplayResult, RunFilter, StoredBody,
-    UnresolvedRef, resolve_memory_ref,
+    CancelBatchResult, CancelResult, Claim, CommitResult, DeadLetterFilter, DiscardResult, MemoryFilter,
+    NewDeadLetter, ProposalFilter, ReopenResult, RequestReplayResult, RunFilter, StoredBody, UnresolvedRef,
+    resolve_memory_ref,
 };
 
 fn two_tenants<'a>(database: &'a Database) -> (Scenario<'a>, Scenario<'a>) {
@@ -83,7 +83,7 @@ pub async fn investigating_keeps_tenants_apart(database: &Database) {
         let claim = mine.claim_next(LONG_S).await;
         let own = claim.retrospective.key == mine.key;
         let run = new_run(&claim.retrospective.key, claim.run.run_id.as_str());
-        assert_eq!(IncomingBody::Inline(body_bytes(&claim)), run.body, "the same names, another run");
+        assert_eq!(inline_body(&body_bytes(&claim)), run.body, "the same names, another run");
         assert_eq!(claim.memories.len(), usize::from(own));
         assert_eq!(claim.presented.len(), usize::from(own));
         assert!(

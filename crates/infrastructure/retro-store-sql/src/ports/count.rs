@@ -16,7 +16,6 @@ use super::dialect::{
 use super::open::commit;
 use super::run::store_runs;
 use super::{lock, outbox, retention, retrospective};
-use crate::rows::body::{CompressedBodies, compress_bodies};
 use crate::rows::count::{
     CONSUMER, CountSnapshot, WorkflowRecord, WritePlan, plan_writes, seen_in_request_order,
 };
@@ -35,10 +34,9 @@ impl CounterStore for Store {
         look_at: &[WorkflowKey],
         decide: DecideCount<'_>,
     ) -> Result<Vec<ArrivalDecision>> {
-        let bodies = compress_bodies(batch)?;
         let arrivals: Vec<Arrival> = batch.iter().map(|run| run.arrival.clone()).collect();
         for _ in 0..BEGUN_MAX {
-            if let Some(counted) = self.count_once(batch, &bodies, &arrivals, look_at, decide).await? {
+            if let Some(counted) = self.count_once(batch, &arrivals, look_at, decide).await? {
                 return Ok(counted);
             }
         }
@@ -79,7 +77,6 @@ impl Store {
     async fn count_once(
         &self,
         batch: &[IncomingRun],
-        bodies: &CompressedBodies,
         arrivals: &[Arrival],
         look_at: &[WorkflowKey],
         decide: DecideCount<'_>,
@@ -87,13 +84,13 @@ impl Store {
         let mut transaction = self.begin_write().await?;
         let known = load_snapshot(&mut transaction, arrivals, look_at).await?;
         let effects = decide(known.facts.clone(), arrivals);
-        let plan = plan_writes(batch, bodies, known, &effects);
+        let plan = plan_writes(batch, known, &effects);
         // Dropping the transaction rolls back, because the decision was made without the other batch's
         // events.
         if !store_events(&mut transaction, &plan.events).await? {
             return Ok(None);
         }
-        store_plan(&mut transaction, &plan, bodies).await?;
+        store_plan(&mut transaction, &plan).await?;
         let opened: Vec<_> = effects.opened.iter().map(|opening| &opening.retrospective).collect();
         retrospective::insert_opened(&mut transaction, &opened).await?;
         outbox::enqueue_messages(&mut transaction, effects.opened.iter().map(|opening| &opening.message))
@@ -250,13 +247,9 @@ async fn store_events(connection: &mut Connection, events: &[&Arrival]) -> Resul
     Ok(stored == events.len() as u64)
 }
 
-async fn store_plan(
-    connection: &mut Connection,
-    plan: &WritePlan<'_>,
-    bodies: &CompressedBodies,
-) -> Result<()> {
+async fn store_plan(connection: &mut Connection, plan: &WritePlan<'_>) -> Result<()> {
     store_workflows(connection, plan).await?;
-    store_runs(connection, &plan.runs, &bodies.bytes).await
+    store_runs(connection, &plan.runs).await
 }
 
 /// Stores the states of workflows with their highest arrival numbers, and adds their new events to the event

@@ -19,18 +19,14 @@ use crate::{at, to_i64, to_json};
 
 /// Stores runs with their facts and bodies, replacing those of known runs. No run may occur twice in
 /// `writes`.
-pub(crate) async fn store_runs(
-    connection: &mut Connection,
-    writes: &[RunWrite<'_>],
-    bodies: &[u8],
-) -> Result<()> {
+pub(crate) async fn store_runs(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Result<()> {
     if writes.is_empty() {
         return Ok(());
     }
     store_identities(connection, writes).await?;
     store_facts(connection, writes).await?;
     forget_bodies(connection, writes).await?;
-    store_bodies(connection, writes, bodies).await?;
+    store_bodies(connection, writes).await?;
     store_visibilities(connection, writes).await?;
     rewind_tracking(connection, writes).await
 }

@@ -7,9 +7,8 @@ use retro_core::id::{EventKey, Ordinal, RunId, WorkflowKey};
 use retro_core::retention::SeenContent;
 use retro_core::retrospective::WorkflowState;
 use retro_fault::{Guard, is_broken};
-use retro_store::{IncomingRun, Result};
+use retro_store::{IncomingBody, IncomingRun, Result};
 
-use super::body::CompressedBodies;
 use crate::{at, parse_workflow_key};
 
 /// Consumer name of the counter in the inbox.
@@ -110,9 +109,6 @@ pub(crate) struct RunWrite<'a> {
     pub(crate) known: bool,
     /// Ordinal of the run; `None` if it is not counted.
     pub(crate) ordinal: Option<Ordinal>,
-    /// Offset and length of the compressed body in [`CompressedBodies::bytes`]; `None` if the run has no
-    /// inline body.
-    pub(crate) body: Option<(usize, usize)>,
 }
 
 impl RunWrite<'_> {
@@ -124,6 +120,14 @@ impl RunWrite<'_> {
     /// Formats the trace context of the run for a text column; `None` if the run was not traced.
     pub(crate) fn trace_text(&self) -> Option<String> {
         self.incoming.trace.as_ref().map(ToString::to_string)
+    }
+
+    /// Returns the compressed body of the run; `None` if it has no inline body.
+    pub(crate) fn inline_body(&self) -> Option<&[u8]> {
+        match &self.incoming.body {
+            IncomingBody::Inline(body) => Some(body.as_bytes()),
+            _ => None,
+        }
     }
 
     /// Returns the workflow of the run.
@@ -140,7 +144,6 @@ impl RunWrite<'_> {
 /// Panics unless `effects` has one decision per run.
 pub(crate) fn plan_writes<'a>(
     batch: &'a [IncomingRun],
-    bodies: &CompressedBodies,
     known: CountSnapshot,
     effects: &CountingEffects,
 ) -> WritePlan<'a> {
@@ -159,14 +162,13 @@ pub(crate) fn plan_writes<'a>(
     }
     let mut plan = WritePlan { events, events_of, runs: Vec::new(), states, recorded };
     let mut planned: HashMap<(WorkflowKey, RunId), usize> = HashMap::new();
-    for ((incoming, counted), body) in batch.iter().zip(&effects.decisions).zip(&bodies.spans) {
+    for (incoming, counted) in batch.iter().zip(&effects.decisions) {
         if !writes_run(&counted.disposition) {
             continue;
         }
         let key = &incoming.arrival.key;
         let run = (key.clone(), incoming.arrival.run.run_id.clone());
-        let write =
-            |number, known| RunWrite { incoming, number, known, ordinal: counted.ordinal, body: *body };
+        let write = |number, known| RunWrite { incoming, number, known, ordinal: counted.ordinal };
         // Replace the planned write of an earlier event: Postgres rejects an upsert that affects one row
         // twice.
         if let Some(earlier) = planned.get(&run) {

@@ -3,9 +3,8 @@
 use retro_core::calls::{CallSummary, SUMMARY_VERSION, StoredSummary, SummaryContent};
 use retro_core::id::WorkflowKey;
 use retro_core::run::RunFacts;
-use retro_store::{Result, SUMMARY_ATTEMPTS_MAX, SummaryWrite};
+use retro_store::{CompressedDocument, Result, SUMMARY_ATTEMPTS_MAX, SummaryWrite, decompress_document};
 
-use super::body::{compress, decompress};
 use crate::{at, to_json};
 
 /// Row to store in `call_summaries`, without the key of its workflow.
@@ -32,7 +31,7 @@ fn compress_summary(write: &SummaryWrite) -> Result<SummaryRow> {
             (SUMMARY_VERSION, Some(problem.replace('\0', "\u{fffd}")), None)
         }
         SummaryContent::Summary(summary) => {
-            let compressed = compress(to_json(summary).as_bytes())?;
+            let compressed = CompressedDocument::from_document(to_json(summary).as_bytes())?.into_bytes();
             (summary.version, None, Some(format_hex(&compressed)))
         }
     };
@@ -72,7 +71,7 @@ pub(crate) fn stored_summary_from_row(
 }
 
 fn parse_summary(compressed: &[u8]) -> std::result::Result<CallSummary, String> {
-    serde_json::from_slice(&decompress(compressed)?).map_err(|error| error.to_string())
+    serde_json::from_slice(&decompress_document(compressed)?).map_err(|error| error.to_string())
 }
 
 /// Run of a window without a current summary.

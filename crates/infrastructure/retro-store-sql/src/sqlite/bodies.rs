@@ -7,12 +7,8 @@ use super::dialect::{Connection, OnTable, bind_rows, rows_table};
 use crate::rows::count::RunWrite;
 use crate::{at, to_i64};
 
-/// Inserts the bodies of runs, which are slices of `bodies`.
-pub(crate) async fn store_bodies(
-    connection: &mut Connection,
-    writes: &[RunWrite<'_>],
-    bodies: &[u8],
-) -> Result<()> {
+/// Inserts the bodies of runs.
+pub(crate) async fn store_bodies(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Result<()> {
     const STORE: &str = concat!(
         "INSERT INTO run_bodies (tenant, workflow, number, trajectory)
          SELECT tenant, workflow, number, substr($1, body_offset + 1, body_length) FROM ",
@@ -20,7 +16,13 @@ pub(crate) async fn store_bodies(
             "new", "$2" "tenant", "$3" "workflow", "$4" "number", "$5" "body_offset", "$6" "body_length"
         )
     );
-    let with_body = writes.iter().filter_map(|write| Some((write, write.body?)));
+    let mut bodies = Vec::new();
+    let with_body = writes.iter().filter_map(|write| {
+        let body = write.inline_body()?;
+        let offset = bodies.len();
+        bodies.extend_from_slice(body);
+        Some((write, (offset, body.len())))
+    });
     let with_body: Vec<(&RunWrite<'_>, (usize, usize))> = with_body.collect();
     if with_body.is_empty() {
         return Ok(());

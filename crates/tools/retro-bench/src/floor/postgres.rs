@@ -57,7 +57,8 @@ pub(super) async fn store_rows(connection: &mut PgConnection, rows: &mut [Row]) 
         counted.into_iter().map(|(tenant, workflow, recorded)| ((tenant, workflow), recorded)).collect();
     assign_numbers(rows, &last)?;
 
-    let (tenants, workflows) = (column(rows, |row| row.tenant.as_str()), column(rows, |row| row.workflow.as_str()));
+    let (tenants, workflows) =
+        (column(rows, |row| row.tenant.as_str()), column(rows, |row| row.workflow.as_str()));
     let numbers = column(rows, |row| row.number);
     sqlx::query(RUNS)
         .bind(&tenants)

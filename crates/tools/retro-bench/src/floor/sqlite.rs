@@ -16,7 +16,11 @@ pub(super) async fn store_rows(connection: &mut SqliteConnection, rows: &mut [Ro
     );
     inbox.push_values(rows.iter(), |mut values, row| {
         values.push("'counter'");
-        values.push_bind(&row.tenant).push_bind(&row.source).push_bind(&row.event_id).push_bind(&row.content_hash);
+        values
+            .push_bind(&row.tenant)
+            .push_bind(&row.source)
+            .push_bind(&row.event_id)
+            .push_bind(&row.content_hash);
         values.push(NOW_MS);
     });
     inbox.push(" ON CONFLICT DO NOTHING");
@@ -59,7 +63,11 @@ pub(super) async fn store_rows(connection: &mut SqliteConnection, rows: &mut [Ro
     let mut bodies: QueryBuilder<Sqlite> =
         QueryBuilder::new("INSERT INTO run_bodies (tenant, workflow, number, trajectory) ");
     bodies.push_values(rows.iter(), |mut values, row| {
-        values.push_bind(&row.tenant).push_bind(&row.workflow).push_bind(row.number).push_bind(&row.trajectory);
+        values
+            .push_bind(&row.tenant)
+            .push_bind(&row.workflow)
+            .push_bind(row.number)
+            .push_bind(&row.trajectory);
     });
     bodies.build().execute(&mut *transaction).await?;
     Ok(transaction.commit().await?)

@@ -81,12 +81,10 @@ impl Layer {
             }
             Self::Edge => matches!(other, Self::Text | Self::Core | Self::Port | Self::Http),
             Self::Testkit => matches!(other, Self::Core | Self::Port | Self::Adapter),
-            Self::Evaluation => {
-                !matches!(
-                    other,
-                    Self::Http | Self::Testkit | Self::Evaluation | Self::Benchmark | Self::Root | Self::Tasks
-                )
-            }
+            Self::Evaluation => !matches!(
+                other,
+                Self::Http | Self::Testkit | Self::Evaluation | Self::Benchmark | Self::Root | Self::Tasks
+            ),
             Self::Benchmark => !matches!(other, Self::Benchmark | Self::Root | Self::Tasks),
             Self::Root => !matches!(
                 other,
@@ -133,7 +131,11 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
         &["retro-telemetry"],
         "instruments use the `opentelemetry` API, which does nothing until the program sets up the SDK",
     ),
-    ("anyhow", &["retro", "retro-eval", "retro-bench", "xtask"], "errors of a library are types that callers can match"),
+    (
+        "anyhow",
+        &["retro", "retro-eval", "retro-bench", "xtask"],
+        "errors of a library are types that callers can match",
+    ),
 ];
 
 /// Beginning of the paths of the closed loop, which tests the program only through its public interface.
