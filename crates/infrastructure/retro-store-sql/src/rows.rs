@@ -10,6 +10,7 @@ pub(crate) mod count;
 pub(crate) mod dead_letter;
 pub(crate) mod inspect;
 pub(crate) mod investigate;
+pub(crate) mod json_rows;
 pub(crate) mod location;
 pub(crate) mod manual;
 pub(crate) mod memory;

@@ -98,6 +98,8 @@ async fn connect(database: &str) -> Result<Database> {
     }
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(database);
     let options = options.synchronous(sqlx::sqlite::SqliteSynchronous::Full);
+    // The same settings as the program's, which are tuned for these tables.
+    let options = options.pragma("cache_size", "-32768").pragma("wal_autocheckpoint", "8000");
     Ok(Database::Sqlite(options.connect().await?))
 }
 

@@ -71,12 +71,6 @@ impl Broker {
         Ok(())
     }
 
-    /// Deletes all messages of the intake stream.
-    pub(crate) async fn purge(&self) -> Result<()> {
-        self.jetstream.get_stream(INTAKE_STREAM).await?.purge().await?;
-        Ok(())
-    }
-
     /// Creates a durable consumer that begins at the first message of the intake stream, or deletes and creates it.
     pub(crate) async fn reset_consumer(&self, name: &str) -> Result<()> {
         let stream = self.jetstream.get_stream(INTAKE_STREAM).await?;
@@ -130,14 +124,6 @@ impl Broker {
             delivered: info.delivered.stream_sequence,
             left: info.num_pending + info.num_ack_pending as u64,
         }))
-    }
-
-    /// Waits until the consumer has acknowledged every message.
-    pub(crate) async fn wait_until_finished(&self, name: &str) -> Result<()> {
-        while !self.is_finished(name).await? {
-            tokio::time::sleep(PROGRESS_INTERVAL).await;
-        }
-        Ok(())
     }
 }
 

@@ -284,10 +284,16 @@ impl<'a> JsonNode<'a> {
 
     /// Returns the members of an object in order, with decoded keys, or `None` for values of other kinds.
     pub fn members(self) -> Option<impl Iterator<Item = (Cow<'a, str>, JsonNode<'a>)> + use<'a>> {
+        let members = self.member_nodes()?;
+        Some(members.map(|(key, value)| (key.as_str().expect("a key is a string"), value)))
+    }
+
+    /// Returns the keys and values of an object in order, or `None` for values of other kinds.
+    pub(super) fn member_nodes(self) -> Option<impl Iterator<Item = (JsonNode<'a>, JsonNode<'a>)> + use<'a>> {
         (self.kind() == JsonKind::Object).then(|| {
             let mut children = self.children();
             std::iter::from_fn(move || {
-                let key = children.next()?.as_str().expect("a key is a string");
+                let key = children.next()?;
                 Some((key, children.next().expect("a key has a value")))
             })
         })

@@ -1,5 +1,6 @@
 //! Serializes the values of a JSON document, canonically or as `serde_json` does.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use crate::canonical;
@@ -46,14 +47,14 @@ impl JsonNode<'_> {
     fn write_json(self, out: &mut impl Write, numbers: NumberFormat) -> fmt::Result {
         match self.kind() {
             JsonKind::Object => {
-                let mut members: Vec<_> = self.members().expect("the kind is Object").collect();
-                members.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+                let mut members: Vec<_> = self.member_nodes().expect("the kind is Object").collect();
+                members.sort_unstable_by(|(one, _), (other, _)| one.as_str().cmp(&other.as_str()));
                 out.write_char('{')?;
                 for (nth, (key, value)) in members.into_iter().enumerate() {
                     if nth > 0 {
                         out.write_char(',')?;
                     }
-                    write_string(&key, out)?;
+                    key.write_string(out)?;
                     out.write_char(':')?;
                     value.write_json(out, numbers)?;
                 }
@@ -69,7 +70,7 @@ impl JsonNode<'_> {
                 }
                 out.write_char(']')
             }
-            JsonKind::String => write_string(&self.as_str().expect("the kind is String"), out),
+            JsonKind::String => self.write_string(out),
             JsonKind::Number => {
                 let number = self.as_number().expect("the kind is Number");
                 match numbers {
@@ -80,10 +81,19 @@ impl JsonNode<'_> {
             JsonKind::Bool | JsonKind::Null => out.write_str(self.raw_text()),
         }
     }
+
+    /// Writes a string, which may be a key.
+    fn write_string(self, out: &mut impl Write) -> fmt::Result {
+        match self.as_str().expect("the kind is String") {
+            // Written without an escape, so it contains no character that needs one: it is written as it was.
+            Cow::Borrowed(_) => out.write_str(self.raw_text()),
+            Cow::Owned(text) => write_escaped(&text, out),
+        }
+    }
 }
 
 /// Writes a string in quotes. Escapes it in pieces, so a long string is never copied as a whole.
-fn write_string(mut text: &str, out: &mut impl Write) -> fmt::Result {
+fn write_escaped(mut text: &str, out: &mut impl Write) -> fmt::Result {
     out.write_char('"')?;
     while !text.is_empty() {
         let (piece, rest) = text.split_at(text.floor_char_boundary(STRING_PIECE_BYTES));

@@ -24,15 +24,17 @@ pub(crate) async fn store_runs(connection: &mut Connection, writes: &[RunWrite<'
         return Ok(());
     }
     store_identities(connection, writes).await?;
+    forget_details(connection, writes).await?;
     store_facts(connection, writes).await?;
-    forget_bodies(connection, writes).await?;
     store_bodies(connection, writes).await?;
     store_visibilities(connection, writes).await?;
     rewind_tracking(connection, writes).await
 }
 
+/// Stores the identities of runs: inserts those of new runs, and updates those of known ones. An insertion that also
+/// updates would look up each new run once more.
 async fn store_identities(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Result<()> {
-    const STORE: &str = concat!(
+    const INSERT: &str = concat!(
         "INSERT INTO runs (tenant, workflow, run_id, number, ordinal, attempt, intake_sequence, received_ms)
          SELECT tenant, workflow, run_id, number, ordinal, attempt, intake_sequence, ",
         now_ms!(),
@@ -40,21 +42,38 @@ async fn store_identities(connection: &mut Connection, writes: &[RunWrite<'_>]) 
         rows_table!(
             "new", "$1" "tenant", "$2" "workflow", "$3" "run_id", "$4" "number", "$5" "ordinal",
             "$6" "attempt", "$7" "intake_sequence"
-        ),
-        " WHERE true ON CONFLICT (tenant, workflow, run_id) DO UPDATE
-         SET ordinal = excluded.ordinal, attempt = excluded.attempt"
+        )
     );
-    let query = bind_rows!(sqlx::query(STORE), writes, |write| [
-        write.tenant(),
-        write.workflow(),
-        write.incoming.arrival.run.run_id.as_str(),
-        to_i64(write.number),
-        write.ordinal.map(to_i64),
-        i64::from(write.incoming.arrival.run.attempt),
-        to_i64(write.incoming.position),
-    ]);
-    let done = query.execute(connection).await.on_table("runs")?;
-    at("runs", "a batch").check_rows_affected(done.rows_affected(), writes.len())
+    const UPDATE: &str = concat!(
+        "UPDATE runs SET ordinal = new.ordinal, attempt = new.attempt FROM ",
+        rows_table!("new", "$1" "tenant", "$2" "workflow", "$3" "run_id", "$4" "ordinal", "$5" "attempt"),
+        " WHERE runs.tenant = new.tenant AND runs.workflow = new.workflow AND runs.run_id = new.run_id"
+    );
+    let (known, new): (Vec<_>, Vec<_>) = writes.iter().partition(|write| write.known);
+    let mut stored = 0;
+    if !new.is_empty() {
+        let query = bind_rows!(sqlx::query(INSERT), new, |write| [
+            write.tenant(),
+            write.workflow(),
+            write.incoming.arrival.run.run_id.as_str(),
+            to_i64(write.number),
+            write.ordinal.map(to_i64),
+            i64::from(write.incoming.arrival.run.attempt),
+            to_i64(write.incoming.position),
+        ]);
+        stored += query.execute(&mut *connection).await.on_table("runs")?.rows_affected();
+    }
+    if !known.is_empty() {
+        let query = bind_rows!(sqlx::query(UPDATE), known, |write| [
+            write.tenant(),
+            write.workflow(),
+            write.incoming.arrival.run.run_id.as_str(),
+            write.ordinal.map(to_i64),
+            i64::from(write.incoming.arrival.run.attempt),
+        ]);
+        stored += query.execute(connection).await.on_table("runs")?.rows_affected();
+    }
+    at("runs", "a batch").check_rows_affected(stored, writes.len())
 }
 
 async fn store_facts(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Result<()> {
@@ -66,10 +85,7 @@ async fn store_facts(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Re
         rows_table!(
             "new", "$1" "tenant", "$2" "workflow", "$3" "number", "$4" "facts", "$5" "body",
             "$6" "uncounted", "$7" "trace"
-        ),
-        " WHERE true ON CONFLICT (tenant, workflow, number) DO UPDATE
-         SET facts = excluded.facts, body = excluded.body, trace = excluded.trace,
-             uncounted_ms = excluded.uncounted_ms"
+        )
     );
     let query = bind_rows!(sqlx::query(STORE), writes, |write| [
         write.tenant(),
@@ -84,19 +100,23 @@ async fn store_facts(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Re
     at("run_facts", "a batch").check_rows_affected(done.rows_affected(), writes.len())
 }
 
-/// Deletes the stored bodies of known runs, because their new attempt may have no body.
-async fn forget_bodies(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Result<()> {
-    const FORGET: &str = delete_details!("run_bodies");
+/// Deletes the stored facts and bodies of known runs, which those of their new attempt replace.
+async fn forget_details(connection: &mut Connection, writes: &[RunWrite<'_>]) -> Result<()> {
+    const FORGET_FACTS: &str = delete_details!("run_facts");
+    const FORGET_BODIES: &str = delete_details!("run_bodies");
     let known: Vec<&RunWrite<'_>> = writes.iter().filter(|write| write.known).collect();
     if known.is_empty() {
         return Ok(());
     }
-    let query = bind_rows!(sqlx::query(FORGET), known, |write| [
-        write.tenant(),
-        write.workflow(),
-        to_i64(write.number),
-    ]);
-    query.execute(connection).await.on_table("run_bodies").map(|_| ())
+    for (sql, table) in [(FORGET_FACTS, "run_facts"), (FORGET_BODIES, "run_bodies")] {
+        let query = bind_rows!(sqlx::query(sql), known, |write| [
+            write.tenant(),
+            write.workflow(),
+            to_i64(write.number),
+        ]);
+        query.execute(&mut *connection).await.on_table(table)?;
+    }
+    Ok(())
 }
 
 /// Loads the facts and body of the run with the given ordinal in the retrospective's workflow. Fails if the

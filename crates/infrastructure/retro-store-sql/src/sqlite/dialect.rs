@@ -156,7 +156,8 @@ macro_rules! rows_table {
     };
     (@columns $alias:literal, $first:literal, [] [$($unused:literal)*] [$($done:literal)*]) => {
         concat!(
-            "(SELECT key + 1 AS place", $($done,)* " FROM json_each(", $first, ")) AS ", $alias
+            // `jsonb_each`, because the rows of `json_each` are texts, and each column would parse its row again.
+            "(SELECT key + 1 AS place", $($done,)* " FROM jsonb_each(", $first, ")) AS ", $alias
         )
     };
     (
@@ -174,10 +175,15 @@ macro_rules! rows_table {
 /// row in the order of the table.
 macro_rules! bind_rows {
     ($query:expr, $rows:expr, |$row:pat_param| [$($column:expr),+ $(,)?]) => {
-        $query.bind(
-            serde_json::Value::Array(($rows).iter().map(|$row| serde_json::json!([$($column),+])).collect())
-                .to_string(),
-        )
+        $query.bind({
+            let mut rows = $crate::rows::json_rows::JsonRows::default();
+            for row in ($rows).iter() {
+                let $row = row;
+                rows.begin_row();
+                $(rows.push_column(&$column);)+
+            }
+            rows.finish()
+        })
     };
 }
 
