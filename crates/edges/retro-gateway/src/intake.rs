@@ -30,6 +30,9 @@ pub(crate) use http::ingest_routes;
 
 /// Maximum size of a published event, in bytes: the broker's limit minus room for headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
+/// Size of the events of a batch, in bytes, that are parsed together. The way off the runtime's thread and back costs
+/// as much as parsing a small event, and what was parsed takes several times the memory of its text.
+const PARSED_BYTES: usize = 64 * 1024;
 
 /// Maximum number of concurrent requests whose bodies have been read; most of them wait for the broker. This
 /// is half of the listener's connections, so the other half stays available to agents if the broker hangs.
@@ -104,7 +107,7 @@ impl IngestService {
             let envelope = Envelope::from_parts(headers, payload, EVENT_BYTES_MAX)?;
             self.validate_envelope(tenant, envelope)
         });
-        let event = self.prepare_event(tenant, parsed?).await?;
+        let event = self.prepare_event(tenant, parsed?, None).await?;
         self.intake.publish_events(&[event]).await?;
         Ok(EventsAnswer { accepted: 1, refused: Vec::new() })
     }
@@ -118,13 +121,23 @@ impl IngestService {
     ) -> Result<EventsAnswer, IngestError> {
         let (mut events, mut refused) = (Vec::new(), Vec::new());
         let items = run_in_place(|| split_array(payload, EVENT_BYTES_MAX, INTAKE_EVENTS_MAX))?;
-        for (index, text) in items.into_iter().enumerate() {
-            match self.check_batch_item(tenant, &text).await {
-                Ok(event) => events.push(event),
-                Err(IngestError::Refused(rejection)) => refused.push(RefusedEvent::new(index, rejection)),
-                // If the object store fails, nothing has been published yet, so the client can resend the
-                // whole batch.
-                Err(other) => return Err(other),
+        let mut index = 0;
+        for group in group_by_size(&items) {
+            let parse = |text: &Bytes| self.parse_batch_item(tenant, text);
+            let parsed: Vec<_> = run_in_place(|| group.iter().map(parse).collect());
+            for (event, text) in parsed.into_iter().zip(group) {
+                let prepared = match event {
+                    Ok(event) => self.prepare_event(tenant, event, Some(text)).await,
+                    Err(rejection) => Err(rejection.into()),
+                };
+                match prepared {
+                    Ok(event) => events.push(event),
+                    Err(IngestError::Refused(rejection)) => refused.push(RefusedEvent::new(index, rejection)),
+                    // If the object store fails, nothing has been published yet, so the client can resend the
+                    // whole batch.
+                    Err(other) => return Err(other),
+                }
+                index += 1;
             }
         }
         if events.is_empty() && !refused.is_empty() {
@@ -134,24 +147,30 @@ impl IngestService {
         Ok(EventsAnswer { accepted: events.len(), refused })
     }
 
-    async fn check_batch_item(&self, tenant: &Tenant, text: &Bytes) -> Result<ValidatedEvent, IngestError> {
-        let parsed = run_in_place(|| {
-            let document = JsonDocument::parse(text, JsonBounds::with_bytes_max(EVENT_BYTES_MAX))?;
-            self.validate_envelope(tenant, Envelope::from_document(&document)?)
-        });
-        self.prepare_event(tenant, parsed?).await
+    fn parse_batch_item(&self, tenant: &Tenant, text: &Bytes) -> Result<RunEvent, Rejection> {
+        let document = JsonDocument::parse(text, JsonBounds::with_bytes_max(EVENT_BYTES_MAX))?;
+        self.validate_envelope(tenant, Envelope::from_document(&document)?)
     }
 
     fn validate_envelope(&self, tenant: &Tenant, envelope: Envelope) -> Result<RunEvent, Rejection> {
         run_completed::validate_envelope(envelope, tenant, self.clock.now(), &self.hosts)
     }
 
-    /// Uploads a large trajectory and returns the event to publish.
-    async fn prepare_event(&self, tenant: &Tenant, event: RunEvent) -> Result<ValidatedEvent, IngestError> {
-        let event = self.upload_body(tenant, event).await?;
+    /// Uploads a large trajectory and returns the event to publish. `text` is the event as it came, if it came in
+    /// structured mode: it is published as it is, unless it is changed or too long.
+    async fn prepare_event(
+        &self,
+        tenant: &Tenant,
+        event: RunEvent,
+        text: Option<&Bytes>,
+    ) -> Result<ValidatedEvent, IngestError> {
+        let (event, text) = match event.body_to_upload() {
+            Some(body) => (self.upload_body(tenant, event, body).await?, None),
+            None => (event, text.filter(|text| text.len() <= PUBLISHED_BYTES_MAX)),
+        };
         // The size of the published event is known only after its trajectory has been moved to the object
         // store.
-        let payload = event.envelope.to_structured().payload;
+        let payload = text.map_or_else(|| event.envelope.to_structured().payload, Bytes::clone);
         if payload.len() > PUBLISHED_BYTES_MAX {
             let detail = format!(
                 "{} bytes without the trajectory; at most {PUBLISHED_BYTES_MAX} are accepted",
@@ -162,8 +181,12 @@ impl IngestService {
         Ok(ValidatedEvent { key: WorkflowKey { tenant: tenant.clone(), workflow: event.workflow }, payload })
     }
 
-    async fn upload_body(&self, tenant: &Tenant, event: RunEvent) -> Result<RunEvent, IngestError> {
-        let Some(body) = event.body_to_upload() else { return Ok(event) };
+    async fn upload_body(
+        &self,
+        tenant: &Tenant,
+        event: RunEvent,
+        body: Bytes,
+    ) -> Result<RunEvent, IngestError> {
         if body.len() > atif::BODY_BYTES_MAX {
             let detail = format!("{} bytes; at most {} are accepted", body.len(), atif::BODY_BYTES_MAX);
             return Err(Rejection::of_field(DeadLetterCode::Oversized, "data.trajectory", detail).into());
@@ -171,4 +194,18 @@ impl IngestService {
         let object = self.objects.put(tenant, body).await?;
         Ok(event.with_object(&object))
     }
+}
+
+/// Splits the events of a batch into groups of at most [`PARSED_BYTES`] of text, or of one longer event.
+fn group_by_size(mut items: &[Bytes]) -> impl Iterator<Item = &[Bytes]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fitting = items.iter().take_while(|item| {
+            bytes += item.len();
+            bytes <= PARSED_BYTES
+        });
+        let (group, rest) = items.split_at(fitting.count().max(1).min(items.len()));
+        items = rest;
+        (!group.is_empty()).then_some(group)
+    })
 }

@@ -52,6 +52,17 @@ pub(crate) struct Event {
     pub(crate) payload: Vec<u8>,
 }
 
+impl Event {
+    /// Serializes an event of this workflow.
+    pub(crate) fn from_json(workflow: &str, event: &Value) -> Self {
+        let key = WorkflowKey {
+            tenant: TENANT.parse::<Tenant>().expect("a valid tenant"),
+            workflow: workflow.parse::<Workflow>().expect("a valid workflow"),
+        };
+        Self { key, payload: event.to_string().into_bytes() }
+    }
+}
+
 /// Composes `number` events that are spread evenly over `workflows` workflows.
 pub(crate) fn compose_events(number: u64, workflows: u64) -> impl Iterator<Item = Event> {
     (0..number).map(move |nth| compose_event(nth, nth % workflows))
@@ -85,11 +96,7 @@ fn compose_event(nth: u64, workflow: u64) -> Event {
             },
         },
     });
-    let key = WorkflowKey {
-        tenant: TENANT.parse::<Tenant>().expect("a valid tenant"),
-        workflow: workflow.parse::<Workflow>().expect("a valid workflow"),
-    };
-    Event { key, payload: event.to_string().into_bytes() }
+    Event::from_json(&workflow, &event)
 }
 
 fn compose_turn(step: u64, chance: &mut Chance) -> Value {

@@ -6,10 +6,14 @@
 )]
 
 mod child;
+mod due;
 mod events;
 mod figures;
+mod fleet;
 mod floor;
+mod http;
 mod intake;
+mod lag;
 mod parts;
 mod servers;
 
@@ -37,6 +41,12 @@ struct Arguments {
 enum Task {
     /// Compares the counter with a hand-written loop over the same stored events.
     Intake(intake::IntakeOptions),
+    /// Compares `POST /v1/events` in batches with the broker's own rate.
+    Http(http::HttpOptions),
+    /// Measures the time from an accepted event to a memory that the next run is handed.
+    Lag(lag::LagOptions),
+    /// Measures retrospectives per second when many are due at once.
+    Due(due::DueOptions),
     /// Runs the hand-written loop. `intake` starts it.
     #[command(hide = true)]
     FloorLoop {
@@ -69,6 +79,9 @@ async fn run(arguments: &Arguments) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     match task {
         Task::Intake(options) => intake::run_intake(retro, folder, options).await,
+        Task::Http(options) => http::run_http(retro, folder, options).await,
+        Task::Lag(options) => lag::run_lag(retro, folder, options).await,
+        Task::Due(options) => due::run_due(retro, folder, options).await,
         Task::FloorLoop { .. } => unreachable!("handled above"),
     }
 }

@@ -23,7 +23,7 @@ const STREAMS_MIB: u32 = 6_000;
 /// Number of events published in one atomic batch.
 pub(crate) const PUBLISH_BATCH: usize = 500;
 /// Number of atomic batches that are open at once.
-const PUBLISH_CONCURRENT: usize = 4;
+pub(crate) const PUBLISH_CONCURRENT: usize = 4;
 /// Interval at which the progress of a consumer is read.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -69,6 +69,18 @@ impl Broker {
             stored?;
         }
         Ok(())
+    }
+
+    /// Deletes all messages of the intake stream.
+    pub(crate) async fn purge(&self) -> Result<()> {
+        self.jetstream.get_stream(INTAKE_STREAM).await?.purge().await?;
+        Ok(())
+    }
+
+    /// Returns the number of messages in the intake stream.
+    pub(crate) async fn count_messages(&self) -> Result<u64> {
+        let mut stream = self.jetstream.get_stream(INTAKE_STREAM).await?;
+        Ok(stream.info().await?.state.messages)
     }
 
     /// Creates a durable consumer that begins at the first message of the intake stream, or deletes and creates it.
