@@ -114,5 +114,6 @@ impl RunningProcess {
         for role in &self.process.roles {
             self.start_role(*role);
         }
+        self.start_outbox_announcements();
     }
 }

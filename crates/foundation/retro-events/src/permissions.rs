@@ -142,7 +142,10 @@ fn role_subjects(role: Role) -> Vec<String> {
             ours.chain(looks).chain(outside.map(|stream| format!("$JS.API.DIRECT.GET.{stream}"))).collect()
         }
     };
-    own.into_iter().chain(asks).chain(more).collect()
+    // The relay itself needs no waking, and the bridge writes no messages to the outbox.
+    let wakes = !matches!(role, Role::Relay | Role::Bridge);
+    let wakes = wakes.then(|| subject::OUTBOX_WRITTEN.to_owned());
+    own.into_iter().chain(asks).chain(more).chain(wakes).collect()
 }
 
 /// Returns the subjects that a role subscribes to besides its inbox.
@@ -152,6 +155,7 @@ fn subscribed_subjects(role: Role) -> Vec<String> {
             .durable_consumer()
             .map(|one| advisory_subjects(one.stream, one.name).to_vec())
             .unwrap_or_default(),
+        Role::Relay => vec![subject::OUTBOX_WRITTEN.to_owned()],
         _ => Vec::new(),
     }
 }

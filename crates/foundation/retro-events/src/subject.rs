@@ -27,6 +27,10 @@ pub const INVESTIGATION_DUE: &str = "retro.work.investigation.due";
 /// Subject prefix of internal wake-ups for the writer; tenant and workflow follow.
 pub const MUTATIONS_DUE: &str = "retro.work.mutations.due";
 
+/// Subject on which a process says that it has written messages to the outbox. No stream stores it: it only wakes the
+/// relay, which otherwise polls.
+pub const OUTBOX_WRITTEN: &str = "retro.outbox.written";
+
 /// Subject prefixes that only internal messages from the outbox use.
 pub const OUTBOX_PREFIXES: [&str; 6] =
     [RETROSPECTIVE_DUE, INVESTIGATION_DUE, MUTATIONS_DUE, MEMORY_CHANGED, REPORT_READY, DEAD_LETTER_STORED];

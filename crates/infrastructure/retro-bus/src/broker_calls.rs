@@ -82,6 +82,11 @@ impl Bus {
         self.client.publish(reply, Bytes::from_static(b"+WPI")).await
     }
 
+    /// Says that the outbox has messages. The broker stores nothing, so this step needs no label.
+    pub(crate) async fn wake_relay(&self, subject: Subject) -> Result<(), CorePublishError> {
+        self.client.publish(subject, Bytes::new()).await
+    }
+
     /// Requests messages of a consumer, which the broker sends to the subject `inbox`.
     pub(crate) async fn request_messages(
         &self,

@@ -9,6 +9,7 @@ mod error_codes;
 pub mod intake;
 mod jetstream_requests;
 pub mod objects;
+mod outbox_wake;
 mod permission_violations;
 pub mod publish;
 pub mod relay;
@@ -21,6 +22,7 @@ pub use consume::{ACK_WAIT, ATTEMPTS_MAX, Subscription, run_consumer, run_reconc
 pub use consumer_lag::ConsumerLag;
 pub use intake::NatsIntakePublisher;
 pub use objects::BodyStore;
+pub use outbox_wake::{announce_outbox, listen_for_outbox};
 pub use publish::{EventPublisher, OutboxPublisher, OutgoingEvent, ReplayPublishError, ReplayPublisher};
 pub use relay::run_relay;
 pub use retro_events::{DurableConsumer, Role};

@@ -54,6 +54,11 @@ impl PermissionViolations {
         self.subjects.send_if_modified(|subjects| subjects.remove(subject));
     }
 
+    /// Returns `true` if the broker has refused messages to `subject` on this connection.
+    pub(crate) fn is_refused(&self, subject: &str) -> bool {
+        self.subjects.borrow().contains(subject)
+    }
+
     /// Waits until the broker refuses messages to `subject`.
     pub(crate) async fn wait_for_refusal(&self, subject: &str) {
         // This cannot fail: the sender lives in this value.

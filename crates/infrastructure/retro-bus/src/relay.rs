@@ -22,9 +22,8 @@ use tracing::{debug, warn};
 use crate::backoff::Backoff;
 use crate::consume::MESSAGING_SYSTEM;
 
-/// Maximum time that a message waits if nobody notifies the relay: other processes of a fleet write messages
-/// but cannot notify it, and a run causes about a dozen messages one after another. A poll that finds nothing
-/// costs one index read.
+/// Maximum time that a message waits if nobody notifies the relay, because the notification of another process was lost
+/// (see [`outbox_wake`](crate::outbox_wake)). A poll that finds nothing costs one index read.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of messages in a batch, equal to the number that the publisher keeps in flight.
 const BATCH_MAX: u32 = 256;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use retro_bus::{
-    BodyStore, DurableConsumer, OutboxPublisher, ReplayPublisher, Role, Subscription, run_consumer,
-    run_reconciler, run_relay, watch_streams,
+    BodyStore, DurableConsumer, OutboxPublisher, ReplayPublisher, Role, Subscription, announce_outbox,
+    listen_for_outbox, run_consumer, run_reconciler, run_relay, watch_streams,
 };
 use retro_consumer::{Consumer, Sweep, run_sweep};
 use retro_core::time::Clock;
@@ -34,6 +34,14 @@ const EVENTS_PER_BATCH: usize = 500;
 const NOTICES_PER_BATCH: usize = 20;
 
 impl RunningProcess {
+    /// Starts the task that wakes the relay of another process, unless this process has the role of the relay.
+    pub(super) fn start_outbox_announcements(&self) {
+        if !self.process.roles.contains(&Role::Relay) {
+            let (bus, written) = (self.process.bus.clone(), self.outbox.clone());
+            self.tasks.spawn(announce_outbox(bus, written, self.stop.clone()));
+        }
+    }
+
     /// Starts the tasks of one role.
     pub(super) fn start_role(&self, role: Role) {
         match role {
@@ -131,7 +139,9 @@ impl RunningProcess {
     fn start_relay(&self) {
         let publisher: Arc<dyn Publisher> = Arc::new(OutboxPublisher::new(self.process.bus.clone()));
         let (store, outbox) = (self.process.store.clone(), self.outbox.clone());
-        self.tasks.spawn(run_relay(store, publisher, outbox, self.stop.clone()));
+        self.tasks.spawn(run_relay(store, publisher, outbox.clone(), self.stop.clone()));
+        // Other processes write messages too.
+        self.tasks.spawn(listen_for_outbox(self.process.bus.clone(), outbox, self.stop.clone()));
         let broker: Arc<dyn BrokerStore> = self.process.store.clone();
         let (bus, pause, stop) = (self.process.bus.clone(), self.reconcile_interval(), self.stop.clone());
         self.tasks.spawn(watch_streams(bus, broker, pause, stop));

@@ -1,0 +1,44 @@
+//! Wakes the relay of another process when a transaction has written messages.
+//!
+//! A run causes about a dozen messages, one after another, each by a process of its own in a fleet. If each waited for
+//! the relay's next poll, a memory would come a second later. So a process without a relay says on a subject that there
+//! is something to send, and the relay listens. Nothing is stored and nothing is lost with such a message: without it,
+//! the relay polls.
+
+use std::sync::Arc;
+
+use async_nats::Subscriber;
+use futures::StreamExt as _;
+use retro_events::subject::OUTBOX_WRITTEN;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use crate::Bus;
+
+/// Tells the relay of another process whenever `written` is notified, until `stop` is cancelled. Several notifications
+/// in quick succession may be one message.
+pub async fn announce_outbox(bus: Bus, written: Arc<Notify>, stop: CancellationToken) {
+    while stop.run_until_cancelled(written.notified()).await.is_some() {
+        // The broker's users may be those of an earlier version; then the relay polls.
+        if bus.violations.is_refused(OUTBOX_WRITTEN) || !bus.is_connected() {
+            continue;
+        }
+        if let Err(error) = bus.wake_relay(OUTBOX_WRITTEN.into()).await {
+            debug!("the relay was not woken and polls: {error}");
+        }
+    }
+}
+
+/// Notifies `wake` whenever another process announces messages, until `stop` is cancelled. Without permission to
+/// subscribe nothing arrives, and the relay polls.
+pub async fn listen_for_outbox(bus: Bus, wake: Arc<Notify>, stop: CancellationToken) {
+    let mut announced: Subscriber = match bus.client.subscribe(OUTBOX_WRITTEN).await {
+        Ok(announced) => announced,
+        Err(error) => return debug!("the relay is not woken by other processes and polls: {error}"),
+    };
+    // The client subscribes again after each reconnection.
+    while let Some(Some(_)) = stop.run_until_cancelled(announced.next()).await {
+        wake.notify_one();
+    }
+}
