@@ -4,7 +4,7 @@
 //! two handles, as two processes would have. A database runs all cases with three lines in a module of a test:
 //!
 //! ```text
-//! async fn open() -> (retro_store::conformance::Database, impl Sized) { /* a fresh database and its guard */ }
+//! async fn open() -> (retro_store::conformance::Database, Guard) { /* a fresh database and its guard */ }
 //! retro_store::conformance!(crate::sqlite::conformance::open);
 //! ```
 //!
@@ -57,7 +57,7 @@ pub struct Database {
 }
 
 /// Generates a test for each case. `$open` is the absolute path of an async function that returns a
-/// [`Database`] and a guard that keeps it alive. The calling crate needs `tokio` with its macros.
+/// [`Database`] and a guard that keeps it alive, whose async method `finish` is called after the case. The calling crate needs `tokio` with its macros.
 #[macro_export]
 macro_rules! conformance {
     ($open:path) => {
@@ -390,8 +390,9 @@ macro_rules! conformance {
         $(mod $module {$(
             #[tokio::test]
             async fn $case() {
-                let (database, _alive) = $open().await;
+                let (database, alive) = $open().await;
                 $crate::conformance::$module::$case(&database).await;
+                alive.finish().await;
             }
         )+})+
     };

@@ -79,8 +79,8 @@ impl CounterStore for Store {
         // The fullest window comes first: a window below its threshold may wait forever and must not starve
         // the others at the limit.
         const WAITING: &str = "
-            SELECT tenant, workflow FROM workflows
-            WHERE NOT open AND counted > claimed AND (paused_until IS NULL OR paused_until <= $1)
+            SELECT /* reads all: nearly every workflow has a window, and the fullest comes first */ tenant, workflow
+            FROM workflows WHERE NOT open AND counted > claimed AND (paused_until IS NULL OR paused_until <= $1)
             ORDER BY counted - claimed DESC, tenant, workflow LIMIT $2";
         let rows: Vec<(String, String)> = sqlx::query_as(WAITING)
             .bind(format_policy_time(now))

@@ -108,7 +108,7 @@ impl EmbeddingStore for Store {
 
     async fn count_missing_embeddings(&self, embedder: &str) -> Result<u64> {
         const COUNT: &str = concat!(
-            "SELECT count(*) FROM (SELECT 1 AS one FROM memories WHERE ",
+            "SELECT /* reads all: a gauge, with a configured embedder only */ count(*) FROM (SELECT 1 AS one FROM memories WHERE ",
             lacks!(),
             " LIMIT $2) AS lacking"
         );
@@ -147,7 +147,7 @@ impl EmbeddingStore for Store {
 
     async fn purge_embeddings(&self, embedder: &str, older_than_s: u64, limit: u32) -> Result<u64> {
         const FORGET: &str = concat!(
-            "DELETE FROM embeddings WHERE (tenant, memory, embedder) IN (
+            "DELETE /* reads all: after a change of the embedder only */ FROM embeddings WHERE (tenant, memory, embedder) IN (
                  SELECT tenant, memory, embedder FROM embeddings WHERE embedder <> $1 AND stored_ms <= ",
             now_ms!(),
             " - CAST($2 AS BIGINT) * 1000 LIMIT $3",

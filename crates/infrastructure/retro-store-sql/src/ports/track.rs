@@ -76,7 +76,7 @@ impl TrackerStore for Store {
 
     async fn list_untracked_workflows(&self, limit: u32) -> Result<Vec<WorkflowKey>> {
         const UNFOLLOWED: &str = "
-            SELECT one.tenant, one.workflow FROM tracked_tenants JOIN workflows AS one USING (tenant)
+            SELECT /* reads all: compares two numbers of each workflow */ one.tenant, one.workflow FROM tracked_tenants JOIN workflows AS one USING (tenant)
             LEFT JOIN tracking_cursor AS reached ON reached.tenant = one.tenant AND reached.workflow = one.workflow
             WHERE one.recorded > coalesce(reached.number, 0) ORDER BY one.tenant, one.workflow LIMIT $1";
         let rows: Vec<(String, String)> = sqlx::query_as(UNFOLLOWED)

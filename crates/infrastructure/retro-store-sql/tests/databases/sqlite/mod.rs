@@ -3,4 +3,5 @@
 mod conformance;
 mod damage;
 mod file;
+mod plans;
 mod samples;
