@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # Where rustup puts cargo, for a shell that has not been told yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-.PHONY: help demo test chaos restarts loop dev ci golden gen fuzz prepare
+.PHONY: help demo test bench chaos restarts loop dev ci golden gen fuzz prepare
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
@@ -13,6 +13,11 @@ demo: prepare ## builds, then shows real runs becoming memories; ends by itself
 test: ## every test, on both databases
 	@bash .ci/prepare tests
 	cargo xtask test
+
+bench: ## intake beside a hand-written loop, HTTP beside the broker, lag, many due retrospectives, growth
+	@bash .ci/prepare tests
+	cargo build --release --locked --package retro --package retro-bench
+	target/release/retro-bench all
 
 SEEDS ?= 1..4
 chaos: ## mixes faults at random, on both databases, by seed: `make chaos SEEDS=1..20` or `SEEDS=3,7`

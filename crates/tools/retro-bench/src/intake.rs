@@ -44,7 +44,7 @@ pub(crate) struct IntakeOptions {
 }
 
 /// One measurement.
-struct Measured {
+pub(crate) struct Measured {
     events_per_s: f64,
     /// CPU time of the measured processes per event, in µs.
     cpu_us: f64,
@@ -104,7 +104,7 @@ async fn compare(
     Ok(())
 }
 
-fn print_measured(name: &str, measured: &[Measured]) {
+pub(crate) fn print_measured(name: &str, measured: &[Measured]) {
     let spread = |value: fn(&Measured) -> f64| Spread::from_values(measured.iter().map(value));
     let (Some(rate), Some(cpu)) = (spread(|one| one.events_per_s), spread(|one| one.cpu_us)) else { return };
     let (Some(server), Some(peak)) = (spread(|one| one.server_us), spread(|one| one.peak_mib)) else {
@@ -145,7 +145,19 @@ async fn measure_role(
 ) -> Result<Measured> {
     let folder = tempfile::tempdir_in(folder)?;
     let database = Database::create(kind, folder.path(), retro).await?;
-    broker.delete_consumer(COUNTER_CONSUMER).await?;
+    let counters = if kind == DatabaseKind::Postgres { options.counters } else { 1 };
+    measure_role_on(broker, &database, retro, folder.path(), counters, options.events).await
+}
+
+/// Measures counter processes on a database over the events that the broker has.
+pub(crate) async fn measure_role_on(
+    broker: &Broker,
+    database: &Database,
+    retro: &Path,
+    folder: &Path,
+    counters: u32,
+    events: u64,
+) -> Result<Measured> {
     let arguments = database.arguments();
     let arguments: Vec<&str> =
         ["serve", "--role", "counter"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
@@ -153,13 +165,12 @@ async fn measure_role(
     variables.push(("NATS_URL".to_owned(), broker.url().to_owned()));
     let variables: Vec<(&str, &str)> =
         variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let log = folder.path().join("counter.log");
-    let counters = if kind == DatabaseKind::Postgres { options.counters } else { 1 };
+    let log = folder.join("counter.log");
     broker.reset_consumer(COUNTER_CONSUMER).await?;
     let processes = (0..counters)
         .map(|_| MeasuredProcess::start(retro, &arguments, &variables, &log))
         .collect::<Result<Vec<_>>>()?;
-    measure(broker, &database, COUNTER_CONSUMER, processes, options.events, &log).await
+    measure(broker, database, COUNTER_CONSUMER, processes, events, &log).await
 }
 
 /// Measures from the first delivery to the last acknowledgement, so the start of the processes does not count.

@@ -11,13 +11,14 @@ mod events;
 mod figures;
 mod fleet;
 mod floor;
+mod growth;
 mod http;
 mod intake;
 mod lag;
 mod parts;
 mod servers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -39,6 +40,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Runs every measurement with its defaults, one after the other: about an hour on two cores.
+    All,
     /// Compares the counter with a hand-written loop over the same stored events.
     Intake(intake::IntakeOptions),
     /// Compares `POST /v1/events` in batches with the broker's own rate.
@@ -47,6 +50,8 @@ enum Task {
     Lag(lag::LagOptions),
     /// Measures retrospectives per second when many are due at once.
     Due(due::DueOptions),
+    /// Measures what an event costs while the database grows.
+    Growth(growth::GrowthOptions),
     /// Runs the hand-written loop. `intake` starts it.
     #[command(hide = true)]
     FloorLoop {
@@ -77,11 +82,38 @@ async fn run(arguments: &Arguments) -> Result<()> {
         return floor::run_floor_loop(nats, database, consumer).await;
     }
     std::fs::create_dir_all(folder)?;
+    run_task(task, retro, folder).await
+}
+
+async fn run_task(task: &Task, retro: &Path, folder: &Path) -> Result<()> {
     match task {
+        Task::All => run_all(retro, folder).await,
         Task::Intake(options) => intake::run_intake(retro, folder, options).await,
         Task::Http(options) => http::run_http(retro, folder, options).await,
         Task::Lag(options) => lag::run_lag(retro, folder, options).await,
         Task::Due(options) => due::run_due(retro, folder, options).await,
+        Task::Growth(options) => growth::run_growth(retro, folder, options).await,
         Task::FloorLoop { .. } => unreachable!("handled above"),
     }
+}
+
+async fn run_all(retro: &Path, folder: &Path) -> Result<()> {
+    const RUNS: [&[&str]; 9] = [
+        &["intake"],
+        &["intake", "--role-only", "--database", "postgres", "--workflows", "1000", "--counters", "2"],
+        &["http"],
+        &["lag"],
+        &["lag", "--load", "150"],
+        &["lag", "--layout", "eight", "--database", "postgres"],
+        &["due"],
+        &["due", "--layout", "eight", "--database", "postgres"],
+        &["growth"],
+    ];
+    for arguments in RUNS {
+        let line = std::iter::once("retro-bench").chain(arguments.iter().copied());
+        println!("\n== {}", arguments.join(" "));
+        let task = Arguments::try_parse_from(line)?.task;
+        Box::pin(run_task(&task, retro, folder)).await?;
+    }
+    Ok(())
 }

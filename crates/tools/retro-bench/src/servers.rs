@@ -208,6 +208,20 @@ impl Database {
         }
     }
 
+    /// Returns the size of the database on disk, in bytes.
+    pub(crate) async fn size(&self) -> Result<u64> {
+        use sqlx::Connection as _;
+        let address = self.address();
+        if self.postgres.is_none() {
+            return Ok(std::fs::metadata(address)?.len());
+        }
+        let mut connection = sqlx::PgConnection::connect(&address).await?;
+        let size: i64 = sqlx::query_scalar("SELECT pg_database_size(current_database())")
+            .fetch_one(&mut connection)
+            .await?;
+        Ok(u64::try_from(size)?)
+    }
+
     /// Returns the process id of the database server, if there is one.
     pub(crate) fn server_pid(&self) -> Option<u32> {
         self.postgres.as_ref()?.pid()
