@@ -1,13 +1,13 @@
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{Info, PullConsumer};
 use async_trait::async_trait;
 use futures::StreamExt;
 use retro_bus::{EventPublisher, OutgoingEvent, Subscription, topology};
-use retro_consumer::{Consumer, HandlerOutcome};
+use retro_consumer::{Consumer, HandlerOutcome, Turn};
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_events::Delivery;
 use retro_store::DeliveryPosition;
@@ -270,6 +270,53 @@ impl Consumer for HeldConsumer {
 
 fn build_held(inner: &Arc<ScriptedConsumer>) -> Arc<HeldConsumer> {
     Arc::new(HeldConsumer { inner: inner.clone(), entered: Semaphore::new(0), release: Semaphore::new(0) })
+}
+
+/// A consumer that prepares its batches, and stores the first one only when the second one is prepared.
+struct PreparingConsumer {
+    prepared: Semaphore,
+    stored: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Consumer for PreparingConsumer {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
+        self.handle_in_turn(batch, &Turn::first()).await
+    }
+
+    async fn handle_in_turn(&self, batch: &[Delivery], turn: &Turn) -> Vec<HandlerOutcome> {
+        self.prepared.add_permits(1);
+        turn.wait().await;
+        if self.stored.lock().unwrap().is_empty() {
+            // Without a second batch that is prepared meanwhile, this never ends.
+            self.prepared.acquire_many(2).await.unwrap().forget();
+        }
+        self.stored.lock().unwrap().extend(batch.iter().map(payload_text));
+        vec![HandlerOutcome::Done; batch.len()]
+    }
+}
+
+#[tokio::test]
+async fn the_next_batch_is_prepared_while_one_is_stored_and_they_are_stored_in_order() {
+    let nats = TestNats::start().await;
+    let bus = nats.connect_bus("test").await;
+    publish_events(&bus, numbered_texts(20)).await;
+    let consumer = Arc::new(PreparingConsumer { prepared: Semaphore::new(0), stored: Mutex::default() });
+    let one_at_a_time = Subscription { batch_max: 1, ..subscription() };
+    let running = RunningConsumer::start_with(&bus, consumer.clone(), one_at_a_time, &Arc::default());
+    // The last batches are prepared and stored like the first.
+    let all = async {
+        while consumer.stored.lock().unwrap().len() < 20 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, all).await.unwrap();
+    running.stop().await;
+    assert_eq!(*consumer.stored.lock().unwrap(), numbered_texts(20).collect::<Vec<_>>());
 }
 
 #[tokio::test]

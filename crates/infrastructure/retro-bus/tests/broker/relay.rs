@@ -1,12 +1,13 @@
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use retro_bus::{OutboxPublisher, run_relay, topology};
+use retro_bus::{OutboxPublisher, announce_outbox, listen_for_outbox, run_relay, topology};
 use retro_core::id::RetrospectiveId;
 use retro_core::message::{Message, Notice};
 use retro_events::{PublishError, Publisher};
-use retro_testkit::{InMemoryOutbox, TestNats};
+use retro_testkit::{InMemoryOutbox, TEST_TIMEOUT, TestNats};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -71,4 +72,25 @@ async fn messages_of_another_process_are_sent_without_a_notification() {
     outbox.wait_for_sent(2).await;
     stop.cancel();
     relay.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_without_a_relay_wakes_the_relay_of_another() {
+    let nats = TestNats::start().await;
+    let (writing, relaying) = (nats.connect_bus("counter").await, nats.connect_bus("relay").await);
+    let (written, wake, stop) = (Arc::new(Notify::new()), Arc::new(Notify::new()), CancellationToken::new());
+    let mut listening = pin!(listen_for_outbox(relaying.clone(), Arc::clone(&wake), stop.clone()));
+    // The broker has the subscription when it has answered what the client sent after it.
+    assert!(futures::poll!(&mut listening).is_pending());
+    relaying.flush(TEST_TIMEOUT).await.unwrap();
+    let announcing = tokio::spawn(announce_outbox(writing, Arc::clone(&written), stop.clone()));
+    written.notify_one();
+    tokio::select! {
+        () = wake.notified() => {}
+        () = &mut listening => panic!("the relay stopped listening"),
+        () = tokio::time::sleep(TEST_TIMEOUT) => panic!("the relay was not woken"),
+    }
+    stop.cancel();
+    listening.await;
+    announcing.await.unwrap();
 }

@@ -9,7 +9,9 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::plan::{Fault, Plan, Step};
-use crate::world::{Fleet, FreezableProxy, NatsConnection, Observer, build_correcting_runs};
+use crate::world::{
+    DropKind, Fleet, FreezableProxy, LossyProxy, NatsConnection, Observer, TestDisk, build_correcting_runs,
+};
 
 /// Longer than the lease and the acknowledgement wait, both two seconds here.
 const LONGER_THAN_A_LEASE: Duration = Duration::from_millis(2500);
@@ -24,6 +26,10 @@ pub(super) struct Driver {
     witness: Observer,
     /// One proxy to the broker for each place, so a single process can be cut off.
     lines: Vec<FreezableProxy>,
+    /// One proxy behind each of these, which can drop acknowledgements.
+    lossy_lines: Vec<LossyProxy>,
+    /// File system of the SQLite file, if the plan fills it.
+    disk: Option<TestDisk>,
     /// Index of the current process at each place.
     places: Vec<usize>,
     roles: &'static [&'static str],
@@ -35,13 +41,19 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) async fn start_process(plan: &Plan, history: &Path) -> Self {
-        let fleet = Fleet::start_with_short_timeouts(plan.kind).await;
+        let mut fleet = Fleet::unstarted(plan.kind).await;
+        let fills_disk = plan.steps.iter().any(|step| step.fault == Fault::DiskFull);
+        let disk = (fills_disk && nix::unistd::Uid::effective().is_root())
+            .then(|| TestDisk::mount(&fleet.data_dir()));
+        fleet.start_servers_with_short_timeouts().await;
         let witness = Observer::start(&fleet, history).await;
         let roles = plan.shape.process_roles();
         let mut driver = Self {
             fleet,
             witness,
             lines: Vec::new(),
+            lossy_lines: Vec::new(),
+            disk,
             places: Vec::new(),
             roles,
             emitting: JoinSet::new(),
@@ -49,7 +61,9 @@ impl Driver {
             runs: [0; 3],
         };
         for place in 0..roles.len() {
-            driver.lines.push(FreezableProxy::start(driver.fleet.nats_url()).await);
+            let lossy = LossyProxy::start(driver.fleet.nats_url(), DropKind::Acks).await;
+            driver.lines.push(FreezableProxy::start(lossy.url()).await);
+            driver.lossy_lines.push(lossy);
             let process = driver.start(place, &[]);
             driver.places.push(process);
             driver.wait_until_ready(place).await;
@@ -123,6 +137,9 @@ impl Driver {
             Fault::Poison { kind } => self.publish_poison(number, *kind).await,
             Fault::Replayed => self.replay_by_two_people(number).await,
             Fault::Redelivery => self.redeliver_everything().await,
+            Fault::AcksCut { process } => self.cut_acks(place_index(*process)).await,
+            Fault::BrokerWiped => self.wipe_broker().await,
+            Fault::DiskFull => return self.fill_disk().await,
         }
         true
     }
@@ -317,6 +334,46 @@ impl Driver {
         self.witness.record_fault("redelivery", "every message of the intake stream");
         self.fleet.migrate_with_short_timeouts().await;
         self.wait_for_full_recovery("redelivery").await;
+    }
+
+    /// Drops the acknowledgements of a process for longer than the broker waits for them.
+    async fn cut_acks(&mut self, place: usize) {
+        self.lossy_lines[place].start_dropping();
+        self.witness.record_fault("acks_cut", self.describe_target(place));
+        self.wait_longer_than_lease().await;
+        self.lossy_lines[place].stop_dropping();
+        self.wait_for_recovery("acks_cut", place).await;
+    }
+
+    /// Removes the broker's data once every accepted event was counted or dead-lettered, because an event that only
+    /// the broker had would be lost.
+    async fn wipe_broker(&mut self) {
+        while let Some(emitted) = self.emitting.join_next().await {
+            emitted.expect("every event is accepted in the end");
+        }
+        let (runs, dead_letters) = (self.runs.iter().sum::<u64>(), self.floor.dead_letters);
+        let handled = async || {
+            let state = self.witness.read_state().await?;
+            let counted = state.runs.iter().filter(|run| run.ordinal.is_some()).count() as u64;
+            (counted >= runs && state.dead_letters.len() as u64 >= dead_letters).then_some(())
+        };
+        self.fleet.wait_for("every event is handled", handled).await;
+        self.fleet.wipe_broker().await;
+        self.witness.record_fault("broker_wiped", "nats-server and its data");
+        self.fleet.start_broker().await;
+        self.fleet.migrate_with_short_timeouts().await;
+        self.wait_for_full_recovery("broker_wiped").await;
+    }
+
+    /// Leaves hardly any room for the SQLite file for a while. Returns `false` if the test may not mount a file system.
+    async fn fill_disk(&mut self) -> bool {
+        let Some(disk) = &self.disk else { return false };
+        disk.leave_free(16 * 1024);
+        self.witness.record_fault("disk_full", "the file system of the database");
+        self.wait_longer_than_lease().await;
+        disk.make_room();
+        self.wait_for_full_recovery("disk_full").await;
+        true
     }
 
     async fn wait_longer_than_lease(&self) {

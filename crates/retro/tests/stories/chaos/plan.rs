@@ -65,6 +65,12 @@ pub(super) enum Fault {
     Replayed,
     /// The broker delivers all messages again.
     Redelivery,
+    /// Acknowledgements of a process are lost on their way to the broker.
+    AcksCut { process: u64 },
+    /// The broker loses all its data after every event was counted.
+    BrokerWiped,
+    /// The disk of the SQLite file is full for a while. Needs root.
+    DiskFull,
 }
 
 /// One step of a plan: runs are emitted while a fault is injected.
@@ -116,6 +122,9 @@ impl Fault {
             Self::Poison { .. } => "poison",
             Self::Replayed => "replay",
             Self::Redelivery => "redelivery",
+            Self::AcksCut { .. } => "acks_cut",
+            Self::BrokerWiped => "broker_wiped",
+            Self::DiskFull => "disk_full",
         }
     }
 }
@@ -167,7 +176,7 @@ impl Dice {
 
     fn draw_fault(&mut self, kind: DatabaseKind, shape: FleetShape) -> Fault {
         let process = self.draw_below(shape.process_roles().len() as u64);
-        match self.draw_below(if kind == DatabaseKind::Postgres { 13 } else { 11 }) {
+        match self.draw_below(15) {
             0..=2 => self.draw_crash(process, shape),
             3 => Fault::Kill { process },
             4 => Fault::Stop { process },
@@ -177,8 +186,11 @@ impl Dice {
             8 => Fault::Replayed,
             9 => Fault::Poison { kind: self.draw_below(3) },
             10 => Fault::ClockOff { process, behind: self.draw_below(2) == 0 },
-            11 => Fault::DatabaseRestart,
-            _ => Fault::BackendsTerminated,
+            11 => Fault::AcksCut { process },
+            12 => Fault::BrokerWiped,
+            13 if kind == DatabaseKind::Postgres => Fault::DatabaseRestart,
+            14 if kind == DatabaseKind::Postgres => Fault::BackendsTerminated,
+            _ => Fault::DiskFull,
         }
     }
 
@@ -196,12 +208,12 @@ impl Dice {
 
 #[test]
 fn a_seed_always_gives_the_same_plan_and_different_seeds_differ() {
-    let plans: Vec<_> = (1..=20).map(Plan::from_seed).collect();
-    assert_eq!(plans, (1..=20).map(Plan::from_seed).collect::<Vec<_>>());
+    let plans: Vec<_> = (1..=30).map(Plan::from_seed).collect();
+    assert_eq!(plans, (1..=30).map(Plan::from_seed).collect::<Vec<_>>());
     for (nth, plan) in plans.iter().enumerate() {
         assert!(plans[..nth].iter().all(|other| other.steps != plan.steps), "{plan}");
     }
     let faults = plans.iter().flat_map(|plan| &plan.steps).map(|step| step.fault.kind());
     let kinds: std::collections::BTreeSet<_> = faults.collect();
-    assert_eq!(kinds.len(), 11, "twenty seeds bring every kind: {kinds:?}");
+    assert_eq!(kinds.len(), 14, "thirty seeds bring every kind: {kinds:?}");
 }

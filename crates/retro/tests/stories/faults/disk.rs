@@ -3,13 +3,14 @@
 //! Mounting requires root. Without root, the test runs itself in namespaces of its own if the kernel allows
 //! that, and otherwise fails with an explanation.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::{assert_sound_and_complete, wait_until_intake_drained};
-use crate::world::{DatabaseKind, EventsResponse, Fleet, RunBuilder, World, json_text};
+use crate::world::{
+    DatabaseKind, EventsResponse, Fleet, RunBuilder, TestDisk, World, json_text, run_checked,
+};
 
 const SINGLE: &str = "application/cloudevents+json";
 /// Marks the run inside its own namespaces.
@@ -166,45 +167,6 @@ fn build_incompressible_run(number: u64) -> Value {
 }
 
 const MIB: u64 = 1024 * 1024;
-
-/// An in-memory file system with an adjustable size, removed at the end of the test.
-struct TestDisk(PathBuf);
-
-impl TestDisk {
-    fn mount(folder: &Path) -> Self {
-        std::fs::create_dir_all(folder).expect("a folder");
-        // The broker reserves the size of its streams and does not start with less.
-        run_checked(Command::new("mount").args(["-t", "tmpfs", "-o", "size=8g", "tmpfs"]).arg(folder));
-        Self(folder.to_owned())
-    }
-
-    /// Shrinks the file system to its content plus this many free bytes.
-    fn leave_free(&self, bytes: u64) {
-        let output = Command::new("du").args(["-s", "-B1"]).arg(&self.0).output().expect("du can be run");
-        let used = String::from_utf8(output.stdout).expect("text");
-        let used: u64 = used.split_whitespace().next().and_then(|used| used.parse().ok()).expect("a size");
-        self.resize(&(used + bytes).to_string());
-    }
-
-    fn make_room(&self) {
-        self.resize("8g");
-    }
-
-    fn resize(&self, size: &str) {
-        run_checked(Command::new("mount").args(["-o", &format!("remount,size={size}")]).arg(&self.0));
-    }
-}
-
-impl Drop for TestDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
-fn run_checked(command: &mut Command) {
-    let ran = command.output().expect("mount can be run");
-    assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
-}
 
 /// Returns `true` if the test was run in its own namespaces because it may not mount here.
 fn ran_in_namespaces(test: &str) -> bool {

@@ -92,10 +92,15 @@ impl Fleet {
     /// otherwise wait half a minute for each redelivery.
     pub(crate) async fn start_with_short_timeouts(kind: DatabaseKind) -> Self {
         let mut fleet = Self::unstarted(kind).await;
-        fleet.start_broker().await;
-        fleet.start_database().await;
-        fleet.migrate_with_short_timeouts().await;
+        fleet.start_servers_with_short_timeouts().await;
         fleet
+    }
+
+    /// Starts the broker and the database of an unstarted fleet and migrates.
+    pub(crate) async fn start_servers_with_short_timeouts(&mut self) {
+        self.start_broker().await;
+        self.start_database().await;
+        self.migrate_with_short_timeouts().await;
     }
 
     /// Runs `retro migrate` with short timeouts.

@@ -14,6 +14,7 @@ mod requests;
 mod run_builder;
 mod stalled;
 mod supervised;
+mod test_disk;
 mod wait;
 mod wire;
 
@@ -40,6 +41,7 @@ pub(crate) use requests::EventsResponse;
 pub(crate) use retro_testkit::{TEST_TIMEOUT, free_port};
 pub(crate) use run_builder::{RunBuilder, build_correcting_runs, build_event};
 pub(crate) use supervised::{SupervisedProcess, exit_causes};
+pub(crate) use test_disk::{TestDisk, run_checked};
 pub(crate) use wire::{NatsConnection, RawMessage};
 
 /// Path of the built program.

@@ -34,6 +34,12 @@ const TABLE: &[(&str, Operation, &[&str])] = &[
     ("announce a change of memory", Publish("retro.memory.changed.acme.ci"), &["relay"]),
     ("announce a report", Publish("retro.report.ready.acme.ci"), &["relay"]),
     ("announce a dead letter", Publish("retro.dead_letter.stored.acme.ci"), &["relay"]),
+    (
+        "wake the relay",
+        Publish("retro.outbox.written"),
+        &["counter", "gateway", "investigator", "reviewer", "sampler", "tracker", "writer"],
+    ),
+    ("hear that there is something to relay", Subscribe("retro.outbox.written"), &["relay"]),
     ("wake the sampler", Publish("retro.work.retrospective.due.acme.ci"), &["relay"]),
     ("wake an investigator", Publish("retro.work.investigation.due.acme.ci"), &["relay"]),
     ("wake the writer", Publish("retro.work.mutations.due.acme.ci"), &["relay"]),
