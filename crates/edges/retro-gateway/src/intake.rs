@@ -165,7 +165,8 @@ impl IngestService {
         text: Option<&Bytes>,
     ) -> Result<ValidatedEvent, IngestError> {
         let (event, text) = match event.body_to_upload() {
-            Some(body) => (self.upload_body(tenant, event, body).await?, None),
+            // Boxed, because few events need this, and every request would carry its state.
+            Some(body) => (Box::pin(self.upload_body(tenant, event, body)).await?, None),
             None => (event, text.filter(|text| text.len() <= PUBLISHED_BYTES_MAX)),
         };
         // The size of the published event is known only after its trajectory has been moved to the object

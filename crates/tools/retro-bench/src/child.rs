@@ -47,10 +47,24 @@ impl MeasuredProcess {
 
     /// Returns the largest resident size that the process has had, in bytes.
     pub(crate) fn peak_memory(&self) -> Result<u64> {
+        self.read_memory("VmHWM:")
+    }
+
+    /// Returns the resident size of the process, in bytes.
+    pub(crate) fn resident_memory(&self) -> Result<u64> {
+        self.read_memory("VmRSS:")
+    }
+
+    fn read_memory(&self, key: &str) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).context("no such size")?;
         let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
         Ok(kib * 1024)
+    }
+
+    /// Returns the number of open files of the process.
+    pub(crate) fn count_open_files(&self) -> Result<usize> {
+        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.pid()?))?.count())
     }
 
     /// Fails if the process has ended.

@@ -28,7 +28,7 @@ pub(crate) struct DueOptions {
     /// Number of investigator processes, in the layout of several processes.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     investigators: u32,
-    /// Database.
+    /// Database of the processes.
     #[arg(long, default_value = "sqlite")]
     database: DatabaseKind,
 }

@@ -79,7 +79,7 @@ fn compose_event(nth: u64, workflow: u64) -> Event {
         "data": {
             "workflow": workflow,
             "run_id": format!("run-{nth:08}-{:08x}", chance.next() >> 32),
-            "outcome": if chance.next() % 4 == 0 { "failure" } else { "success" },
+            "outcome": if chance.next().is_multiple_of(4) { "failure" } else { "success" },
             "started_at": "2026-11-01T10:00:00Z",
             "finished_at": "2026-11-01T10:03:20Z",
             "task": format!("Repair the build of service {}", chance.next() % 500),

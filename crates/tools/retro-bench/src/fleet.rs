@@ -100,6 +100,27 @@ impl Fleet {
         Ok(())
     }
 
+    /// Posts events as one batch, again and again until they are accepted. Fails if that takes too long.
+    pub(crate) async fn post_events_until_accepted(&self, events: &[Value]) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            match self.post_events(events).await {
+                Err(_) if began.elapsed() < TIMEOUT => tokio::time::sleep(READY_INTERVAL).await,
+                posted => return posted,
+            }
+        }
+    }
+
+    /// Returns the resident memory of all processes in bytes, and the number of their open files.
+    pub(crate) fn resources(&self) -> Result<(u64, usize)> {
+        let mut total = (0, 0);
+        for process in &self.processes {
+            total.0 += process.resident_memory()?;
+            total.1 += process.count_open_files()?;
+        }
+        Ok(total)
+    }
+
     /// Returns `true` if a run of this workflow would be handed a memory, or is not by chance.
     pub(crate) async fn has_injectable_memory(&self, workflow: &str, run: &str) -> Result<bool> {
         let url = format!("http://{}/v1/context", self.address);

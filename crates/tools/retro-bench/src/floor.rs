@@ -9,13 +9,13 @@
 //! visibility of repositories; dead letters, attempts, panics and time limits; traces, metrics and logs.
 
 mod postgres;
+mod row;
 mod sqlite;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use async_nats::jetstream::{self, consumer::PullConsumer};
 use futures::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
@@ -23,26 +23,12 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::servers::{INTAKE_STREAM, connect_client};
+use row::Row;
 
 /// Number of messages per batch, as in the counter's default configuration.
 const BATCH_MAX: usize = 500;
 /// zstd level of the stored trajectories, the same as in the store.
 const ZSTD_LEVEL: i32 = 3;
-
-/// One event as the loop stores it.
-struct Row {
-    tenant: String,
-    workflow: String,
-    source: String,
-    event_id: String,
-    content_hash: String,
-    run_id: String,
-    facts: String,
-    trajectory: Vec<u8>,
-    sequence: i64,
-    /// Arrival number and ordinal of the run, assigned within the transaction.
-    number: i64,
-}
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
@@ -133,33 +119,4 @@ impl std::fmt::LowerHex for HexDigest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
-}
-
-/// Returns the number of runs of each workflow in the batch.
-fn count_by_workflow(rows: &[Row]) -> BTreeMap<(&str, &str), i64> {
-    let mut counts = BTreeMap::new();
-    for row in rows {
-        *counts.entry((row.tenant.as_str(), row.workflow.as_str())).or_default() += 1;
-    }
-    counts
-}
-
-/// Numbers the runs, given the last number of each workflow after the batch.
-fn assign_numbers(rows: &mut [Row], last: &BTreeMap<(String, String), i64>) -> Result<()> {
-    let mut next: BTreeMap<(String, String), i64> = BTreeMap::new();
-    for row in rows.iter_mut().rev() {
-        let key = (row.tenant.clone(), row.workflow.clone());
-        let number = match next.get(&key) {
-            Some(number) => *number,
-            None => *last.get(&key).context("a workflow of the batch was not counted")?,
-        };
-        row.number = number;
-        next.insert(key, number - 1);
-    }
-    Ok(())
-}
-
-fn check_all_new(stored: u64, rows: usize) -> Result<()> {
-    ensure!(stored == rows as u64, "{stored} of {rows} events were new; the loop measures new events only");
-    Ok(())
 }

@@ -11,7 +11,7 @@ use retro_testkit::free_port;
 
 use crate::child::MeasuredProcess;
 use crate::events::{Event, compose_events};
-use crate::figures::Spread;
+use crate::figures::MedianRange;
 use crate::servers::{Broker, Database, DatabaseKind, PUBLISH_BATCH, PUBLISH_CONCURRENT};
 
 /// Number of workflows over which the events are spread.
@@ -67,14 +67,14 @@ pub(crate) async fn run_http(retro: &Path, folder: &Path, options: &HttpOptions)
         ensure!(broker.count_messages().await? == options.events, "the broker does not have every event");
     }
     let ratios = broker_rates.iter().zip(&http_rates).map(|(broker, http)| http / broker);
-    let spread = |values: &[f64]| Spread::from_values(values.iter().copied()).context("no pairs");
+    let spread = |values: &[f64]| MedianRange::from_values(values.iter().copied()).context("no pairs");
     println!(
         "{} events in batches of {PUBLISH_BATCH}, {PUBLISH_CONCURRENT} at once; minimum / median / maximum of {} pairs",
         options.events, options.pairs
     );
     println!("  broker alone     {} events/s", spread(&broker_rates)?);
     println!("  POST /v1/events  {} events/s; CPU {:.1} µs an event", spread(&http_rates)?, spread(&cpu)?);
-    println!("  ratio            {:.2}", Spread::from_values(ratios).context("no pairs")?);
+    println!("  ratio            {:.2}", MedianRange::from_values(ratios).context("no pairs")?);
     process.stop().await
 }
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::child::{MeasuredProcess, cpu_time_of};
 use crate::events::compose_events;
-use crate::figures::Spread;
+use crate::figures::MedianRange;
 use crate::parts;
 use crate::servers::{Broker, Database, DatabaseKind};
 
@@ -98,14 +98,14 @@ async fn compare(
     print_measured("loop", &loops);
     print_measured("counter", &roles);
     let ratios = loops.iter().zip(&roles).map(|(floor, role)| role.events_per_s / floor.events_per_s);
-    if let Some(ratios) = Spread::from_values(ratios) {
+    if let Some(ratios) = MedianRange::from_values(ratios) {
         println!("    ratio    {ratios:.2}");
     }
     Ok(())
 }
 
 pub(crate) fn print_measured(name: &str, measured: &[Measured]) {
-    let spread = |value: fn(&Measured) -> f64| Spread::from_values(measured.iter().map(value));
+    let spread = |value: fn(&Measured) -> f64| MedianRange::from_values(measured.iter().map(value));
     let (Some(rate), Some(cpu)) = (spread(|one| one.events_per_s), spread(|one| one.cpu_us)) else { return };
     let (Some(server), Some(peak)) = (spread(|one| one.server_us), spread(|one| one.peak_mib)) else {
         return;

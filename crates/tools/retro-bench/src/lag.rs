@@ -28,7 +28,7 @@ pub(crate) struct LagOptions {
     /// Distribution of the roles over processes.
     #[arg(long, default_value = "one")]
     layout: Layout,
-    /// Database.
+    /// Database of the processes.
     #[arg(long, default_value = "sqlite")]
     database: DatabaseKind,
     /// Runs per second of other workflows during the trials; every ten of them cause a retrospective.
@@ -69,9 +69,10 @@ pub(crate) async fn run_lag(retro: &Path, folder: &Path, options: &LagOptions) -
     Arc::into_inner(fleet).context("the load has ended")?.stop().await
 }
 
-async fn measure_trial(fleet: &Fleet, workflow: &str) -> Result<Duration> {
+/// Sends a window of runs, again if it is refused, and returns the time from its acceptance to a memory.
+pub(crate) async fn measure_trial(fleet: &Fleet, workflow: &str) -> Result<Duration> {
     let events: Vec<_> = (0..THRESHOLD).map(|nth| compose_failing_run(workflow, nth)).collect();
-    fleet.post_events(&events).await?;
+    fleet.post_events_until_accepted(&events).await?;
     let accepted = Instant::now();
     for poll in 0.. {
         if fleet.has_injectable_memory(workflow, &format!("{workflow}-next-{poll}")).await? {
@@ -84,14 +85,14 @@ async fn measure_trial(fleet: &Fleet, workflow: &str) -> Result<Duration> {
 }
 
 /// Posts windows of other workflows at a constant rate of runs.
-fn spawn_load(fleet: Arc<Fleet>, runs_per_s: u32) -> JoinHandle<Result<()>> {
+pub(crate) fn spawn_load(fleet: Arc<Fleet>, runs_per_s: u32) -> JoinHandle<Result<()>> {
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(Duration::from_secs(THRESHOLD as u64) / runs_per_s);
         for window in 0.. {
             ticks.tick().await;
             let workflow = format!("load-{window}");
             let events: Vec<_> = (0..THRESHOLD).map(|nth| compose_failing_run(&workflow, nth)).collect();
-            fleet.post_events(&events).await?;
+            fleet.post_events_until_accepted(&events).await?;
         }
         Ok(())
     })
@@ -105,7 +106,8 @@ async fn post_burst(fleet: &Fleet, trial: u32, runs: usize) -> Result<()> {
     Ok(())
 }
 
-fn print_distribution(lags: &mut [Duration]) {
+/// Prints quantiles and a histogram.
+pub(crate) fn print_distribution(lags: &mut [Duration]) {
     lags.sort_unstable();
     let at = |permille: usize| lags[(lags.len() - 1) * permille / 1000].as_secs_f64() * 1e3;
     println!("  p50 {:.0} ms, p90 {:.0} ms, p99 {:.0} ms, max {:.0} ms", at(500), at(900), at(990), at(1000));

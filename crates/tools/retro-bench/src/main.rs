@@ -17,6 +17,7 @@ mod intake;
 mod lag;
 mod parts;
 mod servers;
+mod soak;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -52,6 +53,8 @@ enum Task {
     Due(due::DueOptions),
     /// Measures what an event costs while the database grows.
     Growth(growth::GrowthOptions),
+    /// Runs the program under load for an hour while its broker is killed again and again.
+    Soak(soak::SoakOptions),
     /// Runs the hand-written loop. `intake` starts it.
     #[command(hide = true)]
     FloorLoop {
@@ -93,6 +96,7 @@ async fn run_task(task: &Task, retro: &Path, folder: &Path) -> Result<()> {
         Task::Lag(options) => lag::run_lag(retro, folder, options).await,
         Task::Due(options) => due::run_due(retro, folder, options).await,
         Task::Growth(options) => growth::run_growth(retro, folder, options).await,
+        Task::Soak(options) => soak::run_soak(retro, folder, options).await,
         Task::FloorLoop { .. } => unreachable!("handled above"),
     }
 }

@@ -50,6 +50,11 @@ impl Broker {
         self.nats.url()
     }
 
+    /// Kills the broker. It is started again with its data.
+    pub(crate) fn kill(&self) {
+        self.nats.kill_server();
+    }
+
     /// Publishes the events in atomic batches, several at once, and waits until all are stored. Without a program in
     /// between, this is also the broker's own rate.
     pub(crate) async fn publish_events(&self, events: impl Iterator<Item = Event>) -> Result<()> {

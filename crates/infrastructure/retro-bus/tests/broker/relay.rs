@@ -85,11 +85,13 @@ async fn a_process_without_a_relay_wakes_the_relay_of_another() {
     relaying.flush(TEST_TIMEOUT).await.unwrap();
     let announcing = tokio::spawn(announce_outbox(writing, Arc::clone(&written), stop.clone()));
     written.notify_one();
-    tokio::select! {
-        () = wake.notified() => {}
-        () = &mut listening => panic!("the relay stopped listening"),
-        () = tokio::time::sleep(TEST_TIMEOUT) => panic!("the relay was not woken"),
-    }
+    let woken = async {
+        tokio::select! {
+            () = wake.notified() => {}
+            () = &mut listening => panic!("the relay stopped listening"),
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, woken).await.expect("the relay is woken");
     stop.cancel();
     listening.await;
     announcing.await.unwrap();

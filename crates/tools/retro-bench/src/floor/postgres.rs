@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use sqlx::{Connection as _, PgConnection};
 
-use super::{Row, assign_numbers, check_all_new, count_by_workflow};
+use super::row::{Row, assign_numbers, check_all_new, count_by_workflow};
 
 const INBOX: &str = "
     INSERT INTO inbox (consumer, tenant, source, event_id, content_hash, received_ms)

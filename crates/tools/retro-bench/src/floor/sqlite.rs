@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use sqlx::{Connection as _, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
-use super::{Row, assign_numbers, check_all_new, count_by_workflow};
+use super::row::{Row, assign_numbers, check_all_new, count_by_workflow};
 
 const NOW_MS: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
