@@ -41,6 +41,7 @@ async fn run_script(ground: &mut CrashHarness) {
             ground.wait_for_crash_and_restart(point).await;
         }
         ground.wait_until_finished(&workflow, 2 * RUNS).await;
+        wait_until_tracked(ground).await;
         if !with_the_runs {
             ground.arm_crash(point);
         }
@@ -52,6 +53,17 @@ async fn run_script(ground: &mut CrashHarness) {
         wait_until_credited(ground, memory).await;
         ground.record_recovery();
     }
+}
+
+/// Waits until every run is linked to its pull request. A run that was on its way when the program died is counted after
+/// those that were published later, and would be credited after them too.
+async fn wait_until_tracked(ground: &CrashHarness) {
+    let store = ground.open_store().await;
+    ground
+        .wait_for("the runs are tracked", async || {
+            store.list_untracked_workflows(1).await.ok()?.is_empty().then_some(())
+        })
+        .await;
 }
 
 /// Waits until the memory is credited with the outcome of a run.
