@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use retro_events::Delivery;
 use retro_telemetry::trace::{Span, start_process_span};
 
-use crate::{HandlerError, HandlerOutcome, Turn};
+use crate::{EarlierBatch, HandlerError, HandlerOutcome};
 
 /// Handles messages of one kind.
 #[async_trait]
@@ -18,9 +18,9 @@ pub trait Consumer: Send + Sync + 'static {
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome>;
 
     /// Handles a batch like [`handle`](Self::handle), but may be called while earlier batches are still being
-    /// handled. Whatever depends on the order of the batches, and every effect, must wait for `turn`.
-    async fn handle_in_turn(&self, batch: &[Delivery], turn: &Turn) -> Vec<HandlerOutcome> {
-        turn.wait().await;
+    /// handled. Whatever depends on the order of the batches, and every effect, must wait until `earlier` has ended.
+    async fn handle_in_order(&self, batch: &[Delivery], earlier: &EarlierBatch) -> Vec<HandlerOutcome> {
+        earlier.wait_until_ended().await;
         self.handle(batch).await
     }
 }

@@ -18,7 +18,7 @@
 //! process would do so again.
 //!
 //! While one batch is stored, the next one is already parsed, if its consumer can do so
-//! ([`Consumer::handle_in_turn`]). Batches are stored in the order in which they arrived. A batch with a message that is
+//! ([`Consumer::handle_in_order`]). Batches are stored in the order in which they arrived. A batch with a message that is
 //! handled alone shares its time with no other.
 //!
 //! A handler that takes too long is cancelled, which counts as an attempt. If it cannot be cancelled because
@@ -53,7 +53,7 @@ pub use subscription::{ACK_WAIT, ATTEMPTS_MAX, Subscription};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use retro_consumer::{Consumer, Turn};
+use retro_consumer::{Consumer, EarlierBatch};
 use retro_store::DeliveryStore;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -150,7 +150,7 @@ impl Worker {
                         batches.finish().await;
                     }
                     let is_exclusive = !batch.suspects.is_empty();
-                    batches.open(|turn| self.handle_batch(batch, turn));
+                    batches.open(|earlier| self.handle_batch(batch, earlier));
                     if is_exclusive {
                         batches.finish().await;
                     }
@@ -174,12 +174,15 @@ impl Worker {
     }
 
     /// Handles a batch until each message is acknowledged, deferred or dead-lettered.
-    async fn handle_batch(&self, batch: SortedBatch, turn: Turn) {
+    async fn handle_batch(&self, batch: SortedBatch, earlier: EarlierBatch) {
         let SortedBatch { fresh, suspects } = batch;
         let mut acks = PendingAcks::new(&self.bus);
-        let broken =
-            if fresh.is_empty() { Vec::new() } else { self.handle_together(fresh, &turn, &mut acks).await };
-        turn.wait().await;
+        let broken = if fresh.is_empty() {
+            Vec::new()
+        } else {
+            self.handle_together(fresh, &earlier, &mut acks).await
+        };
+        earlier.wait_until_ended().await;
         for one in broken.into_iter().chain(suspects) {
             // The next message may kill the process, so the acknowledgements so far must not wait for it.
             acks.send_all().await;

@@ -24,7 +24,9 @@ pub async fn announce_outbox(bus: Bus, written: Arc<Notify>, stop: CancellationT
         if bus.violations.is_refused(OUTBOX_WRITTEN) || !bus.is_connected() {
             continue;
         }
-        if let Err(error) = bus.wake_relay(OUTBOX_WRITTEN.into()).await {
+        // Cancelled too, because a full buffer of the client makes this wait.
+        let woken = stop.run_until_cancelled(bus.wake_relay(OUTBOX_WRITTEN.into())).await;
+        if let Some(Err(error)) = woken {
             debug!("the relay was not woken and polls: {error}");
         }
     }

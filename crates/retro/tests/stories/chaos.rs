@@ -25,6 +25,9 @@ async fn whatever_faults_a_seed_mixes_nothing_is_lost_nothing_happens_twice_and_
         let history = prepare_history_path(*seed);
         let plan = Plan::from_seed(*seed);
         println!("{plan}  its history: {}", history.display());
+        if plan.fills_disk() && !nix::unistd::Uid::effective().is_root() {
+            println!("  not root: the disk is not filled");
+        }
         let mut driver = Driver::start_process(&plan, &history).await;
         for (number, step) in plan.steps.iter().enumerate() {
             driver.play_step(number + 1, step).await;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use retro_consumer::{
-    Consumer, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Reconcilable, Sweep, Turn, run_in_place,
+    Consumer, EarlierBatch, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Reconcilable, Sweep, run_in_place,
 };
 use retro_core::count::{self, Arrival, ArrivalDecision, Disposition};
 use retro_core::dead_letter::Rejection;
@@ -75,16 +75,16 @@ impl Consumer for Counter {
     }
 
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
-        self.handle_in_turn(batch, &Turn::first()).await
+        self.handle_in_order(batch, &EarlierBatch::none()).await
     }
 
-    /// Parses, redacts and compresses the first transaction's events while earlier batches are being stored.
-    async fn handle_in_turn(&self, batch: &[Delivery], turn: &Turn) -> Vec<HandlerOutcome> {
+    /// Parses, redacts and compresses the first transaction's events while the earlier batch is being stored.
+    async fn handle_in_order(&self, batch: &[Delivery], earlier: &EarlierBatch) -> Vec<HandlerOutcome> {
         let mut verdicts = Vec::with_capacity(batch.len());
         let mut rest = batch;
         while !rest.is_empty() {
             let parsed = run_in_place(|| parse_until_full(rest, &self.hosts));
-            turn.wait().await;
+            earlier.wait_until_ended().await;
             let parsed = match parsed {
                 Ok(parsed) => parsed,
                 Err(problem) => {
@@ -207,12 +207,10 @@ fn parse_until_full(
     let mut parsed = Vec::with_capacity(batch.len());
     let mut bodies = BodyWriter::new()?;
     for delivery in batch {
-        match parse_delivery(delivery, hosts, &mut bodies) {
-            Ok(run) => parsed.push(Ok(run)),
-            Err(HandlerError::Rejected(rejection)) => parsed.push(Err(rejection)),
-            Err(HandlerError::Store(problem)) => return Err(problem),
-            Err(other) => unreachable!("parsing failed by {other}"),
-        }
+        parsed.push(match run_completed::parse_delivery(delivery, hosts) {
+            Ok(event) => Ok(redact_run(event, delivery.sequence, &mut bodies)?),
+            Err(rejection) => Err(rejection),
+        });
         if bodies.json_bytes >= BODY_BYTES_PER_TRANSACTION {
             break;
         }
@@ -242,14 +240,14 @@ impl BodyWriter {
     }
 }
 
-/// Parses one event into the run to store, and removes secrets from its facts and its trajectory.
-fn parse_delivery(
-    delivery: &Delivery,
-    hosts: &DatarefHosts,
+/// Converts an event to the run to store, and removes secrets from its facts and its trajectory. Fails if there is no
+/// memory to compress the body.
+fn redact_run(
+    event: RunCompleted,
+    position: u64,
     bodies: &mut BodyWriter,
-) -> Result<IncomingRun, HandlerError> {
-    let RunCompleted { event, key, content_hash, mut run, body, trace } =
-        run_completed::parse_delivery(delivery, hosts)?;
+) -> Result<IncomingRun, StoreError> {
+    let RunCompleted { event, key, content_hash, mut run, body, trace } = event;
     let mut redactor = Redactor::shared().begin_run();
     // Redact before anything is stored: the database must never hold a secret, not even for a moment.
     redactor.redact_facts(&mut run);
@@ -264,7 +262,7 @@ fn parse_delivery(
         }
     };
     let arrival = Arrival { event, key, content_hash, run };
-    Ok(IncomingRun { arrival, position: delivery.sequence, body, trace })
+    Ok(IncomingRun { arrival, position, body, trace })
 }
 
 fn decide_outcome(run: &IncomingRun, counted: Option<ArrivalDecision>) -> HandlerOutcome {

@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use futures::StreamExt as _;
 use futures::future::{Either, select};
 use futures::stream::FuturesUnordered;
-use retro_consumer::Turn;
+use retro_consumer::EarlierBatch;
 use tokio_util::sync::CancellationToken;
 
 /// Maximum number of open batches: one that is being stored, and one that is prepared meanwhile. More would only use
@@ -22,14 +22,15 @@ pub(super) struct OpenBatches<'a> {
 }
 
 impl<'a> OpenBatches<'a> {
-    /// Opens a batch, whose turn comes when the batch before it has ended.
-    pub(super) fn open<F>(&mut self, handle: impl FnOnce(Turn) -> F)
+    /// Opens a batch, which is stored when the batch before it has ended.
+    pub(super) fn open<F>(&mut self, handle: impl FnOnce(EarlierBatch) -> F)
     where
         F: Future<Output = ()> + Send + 'a,
     {
         let ended = CancellationToken::new();
-        let turn = self.newest_ended.replace(ended.clone()).map_or(Turn::first(), Turn::after);
-        let handling = handle(turn);
+        let newest = self.newest_ended.replace(ended.clone());
+        let earlier = newest.map_or(EarlierBatch::none(), EarlierBatch::new);
+        let handling = handle(earlier);
         self.open.push(Box::pin(async move {
             // Ended however the future ends: the next batch waits for it.
             let _ended = ended.drop_guard();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subject;
-use retro_consumer::{HandlerOutcome, Panicked, STORE_RETRY_DELAY, Turn, Watch};
+use retro_consumer::{EarlierBatch, HandlerOutcome, Panicked, STORE_RETRY_DELAY, Watch};
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_events::Delivery;
 use retro_store::{AttemptStart, Redelivery};
@@ -55,10 +55,10 @@ impl Worker {
     pub(super) async fn handle_together(
         &self,
         batch: Vec<Incoming>,
-        turn: &Turn,
+        earlier: &EarlierBatch,
         acks: &mut PendingAcks<'_>,
     ) -> Vec<Incoming> {
-        match self.run_handler(&batch, turn).await {
+        match self.run_handler(&batch, earlier).await {
             HandlerRun::Completed(verdicts) => {
                 for (one, verdict) in batch.iter().zip(verdicts) {
                     self.apply_outcome(one, verdict, 1, acks).await;
@@ -99,7 +99,7 @@ impl Worker {
         };
         retro_telemetry::metrics::ATTEMPTS_BEGUN.add(1, [self.consumer.name()]);
         let batch = [one];
-        match self.run_handler(&batch, &Turn::first()).await {
+        match self.run_handler(&batch, &EarlierBatch::none()).await {
             HandlerRun::Completed(verdicts) => {
                 for (one, verdict) in batch.iter().zip(verdicts) {
                     if matches!(verdict, HandlerOutcome::Done | HandlerOutcome::Duplicate) {
@@ -138,10 +138,10 @@ impl Worker {
     }
 
     /// Runs the handler and records its metrics.
-    async fn run_handler(&self, batch: &[Incoming], turn: &Turn) -> HandlerRun {
+    async fn run_handler(&self, batch: &[Incoming], earlier: &EarlierBatch) -> HandlerRun {
         let name = self.consumer.name();
         let began = Instant::now();
-        let outcome = self.run_in_task(batch, turn).await;
+        let outcome = self.run_in_task(batch, earlier).await;
         retro_telemetry::metrics::PROCESS_DURATION
             .record(began.elapsed().as_secs_f64(), [MESSAGING_SYSTEM, "process", name]);
         retro_telemetry::metrics::BATCH_SIZE.record(batch.len() as f64, [name]);
@@ -152,12 +152,12 @@ impl Worker {
     }
 
     /// Runs the handler in a separate task, so that a panic ends the task and not the consumer.
-    async fn run_in_task(&self, batch: &[Incoming], turn: &Turn) -> HandlerRun {
+    async fn run_in_task(&self, batch: &[Incoming], earlier: &EarlierBatch) -> HandlerRun {
         let deliveries: Vec<Delivery> = batch.iter().map(|one| one.delivery.clone()).collect();
         let span = self.handler_span(&deliveries);
         let consumer = Arc::clone(&self.consumer);
-        let watch = self.watch_handler(&deliveries, turn);
-        let own_turn = turn.clone();
+        let watch = self.watch_handler(&deliveries, earlier);
+        let own_earlier = earlier.clone();
         let mut task = tokio::spawn(
             async move {
                 // Dropped with the task, however it ends.
@@ -165,7 +165,7 @@ impl Worker {
                 for delivery in &deliveries {
                     retro_fault::apply_poison(consumer.name(), &delivery.payload);
                 }
-                consumer.handle_in_turn(&deliveries, &own_turn).await
+                consumer.handle_in_order(&deliveries, &own_earlier).await
             }
             .instrument(span),
         );
@@ -173,9 +173,9 @@ impl Worker {
         let every = self.subscription.ack_wait / 3;
         let mut progress = tokio::time::interval_at(Instant::now() + every, every);
         progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Begins with the turn: an earlier batch that takes long must not cost this one an attempt.
+        // Begins when the earlier batch has ended, which may take long and must not cost this one an attempt.
         let deadline = async {
-            turn.wait().await;
+            earlier.wait_until_ended().await;
             tokio::time::sleep(self.subscription.handle_timeout).await;
         };
         tokio::pin!(deadline);
@@ -199,14 +199,14 @@ impl Worker {
         }
     }
 
-    fn watch_handler(&self, deliveries: &[Delivery], turn: &Turn) -> Watch {
+    fn watch_handler(&self, deliveries: &[Delivery], earlier: &EarlierBatch) -> Watch {
         let at = |delivery: Option<&Delivery>| delivery.map_or(0, |delivery| delivery.sequence);
         let (name, first, last) = (self.consumer.name(), at(deliveries.first()), at(deliveries.last()));
         let messages =
             if first == last { format!("message {first}") } else { format!("messages {first} to {last}") };
         let what = format!("the {name}'s work on {messages} of {}", self.subscription.stream);
         // A batch that is prepared early waits for one other at most.
-        let batches = if turn.has_come() { 1 } else { 2 };
+        let batches = if earlier.has_ended() { 1 } else { 2 };
         self.subscription.watchdog.watch(what, batches * self.subscription.handle_timeout)
     }
 

@@ -7,7 +7,7 @@ use async_nats::jetstream::consumer::{Info, PullConsumer};
 use async_trait::async_trait;
 use futures::StreamExt;
 use retro_bus::{EventPublisher, OutgoingEvent, Subscription, topology};
-use retro_consumer::{Consumer, HandlerOutcome, Turn};
+use retro_consumer::{Consumer, EarlierBatch, HandlerOutcome};
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_events::Delivery;
 use retro_store::DeliveryPosition;
@@ -285,12 +285,12 @@ impl Consumer for PreparingConsumer {
     }
 
     async fn handle(&self, batch: &[Delivery]) -> Vec<HandlerOutcome> {
-        self.handle_in_turn(batch, &Turn::first()).await
+        self.handle_in_order(batch, &EarlierBatch::none()).await
     }
 
-    async fn handle_in_turn(&self, batch: &[Delivery], turn: &Turn) -> Vec<HandlerOutcome> {
+    async fn handle_in_order(&self, batch: &[Delivery], earlier: &EarlierBatch) -> Vec<HandlerOutcome> {
         self.prepared.add_permits(1);
-        turn.wait().await;
+        earlier.wait_until_ended().await;
         if self.stored.lock().unwrap().is_empty() {
             // Without a second batch that is prepared meanwhile, this never ends.
             self.prepared.acquire_many(2).await.unwrap().forget();

@@ -154,6 +154,7 @@ pub(crate) async fn commit(transaction: Transaction<'_, Sqlite>, label: Label) -
     run_step(label, transaction.commit()).await.on_table("committing")
 }
 
+/// Returns the options of the writing connection, which alone needs a large cache.
 fn writer_options(path: &Path) -> SqliteConnectOptions {
     connect_options(path)
         .pragma("cache_size", format!("-{WRITER_CACHE_KIB}"))

@@ -42,8 +42,7 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) async fn start_process(plan: &Plan, history: &Path) -> Self {
         let mut fleet = Fleet::unstarted(plan.kind).await;
-        let fills_disk = plan.steps.iter().any(|step| step.fault == Fault::DiskFull);
-        let disk = (fills_disk && nix::unistd::Uid::effective().is_root())
+        let disk = (plan.fills_disk() && nix::unistd::Uid::effective().is_root())
             .then(|| TestDisk::mount(&fleet.data_dir()));
         fleet.start_servers_with_short_timeouts().await;
         let witness = Observer::start(&fleet, history).await;

@@ -138,6 +138,11 @@ impl Plan {
         let steps = (0..STEPS).map(|_| dice.draw_step(kind, shape)).collect();
         Self { seed, kind, shape, steps }
     }
+
+    /// Returns `true` if a step fills the disk of the database.
+    pub(super) fn fills_disk(&self) -> bool {
+        self.steps.iter().any(|step| step.fault == Fault::DiskFull)
+    }
 }
 
 impl fmt::Display for Plan {
