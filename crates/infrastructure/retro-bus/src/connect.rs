@@ -190,12 +190,12 @@ impl Bus {
         })
     }
 
-    /// Flushes buffered messages, such as acknowledgements, and waits at most `longest` for the broker to
-    /// receive them.
+    /// Writes buffered messages, such as acknowledgements, to the connection, and waits at most `longest` for that. They
+    /// outlive this process then, but the broker may not have received them.
     pub async fn flush(&self, longest: Duration) -> Result<(), BusError> {
         tokio::time::timeout(longest, self.client.flush())
             .await
-            .map_err(|_| BusError::unavailable("flush", format!("no answer within {} s", longest.as_secs())))?
+            .map_err(|_| BusError::unavailable("flush", format!("not sent within {} s", longest.as_secs())))?
             .map_err(|error| BusError::unavailable("flush", error))
     }
 }

@@ -17,6 +17,7 @@ use retro_testkit::{InMemoryDeliveries, TestNats};
 use crate::consume::{position, wait_until_acknowledged};
 use crate::world::{
     RunningConsumer, ScriptedConsumer, connect_directly, event, payload_text, publish_events,
+    subscribe_to_replies,
 };
 
 /// Fetches messages without acknowledging them, so that the next delivery of each is not the first. Returns
@@ -47,14 +48,6 @@ async fn fetch_without_acknowledging(nats: &TestNats, bus: &Bus, texts: &[&str])
         }
     }
     stored_at
-}
-
-/// Subscribes to the consumer's replies to the broker.
-async fn subscribe_to_replies(nats: &TestNats) -> Subscriber {
-    let client = connect_directly(nats.url()).await.client();
-    let answers = client.subscribe("$JS.ACK.>").await.unwrap();
-    client.flush().await.unwrap();
-    answers
 }
 
 async fn wait_for_naks(answers: &mut Subscriber, times: usize) {

@@ -15,7 +15,8 @@ use retro_testkit::{InMemoryDeliveries, TEST_TIMEOUT, TestNats};
 use tokio::sync::Semaphore;
 
 use crate::world::{
-    RunningConsumer, ScriptedConsumer, connect_directly, event, payload_text, publish_events, subscription,
+    RunningConsumer, ScriptedConsumer, connect_directly, event, payload_text, publish_events,
+    subscribe_to_replies, subscription,
 };
 
 fn numbered_texts(count: usize) -> impl Iterator<Item = String> {
@@ -324,9 +325,7 @@ async fn a_slow_handler_extends_the_ack_wait_of_its_message() {
     let nats = TestNats::start().await;
     let bus = nats.connect_bus("test").await;
     publish_events(&bus, ["slow".to_owned()]).await;
-    let outsider = connect_directly(nats.url()).await.client();
-    let mut answers = outsider.subscribe("$JS.ACK.>").await.unwrap();
-    outsider.flush().await.unwrap();
+    let mut answers = subscribe_to_replies(&nats).await;
     let inner = ScriptedConsumer::new(|_| HandlerOutcome::Done);
     let held = build_held(&inner);
     let store = Arc::default();

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream;
+use async_nats::{Subscriber, jetstream};
 use async_trait::async_trait;
 use retro_bus::{Bus, EventPublisher, OutgoingEvent, Subscription, run_consumer, topology};
 use retro_consumer::{Consumer, HandlerOutcome};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_events::{Delivery, subject};
 use retro_fault::Label;
-use retro_testkit::{InMemoryDeliveries, TEST_TIMEOUT};
+use retro_testkit::{InMemoryDeliveries, TEST_TIMEOUT, TestNats};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -149,4 +149,13 @@ pub(crate) async fn connect_directly(url: &str) -> jetstream::Context {
     let (user, password) = login.split_once(':').unwrap();
     let options = async_nats::ConnectOptions::with_user_and_password(user.to_owned(), password.to_owned());
     jetstream::new(options.connect(url).await.unwrap())
+}
+
+/// Subscribes to the consumer's replies to the broker.
+pub(crate) async fn subscribe_to_replies(nats: &TestNats) -> Subscriber {
+    let jetstream = connect_directly(nats.url()).await;
+    let replies = jetstream.client().subscribe("$JS.ACK.>").await.unwrap();
+    // The broker has the subscription when it has answered a request that the client sent after it.
+    jetstream.query_account().await.unwrap();
+    replies
 }
