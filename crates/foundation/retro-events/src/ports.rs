@@ -19,6 +19,9 @@ pub struct PublishError {
 /// Publishes internal messages and waits until the broker has stored them.
 #[async_trait]
 pub trait Publisher: Send + Sync + 'static {
+    /// Waits until the broker is connected.
+    async fn wait_until_ready(&self);
+
     /// Publishes each message under its id. Returns when all messages are acknowledged. After an error, any of the
     /// messages may have been stored.
     async fn publish(&self, messages: &[Message]) -> Result<(), PublishError>;

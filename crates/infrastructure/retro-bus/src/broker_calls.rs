@@ -1,10 +1,12 @@
 //! Contains every call that changes something at the broker, with its fault label. No other module may
 //! publish, create or store anything at the broker; `xtask tidy` reports such calls elsewhere.
 
-use async_nats::client::{PublishError as CorePublishError, RequestError};
+use async_nats::client::{PublishError as CorePublishError, RequestError, RequestErrorKind};
 use async_nats::header::HeaderMap;
 use async_nats::jetstream::consumer::{Consumer, pull};
-use async_nats::jetstream::context::{CreateStreamError, PublishAckFuture, PublishError, UpdateStreamError};
+use async_nats::jetstream::context::{
+    CreateStreamError, PublishAckFuture, PublishError, PublishErrorKind, UpdateStreamError,
+};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::object_store::{ObjectInfo, ObjectStore, PutError};
 use async_nats::jetstream::publish::PublishAck;
@@ -14,18 +16,23 @@ use bytes::Bytes;
 use retro_fault::{Label, Side, cross_point, run_step};
 
 use crate::Bus;
+use crate::connection_loss::ConnectionWatch;
 
 /// A published message whose acknowledgement has not yet arrived.
 #[derive(Debug)]
 pub(crate) struct PendingPublish {
     label: Label,
     ack: PublishAckFuture,
+    connection: ConnectionWatch,
 }
 
 impl PendingPublish {
-    /// Waits until the broker has stored the message.
+    /// Waits until the broker has stored the message. Fails as soon as the connection is lost.
     pub(crate) async fn wait_for_ack(self) -> Result<PublishAck, PublishError> {
-        let ack = self.ack.await?;
+        let ack = match self.connection.unless_lost(self.ack.into_future()).await {
+            Ok(answer) => answer?,
+            Err(lost) => return Err(PublishError::with_source(PublishErrorKind::Other, lost)),
+        };
         cross_point(self.label, Side::After);
         Ok(ack)
     }
@@ -40,19 +47,27 @@ impl Bus {
         publication: PublishMessage,
     ) -> Result<PendingPublish, PublishError> {
         cross_point(label, Side::Before);
+        let connection = self.losses.watch();
         let ack = self.jetstream.send_publish(subject.to_owned(), publication).await?;
-        Ok(PendingPublish { label, ack })
+        Ok(PendingPublish { label, ack, connection })
     }
 
     /// Sends a message and waits for the reply. The message is a publication to a stream, or an acknowledgement that
-    /// the broker has to confirm.
+    /// the broker has to confirm. Fails as soon as the connection is lost.
     pub(crate) async fn request_answer(
         &self,
         label: Label,
         subject: Subject,
         request: Request,
     ) -> Result<Message, RequestError> {
-        run_step(label, self.client.send_request(subject, request)).await
+        let connection = self.losses.watch();
+        let answer = async {
+            match connection.unless_lost(self.client.send_request(subject, request)).await {
+                Ok(answer) => answer,
+                Err(lost) => Err(RequestError::with_source(RequestErrorKind::Other, lost)),
+            }
+        };
+        run_step(label, answer).await
     }
 
     /// Queues an acknowledgement or negative acknowledgement in the client for sending.

@@ -9,6 +9,7 @@ use retro_events::permissions::inbox_prefix;
 use tracing::{debug, info, warn};
 
 use crate::backoff;
+use crate::connection_loss::ConnectionLosses;
 use crate::permission_violations::PermissionViolations;
 use crate::topology::{StreamSizes, TopologyMode};
 
@@ -18,6 +19,9 @@ const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout for the broker's response. A publication takes only milliseconds: with `sync_interval: always` it
 /// costs one fsync.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval of the check whether the connection is up.
+const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Wait before the first attempt to reconnect; later ones wait longer.
 const RECONNECT_WAIT_MIN: Duration = Duration::from_millis(50);
 /// Maximum wait between attempts to reconnect. A supervised broker is back within a second, so a much longer
 /// wait would only delay the connection.
@@ -123,6 +127,7 @@ pub struct Bus {
     /// User name with which this connection logs in.
     pub(crate) user: String,
     pub(crate) violations: PermissionViolations,
+    pub(crate) losses: ConnectionLosses,
 }
 
 impl Bus {
@@ -133,7 +138,8 @@ impl Bus {
         let login = addresses.iter().find_map(Login::from_address);
         let user = login.as_ref().map(|login| login.user.clone());
         let refusals = PermissionViolations::default();
-        let noted = refusals.clone();
+        let losses = ConnectionLosses::default();
+        let (noted, noted_losses) = (refusals.clone(), losses.clone());
         let client = connect_options(login)
             .name(&config.name)
             .ping_interval(PING_INTERVAL)
@@ -149,6 +155,7 @@ impl Bus {
             })
             .event_callback(move |event| {
                 noted.record_event(&event);
+                noted_losses.record_event(&event);
                 async move { log_event(&event) }
             })
             .connect(addresses)
@@ -165,12 +172,20 @@ impl Bus {
             database,
             user,
             violations: refusals,
+            losses,
         })
     }
 
     /// Returns `true` if the connection is currently up.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
+    }
+
+    /// Waits until the connection is up.
+    pub(crate) async fn wait_until_connected(&self) {
+        while !self.is_connected() {
+            tokio::time::sleep(CONNECTION_CHECK_INTERVAL).await;
+        }
     }
 
     /// Returns `true` if the broker rejected the credentials at the latest attempt to connect.

@@ -5,8 +5,8 @@ use futures::future::BoxFuture;
 use crate::{Bus, BusError};
 
 impl Bus {
-    /// Sends a request to the JetStream API, such as `STREAM.INFO` about one stream. Fails immediately if the
-    /// permissions forbid it.
+    /// Sends a request to the JetStream API, such as `STREAM.INFO` about one stream. Fails as soon as the broker refuses
+    /// it or the connection is lost.
     pub(crate) async fn request_jetstream<T>(
         &self,
         verb: &str,
@@ -15,7 +15,9 @@ impl Bus {
     ) -> Result<T, BusError> {
         let subject = format!("$JS.API.{verb}.{about}");
         self.violations.forget_subject(&subject);
-        self.unless_refused(&subject, request).await
+        let connection = self.losses.watch();
+        let answer = connection.unless_lost(self.unless_refused(&subject, request)).await;
+        answer.unwrap_or_else(|lost| Err(BusError::unavailable(format!("{verb} {about}"), lost)))
     }
 
     /// Waits for the response to a message sent to `subject`, and fails as soon as the broker refuses

@@ -3,6 +3,7 @@
 pub mod backoff;
 mod broker_calls;
 pub mod connect;
+mod connection_loss;
 pub mod consume;
 mod consumer_lag;
 mod error_codes;

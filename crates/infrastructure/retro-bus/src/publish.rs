@@ -45,6 +45,10 @@ impl OutboxPublisher {
 
 #[async_trait]
 impl Publisher for OutboxPublisher {
+    async fn wait_until_ready(&self) {
+        self.bus.wait_until_connected().await;
+    }
+
     async fn publish(&self, messages: &[Message]) -> Result<(), PublishError> {
         let mut waiting: VecDeque<(String, PendingPublish)> = VecDeque::with_capacity(IN_FLIGHT_MAX);
         for message in messages {

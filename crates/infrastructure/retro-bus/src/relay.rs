@@ -46,6 +46,10 @@ pub async fn run_relay(
             () = wake.notified(), if !failing => {}
             () = tokio::time::sleep(wait) => {}
         }
+        // A broker that is away costs no attempt, and its return is not waited for any longer than it takes.
+        if stop.run_until_cancelled(publisher.wait_until_ready()).await.is_none() {
+            return;
+        }
         let outcome = relay_batch(&*store, &*publisher).await;
         failing = outcome.is_err();
         wait = match outcome {

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use retro_bus::{OutboxPublisher, announce_outbox, listen_for_outbox, run_relay, topology};
 use retro_core::id::RetrospectiveId;
 use retro_core::message::{Message, Notice};
@@ -25,6 +27,10 @@ struct LosesFirstAck {
 
 #[async_trait]
 impl Publisher for LosesFirstAck {
+    async fn wait_until_ready(&self) {
+        self.inner.wait_until_ready().await;
+    }
+
     async fn publish(&self, messages: &[Message]) -> Result<(), PublishError> {
         self.inner.publish(messages).await?;
         if self.lost.swap(true, Ordering::Relaxed) {
@@ -57,6 +63,28 @@ async fn the_relay_publishes_the_outbox_and_a_lost_ack_stores_nothing_twice() {
     relay.await.unwrap();
     let stream = connect_directly(nats.url()).await.get_stream(topology::WORK).await.unwrap();
     assert_eq!(stream.cached_info().state.messages, 301);
+}
+
+#[tokio::test]
+async fn a_lost_connection_ends_the_wait_for_an_ack_and_the_next_attempt_waits_for_the_broker() {
+    let nats = TestNats::start().await;
+    let bus = nats.connect_bus("test").await;
+    let (publisher, messages) = (OutboxPublisher::new(bus.clone()), [mutations_due(1)]);
+    // A server that is stopped receives the message and never answers.
+    let server = Pid::from_raw(i32::try_from(nats.pid().unwrap()).unwrap());
+    kill(server, Signal::SIGSTOP).unwrap();
+    let mut publishing = pin!(publisher.publish(&messages));
+    assert!(futures::poll!(&mut publishing).is_pending());
+    bus.flush(TEST_TIMEOUT).await.unwrap();
+    let killed = nats.kill_server();
+    let lost = publishing.await.unwrap_err();
+    assert!(lost.reason.contains("the connection was lost"), "{lost}");
+
+    publisher.wait_until_ready().await;
+    nats.wait_until_healthy(killed).await;
+    publisher.publish(&messages).await.unwrap();
+    let stream = connect_directly(nats.url()).await.get_stream(topology::WORK).await.unwrap();
+    assert_eq!(stream.cached_info().state.messages, 1);
 }
 
 #[tokio::test]
