@@ -247,7 +247,7 @@ pub(crate) async fn cancel_batch(
 /// SQL query for batches with their dead letters counted by state; the caller appends `WHERE` and `GROUP BY`.
 macro_rules! batch_columns {
     () => {
-        "SELECT id, filter_text, requested_by, reason, requested_at, canary, rate_milli, failed_permille_max,
+        "SELECT /* reads all: few, as people start them */ id, filter_text, requested_by, reason, requested_at, canary, rate_milli, failed_permille_max,
             replay_batches.state, created_ms, ended_ms, end_reason,
             count(*) FILTER (WHERE one.state = 'waiting') AS waiting,
             count(*) FILTER (WHERE one.state = 'under_way') AS under_way,

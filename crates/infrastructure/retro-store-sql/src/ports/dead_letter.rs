@@ -91,7 +91,7 @@ impl DeadLetterStore for Store {
         filter: &DeadLetterFilter,
     ) -> Result<Vec<DeadLetterCount>> {
         const COUNT: &str = concat!(
-            "SELECT counted.rejection, counted.consumer, counted.workflow, total, open, first_ms, last_ms,
+            "SELECT /* reads all: a person looks at the dead letters */ counted.rejection, counted.consumer, counted.workflow, total, open, first_ms, last_ms,
                  one.id AS example
              FROM (
                  SELECT rejection, consumer, workflow, count(*) AS total,

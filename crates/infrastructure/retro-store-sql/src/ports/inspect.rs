@@ -6,7 +6,7 @@ use retro_store::{
     InspectStore, MemoryUsage, RUN_MEMORIES_MAX, RUN_WORKFLOWS_MAX, Result, RunDetail, RunMemory,
 };
 
-use super::dialect::{Connection, OnTable, Store, any_of, list_parameter, lookup_join};
+use super::dialect::{Connection, OnTable, Store, any_of, list_parameter, lookup_join, of_workflow};
 use super::{checks, inspect_retrospectives, outcome};
 use crate::rows::inspect::{
     RunDetailRecord, RunMemoryRows, attach_memories, collect_run_memories, usage_in_order,
@@ -29,8 +29,9 @@ impl InspectStore for Store {
                 "number",
                 "runs.tenant = workflows.tenant AND runs.workflow = workflows.workflow AND runs.run_id = $2"
             ),
-            " WHERE workflows.tenant = $1 AND ($3 IS NULL OR workflows.workflow = $3)
-             ORDER BY workflows.workflow LIMIT $4"
+            " WHERE workflows.tenant = $1 AND ",
+            of_workflow!("workflows.workflow", "$3"),
+            " ORDER BY workflows.workflow LIMIT $4"
         );
         let rows: Vec<String> = sqlx::query_scalar(FIND)
             .bind(tenant.as_str())

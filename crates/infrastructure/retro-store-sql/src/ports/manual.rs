@@ -10,7 +10,7 @@ use retro_store::manual::DecideTrigger;
 use retro_store::{CommitResult, ManualStore, ProposalFilter, ProposalRow, ProposalStore, Result};
 
 use super::dialect::{
-    Connection, OnTable, ROW_LOCKS, Store, any_of, bind_rows, list_parameter, now_ms, rows_table,
+    Connection, OnTable, ROW_LOCKS, Store, any_of, bind_rows, list_parameter, now_ms, of_workflow, rows_table,
 };
 use super::investigate::add_investigation;
 use super::open::commit;
@@ -76,11 +76,12 @@ async fn load_named_runs(
 #[async_trait]
 impl ProposalStore for Store {
     async fn list_proposals(&self, tenant: &Tenant, filter: &ProposalFilter) -> Result<Vec<ProposalRow>> {
-        const LOAD: &str = "
-            SELECT id, workflow, proposal, decision FROM proposals
-            WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2) AND ($3 IS NULL OR retrospective = $3)
-                AND ($4 IS NULL OR status = $4)
-            ORDER BY created_ms DESC, retrospective, position LIMIT $5";
+        const LOAD: &str = concat!(
+            "SELECT id, workflow, proposal, decision FROM proposals WHERE tenant = $1 AND ",
+            of_workflow!("workflow", "$2"),
+            " AND ($3 IS NULL OR retrospective = $3) AND ($4 IS NULL OR status = $4)
+             ORDER BY created_ms DESC, retrospective, position LIMIT $5"
+        );
         let rows: Vec<ProposalRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(filter.workflow.as_ref().map(Workflow::as_str))

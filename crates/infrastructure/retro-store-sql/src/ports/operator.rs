@@ -19,7 +19,7 @@ use retro_store::{
 };
 use uuid::Uuid;
 
-use super::dialect::{OnTable, Store, any_of, arrival, by_index, list_parameter, lookup_join};
+use super::dialect::{OnTable, Store, any_of, arrival, by_index, list_parameter, lookup_join, of_workflow};
 use super::memory::is_held;
 use super::{audit, investigations, memory, retrospective, rule_additions, stored_dead_letters, summaries};
 use crate::rows::count::WorkflowRecord;
@@ -49,8 +49,8 @@ impl OperatorStore for Store {
 
     async fn list_workflows(&self, tenant: &Tenant) -> Result<Vec<WorkflowRow>> {
         const LOAD: &str = "
-            SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until
-            FROM workflows WHERE tenant = $1 AND recorded > 0 ORDER BY workflow";
+            SELECT /* reads all: a person lists the workflows */ tenant, workflow, recorded, counted, claimed, epoch, open,
+                failures, paused_until FROM workflows WHERE tenant = $1 AND recorded > 0 ORDER BY workflow";
         let rows: Vec<WorkflowRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .fetch_all(self.reader())
@@ -188,7 +188,9 @@ impl OperatorStore for Store {
                 concat!(
                     "SELECT id, memory FROM memories",
                     $index,
-                    " WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2) AND ($3 IS NULL OR step = $3)
+                    " WHERE tenant = $1 AND ",
+                    of_workflow!("workflow", "$2"),
+                    " AND ($3 IS NULL OR step = $3)
                         AND ($4 IS NULL OR status = $4) AND (NOT $6 OR scope_kind = 'repository')",
                     $condition,
                     " ORDER BY weight DESC, id LIMIT $5"
@@ -237,8 +239,8 @@ impl OperatorStore for Store {
         workflow: Option<&Workflow>,
         limit: u32,
     ) -> Result<Vec<RetrospectiveRow>> {
-        const LOAD: &str = "
-            SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
+        const LOAD: &str = concat!(
+            "SELECT tenant, id, workflow, epoch, first_ordinal, last_ordinal, as_of, policy, state, sample,
                 request,
                 (SELECT count(*) FROM investigations AS one
                  WHERE one.tenant = whole.tenant AND one.retrospective = whole.id AND one.result IS NOT NULL)
@@ -246,8 +248,10 @@ impl OperatorStore for Store {
                 (SELECT count(*) FROM changes
                  WHERE changes.tenant = whole.tenant AND changes.retrospective = whole.id) AS changes
             FROM retrospectives AS whole
-            WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2) 
-            ORDER BY workflow, opened_ms DESC, abs(epoch) DESC LIMIT $3";
+            WHERE tenant = $1 AND ",
+            of_workflow!("workflow", "$2"),
+            " ORDER BY workflow, opened_ms DESC, abs(epoch) DESC LIMIT $3"
+        );
         let rows: Vec<RetrospectiveListRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(workflow.map(Workflow::as_str))
@@ -288,7 +292,7 @@ impl OperatorStore for Store {
 
     async fn list_dead_letters(&self, tenant: &Tenant, filter: &DeadLetterFilter) -> Result<Vec<DeadLetter>> {
         const LOAD: &str = concat!(
-            "SELECT id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
+            "SELECT /* reads all: a person lists the dead letters */ id, tenant, workflow, consumer, stream, sequence, subject, headers, payload, payload_sha256,
                  rejection, attempts, stored_at, status, replays, created_ms, program_version
              FROM dead_letters
              WHERE (tenant = $1 OR (tenant IS NULL AND $1 = $2)) AND ($3 IS NULL OR code = $3)
@@ -351,9 +355,11 @@ impl OperatorStore for Store {
         rule_scope: Option<&Workflow>,
         limit: u32,
     ) -> Result<Vec<ReviewReport>> {
-        const LOAD: &str = "
-            SELECT batch, report FROM review_reports WHERE tenant = $1 AND ($2 IS NULL OR workflow = $2)
-            ORDER BY written_ms DESC, batch LIMIT $3";
+        const LOAD: &str = concat!(
+            "SELECT batch, report FROM review_reports WHERE tenant = $1 AND ",
+            of_workflow!("workflow", "$2"),
+            " ORDER BY written_ms DESC, batch LIMIT $3"
+        );
         let rows: Vec<(String, String)> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .bind(rule_scope.map(Workflow::as_str))

@@ -103,15 +103,17 @@ pub(crate) async fn enqueue_messages<'a>(
 /// Marks the sent messages in `scope` as unsent, so the relay publishes them again. Returns their number.
 pub(crate) async fn republish_messages(connection: &mut Connection, scope: RepublishScope) -> Result<u64> {
     const WAKE_UPS: &str = concat!(
-        "UPDATE outbox SET sent_ms = NULL WHERE sent_ms IS NOT NULL AND kind",
+        "UPDATE /* reads all: after a loss at the broker only */ outbox SET sent_ms = NULL WHERE sent_ms IS NOT NULL AND kind",
         any_of!("$1"),
         " AND EXISTS (
              SELECT 1 FROM retrospectives AS one WHERE one.tenant = outbox.tenant AND one.id = ",
         json_field!("outbox.notice", "retrospective"),
         " AND one.state IN ('due', 'investigating', 'settling'))"
     );
-    const ANNOUNCEMENTS: &str =
-        concat!("UPDATE outbox SET sent_ms = NULL WHERE sent_ms IS NOT NULL AND kind", any_of!("$1"));
+    const ANNOUNCEMENTS: &str = concat!(
+        "UPDATE /* reads all: after a loss at the broker only */ outbox SET sent_ms = NULL WHERE sent_ms IS NOT NULL AND kind",
+        any_of!("$1")
+    );
     let (sql, kinds) = match scope {
         RepublishScope::Nothing => return Ok(0),
         RepublishScope::WakeUps => (WAKE_UPS, Notice::WAKE_UPS),

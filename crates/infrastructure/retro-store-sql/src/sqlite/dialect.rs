@@ -73,6 +73,24 @@ macro_rules! by_index {
     };
 }
 
+/// SQL condition for the rows of one workflow, or of all workflows if the parameter is NULL.
+///
+/// A range, because the planner finds no index for `parameter IS NULL OR column = parameter`.
+macro_rules! of_workflow {
+    ($column:literal, $parameter:literal) => {
+        concat!(
+            $column,
+            " >= coalesce(",
+            $parameter,
+            ", '') AND ",
+            $column,
+            " <= coalesce(",
+            $parameter,
+            ", char(0x10FFFF))"
+        )
+    };
+}
+
 /// Column of `dead_letters` and of `journal` that increases with each inserted row.
 macro_rules! arrival {
     () => {
@@ -199,5 +217,5 @@ macro_rules! lookup_join {
 
 pub(crate) use {
     any_of, any_selected, arrival, bind_rows, by_bytes, by_index, for_update, from_hex, greatest,
-    json_array_contains, json_field, least, lookup_join, now_ms, rows_table, skip_locked,
+    json_array_contains, json_field, least, lookup_join, now_ms, of_workflow, rows_table, skip_locked,
 };

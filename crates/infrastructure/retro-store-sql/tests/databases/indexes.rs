@@ -33,3 +33,26 @@ async fn both_databases_have_the_same_indexes() {
     assert_eq!(of_sqlite.difference(&of_postgres).count(), 0, "{of_sqlite:?}");
     assert_eq!(only_postgres, ONLY_POSTGRES);
 }
+
+#[tokio::test]
+async fn the_planner_of_sqlite_knows_the_size_of_every_index() {
+    // Without the indexes of primary keys of WITHOUT ROWID tables, whose statistics have the name of the table.
+    const UNKNOWN: &str = "
+        SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name NOT LIKE '\\_%' ESCAPE '\\'
+            AND name NOT IN (SELECT idx FROM sqlite_stat1 WHERE idx IS NOT NULL)
+        UNION SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '\\_%' ESCAPE '\\'
+            AND name NOT LIKE 'sqlite_%' AND name NOT IN (SELECT tbl FROM sqlite_stat1)";
+    const GONE: &str = "
+        SELECT idx FROM sqlite_stat1 WHERE idx IS NOT NULL AND idx NOT IN (SELECT name FROM sqlite_schema)";
+    let folder = tempfile::tempdir().expect("a folder for the file");
+    let file = folder.path().join("retro.db");
+    drop(SqliteStore::open_and_migrate(&file).await.expect("a fresh file"));
+    let mut sqlite = SqliteConnection::connect(&file.display().to_string()).await.expect("the file");
+    for sql in [UNKNOWN, GONE] {
+        let problems: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut sqlite).await.expect("the schema");
+        assert!(
+            problems.is_empty(),
+            "sqlite_stat1 has to name every index, see 0009_statistics.sql: {problems:?}"
+        );
+    }
+}

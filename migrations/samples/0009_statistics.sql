@@ -1,0 +1,1 @@
+-- No rows: the migration adds no table.
