@@ -14,7 +14,7 @@ test: ## every test, on both databases
 	@bash .ci/prepare tests
 	cargo xtask test
 
-bench: ## intake beside a hand-written loop, HTTP beside the broker, lag, many due retrospectives, growth
+bench: ## intake beside a hand-written loop, HTTP beside the broker, lag, many due retrospectives, growth, purging
 	@bash .ci/prepare tests
 	cargo build --release --locked --package retro --package retro-bench
 	target/release/retro-bench all

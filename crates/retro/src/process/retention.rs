@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use retro_config::Config;
 use retro_store::retention::RetentionStage;
-use retro_store::{RetentionStore, StoreError};
+use retro_store::{PurgeResult, RetentionStore, StoreError};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -16,8 +16,8 @@ const ROUND_INTERVAL: Duration = Duration::from_secs(600);
 /// Maximum number of rows purged per transaction. The transaction takes about ten milliseconds, so a waiting
 /// counter is hardly delayed.
 const ROWS_PER_CALL: u32 = 1000;
-/// Maximum number of calls per stage and round. A round purges a backlog of a million rows, and no stage
-/// delays the others indefinitely.
+/// Maximum number of calls per stage and round, so that no stage with a backlog of millions delays the others
+/// indefinitely. The next round follows at once then.
 const CALLS_PER_STAGE: u32 = 1000;
 /// Pause between calls. SQLite allows only one writer at a time, so most of the time must be left to other
 /// writers.
@@ -71,11 +71,18 @@ pub(super) async fn run_retention(
     stop: CancellationToken,
 ) {
     loop {
+        let mut has_more = false;
         for &stage in RetentionStage::ALL {
             tokio::select! {
                 () = stop.cancelled() => return,
-                purged = purge_stage(&*store, stage, ages.stage_age_s(stage)) => log_purge(stage, purged),
+                purged = purge_stage(&*store, stage, ages.stage_age_s(stage)) => {
+                    has_more |= purged.as_ref().is_ok_and(|purged| purged.has_more);
+                    log_purge(stage, purged);
+                }
             }
+        }
+        if has_more {
+            continue;
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -84,11 +91,11 @@ pub(super) async fn run_retention(
     }
 }
 
-fn log_purge(stage: RetentionStage, purged: Result<u64, StoreError>) {
+fn log_purge(stage: RetentionStage, purged: Result<PurgeResult, StoreError>) {
     let stage = stage.as_str();
     match purged {
-        Ok(0) => {}
-        Ok(rows) => {
+        Ok(PurgeResult { rows: 0, .. }) => {}
+        Ok(PurgeResult { rows, .. }) => {
             retro_telemetry::metrics::ROWS_PURGED.add(rows, [stage]);
             info!(stage, rows, "purged {rows} rows of stage {stage}");
         }
@@ -96,21 +103,22 @@ fn log_purge(stage: RetentionStage, purged: Result<u64, StoreError>) {
     }
 }
 
+/// Purges a stage until nothing is due or the calls of a round are used up.
 async fn purge_stage(
     store: &dyn RetentionStore,
     stage: RetentionStage,
     age_s: u64,
-) -> Result<u64, StoreError> {
-    let mut rows = 0;
+) -> Result<PurgeResult, StoreError> {
+    let mut total = PurgeResult::default();
     for _ in 0..CALLS_PER_STAGE {
         let purged = store.purge_stage(stage, age_s, ROWS_PER_CALL).await?;
-        rows += purged.rows;
+        total = PurgeResult { rows: total.rows + purged.rows, has_more: purged.has_more };
         if !purged.has_more {
             break;
         }
         tokio::time::sleep(CALL_PAUSE).await;
     }
-    Ok(rows)
+    Ok(total)
 }
 
 #[cfg(test)]
@@ -119,7 +127,7 @@ mod tests {
     use std::sync::Mutex;
 
     use async_trait::async_trait;
-    use retro_store::{PurgeResult, RetentionTotal};
+    use retro_store::RetentionTotal;
     use tokio::sync::Notify;
 
     use super::*;
@@ -179,5 +187,28 @@ mod tests {
         assert!(shelf.waiting.lock().unwrap().values().all(|left| *left == 0), "every row was purged");
         let days: Vec<u64> = shelf.ages_s.lock().unwrap().values().map(|seconds| seconds / DAY_S).collect();
         assert_eq!(days, [1, 2, 3, 4, 5, 1], "each stage by its own age, attempts by a day");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backlog_larger_than_a_round_is_purged_without_waiting_for_the_next_one() {
+        let store = Arc::new(FakeStore::default());
+        let round = u64::from(ROWS_PER_CALL) * u64::from(CALLS_PER_STAGE);
+        *store.waiting.lock().unwrap() = [(RetentionStage::Events, 2 * round + 1)].into();
+        let ages = RetentionAges {
+            bodies_days: 1,
+            journals_days: 1,
+            runs_days: 1,
+            events_days: 1,
+            messages_days: 1,
+        };
+        let (began, stop) = (tokio::time::Instant::now(), CancellationToken::new());
+        let running = tokio::spawn(run_retention(store.clone(), ages, stop.clone()));
+        for _ in 0..3 {
+            store.went_through.notified().await;
+        }
+        assert_eq!(store.waiting.lock().unwrap()[&RetentionStage::Events], 0);
+        assert!(began.elapsed() < ROUND_INTERVAL, "{:?}", began.elapsed());
+        stop.cancel();
+        running.await.unwrap();
     }
 }

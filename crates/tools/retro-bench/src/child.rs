@@ -9,6 +9,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
+use crate::servers::{Broker, Database};
+
 /// Timeout for a process to end after it was asked to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Unit of the CPU times in `/proc`, which Linux fixes for user space (`USER_HZ`).
@@ -38,6 +40,27 @@ impl MeasuredProcess {
             .spawn()
             .with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Self { child })
+    }
+
+    /// Starts `retro serve` with these roles, and with more arguments and environment variables.
+    pub(crate) fn start_roles(
+        retro: &Path,
+        servers: (&Broker, &Database),
+        roles: &[&str],
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        log: &Path,
+    ) -> Result<Self> {
+        let (broker, database) = servers;
+        let (of_database, by_environment) = (database.arguments(), database.variables());
+        let mut all_arguments = vec!["serve"];
+        roles.iter().for_each(|role| all_arguments.extend(["--role", role]));
+        all_arguments.extend(of_database.iter().map(String::as_str));
+        all_arguments.extend(arguments);
+        let mut all_variables = vec![("NATS_URL", broker.url())];
+        all_variables.extend(by_environment.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        all_variables.extend(variables);
+        Self::start(retro, &all_arguments, &all_variables, log)
     }
 
     /// Returns the CPU time that the process has used so far, in its own code and in the kernel.

@@ -65,7 +65,12 @@ impl Event {
 
 /// Composes `number` events that are spread evenly over `workflows` workflows.
 pub(crate) fn compose_events(number: u64, workflows: u64) -> impl Iterator<Item = Event> {
-    (0..number).map(move |nth| compose_event(nth, nth % workflows))
+    compose_later_events(0, number, workflows)
+}
+
+/// Composes `number` events that follow the first `earlier` events.
+pub(crate) fn compose_later_events(earlier: u64, number: u64, workflows: u64) -> impl Iterator<Item = Event> {
+    (earlier..earlier + number).map(move |nth| compose_event(nth, nth % workflows))
 }
 
 fn compose_event(nth: u64, workflow: u64) -> Event {

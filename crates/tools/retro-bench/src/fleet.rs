@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 use retro_eval::http_client::configure_client;
 use retro_testkit::free_port;
 use serde_json::{Value, json};
-use sqlx::Connection as _;
 
 use crate::child::MeasuredProcess;
 use crate::events::TENANT;
@@ -49,12 +48,6 @@ impl Fleet {
         log: &Path,
     ) -> Result<Self> {
         let address = format!("127.0.0.1:{}", free_port());
-        let mut variables = database.variables();
-        variables.push(("NATS_URL".to_owned(), broker.url().to_owned()));
-        // A line per investigation would be measured too.
-        variables.push(("RUST_LOG".to_owned(), "warn".to_owned()));
-        let variables: Vec<(&str, &str)> =
-            variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let groups: Vec<Vec<&str>> = match layout {
             Layout::One => vec![ROLES.to_vec()],
             Layout::Eight => {
@@ -62,16 +55,14 @@ impl Fleet {
                 ROLES.into_iter().chain(more).map(|role| vec![role]).collect()
             }
         };
-        let database_arguments = database.arguments();
+        // A line per investigation would be measured too.
+        let variables = [("RUST_LOG", "warn")];
         let mut processes = Vec::new();
         for roles in groups {
-            let mut arguments = vec!["serve"];
-            roles.iter().for_each(|role| arguments.extend(["--role", role]));
-            arguments.extend(database_arguments.iter().map(String::as_str));
-            if roles.contains(&"gateway") {
-                arguments.extend(["--http-listen", &address]);
-            }
-            processes.push(MeasuredProcess::start(retro, &arguments, &variables, log)?);
+            let http: &[&str] =
+                if roles.contains(&"gateway") { &["--http-listen", address.as_str()] } else { &[] };
+            let servers = (broker, database);
+            processes.push(MeasuredProcess::start_roles(retro, servers, &roles, http, &variables, log)?);
         }
         let fleet = Self { processes, http: configure_client().timeout(TIMEOUT).build()?, address };
         fleet.wait_until_ready().await.with_context(|| std::fs::read_to_string(log).unwrap_or_default())?;
@@ -147,14 +138,7 @@ impl Fleet {
 
 /// Returns the number of closed retrospectives.
 pub(crate) async fn count_closed(database: &Database) -> Result<u64> {
-    const COUNT: &str = "SELECT count(*) FROM retrospectives WHERE state = 'closed'";
-    let address = database.address();
-    let count: i64 = if address.starts_with("postgres://") {
-        sqlx::query_scalar(COUNT).fetch_one(&mut sqlx::PgConnection::connect(&address).await?).await?
-    } else {
-        sqlx::query_scalar(COUNT).fetch_one(&mut sqlx::SqliteConnection::connect(&address).await?).await?
-    };
-    Ok(u64::try_from(count)?)
+    database.query_number("SELECT count(*) FROM retrospectives WHERE state = 'closed'").await
 }
 
 /// Composes a run in which a test fails until a package is installed, from which a retrospective learns a memory.

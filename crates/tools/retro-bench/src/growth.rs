@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 
 use crate::events::compose_events;
 use crate::intake::{Measured, measure_role_on, print_measured};
@@ -72,8 +71,7 @@ async fn store_identities(database: &Database, workflows: u64, identities: u64) 
     if identities == 0 {
         return Ok(());
     }
-    let address = database.address();
-    let is_postgres = address.starts_with("postgres://");
+    let is_postgres = database.is_postgres();
     let (numbers, hash) = if is_postgres {
         (format!("generate_series(0, {identities} - 1) AS numbers (n)"), "md5(n::text)")
     } else {
@@ -104,17 +102,11 @@ async fn store_identities(database: &Database, workflows: u64, identities: u64) 
                  n / {workflows} + 1, 1, n, n FROM {numbers}"
         ),
     ];
-    if is_postgres {
-        let mut connection = PgConnection::connect(&address).await?;
-        for statement in statements {
-            sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await?;
-        }
-    } else {
-        let mut connection = SqliteConnection::connect(&address).await?;
-        for statement in statements {
-            sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await?;
-        }
-        sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await?;
+    for statement in statements {
+        database.execute(statement).await?;
+    }
+    if !is_postgres {
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)".to_owned()).await?;
     }
     Ok(())
 }

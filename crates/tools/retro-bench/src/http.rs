@@ -39,11 +39,8 @@ pub(crate) async fn run_http(retro: &Path, folder: &Path, options: &HttpOptions)
     let database = Database::create(DatabaseKind::Sqlite, folder.path(), retro).await?;
     let address = format!("127.0.0.1:{}", free_port());
     let log = folder.path().join("gateway.log");
-    let arguments = database.arguments();
-    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    arguments.splice(0..0, ["serve", "--role", "gateway", "--http-listen", &address]);
-    let variables = [("NATS_URL", broker.url())];
-    let process = MeasuredProcess::start(retro, &arguments, &variables, &log)?;
+    let (servers, arguments) = ((&broker, &database), ["--http-listen", address.as_str()]);
+    let process = MeasuredProcess::start_roles(retro, servers, &["gateway"], &arguments, &[], &log)?;
     let http = configure_client().timeout(TIMEOUT).build()?;
     wait_until_ready(&http, &address)
         .await

@@ -14,11 +14,13 @@ use crate::servers::{Broker, Database, DatabaseKind};
 /// Durable consumer of the hand-written loop.
 const FLOOR_CONSUMER: &str = "floor";
 /// Durable consumer of the counter role.
-const COUNTER_CONSUMER: &str = "counter";
+pub(crate) const COUNTER_CONSUMER: &str = "counter";
 /// Interval at which the measured processes are checked for an early end.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of events over which the parts are timed.
 const PART_EVENTS: u64 = 5_000;
+/// Log filter of a counter whose statements are counted.
+const STATEMENTS: &str = "warn,retro_counter=info,sqlx::query=debug";
 
 /// Options of `retro-bench intake`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +47,7 @@ pub(crate) struct IntakeOptions {
 
 /// One measurement.
 pub(crate) struct Measured {
-    events_per_s: f64,
+    pub(crate) events_per_s: f64,
     /// CPU time of the measured processes per event, in µs.
     cpu_us: f64,
     /// CPU time of the database server per event, in µs.
@@ -95,12 +97,41 @@ async fn compare(
         roles.push(measure_role(broker, kind, retro, folder, options).await?);
     }
     println!("  {kind:?}");
+    print_statements(broker, kind, retro, folder, options.events).await?;
     print_measured("loop", &loops);
     print_measured("counter", &roles);
     let ratios = loops.iter().zip(&roles).map(|(floor, role)| role.events_per_s / floor.events_per_s);
     if let Some(ratios) = MedianRange::from_values(ratios) {
         println!("    ratio    {ratios:.2}");
     }
+    Ok(())
+}
+
+/// Prints how many statements and transactions an event costs. They are counted in the log of a counter that is not
+/// timed. A transaction costs one sync of the write-ahead log; checkpoints come on top.
+async fn print_statements(
+    broker: &Broker,
+    kind: DatabaseKind,
+    retro: &Path,
+    folder: &Path,
+    events: u64,
+) -> Result<()> {
+    let folder = tempfile::tempdir_in(folder)?;
+    let database = Database::create(kind, folder.path(), retro).await?;
+    let log = folder.path().join("counter.log");
+    broker.reset_consumer(COUNTER_CONSUMER).await?;
+    let (servers, variables) = ((broker, &database), [("RUST_LOG", STATEMENTS)]);
+    let process = MeasuredProcess::start_roles(retro, servers, &["counter"], &[], &variables, &log)?;
+    measure(broker, &database, COUNTER_CONSUMER, vec![process], events, &log).await?;
+    let log = std::fs::read_to_string(&log)?;
+    let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    // One line of the counter for each transaction.
+    let (statements, transactions) = (count("sqlx::query"), count("retro_counter"));
+    println!(
+        "    {:.3} statements and {:.4} transactions an event: {statements} and {transactions} in all, with those of the start",
+        statements as f64 / events as f64,
+        transactions as f64 / events as f64,
+    );
     Ok(())
 }
 
@@ -158,23 +189,16 @@ pub(crate) async fn measure_role_on(
     counters: u32,
     events: u64,
 ) -> Result<Measured> {
-    let arguments = database.arguments();
-    let arguments: Vec<&str> =
-        ["serve", "--role", "counter"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
-    let mut variables = database.variables();
-    variables.push(("NATS_URL".to_owned(), broker.url().to_owned()));
-    let variables: Vec<(&str, &str)> =
-        variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let log = folder.join("counter.log");
     broker.reset_consumer(COUNTER_CONSUMER).await?;
     let processes = (0..counters)
-        .map(|_| MeasuredProcess::start(retro, &arguments, &variables, &log))
+        .map(|_| MeasuredProcess::start_roles(retro, (broker, database), &["counter"], &[], &[], &log))
         .collect::<Result<Vec<_>>>()?;
     measure(broker, database, COUNTER_CONSUMER, processes, events, &log).await
 }
 
 /// Measures from the first delivery to the last acknowledgement, so the start of the processes does not count.
-async fn measure(
+pub(crate) async fn measure(
     broker: &Broker,
     database: &Database,
     consumer: &str,

@@ -16,6 +16,7 @@ mod http;
 mod intake;
 mod lag;
 mod parts;
+mod retention;
 mod servers;
 mod soak;
 
@@ -53,6 +54,8 @@ enum Task {
     Due(due::DueOptions),
     /// Measures what an event costs while the database grows.
     Growth(growth::GrowthOptions),
+    /// Measures whether purging keeps up with the events that arrive.
+    Retention(retention::RetentionOptions),
     /// Runs the program under load for an hour while its broker is killed again and again.
     Soak(soak::SoakOptions),
     /// Runs the hand-written loop. `intake` starts it.
@@ -96,13 +99,14 @@ async fn run_task(task: &Task, retro: &Path, folder: &Path) -> Result<()> {
         Task::Lag(options) => lag::run_lag(retro, folder, options).await,
         Task::Due(options) => due::run_due(retro, folder, options).await,
         Task::Growth(options) => growth::run_growth(retro, folder, options).await,
+        Task::Retention(options) => retention::run_retention(retro, folder, options).await,
         Task::Soak(options) => soak::run_soak(retro, folder, options).await,
         Task::FloorLoop { .. } => unreachable!("handled above"),
     }
 }
 
 /// Measurements of `retro-bench all`, as one would type them.
-const ALL: [&[&str]; 9] = [
+const ALL: [&[&str]; 10] = [
     &["intake"],
     &["intake", "--role-only", "--database", "postgres", "--workflows", "1000", "--counters", "2"],
     &["http"],
@@ -112,6 +116,7 @@ const ALL: [&[&str]; 9] = [
     &["due"],
     &["due", "--layout", "eight", "--database", "postgres"],
     &["growth"],
+    &["retention"],
 ];
 
 async fn run_all(retro: &Path, folder: &Path) -> Result<()> {

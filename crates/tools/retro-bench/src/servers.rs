@@ -12,6 +12,7 @@ use futures::stream::FuturesUnordered;
 use retro_bus::{Bus, BusConfig, NatsIntakePublisher, StreamSizes};
 use retro_events::{IntakePublisher as _, ValidatedEvent};
 use retro_testkit::{TestNats, TestPostgres};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use tokio::process::Command;
 
 use crate::events::Event;
@@ -213,18 +214,41 @@ impl Database {
         }
     }
 
+    /// Returns `true` for Postgres.
+    pub(crate) fn is_postgres(&self) -> bool {
+        self.postgres.is_some()
+    }
+
     /// Returns the size of the database on disk, in bytes.
     pub(crate) async fn size(&self) -> Result<u64> {
-        use sqlx::Connection as _;
-        let address = self.address();
-        if self.postgres.is_none() {
-            return Ok(std::fs::metadata(address)?.len());
+        if self.is_postgres() {
+            return self.query_number("SELECT pg_database_size(current_database())").await;
         }
-        let mut connection = sqlx::PgConnection::connect(&address).await?;
-        let size: i64 = sqlx::query_scalar("SELECT pg_database_size(current_database())")
-            .fetch_one(&mut connection)
-            .await?;
-        Ok(u64::try_from(size)?)
+        Ok(std::fs::metadata(self.address())?.len())
+    }
+
+    /// Executes a statement on a connection of its own.
+    pub(crate) async fn execute(&self, statement: String) -> Result<()> {
+        let (address, statement) = (self.address(), AssertSqlSafe(statement));
+        if self.is_postgres() {
+            let mut connection = PgConnection::connect(&address).await?;
+            sqlx::query(statement).execute(&mut connection).await?;
+        } else {
+            let mut connection = SqliteConnection::connect(&address).await?;
+            sqlx::query(statement).execute(&mut connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number that a query selects.
+    pub(crate) async fn query_number(&self, query: &'static str) -> Result<u64> {
+        let address = self.address();
+        let number: i64 = if self.is_postgres() {
+            sqlx::query_scalar(query).fetch_one(&mut PgConnection::connect(&address).await?).await?
+        } else {
+            sqlx::query_scalar(query).fetch_one(&mut SqliteConnection::connect(&address).await?).await?
+        };
+        Ok(u64::try_from(number)?)
     }
 
     /// Returns the process id of the database server, if there is one.
