@@ -390,7 +390,7 @@ impl OperatorStore for Store {
 
     async fn load_health(&self) -> Result<DatabaseHealth> {
         const COUNT: &str = "
-            SELECT (SELECT count(*) FROM outbox WHERE sent_ms IS NULL),
+            SELECT /* reads all: a sum over the workflows, for a person */ (SELECT count(*) FROM outbox WHERE sent_ms IS NULL),
                 (SELECT count(*) FROM dead_letters WHERE status = 'open'),
                 (SELECT CAST(coalesce(sum(events), 0) AS BIGINT) FROM workflows),
                 (SELECT count(*) FROM _sqlx_migrations WHERE success)";
