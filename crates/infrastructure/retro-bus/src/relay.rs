@@ -46,7 +46,7 @@ pub async fn run_relay(
             () = wake.notified(), if !failing => {}
             () = tokio::time::sleep(wait) => {}
         }
-        // A broker that is away costs no attempt, and its return is not waited for any longer than it takes.
+        // Nothing is attempted while the broker is away, so no backoff delays the first attempt after its return.
         if stop.run_until_cancelled(publisher.wait_until_ready()).await.is_none() {
             return;
         }

@@ -76,7 +76,8 @@ pub(super) async fn run_retention(
             tokio::select! {
                 () = stop.cancelled() => return,
                 purged = purge_stage(&*store, stage, ages.stage_age_s(stage)) => {
-                    has_more |= purged.as_ref().is_ok_and(|purged| purged.has_more);
+                    // Without a purged row there is no progress: what is due may be locked, or still sampled.
+                    has_more |= purged.as_ref().is_ok_and(|purged| purged.has_more && purged.rows > 0);
                     log_purge(stage, purged);
                 }
             }

@@ -24,7 +24,8 @@ pub(crate) struct SoakOptions {
     /// Runs per second; every ten of them cause a retrospective.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     load: u32,
-    /// Seconds between two kills of the broker; 0 for none.
+    /// Seconds between two kills of the broker; 0 for none. With less than 45, the backoff of its supervisor is measured,
+    /// which grows until the broker was healthy for half a minute.
     #[arg(long, default_value_t = 60)]
     kill_every: u64,
     /// Distribution of the roles over processes.
