@@ -133,11 +133,16 @@ mod tests {
 
     use super::*;
 
+    const AGES: RetentionAges =
+        RetentionAges { bodies_days: 1, journals_days: 2, runs_days: 3, events_days: 4, messages_days: 5 };
+
     /// A store with some purgeable rows per stage, whose bodies cannot be purged at all.
     #[derive(Default)]
     struct FakeStore {
         waiting: Mutex<BTreeMap<RetentionStage, u64>>,
         ages_s: Mutex<BTreeMap<RetentionStage, u64>>,
+        /// Stage whose due rows cannot be purged yet.
+        locked: Option<RetentionStage>,
         went_through: Notify,
     }
 
@@ -156,6 +161,9 @@ mod tests {
             if stage == RetentionStage::Attempts {
                 self.went_through.notify_one();
             }
+            if self.locked == Some(stage) {
+                return Ok(PurgeResult { rows: 0, has_more: true });
+            }
             let mut waiting = self.waiting.lock().unwrap();
             let left = waiting.entry(stage).or_default();
             let rows = u64::from(limit).min(*left);
@@ -173,15 +181,8 @@ mod tests {
         let shelf = Arc::new(FakeStore::default());
         *shelf.waiting.lock().unwrap() =
             [(RetentionStage::Events, 2500), (RetentionStage::Messages, 1)].into();
-        let ages = RetentionAges {
-            bodies_days: 1,
-            journals_days: 2,
-            runs_days: 3,
-            events_days: 4,
-            messages_days: 5,
-        };
         let stop = CancellationToken::new();
-        let running = tokio::spawn(run_retention(shelf.clone(), ages, stop.clone()));
+        let running = tokio::spawn(run_retention(shelf.clone(), AGES, stop.clone()));
         shelf.went_through.notified().await;
         stop.cancel();
         running.await.unwrap();
@@ -191,19 +192,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_round_without_progress_is_followed_by_the_pause() {
+        let store = Arc::new(FakeStore { locked: Some(RetentionStage::Messages), ..FakeStore::default() });
+        let (began, stop) = (tokio::time::Instant::now(), CancellationToken::new());
+        let running = tokio::spawn(run_retention(store.clone(), AGES, stop.clone()));
+        for _ in 0..2 {
+            store.went_through.notified().await;
+        }
+        assert!(began.elapsed() >= ROUND_INTERVAL, "{:?}", began.elapsed());
+        stop.cancel();
+        running.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_backlog_larger_than_a_round_is_purged_without_waiting_for_the_next_one() {
         let store = Arc::new(FakeStore::default());
         let round = u64::from(ROWS_PER_CALL) * u64::from(CALLS_PER_STAGE);
         *store.waiting.lock().unwrap() = [(RetentionStage::Events, 2 * round + 1)].into();
-        let ages = RetentionAges {
-            bodies_days: 1,
-            journals_days: 1,
-            runs_days: 1,
-            events_days: 1,
-            messages_days: 1,
-        };
         let (began, stop) = (tokio::time::Instant::now(), CancellationToken::new());
-        let running = tokio::spawn(run_retention(store.clone(), ages, stop.clone()));
+        let running = tokio::spawn(run_retention(store.clone(), AGES, stop.clone()));
         for _ in 0..3 {
             store.went_through.notified().await;
         }
