@@ -23,7 +23,7 @@ use retro_core::trajectory::QuotePlace;
 use retro_gateway::{ContextAnswer, ContextRequest, Gateway, MemoryReader, Recording};
 use retro_store::{
     CounterStore, DrawnSample, FollowUp, IncomingBody, IncomingRun, InvestigationSequence, InvestigatorStore,
-    OperatorStore, RecallStore, SamplerStore, UnresolvedRef, WriterStore,
+    OperatorStore, RecallStore, SamplerStore, UnresolvedRef, WindowsToCheck, WriterStore,
 };
 use retro_store_sql::SqliteStore;
 use serde_json::json;
@@ -45,14 +45,17 @@ async fn learn_memories(store: &SqliteStore, key: &WorkflowKey, lessons: &[Strin
         event: EventKey { tenant: key.tenant.clone(), source: "test".to_owned(), id: "first".to_owned() },
         key: key.clone(),
         content_hash: content_hash(&facts),
+        position: 1,
         run: serde_json::from_value(facts).unwrap(),
     };
     let now = Timestamp::UNIX_EPOCH;
-    let decide = |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &policy(), now);
+    let decide = |facts, arrivals: &[Arrival]| {
+        count::count_arrivals(facts, arrivals, count::IntakeProgress::NotAwaited, &policy(), now)
+    };
     store
         .count_runs(
-            &[IncomingRun { arrival, position: 1, body: IncomingBody::None, trace: None }],
-            &[],
+            &[IncomingRun { arrival, body: IncomingBody::None, trace: None }],
+            WindowsToCheck::default(),
             &decide,
         )
         .await

@@ -74,7 +74,13 @@ impl Template {
             workflows: [(key.clone(), Default::default())].into(),
             ..CountingFacts::default()
         };
-        let mut counted = count::count_arrivals(facts, &arrivals, &Policy::default(), now);
+        let mut counted = count::count_arrivals(
+            facts,
+            &arrivals,
+            count::IntakeProgress::NotAwaited,
+            &Policy::default(),
+            now,
+        );
         let state = counted.workflows.remove(&key).expect("the workflow was counted");
         let retrospective = counted.opened.remove(0).retrospective;
         let sample = draw_sample(retrospective.id, (1..=10).collect(), &retrospective.policy);
@@ -87,6 +93,7 @@ impl Template {
                 timings: vec![InvestigationTiming::default(); investigations.len()],
                 writer: writer_facts(&retrospective),
                 state,
+                waiting_in_order: 0,
                 batch: settle_investigations(retrospective.id, &investigations, &Contrast::default()),
                 retrospective: retrospective.clone(),
                 sample,
@@ -230,7 +237,7 @@ fn arrival(key: &WorkflowKey, n: u64) -> Arrival {
         serde_json::from_value(json!({"run_id": run_id(n), "outcome": "success"})).expect("facts");
     let event =
         EventKey { tenant: key.tenant.clone(), source: "example".to_owned(), id: run.run_id.to_string() };
-    Arrival { event, key: key.clone(), content_hash: String::new(), run }
+    Arrival { event, key: key.clone(), content_hash: String::new(), position: n, run }
 }
 
 fn window_run(ordinal: u64) -> WindowRun {

@@ -102,7 +102,13 @@ impl World {
         let arrivals: Vec<_> = (counted + 1..=counted + 10).map(|n| build_arrival(key, n)).collect();
         let facts = CountingFacts { workflows: [(key.clone(), state)].into(), ..CountingFacts::default() };
         let now = at_hour(i64::try_from(counted / 10).unwrap());
-        let mut effects = count::count_arrivals(facts, &arrivals, &Policy::default(), now);
+        let mut effects = count::count_arrivals(
+            facts,
+            &arrivals,
+            count::IntakeProgress::NotAwaited,
+            &Policy::default(),
+            now,
+        );
         self.workflows[at].state = effects.workflows.remove(key).unwrap();
         self.workflows[at].recorded += 10;
         for (arrival, counted) in arrivals.into_iter().zip(effects.decisions) {
@@ -154,6 +160,7 @@ impl World {
             calls: self.count_window_calls(&retrospective, &investigations),
             writer: self.writer_facts(&retrospective),
             state: self.workflows[at].state.clone(),
+            waiting_in_order: 0,
             retrospective: retrospective.clone(),
             sample,
             investigations,
@@ -257,7 +264,7 @@ fn build_arrival(key: &WorkflowKey, n: u64) -> Arrival {
         serde_json::from_value(serde_json::json!({"run_id": run_id, "outcome": outcome})).unwrap();
     let event = EventKey { tenant: key.tenant.clone(), source: "test".to_owned(), id: run_id.to_string() };
     let content_hash = content_hash(&serde_json::to_value(&run).unwrap());
-    Arrival { event, key: key.clone(), content_hash, run }
+    Arrival { event, key: key.clone(), content_hash, position: n, run }
 }
 
 /// Returns a finding that repairs failing `mysql` calls. `error` is their error.

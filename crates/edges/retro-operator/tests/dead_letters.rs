@@ -23,7 +23,7 @@ use retro_operator::{
 use retro_redact::Redactor;
 use retro_store::{
     AuditAction, CounterStore, DeadLetterFilter, DeliveryPosition, DeliveryStore, IncomingBody, IncomingRun,
-    NewDeadLetter, OperatorStore,
+    NewDeadLetter, OperatorStore, WindowsToCheck,
 };
 use retro_store_sql::SqliteStore;
 use serde_json::{Value, json};
@@ -241,11 +241,18 @@ async fn a_version_of_an_event_handled_meanwhile_reports_that() {
     let sent = Delivery { stream, subject, sequence, headers, payload, delivered: 1, stored_at };
     let read = run_completed::parse_delivery(&sent, &DatarefHosts::default()).unwrap();
     let run_completed::RunCompleted { event, key, content_hash, run, .. } = read;
-    let arrival = Arrival { event, key, content_hash, run };
-    let run = IncomingRun { arrival, position: sequence, body: IncomingBody::None, trace: None };
-    let decide =
-        |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &Policy::default(), stored_at);
-    world.store.count_runs(&[run], &[], &decide).await.unwrap();
+    let arrival = Arrival { event, key, content_hash, position: sequence, run };
+    let run = IncomingRun { arrival, body: IncomingBody::None, trace: None };
+    let decide = |facts, arrivals: &[Arrival]| {
+        count::count_arrivals(
+            facts,
+            arrivals,
+            count::IntakeProgress::NotAwaited,
+            &Policy::default(),
+            stored_at,
+        )
+    };
+    world.store.count_runs(&[run], WindowsToCheck::default(), &decide).await.unwrap();
     let predict = async |outcome: &str| {
         let edit = set_field("data.outcome", json!(outcome));
         let tried =

@@ -26,7 +26,8 @@ use retro_core::trajectory::QuotePlace;
 use retro_operator::{export_canonical, find_history_with_effect, report, router, verify_store};
 use retro_store::{
     CompressedDocument, CounterStore, DrawnSample, FollowUp, IncomingBody, IncomingRun,
-    InvestigationSequence, InvestigatorStore, MemoryFilter, OperatorStore, SamplerStore, WriterStore,
+    InvestigationSequence, InvestigatorStore, MemoryFilter, OperatorStore, SamplerStore, WindowsToCheck,
+    WriterStore,
 };
 use retro_store_sql::SqliteStore;
 use serde_json::{Value, json};
@@ -39,9 +40,10 @@ fn key(tenant: &str) -> WorkflowKey {
 /// Processes ten more runs of a workflow through every port. Each sampled run has the failure `error`.
 async fn run_retrospective(store: &SqliteStore, key: &WorkflowKey, batch: u64, error: &str, now: Timestamp) {
     let runs: Vec<_> = (batch * 10 + 1..=batch * 10 + 10).map(|n| incoming_run(key, n)).collect();
-    let decide =
-        |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &Policy::default(), now);
-    store.count_runs(&runs, &[], &decide).await.unwrap();
+    let decide = |facts, arrivals: &[Arrival]| {
+        count::count_arrivals(facts, arrivals, count::IntakeProgress::NotAwaited, &Policy::default(), now)
+    };
+    store.count_runs(&runs, WindowsToCheck::default(), &decide).await.unwrap();
     let due = store
         .list_retrospectives(&key.tenant, Some(&key.workflow), 1)
         .await
@@ -73,10 +75,11 @@ fn incoming_run(key: &WorkflowKey, n: u64) -> IncomingRun {
         event: EventKey { tenant: key.tenant.clone(), source: "test".to_owned(), id: run_id.to_string() },
         key: key.clone(),
         content_hash: content_hash(&facts),
+        position: n,
         run: serde_json::from_value(facts).unwrap(),
     };
     let body = IncomingBody::Inline(CompressedDocument::from_document(br#"{"turns":[]}"#).unwrap());
-    IncomingRun { arrival, position: n, body, trace: None }
+    IncomingRun { arrival, body, trace: None }
 }
 
 fn found_result(error: &str) -> InvestigationResult {

@@ -63,6 +63,6 @@ impl WorkflowState {
             return Err(ReopenError::ClaimedSince { claimed: self.claimed });
         }
         let key: &WorkflowKey = &failed.key;
-        Ok(self.open_now(key, policy, as_of))
+        Ok(self.open_over_waiting(key, policy, as_of))
     }
 }

@@ -30,6 +30,11 @@ pub struct WorkflowState {
     pub failures: u32,
     /// Time until which no retrospective opens; `None` if the workflow is not paused.
     pub paused_until: Option<Timestamp>,
+    /// Highest position in the intake stream of a run that was counted since the window was last empty; 0 if there is
+    /// none.
+    pub counted_up_to: u64,
+    /// Position up to which the intake stream had been handled when a run of the workflow was last counted.
+    pub handled_up_to: u64,
 }
 
 impl WorkflowState {
@@ -38,39 +43,66 @@ impl WorkflowState {
         self.counted.saturating_sub(self.claimed)
     }
 
-    /// Opens a retrospective if at least `threshold_runs` runs wait, no retrospective is open, and the workflow is not
-    /// paused. Of a backlog it claims a part, so that what it costs follows the policy and not the arrears.
+    /// Returns `true` if every event that precedes a waiting run in the intake stream has been handled. With several
+    /// counters, one may count what comes later in the stream before another counts what comes first.
+    pub const fn is_in_order(&self) -> bool {
+        self.counted_up_to <= self.handled_up_to
+    }
+
+    /// Returns `true` if a retrospective should open: at least `threshold_runs` runs wait, no retrospective is open, and
+    /// the workflow is not paused.
+    pub fn is_due(&self, policy: &Policy, as_of: Timestamp) -> bool {
+        let paused = self.paused_until.is_some_and(|until| as_of < until);
+        !self.open && !paused && self.window_size() >= u64::from(policy.threshold_runs)
+    }
+
+    /// Opens a retrospective if one is due and enough runs wait in order. Of a backlog it claims a part, so that what it
+    /// costs follows the policy and not the arrears. `waiting_in_order` is the number of waiting runs up to
+    /// `handled_up_to`, and not read if all of them are in order.
     pub fn open_if_due(
         &mut self,
         key: &WorkflowKey,
         policy: &Policy,
         as_of: Timestamp,
+        waiting_in_order: u64,
     ) -> Option<OpenedRetrospective> {
-        let paused = self.paused_until.is_some_and(|until| as_of < until);
-        if self.open || paused || self.window_size() < u64::from(policy.threshold_runs) {
+        let waiting = if self.is_in_order() { self.window_size() } else { waiting_in_order };
+        if !self.is_due(policy, as_of) || waiting < u64::from(policy.threshold_runs) {
             return None;
         }
-        Some(self.open_now(key, policy, as_of))
+        Some(self.open_now(key, policy, as_of, self.share_of(waiting, policy)))
     }
 
-    /// Returns the last ordinal that a retrospective claims if it opens now.
-    fn end_of_window(&self, policy: &Policy) -> Ordinal {
+    /// Returns the number of runs that a retrospective claims if this many of the waiting runs can be claimed.
+    fn share_of(&self, claimable: u64, policy: &Policy) -> u64 {
         let waiting = self.window_size();
         let share = waiting.saturating_mul(policy.window_backlog_permille.into()) / 1000;
         let largest = share.max(policy.window_runs_max.into()).max(policy.threshold_runs.into());
-        self.claimed + waiting.min(largest)
+        claimable.min(waiting).min(largest)
     }
 
-    /// Opens a retrospective over the runs that wait, or over the first of them. At least one run must wait.
-    pub(crate) fn open_now(
+    /// Opens a retrospective over the runs that wait, or over the first of a backlog, in any order and regardless of any
+    /// pause. At least one run must wait.
+    pub(crate) fn open_over_waiting(
         &mut self,
         key: &WorkflowKey,
         policy: &Policy,
         as_of: Timestamp,
     ) -> OpenedRetrospective {
+        self.open_now(key, policy, as_of, self.share_of(self.window_size(), policy))
+    }
+
+    /// Opens a retrospective over the first `runs` runs that wait, at least one.
+    pub(crate) fn open_now(
+        &mut self,
+        key: &WorkflowKey,
+        policy: &Policy,
+        as_of: Timestamp,
+        runs: u64,
+    ) -> OpenedRetrospective {
         self.epoch += 1;
         self.open = true;
-        let last = self.end_of_window(policy);
+        let last = self.claimed + runs;
         let retrospective = Retrospective {
             id: RetrospectiveId::of_epoch(key, self.epoch),
             key: key.clone(),
@@ -85,6 +117,10 @@ impl WorkflowState {
         // Claimed at once, so runs counted from now on are part of a later window.
         self.claimed = last;
         self.paused_until = None;
+        if self.window_size() == 0 {
+            // A new stream begins with lower positions; those of an old one must not count for ever.
+            self.counted_up_to = 0;
+        }
         let message = Notice::RetrospectiveDue { retrospective: retrospective.id }.into_message(key);
         OpenedRetrospective { retrospective, message }
     }

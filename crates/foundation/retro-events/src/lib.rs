@@ -19,6 +19,6 @@ pub mod testing;
 pub use delivery::Delivery;
 pub use ports::{
     BodyFetcher, GithubMessage, GithubPublisher, INTAKE_EVENTS_MAX, IntakeError, IntakePublisher, JobLog,
-    JobLogFetcher, ObjectError, ObjectStorage, PublishError, Publisher, ValidatedEvent,
+    JobLogFetcher, ObjectError, ObjectStorage, PublishError, Publisher, StreamProgress, ValidatedEvent,
 };
 pub use role::{DurableConsumer, Role};

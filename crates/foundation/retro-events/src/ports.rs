@@ -27,6 +27,14 @@ pub trait Publisher: Send + Sync + 'static {
     async fn publish(&self, messages: &[Message]) -> Result<(), PublishError>;
 }
 
+/// Tells how far a consumer has handled its stream.
+#[async_trait]
+pub trait StreamProgress: Send + Sync + 'static {
+    /// Returns the position up to which all processes of the consumer together have acknowledged the messages of the
+    /// stream; 0 if it is none. Fails with the reason if the broker does not say.
+    async fn acknowledged_up_to(&self) -> Result<u64, String>;
+}
+
 /// A validated event of a finished run, ready for the intake stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidatedEvent {

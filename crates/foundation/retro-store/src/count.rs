@@ -13,11 +13,9 @@ use crate::{CompressedDocument, Result};
 /// A finished run with its body, as the counter passes it to the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IncomingRun {
-    /// Run event with the facts it reports.
+    /// Run event with the facts it reports. Ordinals are assigned in the order of its position when a window is claimed,
+    /// so the result does not depend on how concurrent counters interleave.
     pub arrival: Arrival,
-    /// Sequence number of the event in the intake stream. Ordinals are assigned in this order when a window
-    /// is claimed, so the result does not depend on how concurrent counters interleave.
-    pub position: u64,
     /// Trajectory of the run, inline or by reference.
     pub body: IncomingBody,
     /// Trace context of the run; `None` if the run was not traced. Stored with the run so that counting and
@@ -41,6 +39,15 @@ pub enum IncomingBody {
     GithubLog(GithubLogRef),
 }
 
+/// Workflows whose windows are checked, although a batch may have no run of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WindowsToCheck<'a> {
+    /// The workflows.
+    pub keys: &'a [WorkflowKey],
+    /// Position up to which the intake stream has been handled.
+    pub handled_up_to: u64,
+}
+
 /// Callback that decides how to count a batch, from the stored facts and the arrivals. Must be pure, because
 /// a store may call it more than once.
 pub type DecideCount<'a> = &'a (dyn Fn(CountingFacts, &[Arrival]) -> CountingEffects + Send + Sync);
@@ -50,13 +57,13 @@ pub type DecideCount<'a> = &'a (dyn Fn(CountingFacts, &[Arrival]) -> CountingEff
 pub trait CounterStore: Send + Sync {
     /// Counts a batch of runs in one transaction and returns one decision per run, in order.
     ///
-    /// Loads the stored state of the batch's events, runs and workflows and of the workflows in `look_at`,
+    /// Loads the stored state of the batch's events, runs and workflows and of the workflows in `windows`,
     /// calls `decide`, and stores inbox rows, runs with bodies, workflow states, opened retrospectives and
     /// their messages. Concurrent calls are serialisable.
     async fn count_runs(
         &self,
         batch: &[IncomingRun],
-        look_at: &[WorkflowKey],
+        windows: WindowsToCheck<'_>,
         decide: DecideCount<'_>,
     ) -> Result<Vec<ArrivalDecision>>;
 

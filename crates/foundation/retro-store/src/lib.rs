@@ -37,7 +37,7 @@ pub use audit::{AuditAction, AuditRow, AuditStore};
 pub use broker::BrokerStore;
 pub use cancel::{CancelResult, CancelStore, ReopenResult};
 pub use compressed::{CompressedDocument, DocumentCompressor, decompress_document};
-pub use count::{CounterStore, IncomingBody, IncomingRun};
+pub use count::{CounterStore, IncomingBody, IncomingRun, WindowsToCheck};
 pub use dead_letter::{
     Attempt, AttemptFailure, DeadLetter, DeadLetterCount, DeadLetterFilter, DeadLetterStatus,
     DeadLetterVersion, DeadLetterVersionRow, DeliveryPosition, MessageContent, NewDeadLetter, Redelivery,

@@ -1,10 +1,11 @@
-//! Measures consumer lag: the number and age of unacknowledged messages.
+//! Reads how far a consumer is: the messages that it has acknowledged, and the number and age of the others.
 
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::stream::RawMessageErrorKind;
+use async_trait::async_trait;
 use futures::FutureExt;
 use jiff::Timestamp;
-use retro_events::{DurableConsumer, subject};
+use retro_events::{DurableConsumer, StreamProgress, subject};
 
 use crate::{Bus, BusError, topology};
 
@@ -15,6 +16,30 @@ pub struct ConsumerLag {
     pub messages: u64,
     /// Time at which the broker stored the oldest unacknowledged message; `None` if there is none.
     pub oldest: Option<Timestamp>,
+}
+
+/// Progress of a durable consumer, as the broker knows it.
+#[derive(Debug)]
+pub struct ConsumerProgress {
+    bus: Bus,
+    durable: DurableConsumer,
+}
+
+impl ConsumerProgress {
+    /// Creates the progress of a consumer that exists, or will.
+    pub const fn new(bus: Bus, durable: DurableConsumer) -> Self {
+        Self { bus, durable }
+    }
+}
+
+#[async_trait]
+impl StreamProgress for ConsumerProgress {
+    /// Sends the broker one small request, for which the role's own user has permission.
+    async fn acknowledged_up_to(&self) -> Result<u64, String> {
+        let DurableConsumer { name, stream, .. } = self.durable;
+        let consumer = topology::load_consumer(&self.bus, name, stream).await;
+        Ok(consumer.map_err(|error| error.to_string())?.cached_info().ack_floor.stream_sequence)
+    }
 }
 
 impl Bus {

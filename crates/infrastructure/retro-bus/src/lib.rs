@@ -20,7 +20,7 @@ pub mod topology;
 
 pub use connect::{Bus, BusConfig, BusError};
 pub use consume::{ACK_WAIT, ATTEMPTS_MAX, Subscription, run_consumer, run_reconciler};
-pub use consumer_lag::ConsumerLag;
+pub use consumer_lag::{ConsumerLag, ConsumerProgress};
 pub use intake::NatsIntakePublisher;
 pub use objects::BodyStore;
 pub use outbox_wake::{announce_outbox, listen_for_outbox};

@@ -6,11 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use retro_core::count::{Arrival, count_arrivals};
+use retro_core::count::{Arrival, IntakeProgress, count_arrivals};
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey, derive_uuid};
 use retro_core::policy::Policy;
 use retro_store::retention::RetentionStage;
-use retro_store::{CounterStore, IncomingBody, IncomingRun, RetentionStore};
+use retro_store::{CounterStore, IncomingBody, IncomingRun, RetentionStore, WindowsToCheck};
 use retro_store_sql::{PostgresStore, SqliteStore};
 use retro_testkit::TestPostgres;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
@@ -57,11 +57,13 @@ async fn measure_postgres(events: usize) {
 async fn count_runs(store: &impl CounterStore, events: usize) {
     let policy = Policy { threshold_runs: u32::MAX, ..Policy::default() };
     let as_of = "2026-11-20T10:00:00Z".parse().unwrap();
-    let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, as_of);
+    let count = |facts, arrivals: &[Arrival]| {
+        count_arrivals(facts, arrivals, IntakeProgress::NotAwaited, &policy, as_of)
+    };
     let all: Vec<usize> = (0..events).collect();
     for batch in all.chunks(500) {
         let batch: Vec<_> = batch.iter().map(|number| incoming_run(*number)).collect();
-        store.count_runs(&batch, &[], &count).await.unwrap();
+        store.count_runs(&batch, WindowsToCheck::default(), &count).await.unwrap();
     }
 }
 
@@ -77,10 +79,9 @@ fn incoming_run(number: usize) -> IncomingRun {
     let run = serde_json::from_value(serde_json::json!({"run_id": run_id, "outcome": "success"})).unwrap();
     let content_hash = retro_core::canonical::sha256_hex(number.to_string().as_bytes());
     IncomingRun {
-        arrival: Arrival { event, key, content_hash, run },
+        arrival: Arrival { event, key, content_hash, position: number as u64, run },
         body: IncomingBody::None,
         trace: None,
-        position: number as u64,
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use retro_bus::{
-    BodyStore, DurableConsumer, OutboxPublisher, ReplayPublisher, Role, Subscription, announce_outbox,
-    listen_for_outbox, run_consumer, run_reconciler, run_relay, watch_streams,
+    BodyStore, ConsumerProgress, DurableConsumer, OutboxPublisher, ReplayPublisher, Role, Subscription,
+    announce_outbox, listen_for_outbox, run_consumer, run_reconciler, run_relay, watch_streams,
 };
 use retro_consumer::{Consumer, Sweep, run_sweep};
 use retro_core::time::Clock;
@@ -60,13 +60,19 @@ impl RunningProcess {
     fn start_counter(&self) {
         let (store, policies) = (self.process.store.clone(), self.process.policies.clone());
         let counter = Counter::new(store, policies, system_clock(), self.outbox.clone());
-        let counter = Arc::new(counter.with_dataref_hosts(self.process.dataref_hosts()));
+        let durable = Role::Counter.durable_consumer().expect("the counter has a durable consumer");
+        let progress = ConsumerProgress::new(self.process.bus.clone(), durable);
+        let counter =
+            counter.with_dataref_hosts(self.process.dataref_hosts()).with_progress(Arc::new(progress));
+        let counter = Arc::new(counter);
         self.start_consumer(Role::Counter, counter.clone(), EVENTS_PER_BATCH);
         let stores: (Arc<dyn DeliveryStore>, Arc<dyn BrokerStore>) =
             (self.process.store.clone(), self.process.store.clone());
         let subscription = self.build_subscription(Role::Counter, EVENTS_PER_BATCH);
         let (bus, pause, stop) = (self.process.bus.clone(), self.reconcile_interval(), self.stop.clone());
         self.tasks.spawn(run_reconciler(bus, counter.clone(), subscription, stores, pause, stop));
+        let (opener, stop) = (counter.clone(), self.stop.clone());
+        self.tasks.spawn(async move { opener.open_in_order(stop).await });
         self.start_sweep(Role::Counter, counter);
     }
 

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 use retro_core::canonical::sha256_hex;
+use retro_core::id::{Tenant, Workflow};
+use retro_store::RunFilter;
 use serde_json::{Value, json};
 
 use crate::world::{
@@ -134,4 +136,49 @@ async fn one_process_on_sqlite_and_six_on_postgres_leave_the_same_bytes() {
     let differ = export.lines().zip(other.lines()).find(|(one, other)| one != other);
     assert_eq!(differ, None);
     assert_eq!(export, other);
+}
+
+/// Workflows of the backlog that two counters share.
+const BACKLOG_WORKFLOWS: usize = 20;
+/// Runs of each of them, more than a batch of each counter holds.
+const BACKLOG_RUNS: usize = 100;
+
+#[tokio::test]
+async fn the_first_windows_of_a_backlog_are_its_first_runs_although_two_counters_share_it() {
+    let mut fleet = Fleet::start(DatabaseKind::Postgres, &[]).await;
+    let workflow = |nth: usize| format!("backlog-{nth:02}");
+    let events: Vec<Value> = (0..BACKLOG_RUNS)
+        .flat_map(|run| (0..BACKLOG_WORKFLOWS).map(move |nth| (run, nth)))
+        .map(|(run, nth)| {
+            RunBuilder::new(&workflow(nth), &format!("run-{run:03}")).with_message("Deploy it.").build_event()
+        })
+        .collect();
+    let file = fleet.write_events("backlog.jsonl", &events);
+    fleet.run_json(&["emit", &file]).await;
+    for _ in 0..2 {
+        fleet.serve("counter");
+    }
+    let total = (BACKLOG_WORKFLOWS * BACKLOG_RUNS) as u64;
+    fleet.wait_until_counted("default", total).await;
+
+    let (store, tenant) = (fleet.open_store().await, Tenant::default_tenant());
+    fleet
+        .wait_for("every workflow has a window", async || {
+            let rows = store.list_workflows(&tenant).await.expect("the store can be read");
+            rows.iter().all(|row| row.state.open).then_some(())
+        })
+        .await;
+    for nth in 0..BACKLOG_WORKFLOWS {
+        let workflow = Workflow::new(workflow(nth)).expect("a name");
+        let filter = RunFilter { workflow: Some(workflow.clone()), limit: 1000, ..RunFilter::default() };
+        let mut runs = store.list_runs(&tenant, &filter).await.expect("the store can be read");
+        runs.sort_by_key(|run| run.ordinal);
+        let rows =
+            store.list_retrospectives(&tenant, Some(&workflow), 9).await.expect("the store can be read");
+        let [row] = rows.as_slice() else { panic!("one window of {workflow}: {rows:?}") };
+        assert_eq!((row.retrospective.first, row.retrospective.last), (1, RUNS as u64), "{workflow}");
+        let window: Vec<&str> = runs.iter().take(RUNS).map(|run| run.facts.run_id.as_str()).collect();
+        assert_eq!(window, (0..RUNS).map(|run| format!("run-{run:03}")).collect::<Vec<_>>(), "{workflow}");
+    }
+    fleet.stop_all().await;
 }

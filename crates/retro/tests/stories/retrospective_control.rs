@@ -2,12 +2,12 @@
 //! cancelling an open one.
 
 use jiff::Timestamp;
-use retro_core::count::{Arrival, count_arrivals};
+use retro_core::count::{Arrival, IntakeProgress, count_arrivals};
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::retrospective::Retrospective;
 use retro_core::{investigate, sample};
-use retro_store::{DrawnSample, IncomingBody, IncomingRun, Store, StoreError};
+use retro_store::{DrawnSample, IncomingBody, IncomingRun, Store, StoreError, WindowsToCheck};
 use serde_json::{Value, json};
 
 use crate::world::{CommandOutput, World, build_correcting_runs, build_event, json_items, json_text};
@@ -163,8 +163,10 @@ async fn open_retrospective(store: &dyn Store, key: &WorkflowKey) -> Retrospecti
     let batch: Vec<IncomingRun> = (0..10).map(|number| build_incoming_run(key, number)).collect();
     let now = "2026-11-20T10:00:00Z".parse::<Timestamp>().expect("a timestamp");
     let policy = Policy::default();
-    let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, now);
-    store.count_runs(&batch, &[], &count).await.expect("counting");
+    let count = |facts, arrivals: &[Arrival]| {
+        count_arrivals(facts, arrivals, IntakeProgress::NotAwaited, &policy, now)
+    };
+    store.count_runs(&batch, WindowsToCheck::default(), &count).await.expect("counting");
     let rows = store.list_retrospectives(&key.tenant, None, 1).await.expect("listing");
     rows.into_iter().next().expect("a retrospective was opened").retrospective
 }
@@ -174,8 +176,9 @@ fn build_incoming_run(key: &WorkflowKey, number: u64) -> IncomingRun {
     let id = format!("event of {run_id}");
     let event = EventKey { tenant: key.tenant.clone(), source: "/tests/composed".to_owned(), id };
     let run = serde_json::from_value(json!({"run_id": run_id, "outcome": "success"})).expect("facts");
-    let arrival = Arrival { event, key: key.clone(), content_hash: number.to_string(), run };
-    IncomingRun { arrival, position: number, body: IncomingBody::None, trace: None }
+    let arrival =
+        Arrival { event, key: key.clone(), content_hash: number.to_string(), position: number, run };
+    IncomingRun { arrival, body: IncomingBody::None, trace: None }
 }
 
 fn draw_sample(retrospective: &Retrospective, window: Vec<u64>) -> DrawnSample {

@@ -1,28 +1,28 @@
 #![doc = include_str!("../README.md")]
 
+mod order;
 mod spans;
+mod windows;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use retro_consumer::{
-    Consumer, EarlierBatch, HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, Reconcilable, Sweep, run_in_place,
-};
-use retro_core::count::{self, Arrival, ArrivalDecision, Disposition};
+use retro_consumer::{Consumer, EarlierBatch, HandlerError, HandlerOutcome, Reconcilable, run_in_place};
+use retro_core::count::{self, Arrival, ArrivalDecision, Disposition, IntakeProgress};
 use retro_core::dead_letter::Rejection;
-use retro_core::id::EventKey;
+use retro_core::id::{EventKey, WorkflowKey};
 use retro_core::policy::Policies;
 use retro_core::time::Clock;
 use retro_core::trajectory::Trajectory;
-use retro_events::Delivery;
 use retro_events::hosts::DatarefHosts;
 use retro_events::run_completed::{self, Body, RunCompleted};
+use retro_events::{Delivery, StreamProgress};
 use retro_redact::Redactor;
-use retro_store::{CounterStore, DocumentCompressor, IncomingBody, IncomingRun, StoreError};
+use retro_store::{CounterStore, DocumentCompressor, IncomingBody, IncomingRun, StoreError, WindowsToCheck};
 use tokio::sync::Notify;
 use tracing::{debug, error, info};
 
+use order::IntakeOrder;
 use spans::BatchSpans;
 
 /// Size of inline bodies, in bytes, at which a transaction is full. The bound is needed because a compressed
@@ -37,6 +37,7 @@ pub struct Counter {
     clock: Arc<dyn Clock>,
     outbox: Arc<Notify>,
     hosts: DatarefHosts,
+    order: IntakeOrder,
 }
 
 impl Counter {
@@ -47,7 +48,7 @@ impl Counter {
         clock: Arc<dyn Clock>,
         outbox: Arc<Notify>,
     ) -> Self {
-        Self { store, policies, clock, outbox, hosts: DatarefHosts::default() }
+        Self { store, policies, clock, outbox, hosts: DatarefHosts::default(), order: IntakeOrder::new(None) }
     }
 
     /// Sets the hosts at which a body may be stored. By default every URL is refused.
@@ -55,17 +56,50 @@ impl Counter {
         Self { hosts, ..self }
     }
 
-    async fn count_runs(&self, runs: &[IncomingRun]) -> Result<Vec<ArrivalDecision>, StoreError> {
-        if runs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let as_of = self.clock.now();
-        let decide =
-            |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &*self.policies, as_of);
-        let counted = self.store.count_runs(runs, &[], &decide).await?;
-        self.outbox.notify_one();
-        Ok(counted)
+    /// Sets the progress of all counters together, by which windows are opened in the order of the stream. Without it,
+    /// this counter must be the only one.
+    pub fn with_progress(self, progress: Arc<dyn StreamProgress>) -> Self {
+        Self { order: IntakeOrder::new(Some(progress)), ..self }
     }
+
+    /// Counts runs and checks windows in one transaction. Returns a decision for each run, and the rest of the effects.
+    async fn count_runs(
+        &self,
+        runs: &[IncomingRun],
+        windows: &[WorkflowKey],
+        progress: IntakeProgress,
+    ) -> Result<Counted, StoreError> {
+        let as_of = self.clock.now();
+        let effects = Mutex::new((0, Vec::new()));
+        let decide = |facts, arrivals: &[Arrival]| {
+            let decided = count::count_arrivals(facts, arrivals, progress, &*self.policies, as_of);
+            // Replaced and not added, because the store may run the decision more than once.
+            *effects.lock().unwrap_or_else(PoisonError::into_inner) =
+                (decided.opened.len(), decided.put_off.clone());
+            decided
+        };
+        let handled_up_to = match progress {
+            IntakeProgress::UpTo(position) => position,
+            IntakeProgress::BeforeEachEvent | IntakeProgress::NotAwaited => 0,
+        };
+        let windows = WindowsToCheck { keys: windows, handled_up_to };
+        let decisions = self.store.count_runs(runs, windows, &decide).await?;
+        let (opened, put_off) = effects.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if opened > 0 {
+            self.outbox.notify_one();
+        }
+        Ok(Counted { decisions, opened, put_off })
+    }
+}
+
+/// Effects of counting that a counter acts upon.
+struct Counted {
+    /// One decision per run, in order.
+    decisions: Vec<ArrivalDecision>,
+    /// Number of opened retrospectives.
+    opened: usize,
+    /// Workflows whose retrospective is put off.
+    put_off: Vec<WorkflowKey>,
 }
 
 #[async_trait]
@@ -101,6 +135,22 @@ impl Consumer for Counter {
 }
 
 impl Counter {
+    /// Counts the runs of a batch, and remembers which retrospectives are put off.
+    async fn count_in_order(
+        &self,
+        batch: &[Delivery],
+        runs: &[IncomingRun],
+    ) -> Result<Vec<ArrivalDecision>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let progress = self.order.progress_before(batch).await;
+        let counted = self.count_runs(runs, &[], progress).await?;
+        self.order.note_counted(batch, progress);
+        self.order.note_checked(&[], counted.put_off);
+        Ok(counted.decisions)
+    }
+
     /// Counts parsed deliveries in one transaction. Returns one outcome per delivery.
     async fn count_part(
         &self,
@@ -111,7 +161,7 @@ impl Counter {
         let mut runs = Vec::with_capacity(parsed.len());
         let parsed: Vec<Result<(), Rejection>> =
             parsed.into_iter().map(|run| run.map(|run| runs.push(run))).collect();
-        let counted = match spans.batch.instrument(self.count_runs(&runs)).await {
+        let counted = match spans.batch.instrument(self.count_in_order(batch, &runs)).await {
             Ok(counted) => counted,
             Err(problem) => {
                 spans.batch.set_error("not_stored");
@@ -152,32 +202,6 @@ impl Reconcilable for Counter {
                 .is_some_and(|(_, hash)| seen.next().flatten().is_some_and(|seen| seen.matches_hash(hash)))
         });
         Ok(handled.enumerate().filter(|(_, handled)| !handled).map(|(nth, _)| nth).collect())
-    }
-}
-
-#[async_trait]
-impl Sweep for Counter {
-    /// Opens the retrospectives of windows that filled up while their workflow was paused, which no event would
-    /// open. Returns the number of opened retrospectives. Windows that are not full do not change.
-    async fn sweep(&self) -> Result<usize, StoreError> {
-        let as_of = self.clock.now();
-        let waiting = self.store.list_waiting_windows(as_of, ITEMS_PER_SWEEP).await?;
-        if waiting.is_empty() {
-            return Ok(0);
-        }
-        let opened = AtomicUsize::new(0);
-        let decide = |facts, arrivals: &[Arrival]| {
-            let effects = count::count_arrivals(facts, arrivals, &*self.policies, as_of);
-            // Stored and not added, because the store may run the decision more than once.
-            opened.store(effects.opened.len(), Ordering::Relaxed);
-            effects
-        };
-        self.store.count_runs(&[], &waiting, &decide).await?;
-        let opened = opened.into_inner();
-        if opened > 0 {
-            self.outbox.notify_one();
-        }
-        Ok(opened)
     }
 }
 
@@ -261,8 +285,8 @@ fn redact_run(
             bodies.write(&trajectory)?
         }
     };
-    let arrival = Arrival { event, key, content_hash, run };
-    Ok(IncomingRun { arrival, position, body, trace })
+    let arrival = Arrival { event, key, content_hash, position, run };
+    Ok(IncomingRun { arrival, body, trace })
 }
 
 fn decide_outcome(run: &IncomingRun, counted: Option<ArrivalDecision>) -> HandlerOutcome {

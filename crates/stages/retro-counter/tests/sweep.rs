@@ -1,14 +1,17 @@
 //! Tests the counter's sweep over a real database.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_consumer::{Consumer, HandlerOutcome, Sweep};
 use retro_core::id::{Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_counter::Counter;
-use retro_events::{Delivery, subject};
-use retro_store::OperatorStore;
+use retro_events::{Delivery, StreamProgress, subject};
+use retro_store::{OperatorStore, RunFilter};
 use retro_store_sql::SqliteStore;
 use retro_testkit::MovableClock;
 use serde_json::json;
@@ -40,6 +43,45 @@ async fn a_sweep_opens_full_windows_only() {
     let state = store.list_workflows(&tenant).await.unwrap()[0].state.clone();
     assert_eq!((state.open, state.claimed, state.window_size()), (true, RUNS, 0));
     assert_eq!(eager.sweep().await.unwrap(), 0, "it is open already");
+}
+
+/// Position up to which all counters together have acknowledged the stream.
+#[derive(Default)]
+struct Broker(AtomicU64);
+
+#[async_trait]
+impl StreamProgress for Broker {
+    async fn acknowledged_up_to(&self) -> Result<u64, String> {
+        Ok(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test]
+async fn a_window_has_the_first_runs_of_the_stream_whichever_of_two_counters_was_quicker() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::open_and_migrate(&folder.path().join("retro.db")).await.unwrap());
+    let broker = Arc::new(Broker::default());
+    let [slow, quick] = [(); 2].map(|()| {
+        let policies = Arc::new(Policy { threshold_runs: 3, ..Policy::default() });
+        let clock = Arc::new(MovableClock::starting_at(Timestamp::UNIX_EPOCH));
+        Counter::new(store.clone(), policies, clock, Arc::new(Notify::new())).with_progress(broker.clone())
+    });
+    let batch = |positions: RangeInclusive<u64>| positions.map(run_completed_delivery).collect::<Vec<_>>();
+    let tenant = Tenant::default_tenant();
+    let state = async || store.list_workflows(&tenant).await.unwrap()[0].state.clone();
+
+    quick.handle(&batch(5..=8)).await;
+    assert_eq!(quick.sweep().await.unwrap(), 0, "1 to 4 are not counted");
+    slow.handle(&batch(1..=4)).await;
+    assert!(!state().await.open, "it does not know what the other one has");
+    assert_eq!(slow.sweep().await.unwrap(), 0, "nothing is acknowledged");
+    broker.0.store(8, Ordering::Relaxed);
+    assert_eq!(slow.sweep().await.unwrap(), 1);
+    assert_eq!((state().await.claimed, state().await.counted), (3, 8));
+    let mut runs = store.list_runs(&tenant, &RunFilter { limit: 9, ..Default::default() }).await.unwrap();
+    runs.sort_by_key(|run| run.ordinal);
+    let window: Vec<&str> = runs.iter().take(3).map(|run| run.facts.run_id.as_str()).collect();
+    assert_eq!(window, ["run-1", "run-2", "run-3"]);
 }
 
 fn run_completed_delivery(number: u64) -> Delivery {

@@ -226,7 +226,7 @@ mod tests {
 
     fn claim(repo: Option<&str>, presented: &[usize]) -> Claim {
         let mut state = WorkflowState { counted: 10, ..WorkflowState::default() };
-        let opened = state.open_if_due(&key(), &Policy::default(), NOW.parse().unwrap()).unwrap();
+        let opened = state.open_if_due(&key(), &Policy::default(), NOW.parse().unwrap(), 0).unwrap();
         let shop = Repository::new("acme/shop").unwrap();
         let memories = vec![
             memory("Everyone’s", Audience::Everyone),

@@ -27,7 +27,7 @@ use retro_events::Delivery;
 use retro_store::{
     CounterStore, DrawnSample, EmbeddingSource, EmbeddingSourceError, FollowUp, IncomingBody, IncomingRun,
     InvestigationSequence, InvestigatorStore, ManualStore, MemoryFilter, OperatorStore, ProposalFilter,
-    ProposalStore, SamplerStore, WriterStore,
+    ProposalStore, SamplerStore, WindowsToCheck, WriterStore,
 };
 use retro_store_sql::SqliteStore;
 use retro_writer::Writer;
@@ -95,11 +95,14 @@ impl World {
             event: EventKey { tenant: key.tenant.clone(), source: "test".to_owned(), id: "first".to_owned() },
             key: key.clone(),
             content_hash: content_hash(&facts),
+            position: 1,
             run: serde_json::from_value(facts).unwrap(),
         };
-        let decide = |facts, arrivals: &[Arrival]| count::count_arrivals(facts, arrivals, &policy(), now);
-        let incoming = IncomingRun { arrival, position: 1, body: IncomingBody::None, trace: None };
-        store.count_runs(&[incoming], &[], &decide).await.unwrap();
+        let decide = |facts, arrivals: &[Arrival]| {
+            count::count_arrivals(facts, arrivals, count::IntakeProgress::NotAwaited, &policy(), now)
+        };
+        let incoming = IncomingRun { arrival, body: IncomingBody::None, trace: None };
+        store.count_runs(&[incoming], WindowsToCheck::default(), &decide).await.unwrap();
         let due = store.list_retrospectives(&key.tenant, None, 1).await.unwrap().remove(0).retrospective.id;
         let sampling = |one: &Retrospective, window| {
             let sample = draw_sample(one.id, window, &one.policy);

@@ -3,7 +3,7 @@
 //! before the actual replay may change its result.
 
 use bytes::Bytes;
-use retro_core::count::{self, Arrival, CountingEffects, Disposition};
+use retro_core::count::{self, Arrival, CountingEffects, Disposition, IntakeProgress};
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::id::{DeadLetterId, Tenant};
 use retro_core::message::Notice;
@@ -144,7 +144,13 @@ impl ReplayService {
         // All arrivals are decided together, as in a batch of the counter, because an earlier one can change
         // the result of a later one.
         let facts = self.store.load_counting_facts(&arrivals).await?;
-        let effects = count::count_arrivals(facts, &arrivals, &*self.policies, self.clock.now());
+        let effects = count::count_arrivals(
+            facts,
+            &arrivals,
+            IntakeProgress::NotAwaited,
+            &*self.policies,
+            self.clock.now(),
+        );
         // Arrivals are in the order of the countable assessments, so one iterator can be consumed below.
         let mut counted = arrivals.iter().zip(&effects.decisions);
         let mut predictions = Vec::with_capacity(dead_letters.len());
@@ -233,7 +239,8 @@ impl ReplayService {
             Err(rejection) => Assessment::Rejected(rejection),
             Ok(event) => {
                 let run_completed::RunCompleted { event, key, content_hash, run, .. } = event;
-                Assessment::Countable(Box::new(Arrival { event, key, content_hash, run }))
+                let position = delivery.sequence;
+                Assessment::Countable(Box::new(Arrival { event, key, content_hash, position, run }))
             }
         })
     }

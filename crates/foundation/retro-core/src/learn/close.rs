@@ -46,6 +46,8 @@ pub struct ClosingFacts {
     pub writer: WriterFacts,
     /// State of the workflow before closing.
     pub state: WorkflowState,
+    /// Number of waiting runs of the workflow that precede everything in the intake stream that is not handled yet.
+    pub waiting_in_order: u64,
     /// Earlier runs and investigations of the workflow, for comparison; empty for a manual retrospective.
     pub history: WorkflowHistory,
 }
@@ -107,6 +109,7 @@ pub fn close_retrospective(
         calls,
         writer,
         mut state,
+        waiting_in_order,
         history,
     } = facts;
     let success = has_success(&investigations);
@@ -147,7 +150,7 @@ pub fn close_retrospective(
     });
     // Runs were counted while this retrospective was open; without this check they would wait for the next
     // event.
-    let opened = state.open_if_due(&key, &policies.policy_for(&key), now);
+    let opened = state.open_if_due(&key, &policies.policy_for(&key), now, waiting_in_order);
     let rules =
         if success { build_rule_use_batches(&retrospective, &investigations, policies) } else { Vec::new() };
     let messages = build_messages(&retrospective, &applied, &rules);

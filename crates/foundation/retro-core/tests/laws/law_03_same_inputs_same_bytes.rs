@@ -77,6 +77,7 @@ pub(crate) fn closing_facts(world: &World) -> ClosingFacts {
         batch,
         investigations,
         state: WorkflowState { counted: 10, claimed: 10, epoch: 1, open: true, ..WorkflowState::default() },
+        waiting_in_order: 0,
     }
 }
 

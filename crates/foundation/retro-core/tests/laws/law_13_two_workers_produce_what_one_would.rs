@@ -1,7 +1,7 @@
 //! Two workers that process the same input concurrently leave the same state as one.
 
 use proptest::prelude::*;
-use retro_core::count::count_arrivals as count;
+use retro_core::count::{IntakeProgress, count_arrivals as count};
 
 use crate::ledger::{Ledger, policy, timelines};
 use crate::story::stories;
@@ -40,8 +40,8 @@ proptest! {
         timeline.play(|ledger| {
             let facts = || ledger.load(&timeline.events);
             let (one, two) = (
-                count(facts(), &timeline.events, &policy(), start_time()),
-                count(facts(), &timeline.events, &policy(), start_time()),
+                count(facts(), &timeline.events, IntakeProgress::NotAwaited, &policy(), start_time()),
+                count(facts(), &timeline.events, IntakeProgress::NotAwaited, &policy(), start_time()),
             );
             assert_eq!(one, two);
             let (mut once, mut twice) = (ledger.clone(), ledger.clone());

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use retro_core::count::{Arrival, CountingEffects, CountingFacts, Disposition, KnownRun, count_arrivals};
+use retro_core::count::{
+    Arrival, CountingEffects, CountingFacts, Disposition, IntakeProgress, KnownRun, count_arrivals,
+};
 use retro_core::id::{EventKey, Ordinal, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::retention::{ContentDigest, SeenContent};
@@ -79,7 +81,7 @@ impl Ledger {
     }
 
     pub(crate) fn count(&mut self, batch: &[Arrival], as_of: Timestamp) -> CountingEffects {
-        let effects = count_arrivals(self.load(batch), batch, &policy(), as_of);
+        let effects = count_arrivals(self.load(batch), batch, IntakeProgress::NotAwaited, &policy(), as_of);
         self.store(batch, &effects);
         effects
     }
@@ -95,7 +97,7 @@ impl Ledger {
             state.release_window(retrospective);
             retrospective.state = RetrospectiveState::Failed;
         }
-        if let Some(next) = state.open_if_due(key, &policy(), now) {
+        if let Some(next) = state.open_if_due(key, &policy(), now, 0) {
             self.retrospectives.insert((key.clone(), next.retrospective.epoch), next.retrospective);
         }
     }
@@ -146,7 +148,13 @@ impl Timeline {
                 Action::Batch(positions) => drop(ledger.count(&self.batch(positions), now)),
                 Action::LostBeforeCommit(positions) => {
                     let batch = self.batch(positions);
-                    drop(count_arrivals(ledger.load(&batch), &batch, &policy(), now));
+                    drop(count_arrivals(
+                        ledger.load(&batch),
+                        &batch,
+                        IntakeProgress::NotAwaited,
+                        &policy(),
+                        now,
+                    ));
                 }
                 Action::LostBeforeAck(positions) => {
                     ledger.count(&self.batch(positions), now);
@@ -181,6 +189,7 @@ pub(crate) fn arrival(id: &str, workflow: usize, name: &str, attempt: u32, outco
         event: EventKey { tenant: key.tenant.clone(), source: key.workflow.to_string(), id: id.into() },
         key,
         content_hash: format!("{name} {attempt} {outcome:?}"),
+        position: 0,
         run: RunFacts {
             run_id: run(name),
             attempt,

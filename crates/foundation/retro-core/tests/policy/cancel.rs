@@ -41,12 +41,14 @@ fn cancelling_releases_the_runs_spends_the_epoch_and_counts_as_no_failure() {
     let paused_until = Some(add_seconds(start_time(), 60 + 3600));
     assert_eq!(state, WorkflowState { counted: 14, epoch: 1, paused_until, ..WorkflowState::default() });
     assert_eq!(
-        state.open_if_due(&key(), &Policy::default(), add_seconds(start_time(), 3600)),
+        state.open_if_due(&key(), &Policy::default(), add_seconds(start_time(), 3600), 0),
         None,
         "it pauses"
     );
-    let next =
-        state.open_if_due(&key(), &Policy::default(), add_seconds(start_time(), 3660)).unwrap().retrospective;
+    let next = state
+        .open_if_due(&key(), &Policy::default(), add_seconds(start_time(), 3660), 0)
+        .unwrap()
+        .retrospective;
     assert_eq!((next.epoch, next.first, next.last), (2, 1, 14));
 }
 

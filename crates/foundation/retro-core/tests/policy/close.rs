@@ -56,6 +56,7 @@ pub(crate) fn closing_facts(world: &World, counted: u64, investigations: Vec<Inv
         batch,
         investigations,
         state: WorkflowState { counted, claimed: 10, epoch: 1, open: true, ..WorkflowState::default() },
+        waiting_in_order: 0,
         retrospective,
     }
 }
@@ -118,7 +119,7 @@ fn a_failed_retrospective_applies_nothing_releases_its_runs_and_pauses() {
 fn the_released_runs_are_in_the_next_window() {
     let closing = close(closing_facts(&World::new(), 13, vec![failed_investigation(1)]), start_time());
     let mut state = closing.workflow_state;
-    let opens = |state: &mut WorkflowState, at| state.open_if_due(&key(), &Policy::default(), at);
+    let opens = |state: &mut WorkflowState, at| state.open_if_due(&key(), &Policy::default(), at, 0);
     assert!(opens(&mut state, add_seconds(start_time(), 3599)).is_none());
     let next = opens(&mut state, add_seconds(start_time(), 3600)).unwrap().retrospective;
     assert_eq!((next.epoch, next.first, next.last), (2, 1, 13));
@@ -136,7 +137,7 @@ fn of_a_backlog_a_part_is_claimed() {
     let policy = Policy::default();
     let claims = |counted: u64, policy: &Policy| {
         let mut state = WorkflowState { counted, ..WorkflowState::default() };
-        let opened = state.open_if_due(&key(), policy, start_time()).map(|opened| opened.retrospective);
+        let opened = state.open_if_due(&key(), policy, start_time(), 0).map(|opened| opened.retrospective);
         opened.map(|one| (one.first, one.last, state.claimed))
     };
     assert_eq!(claims(9, &policy), None);
@@ -149,7 +150,7 @@ fn of_a_backlog_a_part_is_claimed() {
     assert_eq!(claims(50_000, &all), Some((1, 50_000, 50_000)));
     // What a backlog costs grows much slower than the backlog.
     let mut state = WorkflowState { counted: 50_000, ..WorkflowState::default() };
-    while state.open_if_due(&key(), &policy, start_time()).is_some() {
+    while state.open_if_due(&key(), &policy, start_time(), 0).is_some() {
         state.close_retrospective();
     }
     assert_eq!((state.epoch, state.claimed), (54, 50_000));
@@ -217,4 +218,19 @@ fn the_report_lists_runs_results_and_memories_before_and_after() {
     assert!(report.mutations.iter().all(|one| !one.reason.is_empty()), "{:?}", report.mutations);
     let json = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<retro_core::report::Report>(&json).unwrap(), report);
+}
+
+#[test]
+fn the_next_window_has_only_runs_that_nothing_uncounted_precedes() {
+    let next = |waiting_in_order| {
+        let mut facts = closing_facts(&World::new(), 200, vec![investigate("r1").to_investigation(1)]);
+        (facts.state.counted_up_to, facts.state.handled_up_to) = (900, 500);
+        facts.waiting_in_order = waiting_in_order;
+        close(facts, start_time())
+            .opened
+            .map(|opened| (opened.retrospective.first, opened.retrospective.last))
+    };
+    assert_eq!(next(9), None, "the counter opens it later");
+    assert_eq!(next(12), Some((11, 22)));
+    assert_eq!(next(150), Some((11, 60)), "a part of the backlog");
 }

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use retro_core::count::{Arrival, CountingEffects, CountingFacts, Disposition, KnownRun, count_arrivals};
+use retro_core::count::{
+    Arrival, CountingEffects, CountingFacts, Disposition, IntakeProgress, KnownRun, count_arrivals,
+};
 use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{EventKey, Ordinal, Tenant};
 use retro_core::policy::Policy;
@@ -41,6 +43,7 @@ fn arrival(event: &str, name: &str) -> Arrival {
         event: EventKey { tenant: Tenant::default_tenant(), source: "ci".into(), id: event.into() },
         key: key(),
         content_hash: format!("{name} as it was"),
+        position: 0,
         run: run_facts(name, 1),
     }
 }
@@ -65,11 +68,12 @@ fn counting_facts(counted: Ordinal, claimed: Ordinal) -> CountingFacts {
         events: HashMap::new(),
         runs: (1..=counted).map(run_of).collect(),
         workflows: [(key(), state)].into(),
+        ..CountingFacts::default()
     }
 }
 
 fn count(facts: CountingFacts, arrivals: &[Arrival]) -> CountingEffects {
-    count_arrivals(facts, arrivals, &Policy::default(), start_time())
+    count_arrivals(facts, arrivals, IntakeProgress::NotAwaited, &Policy::default(), start_time())
 }
 
 #[track_caller]
@@ -258,5 +262,81 @@ fn a_paused_workflow_opens_when_the_pause_has_passed_even_without_an_event() {
     let until = add_seconds(start_time(), 3600);
     facts.workflows.get_mut(&key()).unwrap().paused_until = Some(until);
     assert!(count(facts.clone(), &[]).opened.is_empty());
-    assert_eq!(count_arrivals(facts, &[], &Policy::default(), until).opened[0].retrospective.last, 15);
+    assert_eq!(
+        count_arrivals(facts, &[], IntakeProgress::NotAwaited, &Policy::default(), until).opened[0]
+            .retrospective
+            .last,
+        15
+    );
+}
+
+/// Returns the events of the runs at these positions of the intake stream.
+fn arrivals_at(positions: impl IntoIterator<Item = u64>) -> Vec<Arrival> {
+    let at = |position: u64| {
+        let name = format!("r{position}");
+        Arrival { position, ..arrival(&name, &name) }
+    };
+    positions.into_iter().map(at).collect()
+}
+
+#[test]
+fn while_another_counter_has_earlier_runs_the_retrospective_is_put_off() {
+    use IntakeProgress::{BeforeEachEvent, NotAwaited, UpTo};
+    let counted = |facts, arrivals: &[Arrival], progress| {
+        count_arrivals(facts, arrivals, progress, &Policy::default(), start_time())
+    };
+    let windows = |effects: &CountingEffects| -> Vec<_> {
+        effects.opened.iter().map(|opened| (opened.retrospective.first, opened.retrospective.last)).collect()
+    };
+    // This counter has the second hundred, and another one the first.
+    let later = counted(counting_facts(0, 0), &arrivals_at(101..=200), UpTo(0));
+    assert_eq!((windows(&later), later.put_off), (Vec::new(), vec![key()]));
+    let state = later.workflows[&key()].clone();
+    assert_eq!((state.is_in_order(), state.counted, state.counted_up_to), (false, 100, 200));
+    let facts = |waiting_in_order| CountingFacts {
+        workflows: [(key(), state.clone())].into(),
+        waiting_in_order: [(key(), waiting_in_order)].into(),
+        ..CountingFacts::default()
+    };
+
+    // The other one has counted, and claims the ten that one counter would have claimed.
+    let earlier = counted(facts(0), &arrivals_at(1..=100), BeforeEachEvent);
+    assert_eq!(
+        (windows(&earlier), &earlier.put_off),
+        (Vec::new(), &vec![key()]),
+        "what follows is not known"
+    );
+    let all = counted(facts(0), &[], UpTo(200));
+    assert_eq!((windows(&all), all.put_off), (vec![(1, 10)], Vec::new()));
+    for (waiting, up_to, expected) in
+        [(9, 109, Vec::new()), (10, 110, vec![(1, 10)]), (99, 199, vec![(1, 10)])]
+    {
+        assert_eq!(windows(&counted(facts(waiting), &[], UpTo(up_to))), expected, "{waiting} are in order");
+    }
+    let next = counted(facts(0), &arrivals_at([201]), BeforeEachEvent);
+    assert_eq!(windows(&next), [(1, 10)], "whoever counts next knows it");
+    assert_eq!(windows(&counted(facts(0), &[], NotAwaited)), [(1, 50)], "it has waited for long enough");
+}
+
+#[test]
+fn a_workflow_forgets_its_positions_when_nothing_waits() {
+    let claims_all = count_arrivals(
+        counting_facts(0, 0),
+        &arrivals_at(991..=1000),
+        IntakeProgress::BeforeEachEvent,
+        &Policy::default(),
+        start_time(),
+    );
+    let state = claims_all.workflows[&key()].clone();
+    assert_eq!((state.window_size(), state.counted_up_to, state.handled_up_to), (0, 0, 1000));
+    // The stream was replaced by an empty one, in which the positions begin at 1.
+    let facts = CountingFacts { workflows: [(key(), state)].into(), ..CountingFacts::default() };
+    let replaced = count_arrivals(
+        facts,
+        &arrivals_at(1..=10),
+        IntakeProgress::UpTo(0),
+        &Policy::default(),
+        start_time(),
+    );
+    assert!(replaced.workflows[&key()].is_in_order() && replaced.put_off.is_empty());
 }

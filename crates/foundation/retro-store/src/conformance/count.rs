@@ -1,20 +1,27 @@
 //! Conformance cases for counting runs.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::panic::AssertUnwindSafe;
+use std::sync::Mutex;
 
 use futures::FutureExt as _;
 use futures::future::join;
-use retro_core::count::{ArrivalDecision, CountingEffects, CountingFacts, Disposition};
+use retro_core::count::{
+    Arrival, ArrivalDecision, CountingEffects, CountingFacts, Disposition, IntakeProgress, count_arrivals,
+};
 use retro_core::message::Notice;
 use retro_core::retrospective::{InvestigationResult, RetrospectiveState};
 use retro_core::run::{NotCountedReason, RunKind, RunOutcome};
 
 use super::Database;
+use super::close::closing_facts;
 use super::scenario::{
-    LONG_S, Scenario, inline_body, new_run, result_with_finding, run_id, time_at, workflow_key,
+    LONG_S, Scenario, inline_body, new_run, result_with_finding, run_at, run_id, time_at, workflow_key,
 };
-use crate::{CommitResult as Done, IncomingBody, IncomingRun, RunFilter, StoreError, StoredBody};
+use crate::{
+    CommitResult as Done, IncomingBody, IncomingRun, RunFilter, StoreError, StoredBody, WindowsToCheck,
+};
 
 use Disposition::{Counted as Now, Duplicate, Recorded, Superseded, Updated};
 
@@ -68,7 +75,7 @@ pub async fn a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker(
     one.policy.threshold_runs = 4;
     let two = one.with_store(&*database.two);
     let key = &one.key;
-    let at = |name: &str, position| IncomingRun { position, ..new_run(key, name) };
+    let at = |name: &str, position| run_at(new_run(key, name), position);
     let order = async || {
         let filter = RunFilter { limit: 9, ..Default::default() };
         let mut rows = database.one.list_runs(&key.tenant, &filter).await.expect("runs");
@@ -103,8 +110,7 @@ pub async fn a_backlog_is_claimed_in_parts_in_the_order_of_the_stream(database: 
     (one.policy.threshold_runs, one.policy.window_runs_max, one.policy.window_backlog_permille) = (2, 3, 400);
     let two = one.with_store(&*database.two);
     one.count_runs(&["first", "second"]).await;
-    let at =
-        |sequence: u64| IncomingRun { position: sequence, ..new_run(&one.key, &format!("run {sequence}")) };
+    let at = |sequence: u64| run_at(new_run(&one.key, &format!("run {sequence}")), sequence);
     // Two counters, and each has what comes later in the stream first.
     for sequence in (11..21).rev() {
         let counter = if sequence % 3 == 0 { &two } else { &one };
@@ -124,6 +130,56 @@ pub async fn a_backlog_is_claimed_in_parts_in_the_order_of_the_stream(database: 
     rows.sort_by_key(|row| row.ordinal);
     let dealt: Vec<String> = rows.iter().skip(2).map(|row| row.facts.run_id.to_string()).collect();
     assert_eq!(dealt, (11..21).map(|sequence| format!("run {sequence}")).collect::<Vec<_>>());
+}
+
+/// Checks that a retrospective is put off while another counter has earlier runs, and that closing one opens the next
+/// only over runs that are in order (law 3).
+pub async fn a_window_waits_for_the_runs_that_precede_it(database: &Database) {
+    let mut scenario = Scenario::new(&*database.one, "t", "w");
+    (scenario.policy.threshold_runs, scenario.policy.window_runs_max) = (3, 4);
+    let at = |position: u64| run_at(scenario.new_run(&format!("run {position}")), position);
+    let count = async |positions: RangeInclusive<u64>, progress, handled_up_to| {
+        let put_off = Mutex::new(0);
+        let decide = |facts: CountingFacts, arrivals: &[Arrival]| {
+            let effects = count_arrivals(facts, arrivals, progress, &scenario.policy, time_at(0));
+            *put_off.lock().expect("the decision does not panic") = effects.put_off.len();
+            effects
+        };
+        let batch: Vec<_> = positions.map(at).collect();
+        let keys = [scenario.key.clone()];
+        let windows = WindowsToCheck { keys: if batch.is_empty() { &keys } else { &[] }, handled_up_to };
+        database.two.count_runs(&batch, windows, &decide).await.expect("counting");
+        put_off.into_inner().expect("the decision does not panic")
+    };
+    let none = || RangeInclusive::new(1, 0);
+    let up_to = IntakeProgress::UpTo;
+
+    assert_eq!(count(5..=8, up_to(0), 0).await, 1, "another counter has 1 to 4");
+    let state = scenario.workflow_state().await;
+    assert_eq!((state.counted_up_to, state.handled_up_to, state.open), (8, 0, false));
+    assert_eq!(count(1..=2, IntakeProgress::BeforeEachEvent, 0).await, 1, "3 and 4 are missing");
+    assert_eq!(count(none(), up_to(2), 2).await, 1, "two of three are in order");
+    assert_eq!(count(3..=4, IntakeProgress::BeforeEachEvent, 0).await, 1, "5 to 8 may be missing");
+    assert_eq!(count(none(), up_to(6), 6).await, 0);
+    let first = scenario.latest_retrospective().await;
+    assert_eq!((first.first, first.last), (1, 3));
+    let state = scenario.workflow_state().await;
+    assert_eq!((state.counted_up_to, state.handled_up_to), (8, 4), "as of the last batch");
+
+    // What is counted while it is open may be out of order, too.
+    count(11..=13, up_to(7), 0).await;
+    scenario.draw_sample().await;
+    scenario.investigate_all(&|_| result_with_finding("a lesson")).await;
+    assert_eq!(closing_facts(&scenario, first.id).await.waiting_in_order, 4, "4 to 7");
+    assert_eq!(scenario.close_retrospective(first.id).await, Done::Done);
+    let second = scenario.latest_retrospective().await;
+    assert_eq!((second.first, second.last), (4, 7));
+    let filter = RunFilter { limit: 20, ..Default::default() };
+    let mut rows = database.one.list_runs(&scenario.key.tenant, &filter).await.expect("runs");
+    rows.sort_by_key(|row| row.ordinal);
+    let dealt: Vec<String> = rows.iter().map(|row| row.facts.run_id.to_string()).collect();
+    let stream = (1..=8).chain(11..=13).map(|position| format!("run {position}"));
+    assert_eq!(dealt, stream.collect::<Vec<_>>());
 }
 
 /// Checks that concurrent batches assign ordinals without duplicates or gaps (law 2).
@@ -396,7 +452,8 @@ pub async fn an_empty_batch_only_checks_windows(database: &Database) {
         CountingEffects::default()
     };
     let keys = [scenario.key.clone()];
-    assert_eq!(database.one.count_runs(&[], &keys, &unknown).await.expect("counting"), []);
+    let windows = WindowsToCheck { keys: &keys, handled_up_to: 0 };
+    assert_eq!(database.one.count_runs(&[], windows, &unknown).await.expect("counting"), []);
     scenario.policy.threshold_runs = 3;
     scenario.count_runs(&["a", "b"]).await;
     scenario.policy.threshold_runs = 2;
@@ -413,7 +470,7 @@ pub async fn the_database_refuses_a_second_open_retrospective(database: &Databas
         let mut state = facts.workflows.remove(&scenario.key).expect("the workflow is part of the batch");
         state.open = false;
         state.claimed = 0;
-        let opened = state.open_if_due(&scenario.key, &scenario.policy, time_at(1)).into_iter().collect();
+        let opened = state.open_if_due(&scenario.key, &scenario.policy, time_at(1), 0).into_iter().collect();
         CountingEffects {
             workflows: [(scenario.key.clone(), state)].into(),
             opened,
@@ -421,7 +478,8 @@ pub async fn the_database_refuses_a_second_open_retrospective(database: &Databas
         }
     };
     let keys = [scenario.key.clone()];
-    let error = database.two.count_runs(&[], &keys, &wrong).await.expect_err("one is open");
+    let windows = WindowsToCheck { keys: &keys, handled_up_to: 0 };
+    let error = database.two.count_runs(&[], windows, &wrong).await.expect_err("one is open");
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     assert_eq!(scenario.latest_retrospective().await, first);
     assert_eq!(scenario.workflow_state().await.epoch, 1);
@@ -433,7 +491,8 @@ pub async fn an_interrupted_count_leaves_nothing_or_all_of_it(database: &Databas
     let scenario = Scenario::new(&*database.one, "t", "w");
     let batch = [scenario.new_run("a"), scenario.new_run("b")];
     let panics = |_: CountingFacts, _: &[_]| -> CountingEffects { panic!("the decision panics on purpose") };
-    let counting = AssertUnwindSafe(database.one.count_runs(&batch, &[], &panics)).catch_unwind();
+    let counting =
+        AssertUnwindSafe(database.one.count_runs(&batch, WindowsToCheck::default(), &panics)).catch_unwind();
     assert!(counting.await.is_err());
     assert_eq!(database.two.list_ordinals(&scenario.key).await.expect("ordinals").len(), 0);
     for polls in 0..40 {

@@ -68,6 +68,7 @@ macro_rules! conformance {
                 a_run_is_counted_once_though_it_comes_under_new_event_ids
                 two_workers_with_the_same_batch_leave_what_one_would_have_left
                 a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker
+                a_window_waits_for_the_runs_that_precede_it
                 a_backlog_is_claimed_in_parts_in_the_order_of_the_stream
                 two_workers_with_different_batches_give_each_run_its_own_ordinal
                 an_event_that_comes_in_two_workflows_at_once_is_counted_in_one

@@ -99,7 +99,7 @@ pub async fn a_dropped_body_is_gone(database: &Database) {
     let over_it_again = |mut facts: CountingFacts, _: &[_]| {
         let mut state = facts.workflows.remove(&scenario.key).expect("the workflow is part of the batch");
         state.claimed = 0;
-        let opened = state.open_if_due(&scenario.key, &scenario.policy, time_at(1)).into_iter().collect();
+        let opened = state.open_if_due(&scenario.key, &scenario.policy, time_at(1), 0).into_iter().collect();
         CountingEffects {
             workflows: [(scenario.key.clone(), state)].into(),
             opened,
@@ -107,7 +107,8 @@ pub async fn a_dropped_body_is_gone(database: &Database) {
         }
     };
     let keys = [scenario.key.clone()];
-    database.one.count_runs(&[], &keys, &over_it_again).await.expect("counting");
+    let windows = crate::WindowsToCheck { keys: &keys, handled_up_to: 0 };
+    database.one.count_runs(&[], windows, &over_it_again).await.expect("counting");
     assert_eq!(scenario.draw_sample().await, CommitResult::Done);
     let StoredBody::Gone(why) = scenario.claim_next(LONG_S).await.body else { panic!("it was dropped") };
     assert!(why.contains("dropped on purpose"), "{why}");

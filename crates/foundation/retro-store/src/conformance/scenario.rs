@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use retro_core::calls::count_calls;
-use retro_core::count::{Arrival, ArrivalDecision, Disposition};
+use retro_core::count::{Arrival, ArrivalDecision, Disposition, IntakeProgress};
 use retro_core::finding::{CheckedAnswer, EvidenceOrigin, Finding, FindingKind, LessonCue, Quote};
 use retro_core::id::{EventKey, MemoryId, RetrospectiveId, RunId, Step, Tenant, Workflow, WorkflowKey};
 use retro_core::investigate::{NextStage, decide_next_stage};
@@ -24,7 +24,9 @@ use retro_core::trajectory::QuotePlace;
 use crate::investigate::{FollowUp, InvestigationSequence};
 use crate::operator::MemoryFilter;
 use crate::sample::DrawnSample;
-use crate::{Claim, CommitResult as Done, CompressedDocument, IncomingBody, IncomingRun, Store};
+use crate::{
+    Claim, CommitResult as Done, CompressedDocument, IncomingBody, IncomingRun, Store, WindowsToCheck,
+};
 
 /// Duration in seconds that is too long to pass during a test.
 pub(super) const LONG_S: u64 = 3600;
@@ -82,13 +84,19 @@ pub(super) fn new_run(key: &WorkflowKey, name: &str) -> IncomingRun {
     };
     let source = format!("tests of {}", key.workflow);
     let event = EventKey { tenant: key.tenant.clone(), source, id: name.to_owned() };
-    let arrival = Arrival { event, key: key.clone(), content_hash: format!("hash of {name}"), run };
+    let arrival =
+        Arrival { event, key: key.clone(), content_hash: format!("hash of {name}"), position: 1, run };
     IncomingRun {
         arrival,
-        position: 1,
         body: inline_body(format!(r#"{{"turns":[],"of":"{key}/{name}"}}"#).as_bytes()),
         trace: None,
     }
+}
+
+/// Returns a run whose event has this position in the intake stream.
+pub(super) fn run_at(mut run: IncomingRun, position: u64) -> IncomingRun {
+    run.arrival.position = position;
+    run
 }
 
 /// A workflow under test. Its policy opens a retrospective after two runs and samples both.
@@ -115,9 +123,16 @@ impl<'a> Scenario<'a> {
 
     pub(super) async fn count_batch(&self, batch: &[IncomingRun], as_of: Timestamp) -> Vec<ArrivalDecision> {
         let decide = |facts, arrivals: &[Arrival]| {
-            retro_core::count::count_arrivals(facts, arrivals, &self.policy, as_of)
+            retro_core::count::count_arrivals(
+                facts,
+                arrivals,
+                IntakeProgress::NotAwaited,
+                &self.policy,
+                as_of,
+            )
         };
-        self.store.count_runs(batch, std::slice::from_ref(&self.key), &decide).await.expect("counting")
+        let windows = WindowsToCheck { keys: std::slice::from_ref(&self.key), handled_up_to: 0 };
+        self.store.count_runs(batch, windows, &decide).await.expect("counting")
     }
 
     /// Counts runs with the given names and returns their dispositions.

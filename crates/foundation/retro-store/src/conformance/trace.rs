@@ -6,7 +6,7 @@ use retro_core::message::Message;
 use retro_core::trace::TraceContext;
 
 use super::Database;
-use super::scenario::{LONG_S, Scenario, failed_result, test_tenant, time_at};
+use super::scenario::{LONG_S, Scenario, failed_result, run_at, test_tenant, time_at};
 use crate::trace::InvestigationTraces;
 use crate::{DeadLetterFilter, IncomingRun, ReopenResult};
 
@@ -16,7 +16,7 @@ fn context_of(span: u64) -> TraceContext {
 }
 
 fn traced_run(scenario: &Scenario<'_>, name: &str, span: u64) -> IncomingRun {
-    IncomingRun { trace: Some(context_of(span)), position: span, ..scenario.new_run(name) }
+    IncomingRun { trace: Some(context_of(span)), ..run_at(scenario.new_run(name), span) }
 }
 
 async fn first_unsent(scenario: &Scenario<'_>) -> Message {

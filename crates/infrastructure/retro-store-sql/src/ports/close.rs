@@ -37,6 +37,13 @@ pub(crate) async fn load_closing_facts(
     let (investigations, timings): (Vec<Investigation>, Vec<_>) = ended.into_iter().unzip();
     let (batch, calls) = load_batch(connection, &retrospective).await?;
     let state = count::find_workflow_state(connection, key).await?;
+    let state =
+        state.ok_or_else(|| at("workflows", key).damaged_error("it has a retrospective but no row"))?;
+    let waiting_in_order = if state.is_in_order() {
+        state.window_size()
+    } else {
+        count::count_waiting_up_to(connection, key, state.claimed, state.handled_up_to).await?
+    };
     let mut window = run::list_window_runs(connection, &retrospective, &sample).await?;
     outcome::attach_window_outcomes(connection, key, &mut window).await?;
     checks::attach_window_checks(connection, key, &mut window).await?;
@@ -44,8 +51,8 @@ pub(crate) async fn load_closing_facts(
         history: load_history(connection, &retrospective).await?,
         window,
         writer: load_writer_facts(connection, &retrospective, &batch, &investigations).await?,
-        state: state
-            .ok_or_else(|| at("workflows", key).damaged_error("it has a retrospective but no row"))?,
+        state,
+        waiting_in_order,
         sample,
         investigations,
         timings,

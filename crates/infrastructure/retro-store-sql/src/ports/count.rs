@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::count::{Arrival, ArrivalDecision, CountingFacts};
-use retro_core::id::{EventKey, WorkflowKey};
+use retro_core::id::{EventKey, Ordinal, WorkflowKey};
 use retro_core::retention::SeenContent;
 use retro_core::retrospective::WorkflowState;
 use retro_fault::{Guard, Label, is_broken};
 use retro_store::count::DecideCount;
-use retro_store::{CounterStore, IncomingRun, Result, StoreError};
+use retro_store::{CounterStore, IncomingRun, Result, StoreError, WindowsToCheck};
 
 use super::dialect::{
     Connection, OnTable, ROW_LOCKS, Store, bind_rows, by_bytes, exact_text, for_update, lookup_join, now_ms,
@@ -44,7 +44,7 @@ impl CounterStore for Store {
     async fn count_runs(
         &self,
         batch: &[IncomingRun],
-        look_at: &[WorkflowKey],
+        windows: WindowsToCheck<'_>,
         decide: DecideCount<'_>,
     ) -> Result<Vec<ArrivalDecision>> {
         let arrivals: Vec<Arrival> = batch.iter().map(|run| run.arrival.clone()).collect();
@@ -52,12 +52,12 @@ impl CounterStore for Store {
         if !batch.is_empty()
             && !is_broken(Guard::Inbox)
             && let Some(counted) =
-                self.count_once(CountPath::AllNew, batch, &arrivals, look_at, decide).await?
+                self.count_once(CountPath::AllNew, batch, &arrivals, windows, decide).await?
         {
             return Ok(counted);
         }
         for _ in 0..BEGUN_MAX {
-            if let Some(counted) = self.count_once(CountPath::Any, batch, &arrivals, look_at, decide).await? {
+            if let Some(counted) = self.count_once(CountPath::Any, batch, &arrivals, windows, decide).await? {
                 return Ok(counted);
             }
         }
@@ -100,17 +100,17 @@ impl Store {
         path: CountPath,
         batch: &[IncomingRun],
         arrivals: &[Arrival],
-        look_at: &[WorkflowKey],
+        windows: WindowsToCheck<'_>,
         decide: DecideCount<'_>,
     ) -> Result<Option<Vec<ArrivalDecision>>> {
         let mut transaction = self.begin_write().await?;
         // Dropping the transaction rolls back.
         let known = match path {
-            CountPath::AllNew => match store_new_events(&mut transaction, arrivals, look_at).await? {
+            CountPath::AllNew => match store_new_events(&mut transaction, arrivals, windows).await? {
                 Some(known) => known,
                 None => return Ok(None),
             },
-            CountPath::Any => load_snapshot(&mut transaction, arrivals, look_at).await?,
+            CountPath::Any => load_snapshot(&mut transaction, arrivals, windows).await?,
         };
         let effects = decide(known.facts.clone(), arrivals);
         let plan = plan_writes(batch, known, &effects);
@@ -133,9 +133,10 @@ impl Store {
 async fn store_new_events(
     connection: &mut Connection,
     arrivals: &[Arrival],
-    look_at: &[WorkflowKey],
+    windows: WindowsToCheck<'_>,
 ) -> Result<Option<CountSnapshot>> {
-    let mut keys: Vec<&WorkflowKey> = arrivals.iter().map(|arrival| &arrival.key).chain(look_at).collect();
+    let mut keys: Vec<&WorkflowKey> =
+        arrivals.iter().map(|arrival| &arrival.key).chain(windows.keys).collect();
     keys.sort_unstable();
     keys.dedup();
     let mut known = CountSnapshot::default();
@@ -155,6 +156,7 @@ async fn store_new_events(
         return Ok(None);
     }
     known_runs(connection, arrivals, &mut known).await?;
+    add_waiting_in_order(connection, windows, &mut known).await?;
     Ok(Some(known))
 }
 
@@ -166,7 +168,8 @@ async fn lock_and_load_workflows(
     known: &mut CountSnapshot,
 ) -> Result<usize> {
     const LOCK: &str = concat!(
-        "SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until FROM workflows
+        "SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until,
+             counted_up_to, handled_up_to FROM workflows
          WHERE (tenant, workflow) IN (SELECT tenant, workflow FROM ",
         rows_table!("requested", "$1" "tenant", "$2" "workflow"),
         ") ORDER BY tenant, workflow",
@@ -186,16 +189,18 @@ async fn lock_and_load_workflows(
 async fn load_snapshot(
     connection: &mut Connection,
     arrivals: &[Arrival],
-    look_at: &[WorkflowKey],
+    windows: WindowsToCheck<'_>,
 ) -> Result<CountSnapshot> {
     let mut of_batch: Vec<&WorkflowKey> = arrivals.iter().map(|arrival| &arrival.key).collect();
     of_batch.sort_unstable();
     of_batch.dedup();
     let others: Vec<&WorkflowKey> =
-        look_at.iter().filter(|key| of_batch.binary_search(key).is_err()).collect();
+        windows.keys.iter().filter(|key| of_batch.binary_search(key).is_err()).collect();
     lock::lock_workflows(connection, &of_batch, &others).await?;
     of_batch.extend(others);
-    add_known(connection, arrivals, &of_batch).await
+    let mut known = add_known(connection, arrivals, &of_batch).await?;
+    add_waiting_in_order(connection, windows, &mut known).await?;
+    Ok(known)
 }
 
 async fn add_known(
@@ -288,7 +293,8 @@ async fn known_workflows(
     known: &mut CountSnapshot,
 ) -> Result<()> {
     const KNOWN: &str = concat!(
-        "SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until FROM workflows
+        "SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until,
+             counted_up_to, handled_up_to FROM workflows
          WHERE recorded > 0 AND (tenant, workflow) IN (SELECT tenant, workflow FROM ",
         rows_table!("requested", "$1" "tenant", "$2" "workflow"),
         ")"
@@ -296,6 +302,43 @@ async fn known_workflows(
     let query = bind_rows!(sqlx::query_as(KNOWN), keys, |key| [key.tenant.as_str(), key.workflow.as_str()]);
     let rows: Vec<WorkflowRecord> = query.fetch_all(connection).await.on_table("workflows")?;
     rows.into_iter().try_for_each(|row| known.add_workflow(row))
+}
+
+/// Adds the number of waiting runs that are in order, of those workflows to check of which not all are.
+async fn add_waiting_in_order(
+    connection: &mut Connection,
+    windows: WindowsToCheck<'_>,
+    known: &mut CountSnapshot,
+) -> Result<()> {
+    for key in windows.keys {
+        let state = known.facts.workflows.get(key).filter(|state| !state.open && !state.is_in_order());
+        if let Some(claimed) = state.map(|state| state.claimed) {
+            let waiting = count_waiting_up_to(connection, key, claimed, windows.handled_up_to).await?;
+            known.facts.waiting_in_order.insert(key.clone(), waiting);
+        }
+    }
+    Ok(())
+}
+
+/// Counts the runs of a workflow that were counted after the ordinal `claimed` and have at most this position in the
+/// intake stream.
+pub(crate) async fn count_waiting_up_to(
+    connection: &mut Connection,
+    key: &WorkflowKey,
+    claimed: Ordinal,
+    position: u64,
+) -> Result<u64> {
+    const COUNT: &str = "
+        SELECT count(*) FROM runs WHERE tenant = $1 AND workflow = $2 AND ordinal > $3 AND intake_sequence <= $4";
+    let waiting: i64 = sqlx::query_scalar(COUNT)
+        .bind(key.tenant.as_str())
+        .bind(key.workflow.as_str())
+        .bind(to_i64(claimed))
+        .bind(to_i64(position))
+        .fetch_one(connection)
+        .await
+        .on_table("runs")?;
+    at("runs.ordinal", key).parse_unsigned(waiting)
 }
 
 /// Stores events in key order, so concurrent batches cannot deadlock. Returns `false` if another batch has
@@ -345,16 +388,20 @@ async fn store_workflows(connection: &mut Connection, plan: &WritePlan<'_>) -> R
     let WritePlan { states, recorded, events_of, .. } = plan;
     const STORE: &str = concat!(
         "INSERT INTO workflows
-             (tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until, events)
-         SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until, events FROM ",
+             (tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until, events,
+              counted_up_to, handled_up_to)
+         SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until, events,
+             counted_up_to, handled_up_to FROM ",
         rows_table!(
             "new", "$1" "tenant", "$2" "workflow", "$3" "recorded", "$4" "counted", "$5" "claimed", "$6" "epoch",
-            "$7" "open", "$8" "failures", "$9" "paused_until", "$10" "events"
+            "$7" "open", "$8" "failures", "$9" "paused_until", "$10" "events",
+            "$11" "counted_up_to", "$12" "handled_up_to"
         ),
         " WHERE true ON CONFLICT (tenant, workflow) DO UPDATE SET recorded = excluded.recorded,
              counted = excluded.counted, claimed = excluded.claimed, epoch = excluded.epoch, open = excluded.open,
              failures = excluded.failures, paused_until = excluded.paused_until,
-             events = workflows.events + excluded.events"
+             events = workflows.events + excluded.events, counted_up_to = excluded.counted_up_to,
+             handled_up_to = excluded.handled_up_to"
     );
     if states.is_empty() {
         return Ok(());
@@ -371,6 +418,8 @@ async fn store_workflows(connection: &mut Connection, plan: &WritePlan<'_>) -> R
         i64::from(state.failures),
         state.paused_until.map(format_policy_time),
         to_i64(events_of.get(key).copied().unwrap_or_default()),
+        to_i64(state.counted_up_to),
+        to_i64(state.handled_up_to),
     ]);
     let done = query.execute(connection).await.on_table("workflows")?;
     at("workflows", "a batch").check_rows_affected(done.rows_affected(), states.len())
@@ -393,7 +442,8 @@ pub(crate) async fn set_workflow_state(
     state: &WorkflowState,
 ) -> Result<()> {
     const STORE: &str = "
-        UPDATE workflows SET counted = $3, claimed = $4, epoch = $5, open = $6, failures = $7, paused_until = $8
+        UPDATE workflows SET counted = $3, claimed = $4, epoch = $5, open = $6, failures = $7, paused_until = $8,
+            counted_up_to = $9, handled_up_to = $10
         WHERE tenant = $1 AND workflow = $2";
     let done = sqlx::query(STORE)
         .bind(key.tenant.as_str())
@@ -404,6 +454,8 @@ pub(crate) async fn set_workflow_state(
         .bind(state.open)
         .bind(i64::from(state.failures))
         .bind(state.paused_until.map(format_policy_time))
+        .bind(to_i64(state.counted_up_to))
+        .bind(to_i64(state.handled_up_to))
         .execute(connection)
         .await
         .on_table("workflows")?;

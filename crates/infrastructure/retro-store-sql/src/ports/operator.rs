@@ -50,7 +50,7 @@ impl OperatorStore for Store {
     async fn list_workflows(&self, tenant: &Tenant) -> Result<Vec<WorkflowRow>> {
         const LOAD: &str = "
             SELECT /* reads all: a person lists the workflows */ tenant, workflow, recorded, counted, claimed, epoch, open,
-                failures, paused_until FROM workflows WHERE tenant = $1 AND recorded > 0 ORDER BY workflow";
+                failures, paused_until, counted_up_to, handled_up_to FROM workflows WHERE tenant = $1 AND recorded > 0 ORDER BY workflow";
         let rows: Vec<WorkflowRecord> = sqlx::query_as(LOAD)
             .bind(tenant.as_str())
             .fetch_all(self.reader())

@@ -59,7 +59,7 @@ async fn store_identities(connection: &mut Connection, writes: &[RunWrite<'_>]) 
             to_i64(write.number),
             write.ordinal.map(to_i64),
             i64::from(write.incoming.arrival.run.attempt),
-            to_i64(write.incoming.position),
+            to_i64(write.incoming.arrival.position),
         ]);
         stored += query.execute(&mut *connection).await.on_table("runs")?.rows_affected();
     }

@@ -33,7 +33,8 @@ impl VerifyStore for Store {
         limit: u32,
     ) -> Result<Vec<WorkflowRecords>> {
         const LOAD: &str = "
-            SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until
+            SELECT tenant, workflow, recorded, counted, claimed, epoch, open, failures, paused_until,
+                counted_up_to, handled_up_to
             FROM workflows WHERE (tenant, workflow) > ($1, $2) ORDER BY tenant, workflow LIMIT $3";
         let (tenant, workflow) =
             after.map_or((START, START), |key| (key.tenant.as_str(), key.workflow.as_str()));

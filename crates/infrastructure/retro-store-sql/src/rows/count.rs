@@ -219,6 +219,8 @@ pub(crate) struct WorkflowRecord {
     open: bool,
     failures: i64,
     paused_until: Option<String>,
+    counted_up_to: i64,
+    handled_up_to: i64,
 }
 
 impl WorkflowRecord {
@@ -240,6 +242,8 @@ impl WorkflowRecord {
             open: self.open,
             failures: place.parse_unsigned(self.failures)?,
             paused_until,
+            counted_up_to: place.parse_unsigned(self.counted_up_to)?,
+            handled_up_to: place.parse_unsigned(self.handled_up_to)?,
         };
         let recorded = place.parse_unsigned(self.recorded)?;
         Ok((key, state, recorded))

@@ -1,12 +1,12 @@
 //! Crashes in commands of operators and in `retro emit`. A command that died is repeated.
 
 use jiff::Timestamp;
-use retro_core::count::{Arrival, count_arrivals};
+use retro_core::count::{Arrival, IntakeProgress, count_arrivals};
 use retro_core::id::{EventKey, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::policy::Policy;
 use retro_core::{investigate, sample};
 use retro_fault::Label;
-use retro_store::{DrawnSample, IncomingBody, IncomingRun, Store};
+use retro_store::{DrawnSample, IncomingBody, IncomingRun, Store, WindowsToCheck};
 use serde_json::json;
 
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
@@ -161,8 +161,10 @@ pub(super) async fn open_investigation(store: &dyn Store, workflow: &str) -> Str
     let now: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a timestamp");
     // A claim whose owner died has used up an attempt, so allow enough of them.
     let policy = Policy { threshold_runs: 3, investigation_attempts_max: 20, ..Policy::default() };
-    let count = |facts, arrivals: &[Arrival]| count_arrivals(facts, arrivals, &policy, now);
-    store.count_runs(&batch, &[], &count).await.expect("counting");
+    let count = |facts, arrivals: &[Arrival]| {
+        count_arrivals(facts, arrivals, IntakeProgress::NotAwaited, &policy, now)
+    };
+    store.count_runs(&batch, WindowsToCheck::default(), &count).await.expect("counting");
     let rows = store.list_retrospectives(&key.tenant, None, 1000).await.expect("listing");
     let of_this = rows.into_iter().find(|row| row.retrospective.key == key);
     let id = of_this.expect("a retrospective was opened").retrospective.id;
@@ -180,6 +182,7 @@ fn build_incoming_run(key: &WorkflowKey, number: u64) -> IncomingRun {
     let id = format!("event of {run_id}");
     let event = EventKey { tenant: key.tenant.clone(), source: "/tests/composed".to_owned(), id };
     let run = serde_json::from_value(json!({"run_id": run_id, "outcome": "success"})).expect("facts");
-    let arrival = Arrival { event, key: key.clone(), content_hash: number.to_string(), run };
-    IncomingRun { arrival, position: number, body: IncomingBody::None, trace: None }
+    let arrival =
+        Arrival { event, key: key.clone(), content_hash: number.to_string(), position: number, run };
+    IncomingRun { arrival, body: IncomingBody::None, trace: None }
 }
