@@ -50,20 +50,11 @@ pub struct RecalledMemory {
     pub newcomer: bool,
 }
 
-/// Renders the fenced block, with the id, weight and title of one memory per line. Ids are shortened, because
-/// a full id costs as many tokens as a title and tells an agent no more.
-pub(super) fn render_block(lines: &[RecalledMemory]) -> String {
-    let mut text = format!("{FENCE_BEGIN}\n");
-    for line in lines {
-        text.push_str(&format!(
-            "- [{}] ({}) {}\n",
-            line.id.short_id(),
-            line.weight,
-            plain_line(&line.title, TITLE_CHARS_MAX)
-        ));
-    }
-    text.push_str(FENCE_END);
-    text
+/// Renders the line of a memory in the block without its line break: its id, weight and title. Ids are shortened, because a full id costs
+/// as many tokens as a title and tells an agent no more.
+pub(super) fn render_line(memory: &RecalledMemory) -> String {
+    let title = plain_line(&memory.title, TITLE_CHARS_MAX);
+    format!("- [{}] ({}) {title}", memory.id.short_id(), memory.weight)
 }
 
 /// Removes every injected block from a text: all marks, and the lines after a begin mark that have the shape
@@ -243,7 +234,8 @@ mod tests {
             title: (*title).to_owned(),
             newcomer: false,
         };
-        render_block(&titles.iter().map(line).collect::<Vec<_>>())
+        let lines: String = titles.iter().map(|title| render_line(&line(title)) + "\n").collect();
+        format!("{FENCE_BEGIN}\n{lines}{FENCE_END}")
     }
 
     fn check(text: &str, stripped: &str) {
