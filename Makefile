@@ -2,10 +2,10 @@
 .DEFAULT_GOAL := help
 # Where rustup puts cargo, for a shell that has not been told yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-.PHONY: help demo test bench chaos restarts loop dev ci golden gen fuzz prepare
+.PHONY: help demo test bench bench-context chaos restarts loop dev ci golden gen fuzz prepare
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
 
 demo: prepare ## builds, then shows real runs becoming memories; ends by itself
 	cargo build --release --locked --package retro && cargo xtask demo
@@ -18,6 +18,11 @@ bench: ## intake beside a hand-written loop, HTTP beside the broker, lag, many d
 	@bash .ci/prepare tests
 	cargo build --release --locked --package retro --package retro-bench
 	target/release/retro-bench all
+
+bench-context: ## what agents are told and how fast, with a million memories, beside a constant answer
+	@bash .ci/prepare tests
+	cargo build --release --locked --package retro --package retro-bench
+	target/release/retro-bench context
 
 SEEDS ?= 1..4
 chaos: ## mixes faults at random, on both databases, by seed: `make chaos SEEDS=1..20` or `SEEDS=3,7`

@@ -6,6 +6,7 @@
 )]
 
 mod child;
+mod context;
 mod due;
 mod events;
 mod figures;
@@ -48,6 +49,8 @@ enum Task {
     Intake(intake::IntakeOptions),
     /// Compares `POST /v1/events` in batches with the broker's own rate.
     Http(http::HttpOptions),
+    /// Measures `POST /v1/context` with a million memories, beside a constant answer.
+    Context(context::ContextOptions),
     /// Measures the time from an accepted event to a memory that the next run is handed.
     Lag(lag::LagOptions),
     /// Measures retrospectives per second when many are due at once.
@@ -58,6 +61,20 @@ enum Task {
     Retention(retention::RetentionOptions),
     /// Runs the program under load for an hour while its broker is killed again and again.
     Soak(soak::SoakOptions),
+    /// Runs the server with constant answers. `context` starts it.
+    #[command(hide = true)]
+    ConstantServer {
+        #[arg(long)]
+        listen: String,
+        #[arg(long)]
+        body: PathBuf,
+        #[arg(long)]
+        memories: u64,
+        #[arg(long)]
+        workflows: u64,
+        #[arg(long)]
+        tenants: u64,
+    },
     /// Runs the hand-written loop. `intake` starts it.
     #[command(hide = true)]
     FloorLoop {
@@ -87,6 +104,9 @@ async fn run(arguments: &Arguments) -> Result<()> {
     if let Task::FloorLoop { nats, database, consumer } = task {
         return floor::run_floor_loop(nats, database, consumer).await;
     }
+    if let Task::ConstantServer { listen, body, memories, workflows, tenants } = task {
+        return context::serve_constant(listen, body, *memories, *workflows, *tenants).await;
+    }
     std::fs::create_dir_all(folder)?;
     run_task(task, retro, folder).await
 }
@@ -96,12 +116,13 @@ async fn run_task(task: &Task, retro: &Path, folder: &Path) -> Result<()> {
         Task::All => run_all(retro, folder).await,
         Task::Intake(options) => intake::run_intake(retro, folder, options).await,
         Task::Http(options) => http::run_http(retro, folder, options).await,
+        Task::Context(options) => context::run_context(retro, folder, options).await,
         Task::Lag(options) => lag::run_lag(retro, folder, options).await,
         Task::Due(options) => due::run_due(retro, folder, options).await,
         Task::Growth(options) => growth::run_growth(retro, folder, options).await,
         Task::Retention(options) => retention::run_retention(retro, folder, options).await,
         Task::Soak(options) => soak::run_soak(retro, folder, options).await,
-        Task::FloorLoop { .. } => unreachable!("handled above"),
+        Task::FloorLoop { .. } | Task::ConstantServer { .. } => unreachable!("handled above"),
     }
 }
 

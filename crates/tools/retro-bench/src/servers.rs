@@ -9,6 +9,7 @@ use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
 use async_nats::jetstream::{self, Context as JetStream};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use retro_bus::{Bus, BusConfig, NatsIntakePublisher, StreamSizes};
 use retro_events::{IntakePublisher as _, ValidatedEvent};
 use retro_testkit::{TestNats, TestPostgres};
@@ -249,6 +250,17 @@ impl Database {
             sqlx::query_scalar(query).fetch_one(&mut SqliteConnection::connect(&address).await?).await?
         };
         Ok(u64::try_from(number)?)
+    }
+
+    /// Asks the kernel to forget the pages of the database's file, so that they are read from the disk. What a server
+    /// has in its own memory stays.
+    pub(crate) fn evict_from_page_cache(&self) -> Result<()> {
+        if self.is_postgres() {
+            return Ok(());
+        }
+        let file = std::fs::File::open(self.address())?;
+        file.sync_all()?;
+        Ok(posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?)
     }
 
     /// Returns the process id of the database server, if there is one.
