@@ -21,6 +21,8 @@ pub(crate) struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) step_kind: Option<&'static str>,
     message: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tool_calls: Vec<Call>,
     #[serde(skip_serializing_if = "Observation::is_empty")]
@@ -50,8 +52,14 @@ impl AtifDocument {
     /// Creates the document of an agent. A missing version is written as `unknown`, because the format
     /// requires one.
     pub(crate) fn new(name: &str, version: Option<&str>, model: Option<&str>) -> Self {
-        let agent = json!({"name": name, "version": version.unwrap_or("unknown"), "model_name": model});
-        Self { schema_version: "ATIF-v1.7", agent, steps: Vec::new() }
+        let mut document = Self { schema_version: "ATIF-v1.7", agent: Value::Null, steps: Vec::new() };
+        document.set_agent(name, version, model);
+        document
+    }
+
+    /// Sets the agent, for a log that names it late.
+    pub(crate) fn set_agent(&mut self, name: &str, version: Option<&str>, model: Option<&str>) {
+        self.agent = json!({"name": name, "version": version.unwrap_or("unknown"), "model_name": model});
     }
 
     /// Adds an entry with the source `system`, `user` or `agent`. The message is a string or an array of

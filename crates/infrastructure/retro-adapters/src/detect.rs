@@ -18,6 +18,27 @@ pub enum Format {
     SweAgent,
     /// tau2 simulation results: a results file with its simulations, or a single simulation.
     Tau2,
+    /// Transcript of a session of Claude Code, one entry a line.
+    ClaudeCode,
+    /// Session of Codex CLI, one item a line.
+    Codex,
+    /// Chat messages as in OpenAI's API: a list, one message a line, or objects with `messages`.
+    Chat,
+}
+
+impl Format {
+    /// Returns the name of the format, as people write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CloudEvents => "CloudEvents",
+            Self::Atif => "ATIF",
+            Self::SweAgent => "SWE-agent",
+            Self::Tau2 => "tau2",
+            Self::ClaudeCode => "Claude Code transcript",
+            Self::Codex => "Codex CLI session",
+            Self::Chat => "chat messages",
+        }
+    }
 }
 
 /// Maximum number of documents of a file to inspect. More than one is needed, because some transcripts begin
@@ -25,11 +46,8 @@ pub enum Format {
 const DOCUMENTS_INSPECTED_MAX: usize = 10;
 
 /// Formats that are recognized but not supported yet, each with keys that occur together only in that format.
-const UNSUPPORTED: [(&str, &[&str]); 20] = [
+const UNSUPPORTED: [(&str, &[&str]); 14] = [
     ("Claude Code web export", &["loglines"]),
-    ("Claude Code transcript", &["type", "sessionId"]),
-    ("Claude Code transcript", &["type", "leafUuid"]),
-    ("Codex CLI session", &["type", "payload"]),
     ("Gemini CLI session", &["messages", "projectHash"]),
     ("Gemini CLI session", &["messages", "sessionId"]),
     ("Inspect evaluation log", &["eval", "status"]),
@@ -38,14 +56,11 @@ const UNSUPPORTED: [(&str, &[&str]); 20] = [
     ("OpenHands evaluation output", &["instruction", "history"]),
     ("OpenHands conversation state", &["agent", "execution_status"]),
     ("OpenHands event log", &["kind", "source", "timestamp"]),
-    ("OpenHands model log", &["messages", "kwargs"]),
     ("ToolBench answer", &["answer_generation"]),
     ("OTLP traces", &["resourceSpans"]),
     ("GitHub workflow_run event", &["workflow_run", "action"]),
     ("CDEvents event", &["context", "subject"]),
     ("Tekton PipelineRun", &["apiVersion", "kind", "status"]),
-    ("chat messages (mini-swe-agent or OpenHands)", &["role", "content"]),
-    ("chat messages", &["messages"]),
 ];
 
 /// Detects the format of a parsed file. Fails with `type_unknown` if the format is not recognized or not
@@ -56,10 +71,19 @@ pub(crate) fn detect_content(content: &Content, file_name: &str) -> Result<Forma
     if let Some(format) = looked_at().find_map(|document| supported_format(document, file_name)) {
         return Ok(format);
     }
-    let detail = match looked_at().find_map(unsupported_format) {
+    // Last: many a format has messages and more, which would be lost.
+    let unsupported = looked_at().find_map(unsupported_format);
+    if unsupported.is_none()
+        && let Some(format) = looked_at().find_map(transcript_format)
+    {
+        return Ok(format);
+    }
+    let detail = match unsupported {
         Some(name) => format!("not supported yet: {name}"),
         None => {
-            "unknown format; supported are CloudEvents, ATIF, SWE-agent .traj and tau2 results".to_owned()
+            "unknown format; supported are CloudEvents, ATIF, SWE-agent .traj, tau2 results, transcripts of Claude Code \
+             and Codex CLI, and chat messages"
+                .to_owned()
         }
     };
     Err(Rejection::of_message(DeadLetterCode::TypeUnknown, detail))
@@ -77,6 +101,19 @@ fn supported_format(document: &Value, file_name: &str) -> Option<Format> {
     } else if document.pointer("/info/environment_info").is_some() || has(&["task_id", "termination_reason"])
     {
         Some(Format::Tau2)
+    } else {
+        None
+    }
+}
+
+fn transcript_format(document: &Value) -> Option<Format> {
+    let has = |keys: &[&str]| keys.iter().all(|key| document.get(key).is_some());
+    if has(&["type", "sessionId"]) || has(&["type", "leafUuid"]) {
+        Some(Format::ClaudeCode)
+    } else if has(&["type", "payload"]) {
+        Some(Format::Codex)
+    } else if has(&["messages"]) || has(&["role", "content"]) {
+        Some(Format::Chat)
     } else {
         None
     }

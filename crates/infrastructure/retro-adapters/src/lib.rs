@@ -2,7 +2,11 @@
 
 mod atif;
 mod atif_document;
+mod chat;
+mod claude_code;
 mod cloudevents;
+mod codex;
+mod conversation;
 mod detect;
 mod file_content;
 mod import;
@@ -50,13 +54,26 @@ fn import_content(
     content: &Content,
     options: &ImportOptions,
 ) -> Result<Vec<ImportedRun>, Rejection> {
+    let documents = content.list_documents();
+    // The documents of a transcript are its entries.
+    let entries = || documents.iter().map(|(_, document)| *document).collect::<Vec<_>>();
+    match format {
+        Format::ClaudeCode => return Ok(vec![claude_code::parse_session(&entries(), options)?]),
+        Format::Codex => return Ok(vec![codex::parse_session(&entries(), options)?]),
+        Format::Chat if documents.first().is_some_and(|(_, document)| chat::is_message(document)) => {
+            return Ok(vec![chat::parse_messages(&entries(), options)?]);
+        }
+        _ => {}
+    }
     let mut runs = Vec::new();
-    for (place, document) in content.list_documents() {
+    for (place, document) in documents {
         let found = match format {
             Format::CloudEvents => cloudevents::parse_document(document),
             Format::Atif => atif::parse_document(document, options),
             Format::SweAgent => swe_agent::parse_document(document, options),
             Format::Tau2 => tau2::parse_document(document, options),
+            Format::Chat => chat::parse_document(document, options),
+            Format::ClaudeCode | Format::Codex => unreachable!("handled above"),
         };
         let found = found.map_err(|rejection| prefix_path(&place, rejection))?;
         runs.extend(

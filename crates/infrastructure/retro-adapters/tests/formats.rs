@@ -223,8 +223,6 @@ fn a_run_has_the_task_of_the_file_or_else_of_the_caller() {
 #[test]
 fn an_unsupported_format_is_named_in_the_rejection() {
     for (path, name) in [
-        ("unsupported/claude-code.jsonl", "Claude Code transcript"),
-        ("unsupported/codex-cli.jsonl", "Codex CLI session"),
         ("unsupported/gemini-cli.json", "Gemini CLI session"),
         ("unsupported/inspect-events.json", "Inspect event log"),
         ("unsupported/openhands-conversation.json", "OpenHands conversation state"),
@@ -235,6 +233,53 @@ fn an_unsupported_format_is_named_in_the_rejection() {
     }
     let rejection = import_file(b"{\"a\": 1}", "a.json", &ImportOptions::default()).unwrap_err();
     assert!(rejection.detail.starts_with("unknown format"), "{rejection}");
+}
+
+#[test]
+fn transcripts_of_agents_are_read_one_run_a_file() {
+    let all = ["claude-code", "codex", "chat"].map(list_fixtures).concat();
+    insta::assert_snapshot!(all.iter().map(|path| describe_runs(path)).collect::<String>());
+}
+
+#[test]
+fn a_transcript_reads_like_this() {
+    for path in
+        ["claude-code/thinking.composed.jsonl", "codex/session.composed.jsonl", "chat/lines.composed.jsonl"]
+    {
+        let runs = import_fixture(path).unwrap();
+        let name = path.replace(['/', '.'], "_");
+        insta::assert_debug_snapshot!(name, (&runs[0].event.run, parse_trajectory(&runs[0]).turns));
+    }
+}
+
+#[test]
+fn chat_messages_may_be_a_list_an_object_or_an_object_a_line() {
+    let message = |role: &str| json!({"role": role, "content": "words"});
+    let messages = json!([message("user"), message("assistant")]);
+    let object = json!({"messages": messages});
+    let import = |text: &str| import_file(text.as_bytes(), "chat.json", &ImportOptions::default()).unwrap();
+    let whole = import(&messages.to_string());
+    assert_eq!(whole.len(), 1);
+    assert_eq!(
+        import(&object.to_string())[0].event.run.run_id,
+        whole[0].event.run.run_id,
+        "the same content"
+    );
+    let lines = format!("{object}\n{}\n", json!({"messages": [message("user")]}));
+    assert_eq!(
+        import(&lines).iter().map(|run| run.location.as_str()).collect::<Vec<_>>(),
+        ["line 1", "line 2"]
+    );
+
+    let invalid = DeadLetterCode::TrajectoryInvalid;
+    check_rejection(
+        "a.json",
+        &json!({"messages": [message("user"), message("robot")]}).to_string(),
+        invalid,
+        Some("messages[1]"),
+    );
+    check_rejection("a.json", &json!({"messages": []}).to_string(), invalid, Some("messages"));
+    check_rejection("a.jsonl", &json!({"type": "summary", "leafUuid": "x"}).to_string(), invalid, None);
 }
 
 #[track_caller]
