@@ -23,7 +23,7 @@ mod workflows;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use retro_adapters::TASK_BYTES_MAX;
+use retro_adapters::{ImportOptions, TASK_BYTES_MAX};
 use retro_core::audience::RepoVisibility;
 use retro_core::id::{Repository, RunId, Step, Tenant, Workflow};
 use retro_core::run::RunOutcome;
@@ -104,8 +104,11 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Apply database migrations and, if NATS_URL is set, create the broker's streams and consumers.
     Migrate(Migrate),
-    /// Send finished runs from files: CloudEvents, ATIF, SWE-agent `.traj` or tau2 results, plain or `.zst`.
+    /// Send finished runs from files: CloudEvents, ATIF, transcripts of Claude Code or Codex CLI, chat messages, SWE-agent
+    /// `.traj` or tau2 results, plain or `.zst`.
     Emit(Emit),
+    /// Say what is understood of the runs in files (steps, calls, failures) without sending them.
+    Validate(Validate),
     /// List workflows with the size of their window and any pause, or show the calls and failures of one.
     Workflows(Workflows),
     /// List stored runs, newest first, or show one in full.
@@ -201,17 +204,8 @@ pub(crate) struct Emit {
     /// Files to send.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Workflow of the runs; overrides a workflow derived from the file, except in CloudEvents.
-    #[arg(long)]
-    pub(crate) workflow: Option<Workflow>,
-    /// Task of runs whose file names no task, at most 1024 bytes; does not apply to CloudEvents.
-    /// `retro memories effect` compares runs of the same task.
-    #[arg(long, value_parser = parse_task)]
-    pub(crate) task: Option<String>,
-    /// Outcome of runs whose file names no outcome: success, failure, error, timeout, cancellation or skip;
-    /// does not apply to CloudEvents. Without an outcome, runs are counted but not used as evidence.
-    #[arg(long, value_parser = parse_outcome)]
-    pub(crate) outcome: Option<RunOutcome>,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
     /// Send every event under a new event id; run ids stay the same.
     #[arg(long)]
     pub(crate) new_event_ids: bool,
@@ -225,6 +219,38 @@ pub(crate) struct Emit {
     /// Number of runs to skip at the beginning of each file.
     #[arg(long, value_name = "RUNS", default_value_t = 0)]
     pub(crate) skip: usize,
+}
+
+/// What a file of runs may leave out.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Workflow of the runs; overrides a workflow derived from the file, except in CloudEvents.
+    #[arg(long)]
+    pub(crate) workflow: Option<Workflow>,
+    /// Task of runs whose file names no task, at most 1024 bytes; does not apply to CloudEvents.
+    /// `retro memories effect` compares runs of the same task.
+    #[arg(long, value_parser = parse_task)]
+    pub(crate) task: Option<String>,
+    /// Outcome of runs whose file names no outcome: success, failure, error, timeout, cancellation or skip;
+    /// does not apply to CloudEvents. Without an outcome, runs are counted but not used as evidence.
+    #[arg(long, value_parser = parse_outcome)]
+    pub(crate) outcome: Option<RunOutcome>,
+}
+
+impl ImportArgs {
+    /// Returns the options of the adapters.
+    pub(crate) fn options(&self) -> ImportOptions {
+        ImportOptions { workflow: self.workflow.clone(), outcome: self.outcome, task: self.task.clone() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// Files to read.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
 }
 
 fn parse_task(text: &str) -> Result<String, String> {

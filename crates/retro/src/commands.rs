@@ -31,7 +31,7 @@ use retro_http::Scrape;
 use crate::cli::{Cli, Command, Context as ContextArgs, Github};
 use crate::exit::Exit;
 use crate::policies::PolicySource;
-use crate::{emit, output, serve, store, up};
+use crate::{emit, output, serve, store, up, validate};
 use command_context::CommandContext;
 
 /// Runs the command selected by the arguments. `metrics` renders the metrics of this process.
@@ -55,6 +55,7 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
         }
         Command::Migrate(args) => migrate::run_command(&config, args, output).await,
         Command::Emit(args) => Box::pin(emit::emit_files(args, &config, &cli.global.tenant, output)).await,
+        Command::Validate(args) => validate::run_validate(args, &config, &cli.global.tenant, output),
         Command::Workflows(args) => {
             workflows::run_command(&context, &*store::open_store(&config).await?, args).await
         }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use retro_adapters::ImportOptions;
 use retro_bus::{BodyStore, Bus, BusConfig, EventPublisher, OutgoingEvent};
 use retro_config::{Config, mask_password};
 use retro_core::dead_letter::Rejection;
@@ -91,14 +90,16 @@ fn format_summary(sent: &EmitSummary) -> String {
 /// invalid. Fails if the file cannot be read.
 fn read_events(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>, Rejection>> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let options =
-        ImportOptions { workflow: args.workflow.clone(), outcome: args.outcome, task: args.task.clone() };
-    Ok(retro_adapters::import_file(&bytes, &name, &options).map(|runs| {
+    Ok(retro_adapters::import_file(&bytes, &file_name(file), &args.import.options()).map(|runs| {
         let events = runs.into_iter().map(|run| run.event);
         let selected = events.skip(args.skip).take(args.limit.unwrap_or(usize::MAX));
         if args.new_event_ids { selected.map(with_new_id).collect() } else { selected.collect() }
     }))
+}
+
+/// Returns the name of a file without its folder.
+pub(crate) fn file_name(file: &Path) -> String {
+    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Replaces the event id with a new unique one. The run id stays the same.

@@ -19,6 +19,7 @@ mod serve;
 mod store;
 mod telemetry;
 mod up;
+mod validate;
 
 #[cfg(test)]
 #[path = "shipped/tests.rs"]

@@ -7,6 +7,7 @@ mod broker_ownership;
 mod broker_users;
 mod chaos;
 mod cli;
+mod clients;
 mod closed_loop;
 mod crash;
 mod dead_letters;

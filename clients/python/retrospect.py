@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""A client for Retrospect in one file, for Python 3.9 or later, without dependencies.
+
+    from retrospect import Client
+
+    client = Client()                                        # http://127.0.0.1:7717, tenant `default`
+    context = client.context("deploy-shop", step="deploy", run_id="4711")
+    prompt = f"{prompt}\n\n{context.text}"                   # empty if there is nothing to say, or no answer in time
+    ...
+    client.send(run_completed("deploy-shop", "4711", "success", trajectory=trajectory))
+
+Asking never fails and never takes longer than `timeout`: without an answer the context is empty and says why. A
+finished run is written to a folder first and sent from there, so that it outlives a gateway that is away: what was not
+accepted is sent with the next one, or by `flush`. What the gateway refuses is kept in the folder `refused`, with the
+reason beside it. `acontext` and `asend` are the same for asyncio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import sys
+import tempfile
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Iterable, Optional
+
+log = logging.getLogger("retrospect")
+
+#: Type of the event of a finished run.
+RUN_COMPLETED = "dev.retrospect.run.completed.v1"
+#: Maximum number of events in the spool. Later ones are refused, so that a gateway that never comes fills no disk.
+SPOOL_EVENTS_MAX = 10_000
+#: Seconds for an event to be accepted.
+SEND_TIMEOUT_S = 30.0
+#: Statuses after which the same event may be accepted later.
+RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504})
+
+
+@dataclass
+class Context:
+    """What the next run of a step is told."""
+
+    #: Block for the prompt, unchanged; empty if there is nothing to say.
+    text: str = ""
+    #: Chosen memories, best first: objects with `id`, `weight`, `title`, `newcomer`.
+    memories: list = field(default_factory=list)
+    #: Block of the repository's rules, for the prompt as well; empty without any.
+    rules_text: str = ""
+    #: Why the context is empty, or why it is not known whether it was recorded; None otherwise.
+    reason: Optional[str] = None
+
+
+class Client:
+    """Asks for context and sends finished runs.
+
+    `url` and `tenant` default to RETRO_URL and RETRO_TENANT. `timeout` is the longest time in seconds that asking takes.
+    `spool` is the folder for runs that wait to be sent, by default `~/.local/state/retrospect/spool`.
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        tenant: Optional[str] = None,
+        timeout: float = 0.5,
+        spool: Optional[os.PathLike] = None,
+    ) -> None:
+        self.url = (url or os.environ.get("RETRO_URL") or "http://127.0.0.1:7717").rstrip("/")
+        self.tenant = tenant or os.environ.get("RETRO_TENANT") or "default"
+        self.timeout = timeout
+        self.spool = Path(spool) if spool else Path.home() / ".local/state/retrospect/spool"
+        local = urllib.parse.urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
+        # The proxy of the environment cannot reach this machine's own gateway.
+        proxies = [urllib.request.ProxyHandler({})] if local else []
+        self._opener = urllib.request.build_opener(*proxies)
+
+    def context(
+        self,
+        workflow: str,
+        step: str = "main",
+        run_id: Optional[str] = None,
+        repo: Optional[str] = None,
+        repo_visibility: Optional[str] = None,
+        paths: Iterable[str] = (),
+    ) -> Context:
+        """Returns what a run of the step is told. With `run_id` it is recorded as presented to that run. Never raises."""
+        asked = {"workflow": workflow, "step": step, "run_id": run_id, "repo": repo}
+        asked.update(repo_visibility=repo_visibility, paths=list(paths))
+        body = {name: value for name, value in asked.items() if value not in (None, [])}
+        answer, reason = self._ask("POST", "/v1/context", body)
+        if answer is None:
+            return Context(reason=reason)
+        rules = answer.get("rules") or {}
+        return Context(
+            text=answer.get("text", ""),
+            memories=answer.get("memories", []),
+            rules_text=rules.get("text", ""),
+            reason=answer.get("reason"),
+        )
+
+    def memory(self, memory: str, run_id: Optional[str] = None, workflow: Optional[str] = None) -> Optional[dict]:
+        """Returns a memory in full, by its id or the digits that the block shows; None without an answer or such a
+        memory. With `run_id` it is recorded as read by that run. Never raises."""
+        asked = {"run": run_id, "workflow": workflow}
+        query = urllib.parse.urlencode({name: value for name, value in asked.items() if value})
+        path = f"/v1/memories/{urllib.parse.quote(memory, safe='')}" + (f"?{query}" if query else "")
+        answer, _ = self._ask("GET", path, None)
+        return answer and answer.get("memory")
+
+    def send(self, event: dict) -> bool:
+        """Stores an event in the spool and sends what is there. Returns True if this event was accepted; otherwise it is
+        kept. Raises OSError if it cannot be stored, and ValueError if the spool is full."""
+        path = self._store(event)
+        self.flush()
+        return not path.exists() and not (self.spool / "refused" / path.name).exists()
+
+    def flush(self) -> int:
+        """Sends the events of the spool, oldest first, until one cannot be sent. Returns the number of those that wait."""
+        waiting = self._list()
+        for nth, path in enumerate(waiting):
+            if not self._send_file(path):
+                return len(waiting) - nth
+        return 0
+
+    async def acontext(self, *args: Any, **kwargs: Any) -> Context:
+        """`context` for asyncio."""
+        return await asyncio.to_thread(self.context, *args, **kwargs)
+
+    async def asend(self, event: dict) -> bool:
+        """`send` for asyncio."""
+        return await asyncio.to_thread(self.send, event)
+
+    def _ask(self, method: str, path: str, body: Optional[dict]) -> "tuple[Optional[dict], Optional[str]]":
+        """Returns the answer, or None and the reason, after `timeout` at the latest."""
+        result: "list[tuple[Optional[dict], Optional[str]]]" = []
+
+        def ask() -> None:
+            try:
+                result.append((json.loads(self._request(method, path, body, self.timeout)), None))
+            except urllib.error.HTTPError as error:
+                result.append((None, f"the gateway answered {error.code}: {_explain(error)}"))
+            except Exception as error:  # whatever it is, the run goes on
+                result.append((None, f"no answer of the gateway: {error}"))
+
+        # A thread, because the time-out of a socket starts again with every byte.
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(self.timeout)
+        answer, reason = result[0] if result else (None, f"no answer of the gateway within {self.timeout} s")
+        if reason:
+            log.warning("%s", reason)
+        return answer, reason
+
+    def _request(self, method: str, path: str, body: Optional[dict], timeout: float) -> bytes:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data=data, method=method)
+        request.add_header("retro-tenant", self.tenant)
+        if path == "/v1/events":
+            request.add_header("content-type", "application/cloudevents+json")
+        elif data is not None:
+            request.add_header("content-type", "application/json")
+        with self._opener.open(request, timeout=timeout) as answer:
+            return answer.read()
+
+    def _store(self, event: dict) -> Path:
+        self.spool.mkdir(parents=True, exist_ok=True)
+        if len(self._list()) >= SPOOL_EVENTS_MAX:
+            raise ValueError(f"{self.spool} holds {SPOOL_EVENTS_MAX} events that were not sent")
+        data = json.dumps(event).encode()
+        # The same event has the same name, so storing it again adds nothing.
+        path = self.spool / f"{hashlib.sha256(data).hexdigest()}.json"
+        handle, temporary = tempfile.mkstemp(dir=self.spool, suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        return path
+
+    def _list(self) -> "list[Path]":
+        def stored_at(path: Path) -> int:
+            try:
+                return path.stat().st_mtime_ns
+            except FileNotFoundError:  # another process has sent it
+                return 0
+
+        return sorted(self.spool.glob("*.json"), key=lambda path: (stored_at(path), path.name))
+
+    def _send_file(self, path: Path) -> bool:
+        """Sends an event of the spool. Returns False if it has to wait."""
+        try:
+            event = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return True
+        try:
+            self._request("POST", "/v1/events", event, SEND_TIMEOUT_S)
+        except urllib.error.HTTPError as error:
+            reason = f"{error.code}: {_explain(error)}"
+            if error.code in RETRIED_STATUSES:
+                log.warning("%s waits: the gateway answered %s", path.name, reason)
+                return False
+            self._refuse(path, reason)
+            return True
+        except OSError as error:
+            log.warning("%s waits: no answer of the gateway: %s", path.name, error)
+            return False
+        path.unlink(missing_ok=True)
+        return True
+
+    def _refuse(self, path: Path, reason: str) -> None:
+        log.error("%s is refused: %s", path.name, reason)
+        folder = self.spool / "refused"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{path.stem}.reason").write_text(reason + "\n")
+        try:
+            path.replace(folder / path.name)
+        except FileNotFoundError:
+            pass
+
+
+def run_completed(
+    workflow: str,
+    run_id: str,
+    outcome: str,
+    trajectory: Optional[dict] = None,
+    source: str = "/clients/python",
+    attempt: int = 1,
+    **facts: Any,
+) -> dict:
+    """Returns the event of a finished run. `facts` are further fields of its data, such as `task`, `repo`, `user` and
+    `self_feedback`. The event of the same attempt has the same id, so sending it again counts nothing twice."""
+    data: "dict[str, Any]" = {"workflow": workflow, "run_id": run_id, "outcome": outcome, "attempt": attempt, **facts}
+    if trajectory is not None:
+        data["trajectory"] = trajectory
+    identity = f"{workflow}/{run_id}/{attempt}"
+    return {"specversion": "1.0", "type": RUN_COMPLETED, "source": source, "id": identity, "data": data}
+
+
+def _explain(error: urllib.error.HTTPError) -> str:
+    """Returns what a problem document says, or the status."""
+    try:
+        problem = json.loads(error.read())
+        return str(problem.get("detail") or problem.get("title") or error.reason)
+    except Exception:
+        return str(error.reason)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Asks Retrospect for context, and sends finished runs.")
+    parser.add_argument("--url", help="address of the gateway [default: RETRO_URL, or http://127.0.0.1:7717]")
+    parser.add_argument("--tenant", help="tenant [default: RETRO_TENANT, or default]")
+    parser.add_argument("--timeout", type=float, default=0.5, help="seconds after which asking gives up")
+    parser.add_argument("--spool", help="folder for runs that wait to be sent")
+    commands = parser.add_subparsers(dest="command", required=True)
+    context = commands.add_parser("context", help="print the block for the prompt of a run")
+    context.add_argument("--workflow", required=True)
+    context.add_argument("--step", default="main")
+    context.add_argument("--run", help="record it as presented to this run")
+    context.add_argument("--repo")
+    send = commands.add_parser("send", help="send events from files, or from stdin with -")
+    send.add_argument("files", nargs="+", metavar="FILE")
+    commands.add_parser("flush", help="send what waits in the spool")
+    arguments = parser.parse_args()
+    logging.basicConfig(format="retrospect: %(message)s")
+    client = Client(arguments.url, arguments.tenant, arguments.timeout, arguments.spool)
+    if arguments.command == "context":
+        answer = client.context(arguments.workflow, arguments.step, arguments.run, arguments.repo)
+        blocks = [block for block in (answer.text, answer.rules_text) if block]
+        if blocks:
+            print("\n".join(blocks))
+        return 0
+    if arguments.command == "send":
+        accepted = [client.send(json.loads(_read(name))) for name in arguments.files]
+        return 0 if all(accepted) else 1
+    return 1 if client.flush() else 0
+
+
+def _read(name: str) -> str:
+    return sys.stdin.read() if name == "-" else Path(name).read_text()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
