@@ -205,11 +205,16 @@ pub struct Usage {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunMemories {
     /// Memories in the run's prompt.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_empty", skip_serializing_if = "Vec::is_empty")]
     pub presented: Vec<MemoryId>,
     /// Memories that the agent opened.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_empty", skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<MemoryId>,
+}
+
+/// Deserializes a list for which `null` counts as missing, as for every other field of an event.
+fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<MemoryId>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// One remark of an agent on its own run.

@@ -41,7 +41,7 @@ fn the_example_is_understood_without_a_note() {
             "workflow": "deploy-shop",
             "run_id": "4711",
             "outcome": "success",
-            "trajectory_bytes": 721,
+            "trajectory_bytes": 667,
             "steps": [{
                 "step": "deploy",
                 "turns": 3,

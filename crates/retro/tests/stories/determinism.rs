@@ -147,10 +147,11 @@ const BACKLOG_RUNS: usize = 100;
 async fn the_first_windows_of_a_backlog_are_its_first_runs_although_two_counters_share_it() {
     let mut fleet = Fleet::start(DatabaseKind::Postgres, &[]).await;
     let workflow = |nth: usize| format!("backlog-{nth:02}");
+    let run_id = |nth: usize, run: usize| format!("run-{nth:02}-{run:03}");
     let events: Vec<Value> = (0..BACKLOG_RUNS)
         .flat_map(|run| (0..BACKLOG_WORKFLOWS).map(move |nth| (run, nth)))
         .map(|(run, nth)| {
-            RunBuilder::new(&workflow(nth), &format!("run-{run:03}")).with_message("Deploy it.").build_event()
+            RunBuilder::new(&workflow(nth), &run_id(nth, run)).with_message("Deploy it.").build_event()
         })
         .collect();
     let file = fleet.write_events("backlog.jsonl", &events);
@@ -178,7 +179,7 @@ async fn the_first_windows_of_a_backlog_are_its_first_runs_although_two_counters
         let [row] = rows.as_slice() else { panic!("one window of {workflow}: {rows:?}") };
         assert_eq!((row.retrospective.first, row.retrospective.last), (1, RUNS as u64), "{workflow}");
         let window: Vec<&str> = runs.iter().take(RUNS).map(|run| run.facts.run_id.as_str()).collect();
-        assert_eq!(window, (0..RUNS).map(|run| format!("run-{run:03}")).collect::<Vec<_>>(), "{workflow}");
+        assert_eq!(window, (0..RUNS).map(|run| run_id(nth, run)).collect::<Vec<_>>(), "{workflow}");
     }
     fleet.stop_all().await;
 }
