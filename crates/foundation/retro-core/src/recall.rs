@@ -11,13 +11,11 @@ use serde::{Deserialize, Serialize};
 
 pub use fence::{FENCE_BEGIN, FENCE_END, RecalledMemory, strip_injected};
 pub use memory_content::MemoryContent;
-pub use prepared::{CountTokens, PreparedMemories};
+pub use prepared::{CountTokens, PreparedMemories, choose_memories};
 pub use rules::choose_rules;
 pub use withhold::{Assignment, is_withheld};
 
-use crate::id::RunId;
 use crate::memory::Memory;
-use crate::policy::Policy;
 
 /// A memory that may be presented, with the number of times it was presented.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,14 +52,4 @@ impl Recall {
     pub fn withheld(&self) -> usize {
         self.assignments.iter().filter(|assignment| assignment.withheld).count()
     }
-}
-
-/// Chooses the memories to present from the candidates of one step, for one run. See [`PreparedMemories::choose`].
-pub fn choose_memories(
-    candidates: Vec<RecallCandidate>,
-    run: Option<&RunId>,
-    policy: &Policy,
-    tokens: CountTokens<'_>,
-) -> Recall {
-    PreparedMemories::new(candidates, policy).choose(run, policy, tokens)
 }

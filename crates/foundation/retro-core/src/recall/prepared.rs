@@ -41,6 +41,16 @@ struct Places<'a> {
     tokens: usize,
 }
 
+/// Chooses the memories to present from the candidates of one step, for one run. See [`PreparedMemories::choose`].
+pub fn choose_memories(
+    candidates: Vec<RecallCandidate>,
+    run: Option<&RunId>,
+    policy: &Policy,
+    tokens: CountTokens<'_>,
+) -> Recall {
+    PreparedMemories::new(candidates, policy).choose(run, policy, tokens)
+}
+
 impl PreparedMemories {
     /// Prepares the candidates that an agent may be shown: those that are active, heavy enough, neither disabled nor
     /// held, and to which the gate does not object.

@@ -37,6 +37,7 @@ pub mod rule_additions;
 pub mod rules;
 pub mod sample;
 pub mod samples;
+pub mod stream_order;
 pub mod summaries;
 pub mod tenants;
 pub mod trace;
@@ -67,9 +68,6 @@ macro_rules! conformance {
                 a_run_is_counted_once_though_its_event_comes_again
                 a_run_is_counted_once_though_it_comes_under_new_event_ids
                 two_workers_with_the_same_batch_leave_what_one_would_have_left
-                a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker
-                a_window_waits_for_the_runs_that_precede_it
-                a_backlog_is_claimed_in_parts_in_the_order_of_the_stream
                 two_workers_with_different_batches_give_each_run_its_own_ordinal
                 an_event_that_comes_in_two_workflows_at_once_is_counted_in_one
                 two_batches_over_the_same_workflows_in_other_orders_both_go_through
@@ -85,6 +83,11 @@ macro_rules! conformance {
                 an_empty_batch_only_checks_windows
                 the_database_refuses_a_second_open_retrospective
                 an_interrupted_count_leaves_nothing_or_all_of_it
+            }
+            stream_order {
+                a_window_is_claimed_in_the_order_of_the_stream_whoever_was_quicker
+                a_window_waits_for_the_runs_that_precede_it
+                a_backlog_is_claimed_in_parts_in_the_order_of_the_stream
             }
             trace {
                 a_retrospective_continues_the_run_that_filled_its_window
