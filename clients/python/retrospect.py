@@ -171,7 +171,7 @@ class Client:
             return answer.read()
 
     def _store(self, event: dict) -> Path:
-        self.spool.mkdir(parents=True, exist_ok=True)
+        self.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         if len(self._list()) >= SPOOL_EVENTS_MAX:
             raise ValueError(f"{self.spool} holds {SPOOL_EVENTS_MAX} events that were not sent")
         data = json.dumps(event).encode()
@@ -233,6 +233,7 @@ def run_completed(
     trajectory: Optional[dict] = None,
     source: str = "/clients/python",
     attempt: int = 1,
+    event_id: Optional[str] = None,
     **facts: Any,
 ) -> dict:
     """Returns the event of a finished run. `facts` are further fields of its data, such as `task`, `repo`, `user` and
@@ -240,8 +241,91 @@ def run_completed(
     data: "dict[str, Any]" = {"workflow": workflow, "run_id": run_id, "outcome": outcome, "attempt": attempt, **facts}
     if trajectory is not None:
         data["trajectory"] = trajectory
-    identity = f"{workflow}/{run_id}/{attempt}"
+    identity = event_id or f"{workflow}/{run_id}/{attempt}"
     return {"specversion": "1.0", "type": RUN_COMPLETED, "source": source, "id": identity, "data": data}
+
+
+def read_claude_code(transcript: "os.PathLike[str] | str", workflow: str = "claude-code", **facts: Any) -> Optional[dict]:
+    """Returns the event of a session of Claude Code, from its transcript; None if nothing was said in it. A session that
+    goes on has more to tell, so its next event has another id and replaces this one, until a retrospective has looked at
+    the run."""
+    steps: "list[dict]" = []
+    calls: "dict[str, dict]" = {}
+    session = None
+    for line in Path(transcript).read_text(encoding="utf-8").splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:  # the last line of a session that was killed
+            continue
+        if not isinstance(entry, dict) or entry.get("type") not in ("user", "assistant") or entry.get("isMeta"):
+            continue
+        message = entry.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        if not isinstance(content, list):
+            continue
+        session = entry.get("sessionId") or session
+        source = "agent" if entry["type"] == "assistant" else "user"
+        for part in content:
+            part = part if isinstance(part, dict) else {"text": part}
+            _add_part(steps, calls, source, part, entry.get("timestamp"))
+    if not steps or not session:
+        return None
+    trajectory = {"schema_version": "ATIF-v1.7", "agent": {"name": "claude-code", "version": "unknown"}, "steps": steps}
+    facts.setdefault("outcome", "unknown")
+    digest = hashlib.sha256(json.dumps(steps).encode()).hexdigest()[:16]
+    return run_completed(
+        workflow, session, trajectory=trajectory, source="/clients/claude-code", event_id=f"{session}/{digest}", **facts
+    )
+
+
+def _add_part(steps: "list[dict]", calls: "dict[str, dict]", source: str, part: dict, time: Optional[str]) -> None:
+    """Adds a part of a message: a text, a thought, a call of a tool, or its result, which belongs to the call's step."""
+    kind = part.get("type")
+    step: "dict[str, Any]" = {"step_id": len(steps) + 1, "source": source, "message": "", "timestamp": time}
+    if kind == "tool_result":
+        content = part.get("content")
+        if isinstance(content, list):
+            content = "\n".join(str(one.get("text", "")) for one in content if isinstance(one, dict))
+        call = calls.get(str(part.get("tool_use_id")))
+        result = {"content": content, "source_call_id": part.get("tool_use_id")}
+        if isinstance(part.get("is_error"), bool):
+            result["is_error"] = part["is_error"]
+        if call is not None:
+            call.setdefault("observation", {"results": []})["results"].append(result)
+            return
+        step.update(source="system", message=str(content or ""))
+    elif kind == "tool_use":
+        arguments = dict(part.get("input") or {})
+        if "command" in arguments:  # what the agent tells people about it is no part of a command
+            arguments.pop("description", None)
+        call_id = str(part.get("id"))
+        step["tool_calls"] = [
+            {"tool_call_id": call_id, "function_name": part.get("name", "unknown"), "arguments": arguments}
+        ]
+        calls[call_id] = step
+    elif kind == "thinking":
+        step["reasoning_content"] = part.get("thinking", "")
+    else:
+        step["message"] = str(part.get("text") or "")
+    if step["message"] or step.get("tool_calls") or step.get("reasoning_content"):
+        steps.append(step)
+
+
+def answer_hook(client: Client, called: dict, workflow: str, step: str) -> Optional[dict]:
+    """Answers a hook of Claude Code: gives the context at the start of a session, and sends its transcript at the end.
+    Returns the object to print, or None."""
+    event, session = called.get("hook_event_name"), called.get("session_id")
+    if event == "SessionStart":
+        context = client.context(workflow, step, run_id=session)
+        text = "\n".join(block for block in (context.text, context.rules_text) if block)
+        return text and {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} or None
+    if event == "SessionEnd" and called.get("transcript_path"):
+        run = read_claude_code(Path(called["transcript_path"]).expanduser(), workflow)
+        if run:
+            client.send(run)
+    return None
 
 
 def _explain(error: urllib.error.HTTPError) -> str:
@@ -268,6 +352,9 @@ def main() -> int:
     send = commands.add_parser("send", help="send events from files, or from stdin with -")
     send.add_argument("files", nargs="+", metavar="FILE")
     commands.add_parser("flush", help="send what waits in the spool")
+    hook = commands.add_parser("hook", help="answer a hook of Claude Code, which is on stdin")
+    hook.add_argument("--workflow", default="claude-code")
+    hook.add_argument("--step", default="main")
     arguments = parser.parse_args()
     logging.basicConfig(format="retrospect: %(message)s")
     client = Client(arguments.url, arguments.tenant, arguments.timeout, arguments.spool)
@@ -280,6 +367,14 @@ def main() -> int:
     if arguments.command == "send":
         accepted = [client.send(json.loads(_read(name))) for name in arguments.files]
         return 0 if all(accepted) else 1
+    if arguments.command == "hook":
+        try:
+            answer = answer_hook(client, json.load(sys.stdin), arguments.workflow, arguments.step)
+            if answer:
+                print(json.dumps(answer))
+        except Exception:  # a session must not fail for its memory
+            log.exception("the hook failed")
+        return 0
     return 1 if client.flush() else 0
 
 

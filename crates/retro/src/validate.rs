@@ -5,6 +5,7 @@ mod overview;
 use std::path::Path;
 
 use anyhow::Context;
+use retro_adapters::Format;
 use retro_config::Config;
 use retro_core::dead_letter::Rejection;
 use retro_core::id::Tenant;
@@ -79,11 +80,13 @@ fn read_runs(
     let format = retro_adapters::detect_format(bytes, &name)?;
     let hosts =
         config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded");
+    // The steps of the others are never named.
+    let names_steps = matches!(format, Format::CloudEvents | Format::Atif);
     let mut runs = Vec::new();
     for run in retro_adapters::import_file(bytes, &name, &import.options())? {
         // As the server will read it, so that what it would refuse is refused here.
         let checked = run_completed::validate_envelope(run.event.envelope, tenant, SystemClock.now(), &hosts);
-        let checked = checked.and_then(|event| RunOverview::of_event(&run.location, &event));
+        let checked = checked.and_then(|event| RunOverview::of_event(&run.location, &event, names_steps));
         runs.push(checked.map_err(|rejection| at_location(&run.location, rejection))?);
     }
     Ok((format.as_str(), runs))
@@ -106,7 +109,8 @@ fn render(files: &[FileOverview]) -> String {
             (Some(refused), _) => text.push_str(&format!("{}: refused: {refused}\n", file.file)),
             (None, format) => {
                 let format = format.unwrap_or_default();
-                text.push_str(&format!("{}: {format}, {} runs\n", file.file, file.runs.len()));
+                let runs = if file.runs.len() == 1 { "run" } else { "runs" };
+                text.push_str(&format!("{}: {format}, {} {runs}\n", file.file, file.runs.len()));
                 file.runs.iter().for_each(|run| run.render(&mut text));
             }
         }

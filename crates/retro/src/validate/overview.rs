@@ -53,9 +53,9 @@ struct StepOverview {
 }
 
 impl RunOverview {
-    /// Reads the trajectory of an event as the counter and the investigator do, without its secrets. Fails if it is
-    /// invalid.
-    pub(super) fn of_event(location: &str, event: &RunEvent) -> Result<Self, Rejection> {
+    /// Reads the trajectory of an event as the counter and the investigator do, without its secrets. `names_steps` is
+    /// `true` if the format can name the steps of a workflow. Fails if the trajectory is invalid.
+    pub(super) fn of_event(location: &str, event: &RunEvent, names_steps: bool) -> Result<Self, Rejection> {
         let document = event.trajectory();
         let trajectory =
             document.map(|document| atif::parse_trajectory(document, "data.trajectory")).transpose()?;
@@ -82,12 +82,12 @@ impl RunOverview {
             }
             None => {}
         }
-        overview.add_notes(event.run.outcome);
+        overview.add_notes(event.run.outcome, names_steps);
         Ok(overview)
     }
 
     /// Notes what will keep the run from being useful.
-    fn add_notes(&mut self, outcome: RunOutcome) {
+    fn add_notes(&mut self, outcome: RunOutcome, names_steps: bool) {
         let sum = |count: fn(&StepOverview) -> usize| self.steps.iter().map(count).sum::<usize>();
         let (calls, failed) = (sum(|step| step.calls), sum(|step| step.failed));
         let (agentic, unanswered) = (sum(|step| step.agentic_turns), sum(|step| step.unanswered));
@@ -106,7 +106,8 @@ impl RunOverview {
         } else if failed == 0 && outcome.succeeded() == Some(false) {
             notes.push("the run did not succeed, and no failing call was found: set `is_error` in the results of calls that failed");
         }
-        if let [step] = self.steps.as_slice()
+        if names_steps
+            && let [step] = self.steps.as_slice()
             && step.step == "main"
             && step.turns > 1
         {

@@ -68,13 +68,13 @@ async fn with_an_address_given_no_broker_is_supervised() {
 async fn a_file_of_an_unsupported_format_is_named_and_the_other_files_are_sent() {
     let mut world = World::start().await;
     let good = world.write_events("good.jsonl", &build_correcting_runs("release", "deploy_service", 0..10));
-    let foreign = project_path("crates/infrastructure/retro-adapters/fixtures/unsupported/claude-code.jsonl");
+    let foreign = project_path("crates/infrastructure/retro-adapters/fixtures/unsupported/gemini-cli.json");
     let answer = world.run_retro(&["emit", &foreign, &good, "-o", "json"]).await;
     assert_eq!(answer.code, Some(4), "{answer:?}");
     let sent = answer.parse_json();
     assert_eq!((&sent["sent"], json_items(&sent["refused"]).len()), (&json!(10), 1));
     let why = sent["refused"][0].as_str().unwrap();
-    assert!(why.contains("claude-code.jsonl") && why.contains("Claude Code"), "{why}");
+    assert!(why.contains("gemini-cli.json") && why.contains("Gemini CLI"), "{why}");
     world.wait_until_counted("default", 10).await;
     let missing = world.run_retro(&["emit", "no-such-file.json"]).await;
     assert_refused(&missing, 1, &["cannot read no-such-file.json"]);

@@ -56,8 +56,16 @@ impl IntakeOrder {
         if self.progress.is_none() {
             return IntakeProgress::NotAwaited;
         }
-        if continues(batch, self.handled_up_to.load(Ordering::Relaxed)) {
+        let known = self.handled_up_to.load(Ordering::Relaxed);
+        if continues(batch, known) {
             return IntakeProgress::BeforeEachEvent;
+        }
+        if batch.iter().all(|delivery| delivery.sequence <= known) {
+            if batch.iter().all(Delivery::is_repeated) {
+                return IntakeProgress::UpTo(known);
+            }
+            // What was handled cannot be new, so the stream was replaced and begins anew.
+            self.handled_up_to.store(0, Ordering::Relaxed);
         }
         match self.ask().await {
             IntakeProgress::UpTo(position) if continues(batch, position) => IntakeProgress::BeforeEachEvent,
@@ -68,16 +76,17 @@ impl IntakeOrder {
     /// Asks the broker how far the stream has been handled.
     pub(crate) async fn ask(&self) -> IntakeProgress {
         let Some(progress) = &self.progress else { return IntakeProgress::NotAwaited };
-        let position = match progress.acknowledged_up_to().await {
-            Ok(position) => position,
-            Err(reason) => {
-                debug!("nothing is known about the order of the intake: {reason}");
-                0
+        match progress.acknowledged_up_to().await {
+            // Raised only: acknowledgements are lost, and what this process has handled stays handled.
+            Ok(position) => {
+                let before = self.handled_up_to.fetch_max(position, Ordering::Relaxed);
+                IntakeProgress::UpTo(before.max(position))
             }
-        };
-        // Stored and not raised, because a stream that was replaced begins anew.
-        self.handled_up_to.store(position, Ordering::Relaxed);
-        IntakeProgress::UpTo(position)
+            Err(reason) => {
+                debug!("nothing new is known about the order of the intake: {reason}");
+                IntakeProgress::UpTo(self.handled_up_to.load(Ordering::Relaxed))
+            }
+        }
     }
 
     /// Records that a batch was counted, which [`progress_before`](Self::progress_before) was asked about.
@@ -176,7 +185,6 @@ mod tests {
         assert_eq!(order(Err("away".to_owned())).progress_before(&batch(7..9)).await, UpTo(0));
         assert_eq!(order(Ok(5)).progress_before(&batch(7..9)).await, UpTo(5), "another has message 6");
         assert_eq!(order(Ok(6)).progress_before(&batch([7, 9])).await, UpTo(6), "another has message 8");
-        assert_eq!(order(Ok(9)).progress_before(&batch([7])).await, UpTo(9), "it is delivered again");
 
         let order = order(Ok(6));
         let first = order.progress_before(&batch(7..9)).await;
@@ -185,9 +193,31 @@ mod tests {
         order.note_counted(&batch(7..9), first);
         let second = order.progress_before(&batch(9..12)).await;
         assert_eq!(second, BeforeEachEvent, "known without the broker, which still says 6");
-        assert_eq!(order.progress_before(&batch(13..14)).await, UpTo(6));
-        order.note_counted(&batch(13..14), UpTo(6));
-        assert_eq!(order.progress_before(&batch(14..15)).await, UpTo(6), "what precedes it is not known");
+        order.note_counted(&batch(9..12), second);
+        assert_eq!(order.progress_before(&batch(13..14)).await, UpTo(11));
+        order.note_counted(&batch(13..14), UpTo(11));
+        assert_eq!(order.progress_before(&batch(14..15)).await, UpTo(11), "what precedes it is not known");
+    }
+
+    #[tokio::test]
+    async fn what_this_process_has_handled_stays_handled_though_acknowledgements_are_lost() {
+        use IntakeProgress::{BeforeEachEvent, UpTo};
+        let order = order(Ok(0));
+        let first = order.progress_before(&batch(1..4)).await;
+        order.note_counted(&batch(1..4), first);
+        let again: Vec<Delivery> =
+            batch(2..3).into_iter().map(|delivery| Delivery { delivered: 2, ..delivery }).collect();
+        assert_eq!(order.progress_before(&again).await, UpTo(3), "delivered again");
+        assert_eq!(order.ask().await, UpTo(3), "the broker knows nothing of it");
+        assert_eq!(order.progress_before(&batch(4..6)).await, BeforeEachEvent);
+        order.note_counted(&batch(4..6), BeforeEachEvent);
+        assert_eq!(
+            order.progress_before(&batch(1..2)).await,
+            BeforeEachEvent,
+            "new, so the stream was replaced"
+        );
+        order.note_counted(&batch(1..2), BeforeEachEvent);
+        assert_eq!(order.progress_before(&batch(3..4)).await, UpTo(1));
     }
 
     #[tokio::test(start_paused = true)]

@@ -74,25 +74,40 @@ async fn a_window_has_the_first_runs_of_the_stream_whichever_of_two_counters_was
     assert_eq!(quick.sweep().await.unwrap(), 0, "1 to 4 are not counted");
     slow.handle(&batch(1..=4)).await;
     assert!(!state().await.open, "it does not know what the other one has");
-    assert_eq!(slow.sweep().await.unwrap(), 0, "nothing is acknowledged");
-    broker.0.store(8, Ordering::Relaxed);
-    assert_eq!(slow.sweep().await.unwrap(), 1);
+    assert_eq!(
+        quick.sweep().await.unwrap(),
+        0,
+        "nothing is acknowledged, so the other one knows nothing new"
+    );
+    assert_eq!(slow.sweep().await.unwrap(), 1, "it knows what it has handled itself");
     assert_eq!((state().await.claimed, state().await.counted), (3, 8));
     let mut runs = store.list_runs(&tenant, &RunFilter { limit: 9, ..Default::default() }).await.unwrap();
     runs.sort_by_key(|run| run.ordinal);
     let window: Vec<&str> = runs.iter().take(3).map(|run| run.facts.run_id.as_str()).collect();
     assert_eq!(window, ["run-1", "run-2", "run-3"]);
+
+    // The other way round: who has the end asks the broker, which knows of both.
+    let of_two = |position| run_completed_delivery_of("deploy", position);
+    quick.handle(&(13..=16).map(of_two).collect::<Vec<_>>()).await;
+    slow.handle(&(9..=12).map(of_two).collect::<Vec<_>>()).await;
+    assert_eq!(quick.sweep().await.unwrap(), 0);
+    broker.0.store(16, Ordering::Relaxed);
+    assert_eq!(quick.sweep().await.unwrap(), 1);
 }
 
 fn run_completed_delivery(number: u64) -> Delivery {
+    run_completed_delivery_of("release", number)
+}
+
+fn run_completed_delivery_of(workflow: &str, number: u64) -> Delivery {
     let key =
-        WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new("release").expect("a name") };
+        WorkflowKey { tenant: Tenant::default_tenant(), workflow: Workflow::new(workflow).expect("a name") };
     let event = json!({
         "specversion": "1.0",
         "id": format!("event-{number}"),
         "source": "/tests",
         "type": "dev.retrospect.run.completed.v1",
-        "data": {"workflow": "release", "run_id": format!("run-{number}"), "outcome": "success"},
+        "data": {"workflow": workflow, "run_id": format!("run-{number}"), "outcome": "success"},
     });
     Delivery {
         stream: "RETRO_INTAKE".to_owned(),
