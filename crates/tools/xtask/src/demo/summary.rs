@@ -115,7 +115,7 @@ pub(super) fn print_next_steps(folder: &Path) {
          \n  retro --data-dir {folder} memories why ID            every change of a memory and its reason\
          \n  retro --data-dir {folder} reports show ID --markdown\
          \n  retro --data-dir {folder} up                         start it again and emit your own runs:\
-         \n  retro --data-dir {folder} emit FILE…                 CloudEvents, ATIF, SWE-agent .traj, tau2\n\
+         \n  retro --data-dir {folder} emit FILE…                 CloudEvents, ATIF, Claude Code, Codex, chat messages, SWE-agent, tau2\n\
          \n`retro` is target/release/retro."
     );
 }
