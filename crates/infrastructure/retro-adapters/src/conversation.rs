@@ -183,12 +183,15 @@ pub(crate) fn command_line(command: &Value) -> String {
     }
 }
 
-/// Returns the text of a tool's result, as it is or, if it is no text, as JSON.
+/// Returns the text of a tool's result, as it is or, if it is no text, as JSON. Of content parts, which have a type, only
+/// the texts are read: an image takes megabytes and says nothing.
 pub(crate) fn result_text(result: &Value) -> String {
     match result {
         Value::Null => String::new(),
         Value::String(_) => text_of(result),
-        Value::Array(_) if !text_of(result).is_empty() => text_of(result),
+        Value::Array(parts) if parts.iter().all(|part| part.get("type").is_some() || part.is_string()) => {
+            text_of(result)
+        }
         other => other.to_string(),
     }
 }
@@ -222,6 +225,7 @@ pub(crate) fn add_parts(
                 let is_error = part.get("is_error").and_then(Value::as_bool);
                 conversation.add_result(text("tool_use_id").unwrap_or_default(), &result, is_error, time);
             }
+            "image" => {}
             "thinking" => conversation.add_reasoning(text("thinking").unwrap_or_default(), time),
             _ => conversation.add_message(source, text("text").or(part.as_str()).unwrap_or_default(), time),
         }

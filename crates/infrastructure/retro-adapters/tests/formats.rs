@@ -282,6 +282,23 @@ fn chat_messages_may_be_a_list_an_object_or_an_object_a_line() {
     check_rejection("a.jsonl", &json!({"type": "summary", "leafUuid": "x"}).to_string(), invalid, None);
 }
 
+#[test]
+fn images_in_a_result_are_left_out_and_other_json_is_kept() {
+    let result = |content: Value| {
+        let call = json!({"id": "a", "function": {"name": "look", "arguments": "{}"}});
+        let messages = json!([
+            {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": content},
+        ]);
+        let runs = import_file(messages.to_string().as_bytes(), "", &ImportOptions::default()).unwrap();
+        parse_trajectory(&runs[0]).turns[1].calls[0].answer.clone().unwrap()
+    };
+    let image = json!({"type": "image", "source": {"data": "iVBORw0KGgo="}});
+    assert_eq!(result(json!([image, {"type": "text", "text": "a chart"}])), "a chart");
+    assert_eq!(result(json!([image])), "");
+    assert_eq!(result(json!([1, 2])), "[1,2]");
+}
+
 #[track_caller]
 fn check_rejection(name: &str, text: &str, code: DeadLetterCode, path: Option<&str>) {
     let rejection =

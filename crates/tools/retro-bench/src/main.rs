@@ -43,7 +43,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Runs every measurement with its defaults, one after the other.
+    /// Runs every measurement but `context` and `soak` with its defaults, one after the other.
     All,
     /// Compares the counter with a hand-written loop over the same stored events.
     Intake(intake::IntakeOptions),

@@ -50,8 +50,8 @@ pub struct RecalledMemory {
     pub newcomer: bool,
 }
 
-/// Renders the line of a memory in the block without its line break: its id, weight and title. Ids are shortened, because a full id costs
-/// as many tokens as a title and tells an agent no more.
+/// Renders the line of a memory in the block without its line break: its id, weight and title. Ids are shortened,
+/// because a full id costs as many tokens as a title and tells an agent no more.
 pub(super) fn render_line(memory: &RecalledMemory) -> String {
     let title = plain_line(&memory.title, TITLE_CHARS_MAX);
     format!("- [{}] ({}) {title}", memory.id.short_id(), memory.weight)
