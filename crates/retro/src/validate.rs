@@ -87,19 +87,9 @@ fn read_runs(
         // As the server will read it, so that what it would refuse is refused here.
         let checked = run_completed::validate_envelope(run.event.envelope, tenant, SystemClock.now(), &hosts);
         let checked = checked.and_then(|event| RunOverview::of_event(&run.location, &event, names_steps));
-        runs.push(checked.map_err(|rejection| at_location(&run.location, rejection))?);
+        runs.push(checked.map_err(|rejection| retro_adapters::prefix_path(&run.location, rejection))?);
     }
     Ok((format.as_str(), runs))
-}
-
-/// Adds the location of a run in its file to the path of a rejection.
-fn at_location(location: &str, rejection: Rejection) -> Rejection {
-    let path = match (location, rejection.path.as_deref()) {
-        ("", path) => path.map(str::to_owned),
-        (location, None) => Some(location.to_owned()),
-        (location, Some(path)) => Some(format!("{location}: {path}")),
-    };
-    Rejection { path, ..rejection }
 }
 
 fn render(files: &[FileOverview]) -> String {

@@ -85,7 +85,8 @@ fn import_content(
     Ok(runs)
 }
 
-fn prefix_path(place: &str, rejection: Rejection) -> Rejection {
+/// Adds the location of a run in its file, such as `line 3`, to the path of a rejection.
+pub fn prefix_path(place: &str, rejection: Rejection) -> Rejection {
     let path = join_locations(place, rejection.path.as_deref().unwrap_or_default());
     Rejection { path: Some(path).filter(|path| !path.is_empty()), ..rejection }
 }
