@@ -100,7 +100,12 @@ impl Observer {
 
     /// Waits until nothing is left to do and runs the checker.
     pub(crate) async fn check_when_idle(&mut self, world: &World, floor: &ProgressFloor) -> CheckReport {
-        let rest = async || self.read_state().await.filter(is_idle);
+        // Read twice: the database is read after the broker, so it may be idle by messages that were sent after the
+        // broker was read. A second reading of the broker contains them.
+        let rest = async || {
+            self.read_state().await.filter(is_idle)?;
+            self.read_state().await.filter(is_idle)
+        };
         let rest = world.wait_for_with_interval(POLL_INTERVAL, "nothing is left to do", rest).await;
         self.moments.push(rest);
         check_history(&self.read_history(), &self.moments, floor)
