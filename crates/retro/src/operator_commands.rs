@@ -16,9 +16,13 @@ use retro_operator::{
 };
 use retro_redact::Redactor;
 use retro_sampler::ManualRetrospectives;
-use retro_store::{CommitResult, EmbeddingSource, Store, StoreError, UnresolvedRef, resolve_memory_ref};
+use retro_store::{
+    CommitResult, EmbeddingSource, Store, StoreError, UnresolvedRef, resolve_memory_ref,
+    wait_for_context_leases,
+};
 use retro_writer::Writer;
 use tokio::sync::Notify;
+use tracing::warn;
 
 use crate::clock::SystemClock;
 
@@ -51,6 +55,13 @@ impl OperatorCommands {
         name: MemoryRef,
     ) -> Result<Result<MemoryId, UnresolvedRef>, StoreError> {
         resolve_memory_ref(&*self.store, tenant, name).await
+    }
+
+    /// Waits until no gateway hands out a memory as it was before a decision about it.
+    async fn wait_until_withdrawn(&self, id: MemoryId) {
+        for gateway in wait_for_context_leases(&*self.store).await {
+            warn!("the gateway {gateway} may still hand out memory {id} as it was, for at most two seconds");
+        }
     }
 }
 
@@ -147,6 +158,7 @@ impl MemoryCommands for OperatorCommands {
             Err(unresolved) => return Ok(Err(unresolved.into())),
         };
         let retired = self.writer.delete_memory(tenant, id, request, &reason).await?;
+        self.wait_until_withdrawn(id).await;
         Ok(retired.map(|result| (id, result)).map_err(MemoryCommandError::from))
     }
 
@@ -169,6 +181,7 @@ impl MemoryCommands for OperatorCommands {
         };
         let request = DecisionRequest { id: request, by, reason: &reason };
         let decided = self.writer.decide_memory(tenant, id, &redacted, request).await?;
+        self.wait_until_withdrawn(id).await;
         Ok(decided.map(|result| (id, result)).map_err(MemoryCommandError::from))
     }
 

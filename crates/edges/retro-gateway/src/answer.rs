@@ -115,6 +115,9 @@ pub struct RulesAnswer {
 pub enum Recording {
     /// The presentation or read is stored.
     Recorded,
+    /// The presentation will be stored within moments, unless the process is killed before. The run's completion
+    /// event can report it again.
+    Queued,
     /// The request named no run, so nothing is recorded.
     Preview,
     /// There was nothing to record.

@@ -8,13 +8,14 @@ use retro_core::gate::blocked_reason;
 use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, WorkflowKey};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::{Policies, Policy};
-use retro_core::recall::{Assignment, Recall, choose_memories};
+use retro_core::recall::{Assignment, PreparedMemories, Recall, RecallCandidate};
 use retro_http::TenantLimiter;
-use retro_store::{AGENT_CONNECTIONS_MAX, RecallStore, UnresolvedRef, resolve_memory_ref};
+use retro_store::{AGENT_CONNECTIONS_MAX, Presentation, RecallStore, UnresolvedRef, resolve_memory_ref};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, Recording};
+use crate::held::{ContextCache, ContextScope, Enqueued, HoldingWorker, PresentationQueue, count_stored};
 use crate::{rules, tokens};
 
 /// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
@@ -40,6 +41,15 @@ pub struct Gateway {
     timeout: Duration,
     reads: TenantLimiter,
     recordings: TenantLimiter,
+    /// What is held in memory; `None` if everything is read and stored at once.
+    held: Option<HeldParts>,
+}
+
+/// Parts of a gateway that holds memories and presentations in memory.
+#[derive(Clone)]
+struct HeldParts {
+    cache: Arc<ContextCache>,
+    presentations: PresentationQueue,
 }
 
 impl Gateway {
@@ -56,7 +66,21 @@ impl Gateway {
         let _ = retro_gate::quote_as_data("not found", retro_gate::Speaker::Tool, &[], 80);
         let reads = TenantLimiter::new(READS_MAX, TENANT_READS_MAX);
         let recordings = TenantLimiter::new(RECORDINGS_MAX, TENANT_RECORDINGS_MAX);
-        Self { store, policies, timeout: Duration::from_millis(CONTEXT_TIMEOUT_MS), reads, recordings }
+        Self {
+            store,
+            policies,
+            timeout: Duration::from_millis(CONTEXT_TIMEOUT_MS),
+            reads,
+            recordings,
+            held: None,
+        }
+    }
+
+    /// Returns the gateway holding memories and presentations in memory, and the worker that must run for it.
+    /// Presentations are stored by `writes`. `gateway` names the process, as no other one does at any time.
+    pub fn hold_in_memory(self, writes: &Arc<dyn RecallStore>, gateway: String) -> (Self, HoldingWorker) {
+        let (cache, presentations, worker) = HoldingWorker::new(writes, gateway);
+        (Self { held: Some(HeldParts { cache, presentations }), ..self }, worker)
     }
 
     /// Returns the gateway with a different response timeout.
@@ -82,28 +106,26 @@ impl Gateway {
         let key = WorkflowKey { tenant: tenant.clone(), workflow: request.workflow };
         let run = request.run_id.as_ref();
         let policy = self.policies.policy_for(&key);
-        let reading =
-            self.store.load_candidates(&key, &request.step, repository.as_ref(), policy.inject_weight_min);
-        let recall = match self.read_in_turn(deadline, tenant, reading).await {
-            Ok(candidates) => choose_memories(candidates, run, &policy, &tokens::count_tokens),
+        let scope =
+            ContextScope::Step { key: key.clone(), step: request.step, repository: repository.clone() };
+        let recall = match self.load_prepared(deadline, scope, &policy).await {
+            Ok(prepared) => prepared.choose(run, &policy, &tokens::count_tokens),
             Err(reason) => {
                 warn!(reason = reason.as_str(), "context: answered without memories: {reason}");
                 retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, ["unavailable"]);
                 return ContextAnswer::empty(run, format!("no memories: {reason}"));
             }
         };
-        let rules = match &request.repo {
+        let rules = match request.repo {
             None => None,
             Some(repo) => {
-                let reading = self.store.load_rule_candidates(tenant, repo, policy.inject_weight_min);
-                match self.read_in_turn(deadline, tenant, reading).await {
-                    Ok(candidates) => {
-                        // What is dangerous in a repository is decided by the policy of its rules, as for the
-                        // writer that holds them.
-                        let held_dangers = self.policies.policy_for(&repo.rule_scope(tenant)).held_dangers;
-                        let policy = Policy { held_dangers, ..policy.clone() };
-                        Some(rules::select_rules(candidates, &request.paths, &policy))
-                    }
+                // What is dangerous in a repository is decided by the policy of its rules, as for the writer that
+                // holds them.
+                let held_dangers = self.policies.policy_for(&repo.rule_scope(tenant)).held_dangers;
+                let policy = Policy { held_dangers, ..policy.clone() };
+                let scope = ContextScope::Rules { tenant: tenant.clone(), repo };
+                match self.load_prepared(deadline, scope, &policy).await {
+                    Ok(prepared) => Some(rules::select_rules(&prepared, &request.paths, &policy)),
                     Err(reason) => {
                         // A failure to read the rules must not discard the memories.
                         warn!(reason = reason.as_str(), "context: answered without rules: {reason}");
@@ -159,14 +181,87 @@ impl Gateway {
         if nothing && assignments.is_empty() {
             return (Recording::Nothing, Some(none.to_owned()));
         }
-        let recording = self.store.record_presented(key, run, ids, assignments);
-        let (recorded, reason) = self.record_in_time(deadline, key, "presented", recording).await;
-        if recorded == Recording::Recorded {
-            retro_telemetry::metrics::MEMORIES_PRESENTED.add(ids.len() as u64, []);
-            let withheld = assignments.iter().filter(|assignment| assignment.withheld).count();
-            retro_telemetry::metrics::MEMORIES_WITHHELD.add(withheld as u64, []);
-        }
+        let presentation = Presentation {
+            key: key.clone(),
+            run: run.clone(),
+            memories: ids.to_vec(),
+            assignments: assignments.to_vec(),
+        };
+        let (recorded, reason) = self.store_or_enqueue(deadline, presentation).await;
         (recorded, reason.or_else(|| nothing.then(|| ALL_WITHHELD.to_owned())))
+    }
+
+    /// Enqueues a presentation, or stores it at once if nothing is held in memory.
+    async fn store_or_enqueue(
+        &self,
+        deadline: Instant,
+        presentation: Presentation,
+    ) -> (Recording, Option<String>) {
+        if let Some(HeldParts { presentations, .. }) = &self.held {
+            match presentations.enqueue(presentation.clone(), deadline).await {
+                Enqueued::Accepted => return (Recording::Queued, None),
+                Enqueued::Full => {
+                    let reason = "recording presented is uncertain: too many presentations wait to be stored";
+                    warn!(reason, "{reason}");
+                    return (Recording::Unknown, Some(reason.to_owned()));
+                }
+                // The last answers of a process that stops are stored one by one.
+                Enqueued::Closed => {}
+            }
+        }
+        let batch = std::slice::from_ref(&presentation);
+        let recording = self.store.record_presentations(batch);
+        let recorded = self.record_in_time(deadline, &presentation.key, "presented", recording).await;
+        if recorded.0 == Recording::Recorded {
+            count_stored(&presentation);
+        }
+        recorded
+    }
+
+    /// Returns the memories of a scope as they are held in memory, or reads them from the database.
+    async fn load_prepared(
+        &self,
+        deadline: Instant,
+        scope: ContextScope,
+        policy: &Policy,
+    ) -> Result<Arc<PreparedMemories>, String> {
+        let Some(HeldParts { cache, .. }) = &self.held else {
+            let candidates = self.load_candidates(deadline, &scope, policy).await?;
+            return Ok(Arc::new(PreparedMemories::new(candidates, policy)));
+        };
+        if let Some(held) = cache.find(&scope, policy) {
+            retro_telemetry::metrics::CONTEXT_SCOPES.add(1, ["memory"]);
+            return Ok(held);
+        }
+        retro_telemetry::metrics::CONTEXT_SCOPES.add(1, ["database"]);
+        loop {
+            let generation = cache.begin_reading();
+            let candidates = self.load_candidates(deadline, &scope, policy).await?;
+            // Read again if it has changed meanwhile: whoever withdrew a memory may have been told that it is not
+            // handed out any more.
+            if let Some(held) = cache.hold(scope.clone(), candidates, policy, generation) {
+                return Ok(held);
+            }
+        }
+    }
+
+    async fn load_candidates(
+        &self,
+        deadline: Instant,
+        scope: &ContextScope,
+        policy: &Policy,
+    ) -> Result<Vec<RecallCandidate>, String> {
+        let weight_min = policy.inject_weight_min;
+        match scope {
+            ContextScope::Step { key, step, repository } => {
+                let reading = self.store.load_candidates(key, step, repository.as_ref(), weight_min);
+                self.read_in_turn(deadline, &key.tenant, reading).await
+            }
+            ContextScope::Rules { tenant, repo } => {
+                let reading = self.store.load_rule_candidates(tenant, repo, weight_min);
+                self.read_in_turn(deadline, tenant, reading).await
+            }
+        }
     }
 
     /// Returns one memory of the tenant in full and, if a run is given, records it as read. Fails only if `name`
@@ -179,7 +274,7 @@ impl Gateway {
         reader: MemoryReader,
     ) -> Result<MemoryAnswer, UnresolvedRef> {
         let deadline = Instant::now() + self.timeout;
-        let finding = self.find_memory_for(tenant, name, &reader);
+        let finding = self.find_memory_for(deadline, tenant, name, &reader);
         let found = self.read_in_turn(deadline, tenant, finding).await;
         let MemoryReader { run, workflow, .. } = reader;
         let memory = match found {
@@ -232,6 +327,7 @@ impl Gateway {
     /// Returns the memory with this name if the reader may be handed it.
     async fn find_memory_for(
         &self,
+        deadline: Instant,
         tenant: &Tenant,
         name: MemoryRef,
         reader: &MemoryReader,
@@ -241,13 +337,14 @@ impl Gateway {
             Err(unnamed) => return Ok(Err(unnamed)),
         };
         Ok(match memory {
-            Some(memory) if self.may_open(tenant, &memory, reader).await? => Ok(memory),
+            Some(memory) if self.may_open(deadline, tenant, &memory, reader).await? => Ok(memory),
             _ => Err(UnresolvedRef::Missing(name)),
         })
     }
 
     async fn may_open(
         &self,
+        deadline: Instant,
         tenant: &Tenant,
         memory: &Memory,
         reader: &MemoryReader,
@@ -258,6 +355,12 @@ impl Gateway {
         let workflow = reader.workflow.as_ref().or_else(|| memory.scope.workflow());
         let Some((run, workflow)) = reader.run.as_ref().zip(workflow) else { return Ok(false) };
         let key = WorkflowKey { tenant: tenant.clone(), workflow: workflow.clone() };
+        if self.store.was_presented(&key, run, memory.id).await? {
+            return Ok(true);
+        }
+        let Some(HeldParts { presentations, .. }) = &self.held else { return Ok(false) };
+        // Perhaps it is about to be stored.
+        presentations.flush(deadline).await;
         self.store.was_presented(&key, run, memory.id).await
     }
 

@@ -2,6 +2,7 @@
 
 mod answer;
 mod gateway;
+mod held;
 mod http;
 mod intake;
 mod rules;
@@ -13,6 +14,7 @@ pub use answer::{
     ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, MemoryText, Recording, RulesAnswer,
 };
 pub use gateway::{CONTEXT_TIMEOUT_MS, Gateway};
+pub use held::HoldingWorker;
 pub use http::{build_not_ready_router, build_router, describe_api};
 pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};
 pub use retro_http::{Probes, Readiness, ServeError, listen, serve};

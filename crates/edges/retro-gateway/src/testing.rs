@@ -1,6 +1,7 @@
 //! Fakes the store and the broker in memory, for the tests of this crate.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use retro_core::id::{
     MemoryId, MemoryRef, Repository, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
 };
 use retro_core::memory::{Evidence, Lesson, Memory, MemoryScope, MemoryStatus};
-use retro_core::recall::{Assignment, RecallCandidate};
+use retro_core::recall::RecallCandidate;
 use retro_core::run::ObjectRef;
 use retro_core::time::{Clock, FixedClock};
 use retro_core::trajectory::QuotePlace;
@@ -21,8 +22,9 @@ use retro_events::subject::body_name;
 use retro_events::{IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent};
 use retro_http::{BodyBudget, BudgetBounds, Idempotency};
 use retro_store::{
-    BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, MemoryRefStore, RecallStore, RequestKey,
-    Result, StoreError, StoredResponse,
+    BeginRequestResult, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, IdempotencyStore,
+    IdempotencyTimeouts, MemoryRefStore, Presentation, RecallStore, RequestKey, Result, StoreError,
+    StoredResponse,
 };
 
 use crate::intake::IngestService;
@@ -125,6 +127,20 @@ pub(crate) struct FakeStore {
     pub(crate) memories: Vec<(Tenant, Memory)>,
     /// Recorded rows: `tenant/workflow`, run id, `presented`, `withheld` or `read`, and memory id.
     pub(crate) records: Mutex<Vec<(String, String, &'static str, MemoryId)>>,
+    /// Number of transactions that fail because the database is not available, before one succeeds.
+    pub(crate) recording_fails: Mutex<u32>,
+    /// Run of which the database refuses to record anything.
+    pub(crate) refused_run: Option<&'static str>,
+    /// Changed workflows, in the order of their changes.
+    pub(crate) changes: Mutex<Vec<WorkflowKey>>,
+    /// Number of renewals of each lease.
+    pub(crate) leases: Mutex<BTreeMap<String, u64>>,
+    /// Number of times that candidates were loaded.
+    pub(crate) loads: Mutex<u32>,
+    /// Memories that a person has withdrawn.
+    pub(crate) withdrawn: Mutex<BTreeSet<MemoryId>>,
+    /// `true` from the moment on when the database is down.
+    pub(crate) went_down: AtomicBool,
 }
 
 impl FakeStore {
@@ -133,7 +149,17 @@ impl FakeStore {
         Self { memories: owned, ..Self::default() }
     }
 
+    /// Withdraws a memory of the workflow `shop`.
+    pub(crate) fn withdraw(&self, memory: MemoryId) {
+        self.withdrawn.lock().unwrap().insert(memory);
+        let workflow = Workflow::new("shop").unwrap();
+        self.changes.lock().unwrap().push(WorkflowKey { tenant: Tenant::default_tenant(), workflow });
+    }
+
     async fn check_available(&self) -> Result<()> {
+        if self.went_down.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable("gone".to_owned()));
+        }
         match self.trouble {
             Trouble::Down => Err(StoreError::Unavailable("disk full".to_owned())),
             Trouble::Hangs => std::future::pending().await,
@@ -167,14 +193,17 @@ impl RecallStore for FakeStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>> {
         self.check_available().await?;
+        *self.loads.lock().unwrap() += 1;
         let mut presented: HashMap<MemoryId, u64> = HashMap::new();
         for (_, _, what, id) in self.records.lock().unwrap().iter() {
             *presented.entry(*id).or_default() += u64::from(*what == "presented");
         }
         let scopes = MemoryScope::all_of_run(&key.workflow, step, repository);
+        let withdrawn = self.withdrawn.lock().unwrap().clone();
         let fits = |(tenant, memory): &&(Tenant, Memory)| {
             *tenant == key.tenant
                 && scopes.contains(&memory.scope)
+                && !withdrawn.contains(&memory.id)
                 && memory.status == MemoryStatus::Active
                 && memory.weight.get() >= weight_min
         };
@@ -203,16 +232,23 @@ impl RecallStore for FakeStore {
         Ok(found.map(|(_, memory)| RecallCandidate { memory: memory.clone(), presentations: 0 }).collect())
     }
 
-    async fn record_presented(
-        &self,
-        key: &WorkflowKey,
-        run: &RunId,
-        memories: &[MemoryId],
-        assignments: &[Assignment],
-    ) -> Result<()> {
-        self.add_records(key, run, "presented", memories).await?;
-        let withheld = assignments.iter().filter(|assignment| assignment.withheld).map(|one| one.memory);
-        self.add_records(key, run, "withheld", &withheld.collect::<Vec<_>>()).await
+    async fn record_presentations(&self, presentations: &[Presentation]) -> Result<()> {
+        {
+            let mut fails = self.recording_fails.lock().unwrap();
+            if *fails > 0 {
+                *fails -= 1;
+                return Err(StoreError::Unavailable("busy".to_owned()));
+            }
+        }
+        if presentations.iter().any(|one| self.refused_run == Some(one.run.as_str())) {
+            return Err(StoreError::Damaged { place: "presentations".to_owned(), problem: "bad".to_owned() });
+        }
+        for Presentation { key, run, memories, assignments } in presentations {
+            self.add_records(key, run, "presented", memories).await?;
+            let withheld = assignments.iter().filter(|assignment| assignment.withheld).map(|one| one.memory);
+            self.add_records(key, run, "withheld", &withheld.collect::<Vec<_>>()).await?;
+        }
+        Ok(())
     }
 
     async fn record_read(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<()> {
@@ -229,6 +265,38 @@ impl RecallStore for FakeStore {
         self.check_available().await?;
         let found = self.memories.iter().find(|(owner, memory)| owner == tenant && memory.id == id);
         Ok(found.map(|(_, memory)| memory.clone()))
+    }
+}
+
+#[async_trait]
+impl ContextLeaseStore for FakeStore {
+    async fn load_change_mark(&self) -> Result<ChangeMark> {
+        self.check_available().await?;
+        Ok(ChangeMark(self.changes.lock().unwrap().len() as i64))
+    }
+
+    async fn list_context_changes(&self, after: ChangeMark) -> Result<ContextChanges> {
+        self.check_available().await?;
+        let changes = self.changes.lock().unwrap();
+        let numbered = (1..).zip(changes.iter()).filter(|(number, _)| *number > after.0);
+        let changed = numbered.map(|(number, key)| (key.clone(), number)).collect();
+        Ok(ContextChanges { changed: Some(changed), mark: ChangeMark(changes.len() as i64) })
+    }
+
+    async fn renew_context_lease(&self, gateway: &str) -> Result<()> {
+        self.check_available().await?;
+        *self.leases.lock().unwrap().entry(gateway.to_owned()).or_default() += 1;
+        Ok(())
+    }
+
+    async fn list_context_leases(&self) -> Result<Vec<ContextLease>> {
+        self.check_available().await?;
+        let leases = self.leases.lock().unwrap();
+        let lease = |(gateway, renewals): (&String, &u64)| ContextLease {
+            gateway: gateway.clone(),
+            renewals: *renewals,
+        };
+        Ok(leases.iter().map(lease).collect())
     }
 }
 

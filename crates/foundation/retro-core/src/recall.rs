@@ -3,7 +3,6 @@
 mod fence;
 mod memory_content;
 mod prepared;
-mod rules;
 mod strip;
 mod withhold;
 
@@ -11,8 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use fence::{FENCE_BEGIN, FENCE_END, RecalledMemory, strip_injected};
 pub use memory_content::MemoryContent;
-pub use prepared::{CountTokens, PreparedMemories, choose_memories};
-pub use rules::choose_rules;
+pub use prepared::{CountTokens, PreparedMemories};
 pub use withhold::{Assignment, is_withheld};
 
 use crate::memory::Memory;

@@ -165,6 +165,8 @@ words! {
         PresentedCommit = "presented.commit",
         /// The gateway records that a run opened a memory.
         ReadCommit = "read.commit",
+        /// A gateway renews the lease under which it hands out what it holds in memory.
+        ContextLeaseCommit = "context_lease.commit",
         /// A request with an idempotency key begins.
         IdempotencyBeginCommit = "idempotency.begin.commit",
         /// The response to a request is stored, or its idempotency key is released.

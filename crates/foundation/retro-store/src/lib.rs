@@ -6,6 +6,7 @@ pub mod cancel;
 pub mod compressed;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod context_lease;
 pub mod count;
 pub mod dead_letter;
 pub mod dead_letter_edit;
@@ -37,6 +38,9 @@ pub use audit::{AuditAction, AuditRow, AuditStore};
 pub use broker::BrokerStore;
 pub use cancel::{CancelResult, CancelStore, ReopenResult};
 pub use compressed::{CompressedDocument, DocumentCompressor, decompress_document};
+pub use context_lease::{
+    CONTEXT_LEASE, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, wait_for_context_leases,
+};
 pub use count::{CounterStore, IncomingBody, IncomingRun, WindowsToCheck};
 pub use dead_letter::{
     Attempt, AttemptFailure, DeadLetter, DeadLetterCount, DeadLetterFilter, DeadLetterStatus,
@@ -66,7 +70,7 @@ pub use operator::{
     DatabaseHealth, InvestigationAttempts, MemoryFilter, OperatorStore, RUNS_SEARCHED_MAX,
     RetrospectiveDetail, RetrospectiveRow, RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
 };
-pub use recall::{AGENT_CONNECTIONS_MAX, RecallStore};
+pub use recall::{AGENT_CONNECTIONS_MAX, Presentation, RecallStore};
 pub use replay::{
     CancelBatchResult, DiscardResult, IncomingReplay, NewReplayBatch, OutgoingReplay, ReplayBatchItem,
     ReplayBatchRow, ReplayBatchState, ReplayRow, ReplayState, ReplayStore, RequestReplayResult,

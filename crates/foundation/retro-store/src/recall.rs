@@ -6,15 +6,28 @@ use retro_core::id::{MemoryId, Repository, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::recall::{Assignment, RecallCandidate};
 
-use crate::{MemoryRefStore, Result};
+use crate::{ContextLeaseStore, MemoryRefStore, Result};
 
 /// Maximum number of database connections for agents' reads, on both databases. Enough to serve several
 /// agents concurrently, but small enough for a Postgres server shared by many processes.
 pub const AGENT_CONNECTIONS_MAX: u32 = 6;
 
+/// Memories that a run was handed, and what chance decided about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Presentation {
+    /// Workflow of the run.
+    pub key: WorkflowKey,
+    /// Run to which the memories were handed.
+    pub run: RunId,
+    /// Memories and rules in the run's prompt.
+    pub memories: Vec<MemoryId>,
+    /// Decisions by chance about memories of the workflow.
+    pub assignments: Vec<Assignment>,
+}
+
 /// Loads memories for agents, and records presentations and reads.
 #[async_trait]
-pub trait RecallStore: MemoryRefStore {
+pub trait RecallStore: MemoryRefStore + ContextLeaseStore {
     /// Returns the active memories of a step whose weight is at least `weight_min`, each with the number of
     /// runs to which it was presented. Leaves out those of other repositories, and without a repository those of
     /// any. If the visibility of the repository is not stated, it is what its tracked runs have last said.
@@ -35,18 +48,26 @@ pub trait RecallStore: MemoryRefStore {
         weight_min: u16,
     ) -> Result<Vec<RecallCandidate>>;
 
-    /// Records that memories were presented in a run's prompt. Idempotent per run and memory. Ignores ids
-    /// that are neither memories of the workflow nor repository rules of the tenant.
+    /// Records memories that were presented in the prompts of runs, in one transaction. Idempotent per run and memory.
+    /// Ignores ids that are neither memories of the workflow nor repository rules of the tenant.
     ///
-    /// Records the decisions by chance in the same transaction. The first decision about a run and a memory
-    /// stays. Ignores decisions about memories that are not the workflow's.
+    /// Records the decisions by chance, too. The first decision about a run and a memory stays. Ignores decisions about
+    /// memories that are not the workflow's.
+    async fn record_presentations(&self, presentations: &[Presentation]) -> Result<()>;
+
+    /// Records the memories that were presented to one run, as
+    /// [`record_presentations`](Self::record_presentations) does.
     async fn record_presented(
         &self,
         key: &WorkflowKey,
         run: &RunId,
         memories: &[MemoryId],
         assignments: &[Assignment],
-    ) -> Result<()>;
+    ) -> Result<()> {
+        let (memories, assignments) = (memories.to_vec(), assignments.to_vec());
+        let one = Presentation { key: key.clone(), run: run.clone(), memories, assignments };
+        self.record_presentations(&[one]).await
+    }
 
     /// Records that a run opened a memory. Idempotent per run and memory. Ignores an id that is neither a
     /// memory of the workflow nor a repository rule of the tenant.

@@ -23,7 +23,7 @@ pub use consume::{ACK_WAIT, ATTEMPTS_MAX, Subscription, run_consumer, run_reconc
 pub use consumer_lag::{ConsumerLag, ConsumerProgress};
 pub use intake::NatsIntakePublisher;
 pub use objects::BodyStore;
-pub use outbox_wake::{announce_outbox, listen_for_outbox};
+pub use outbox_wake::{announce_outbox, listen_for_memory_changes, listen_for_outbox};
 pub use publish::{EventPublisher, OutboxPublisher, OutgoingEvent, ReplayPublishError, ReplayPublisher};
 pub use relay::run_relay;
 pub use retro_events::{DurableConsumer, Role};

@@ -1,15 +1,15 @@
-//! Wakes the relay of another process when a transaction has written messages.
+//! Wakes the relay of another process when a transaction has written messages, and a gateway when memories have changed.
 //!
 //! A run causes about a dozen messages, one after another, each by a process of its own in a fleet. If each waited for
 //! the relay's next poll, a memory would come a second later. So a process without a relay says on a subject that there
 //! is something to send, and the relay listens. Nothing is stored and nothing is lost with such a message: without it,
-//! the relay polls.
+//! the relay polls. The gateway listens to what the relay announces.
 
 use std::sync::Arc;
 
 use async_nats::Subscriber;
 use futures::StreamExt as _;
-use retro_events::subject::OUTBOX_WRITTEN;
+use retro_events::subject::{MEMORY_CHANGED, OUTBOX_WRITTEN, all_below};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -35,9 +35,19 @@ pub async fn announce_outbox(bus: Bus, written: Arc<Notify>, stop: CancellationT
 /// Notifies `wake` whenever another process announces messages, until `stop` is cancelled. Without permission to
 /// subscribe nothing arrives, and the relay polls.
 pub async fn listen_for_outbox(bus: Bus, wake: Arc<Notify>, stop: CancellationToken) {
-    let mut announced: Subscriber = match bus.client.subscribe(OUTBOX_WRITTEN).await {
+    notify_on_messages(&bus, OUTBOX_WRITTEN.to_owned(), &wake, &stop).await;
+}
+
+/// Notifies `wake` whenever changed memories are announced, until `stop` is cancelled. Without permission to subscribe
+/// nothing arrives, and the gateway finds changes a little later.
+pub async fn listen_for_memory_changes(bus: Bus, wake: Arc<Notify>, stop: CancellationToken) {
+    notify_on_messages(&bus, all_below(MEMORY_CHANGED), &wake, &stop).await;
+}
+
+async fn notify_on_messages(bus: &Bus, subject: String, wake: &Notify, stop: &CancellationToken) {
+    let mut announced: Subscriber = match bus.client.subscribe(subject.clone()).await {
         Ok(announced) => announced,
-        Err(error) => return debug!("the relay is not woken by other processes and polls: {error}"),
+        Err(error) => return debug!("no announcement of {subject} arrives: {error}"),
     };
     // The client subscribes again after each reconnection.
     while let Some(Some(_)) = stop.run_until_cancelled(announced.next()).await {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use retro_bus::{BodyStore, NatsIntakePublisher, Role};
+use retro_bus::{BodyStore, NatsIntakePublisher, Role, listen_for_memory_changes};
 use retro_config::{Config, Secret};
+use retro_core::time::Clock as _;
 use retro_gateway::{Gateway, IngestService};
 use retro_github::{Bridge, Publishers, WebhookPublisher, WebhookSecrets};
 use retro_http::{BodyBudget, BudgetBounds, Idempotency, Probes, TenantLimiter, serve_not_ready};
@@ -17,7 +18,9 @@ use retro_operator::{
     memory_commands_router, replay_router, requests_router, rule_commands_router,
 };
 use retro_redact::Redactor;
+use retro_store::RecallStore;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
@@ -26,6 +29,7 @@ use super::running::{Process, RunningProcess};
 use crate::clock::SystemClock;
 use crate::github;
 use crate::operator_commands::OperatorCommands;
+use crate::telemetry::process_name;
 
 /// Maximum number of concurrent operator requests, including lists and exports. Enough for a team, and few
 /// compared with the connections and cores that agents need.
@@ -147,7 +151,7 @@ impl RunningProcess {
         if let Some(listener) = listeners.http {
             let store = &self.process.store;
             // Also loads the tokenizer's vocabulary, which only these routes need.
-            let gateway = self.build_gateway();
+            let gateway = self.start_gateway();
             let redact: SharedRedactFn =
                 Arc::new(|text: &str| Redactor::shared().redact_text(text).into_owned());
             let (policies, outbox) = (self.process.policies.clone(), self.outbox.clone());
@@ -203,9 +207,16 @@ impl RunningProcess {
         closed
     }
 
-    fn build_gateway(&self) -> Gateway {
-        let Process { agents, policies, config, .. } = &self.process;
+    /// Returns the gateway, and starts what keeps true what it holds in memory.
+    fn start_gateway(&self) -> Gateway {
+        let Process { agents, policies, config, store, bus, .. } = &self.process;
         let gateway = Gateway::new(agents.clone(), policies.clone());
+        let writes: Arc<dyn RecallStore> = store.clone();
+        let name = format!("{} {}", process_name(), SystemClock.now().as_millisecond());
+        let (gateway, worker) = gateway.hold_in_memory(&writes, name);
+        let changed = Arc::new(Notify::new());
+        self.tasks.spawn(listen_for_memory_changes(bus.clone(), changed.clone(), self.stop.clone()));
+        self.tasks.spawn(worker.run(changed, self.stop.clone()));
         gateway.with_timeout(Duration::from_millis(config.context_timeout_ms))
     }
 

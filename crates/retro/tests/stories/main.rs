@@ -18,6 +18,7 @@ mod faults;
 mod file_permissions;
 mod gate;
 mod github_api;
+mod held_memories;
 mod hook;
 mod hostile_text;
 mod intake;

@@ -50,11 +50,14 @@ pub struct RecalledMemory {
     pub newcomer: bool,
 }
 
+/// Number of bytes of a line before its title.
+pub(super) const LINE_HEAD_BYTES: usize = LINE_SHAPE.len();
+
 /// Renders the line of a memory in the block without its line break: its id, weight and title. Ids are shortened,
 /// because a full id costs as many tokens as a title and tells an agent no more.
-pub(super) fn render_line(memory: &RecalledMemory) -> String {
-    let title = plain_line(&memory.title, TITLE_CHARS_MAX);
-    format!("- [{}] ({}) {title}", memory.id.short_id(), memory.weight)
+pub(super) fn render_line(id: MemoryId, weight: Weight, title: &str) -> String {
+    let title = plain_line(title, TITLE_CHARS_MAX);
+    format!("- [{}] ({weight}) {title}", id.short_id())
 }
 
 /// Removes every injected block from a text: all marks, and the lines after a begin mark that have the shape
@@ -228,13 +231,11 @@ mod tests {
     use crate::id::derive_uuid;
 
     fn block(titles: &[&str]) -> String {
-        let line = |title: &&str| RecalledMemory {
-            id: MemoryId(derive_uuid("memory", &[title])),
-            weight: Weight::from_thousandths(300),
-            title: (*title).to_owned(),
-            newcomer: false,
+        let line = |title: &&str| {
+            let id = MemoryId(derive_uuid("memory", &[title]));
+            render_line(id, Weight::from_thousandths(300), title) + "\n"
         };
-        let lines: String = titles.iter().map(|title| render_line(&line(title)) + "\n").collect();
+        let lines: String = titles.iter().map(line).collect();
         format!("{FENCE_BEGIN}\n{lines}{FENCE_END}")
     }
 

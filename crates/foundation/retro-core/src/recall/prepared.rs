@@ -3,33 +3,41 @@
 use std::cmp::Reverse;
 use std::sync::OnceLock;
 
-use super::fence::{FENCE_BEGIN, FENCE_END, RecalledMemory, render_line};
+use super::fence::{FENCE_BEGIN, FENCE_END, LINE_HEAD_BYTES, RecalledMemory, render_line};
 use super::withhold::{Assignment, is_withheld};
 use super::{Recall, RecallCandidate};
 use crate::gate::{blocked_reason, shown_title};
-use crate::id::RunId;
-use crate::memory::{Memory, MemoryStatus};
+use crate::id::{MemoryId, RunId};
+use crate::memory::{Memory, MemoryScope, MemoryStatus};
 use crate::policy::Policy;
+use crate::weight::Weight;
 
 /// Returns the number of tokens of a text, as counted by a real tokenizer. No token may contain a line break and
 /// something else, so that a block has as many tokens as its lines and their breaks together.
 pub type CountTokens<'a> = &'a dyn Fn(&str) -> usize;
 
-/// Eligible memories with their lines of the block, in the order in which they get a place. The tokens of a line are
-/// counted once, when it is first tried.
+/// Memories or rules that an agent may be shown, with their lines of the block, in the order in which they get a place.
+/// The tokens of a line are counted once, when it is first tried.
 #[derive(Debug, Default)]
 pub struct PreparedMemories {
     lines: Vec<PreparedLine>,
-    blocked: u32,
-    fence_tokens: OnceLock<usize>,
-    line_break_tokens: OnceLock<usize>,
+    /// Those that the gate objects to, each with the path of a rule.
+    blocked: Vec<Option<Box<str>>>,
+    fence_tokens: OnceLock<u32>,
+    line_break_tokens: OnceLock<u32>,
 }
 
 #[derive(Debug)]
 struct PreparedLine {
-    memory: RecalledMemory,
-    text: String,
-    tokens: OnceLock<usize>,
+    id: MemoryId,
+    weight: Weight,
+    /// Line of the block, without its line break.
+    text: Box<str>,
+    /// Title, if it is not the end of `text`.
+    title: Option<Box<str>>,
+    /// Path of a rule that applies only to it.
+    path: Option<Box<str>>,
+    tokens: OnceLock<u32>,
     presentations: u64,
 }
 
@@ -41,30 +49,31 @@ struct Places<'a> {
     tokens: usize,
 }
 
-/// Chooses the memories to present from the candidates of one step, for one run. See [`PreparedMemories::choose`].
-pub fn choose_memories(
-    candidates: Vec<RecallCandidate>,
-    run: Option<&RunId>,
-    policy: &Policy,
-    tokens: CountTokens<'_>,
-) -> Recall {
-    PreparedMemories::new(candidates, policy).choose(run, policy, tokens)
-}
-
 impl PreparedMemories {
     /// Prepares the candidates that an agent may be shown: those that are active, heavy enough, neither disabled nor
     /// held, and to which the gate does not object.
     pub fn new(mut candidates: Vec<RecallCandidate>, policy: &Policy) -> Self {
         candidates.retain(|candidate| is_eligible(&candidate.memory, policy));
-        let before = candidates.len();
-        candidates.retain(|candidate| blocked_reason(&candidate.memory, &policy.held_dangers).is_none());
-        let blocked = u32::try_from(before - candidates.len()).unwrap_or(u32::MAX);
+        let (mut candidates, blocked): (Vec<_>, Vec<_>) = candidates
+            .into_iter()
+            .partition(|candidate| blocked_reason(&candidate.memory, &policy.held_dangers).is_none());
+        let blocked = blocked.iter().map(|candidate| rule_path(&candidate.memory)).collect();
         // Highest weight first, then fewest presentations, then oldest, then lowest id.
         candidates.sort_by_key(|one| {
             (Reverse(one.memory.weight), one.presentations, one.memory.created_at, one.memory.id)
         });
         let lines = candidates.into_iter().map(PreparedLine::new).collect();
         Self { lines, blocked, ..Self::default() }
+    }
+
+    /// Returns the approximate size in memory, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let texts = |line: &PreparedLine| {
+            let optional = [&line.title, &line.path].into_iter().flatten();
+            line.text.len() + optional.map(|text| text.len()).sum::<usize>()
+        };
+        size_of::<Self>()
+            + self.lines.iter().map(|line| size_of::<PreparedLine>() + texts(line)).sum::<usize>()
     }
 
     /// Chooses the memories to present to a run.
@@ -75,8 +84,7 @@ impl PreparedMemories {
     /// If `run` is given, some eligible memories are withheld from it by chance. They take no place.
     pub fn choose(&self, run: Option<&RunId>, policy: &Policy, tokens: CountTokens<'_>) -> Recall {
         let permille = policy.withhold_permille;
-        let is_drawn =
-            |at: &usize| run.is_some_and(|run| is_withheld(self.lines[*at].memory.id, run, permille));
+        let is_drawn = |at: &usize| run.is_some_and(|run| is_withheld(self.lines[*at].id, run, permille));
         let (drawn, handed): (Vec<usize>, Vec<usize>) = (0..self.lines.len()).partition(is_drawn);
         let places = self.fill_places(&handed, policy, tokens);
         let assignments = if run.is_none() || permille == 0 {
@@ -90,23 +98,22 @@ impl PreparedMemories {
                 self.fill_places(&with_it, policy, tokens).contains(&self.lines[**at])
             };
             let withheld = drawn.iter().take(DRAWN_MAX).filter(is_missing);
-            let withheld = withheld.map(|at| (self.lines[*at].memory.id, true));
-            let presented = places.lines().map(|line| (line.memory.id, false));
+            let withheld = withheld.map(|at| (self.lines[*at].id, true));
+            let presented = places.lines().map(|line| (line.id, false));
             let assignment = |(memory, withheld)| Assignment { memory, withheld, permille };
             presented.chain(withheld).map(assignment).collect()
         };
-        Recall { assignments, ..self.render(&places, handed.len()) }
+        Recall { assignments, ..self.render(&places, handed.len(), self.blocked.len()) }
     }
 
-    /// Chooses the first `places_max` lines that fit the token budget.
-    pub(super) fn choose_first(
-        &self,
-        places_max: usize,
-        tokens_max: usize,
-        tokens: CountTokens<'_>,
-    ) -> Recall {
-        let lines = self.lines.iter().take(places_max).map(|line| (line, false));
-        self.render(&self.fill(lines, tokens_max, tokens), self.lines.len())
+    /// Chooses the rules of a repository to present, of which these are prepared. A rule is eligible if it has no path
+    /// or a path that covers one of `paths`. If `paths` is empty, paths are not compared. The line of a rule with a
+    /// path ends with that path.
+    pub fn choose_rules(&self, paths: &[String], policy: &Policy, tokens: CountTokens<'_>) -> Recall {
+        let eligible: Vec<_> = self.lines.iter().filter(|line| covers(line.path.as_deref(), paths)).collect();
+        let blocked = self.blocked.iter().filter(|path| covers(path.as_deref(), paths)).count();
+        let lines = eligible.iter().take(policy.rule_inject_max as usize).map(|line| (*line, false));
+        self.render(&self.fill(lines, policy.rule_tokens_max as usize, tokens), eligible.len(), blocked)
     }
 
     /// Gives the places of the block to lines, which are named by their numbers in ascending order.
@@ -140,13 +147,15 @@ impl PreparedMemories {
         tokens_max: usize,
         tokens: CountTokens<'_>,
     ) -> Places<'a> {
-        let line_break = *self.line_break_tokens.get_or_init(|| tokens("\n"));
-        let fence = *self.fence_tokens.get_or_init(|| tokens(FENCE_BEGIN) + line_break + tokens(FENCE_END));
-        let mut places = Places { tokens: fence, ..Places::default() };
+        let count = |text: &str| u32::try_from(tokens(text)).unwrap_or(u32::MAX);
+        let line_break = *self.line_break_tokens.get_or_init(|| count("\n"));
+        let fence = *self.fence_tokens.get_or_init(|| count(FENCE_BEGIN) + line_break + count(FENCE_END));
+        let mut places = Places { tokens: fence as usize, ..Places::default() };
         for (line, newcomer) in lines {
-            let count = places.tokens + *line.tokens.get_or_init(|| tokens(&line.text)) + line_break;
-            if count <= tokens_max {
-                places.tokens = count;
+            let with_it =
+                places.tokens + (*line.tokens.get_or_init(|| count(&line.text)) + line_break) as usize;
+            if with_it <= tokens_max {
+                places.tokens = with_it;
                 if newcomer { places.newcomers.push(line) } else { places.heaviest.push(line) }
             }
         }
@@ -154,32 +163,38 @@ impl PreparedMemories {
     }
 
     /// Renders the block, in which newcomers come last.
-    fn render(&self, places: &Places<'_>, eligible: usize) -> Recall {
-        let as_newcomer = |line: &&PreparedLine| RecalledMemory { newcomer: true, ..line.memory.clone() };
-        let memories: Vec<RecalledMemory> = places
-            .heaviest
-            .iter()
-            .map(|line| line.memory.clone())
-            .chain(places.newcomers.iter().map(as_newcomer))
-            .collect();
+    fn render(&self, places: &Places<'_>, eligible: usize, blocked: usize) -> Recall {
+        let blocked = u32::try_from(blocked).unwrap_or(u32::MAX);
+        let heaviest = places.heaviest.iter().map(|line| line.recalled(false));
+        let memories: Vec<RecalledMemory> =
+            heaviest.chain(places.newcomers.iter().map(|line| line.recalled(true))).collect();
         let omitted = u32::try_from(eligible - memories.len()).unwrap_or(u32::MAX);
         if memories.is_empty() {
-            return Recall { omitted, blocked: self.blocked, ..Recall::default() };
+            return Recall { omitted, blocked, ..Recall::default() };
         }
-        let mut text = format!("{FENCE_BEGIN}\n");
+        let bytes = places.lines().map(|line| line.text.len() + 1).sum::<usize>();
+        let mut text = String::with_capacity(FENCE_BEGIN.len() + 1 + bytes + FENCE_END.len());
+        text.extend([FENCE_BEGIN, "\n"]);
         places.lines().for_each(|line| text.extend([&line.text, "\n"]));
         text.push_str(FENCE_END);
         let tokens = u32::try_from(places.tokens).unwrap_or(u32::MAX);
-        Recall { memories, text, tokens, omitted, blocked: self.blocked, assignments: Vec::new() }
+        Recall { memories, text, tokens, omitted, blocked, assignments: Vec::new() }
     }
 }
 
 impl PreparedLine {
     fn new(candidate: RecallCandidate) -> Self {
         let RecallCandidate { memory, presentations } = candidate;
+        let (id, weight) = (memory.id, memory.weight);
         let title = shown_title(&memory.scope, &memory.lesson);
-        let memory = RecalledMemory { id: memory.id, weight: memory.weight, title, newcomer: false };
-        Self { text: render_line(&memory), memory, tokens: OnceLock::new(), presentations }
+        let text = render_line(id, weight, &title).into_boxed_str();
+        let title = (text.get(LINE_HEAD_BYTES..) != Some(&title)).then(|| title.into_boxed_str());
+        Self { id, weight, text, title, path: rule_path(&memory), tokens: OnceLock::new(), presentations }
+    }
+
+    fn recalled(&self, newcomer: bool) -> RecalledMemory {
+        let title = self.title.as_deref().unwrap_or_else(|| &self.text[LINE_HEAD_BYTES..]);
+        RecalledMemory { id: self.id, weight: self.weight, title: title.to_owned(), newcomer }
     }
 }
 
@@ -190,7 +205,7 @@ impl<'a> Places<'a> {
     }
 
     fn contains(&self, line: &PreparedLine) -> bool {
-        self.lines().any(|other| other.memory.id == line.memory.id)
+        self.lines().any(|other| other.id == line.id)
     }
 }
 
@@ -209,4 +224,22 @@ fn is_eligible(memory: &Memory, policy: &Policy) -> bool {
     memory.status == MemoryStatus::Active
         && memory.disabled_by.is_none()
         && memory.weight.get() >= policy.inject_weight_min
+}
+
+fn rule_path(memory: &Memory) -> Option<Box<str>> {
+    match &memory.scope {
+        MemoryScope::Repository { path, .. } => path.as_deref().map(Box::from),
+        _ => None,
+    }
+}
+
+/// Returns `true` if a rule has no path, or if its path equals one of `paths` or is a folder above one of them. Rules
+/// of every path are covered if `paths` is empty.
+fn covers(path: Option<&str>, paths: &[String]) -> bool {
+    let Some(path) = path.filter(|_| !paths.is_empty()) else { return true };
+    let below = |touched: &String| {
+        let touched = touched.trim_start_matches("./");
+        touched.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    paths.iter().any(below)
 }

@@ -6,14 +6,15 @@ use retro_core::id::MemoryId;
 use retro_core::learn::{AdditionError, LessonWording, MemoryDecision, MemoryDecisionError};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
-use retro_core::recall::{RecallCandidate, choose_memories};
+use retro_core::recall::RecallCandidate;
 use retro_core::time::add_seconds;
 
+use crate::prepare_and_choose;
 use crate::world::{DAY_S, World, finding, investigate};
 
 fn is_handed_out(memory: &Memory) -> bool {
     let candidate = RecallCandidate { memory: memory.clone(), presentations: 0 };
-    !choose_memories(vec![candidate], None, &Policy::default(), &str::len).memories.is_empty()
+    !prepare_and_choose(vec![candidate], None, &Policy::default(), &str::len).memories.is_empty()
 }
 
 fn words(title: &str) -> MemoryDecision {

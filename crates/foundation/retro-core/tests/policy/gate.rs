@@ -6,8 +6,9 @@ use retro_core::gate::{blocked_reason, shown_content, shown_evidence, shown_titl
 use retro_core::id::MemoryId;
 use retro_core::memory::{Lesson, MemoryScope, MemoryStatus};
 use retro_core::policy::{Policy, WitnessRule};
-use retro_core::recall::{Recall, RecallCandidate, choose_memories};
+use retro_core::recall::{Recall, RecallCandidate};
 
+use crate::prepare_and_choose;
 use crate::world::{World, finding, investigate, remark, scope};
 
 /// Returns a finding with this repair.
@@ -29,7 +30,7 @@ fn learn(world: &mut World, found: &Finding) -> MemoryId {
 fn recall(world: &World) -> Recall {
     let all = world.memories.values().cloned();
     let candidates = all.map(|memory| RecallCandidate { memory, presentations: 0 }).collect();
-    choose_memories(candidates, None, &world.policy, &|text| text.split_whitespace().count())
+    prepare_and_choose(candidates, None, &world.policy, &|text| text.split_whitespace().count())
 }
 
 #[test]

@@ -26,3 +26,27 @@ mod sweep;
 mod tombstone;
 mod transient;
 mod words;
+
+use retro_core::id::RunId;
+use retro_core::policy::Policy;
+use retro_core::recall::{CountTokens, PreparedMemories, Recall, RecallCandidate};
+
+/// Chooses the memories to present to a run from the candidates of its step.
+fn prepare_and_choose(
+    candidates: Vec<RecallCandidate>,
+    run: Option<&RunId>,
+    policy: &Policy,
+    tokens: CountTokens<'_>,
+) -> Recall {
+    PreparedMemories::new(candidates, policy).choose(run, policy, tokens)
+}
+
+/// Chooses the rules to present from the candidates of a repository.
+fn prepare_and_choose_rules(
+    candidates: Vec<RecallCandidate>,
+    paths: &[String],
+    policy: &Policy,
+    tokens: CountTokens<'_>,
+) -> Recall {
+    PreparedMemories::new(candidates, policy).choose_rules(paths, policy, tokens)
+}

@@ -4,11 +4,10 @@
 use retro_core::id::{MemoryId, RunId, derive_uuid};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
-use retro_core::recall::{
-    Assignment, FENCE_BEGIN, FENCE_END, Recall, RecallCandidate, choose_memories, is_withheld,
-};
+use retro_core::recall::{Assignment, FENCE_BEGIN, FENCE_END, Recall, RecallCandidate, is_withheld};
 use retro_core::time::add_seconds;
 
+use crate::prepare_and_choose;
 use crate::world::{World, start_time};
 
 /// Builds an active memory with this title and weight.
@@ -32,7 +31,7 @@ fn count_words(text: &str) -> usize {
 }
 
 fn choose_by_default_policy(candidates: Vec<RecallCandidate>) -> Recall {
-    choose_memories(candidates, None, &Policy::default(), &count_words)
+    prepare_and_choose(candidates, None, &Policy::default(), &count_words)
 }
 
 fn titles(recall: &Recall) -> Vec<&str> {
@@ -104,7 +103,7 @@ fn the_policy_can_give_newcomers_no_place_or_every_place() {
         || (0..12).map(|nth| candidate(&format!("m{nth}"), 500 - nth, 12 - u64::from(nth))).collect();
     let with = |inject_newcomers| {
         let policy = Policy { inject_newcomers, ..Policy::default() };
-        let recall = choose_memories(candidates(), None, &policy, &count_words);
+        let recall = prepare_and_choose(candidates(), None, &policy, &count_words);
         (recall.memories.len(), recall.memories[0].title.clone())
     };
     assert_eq!(with(0), (10, "m0".into()));
@@ -116,16 +115,16 @@ fn the_whole_block_stays_within_the_token_budget() {
     let long = (0..100).map(|nth| format!("w{nth}")).collect::<Vec<_>>().join(" ");
     let candidates =
         vec![candidate(&long[..200], 900, 0), candidate("short", 500, 0), candidate("brief", 400, 0)];
-    let all = choose_memories(candidates.clone(), None, &Policy::default(), &count_words);
+    let all = prepare_and_choose(candidates.clone(), None, &Policy::default(), &count_words);
     assert_eq!(all.tokens as usize, count_words(&all.text));
     for budget in 0..=all.tokens {
         let policy = Policy { inject_tokens_max: budget, ..Policy::default() };
-        let recall = choose_memories(candidates.clone(), None, &policy, &count_words);
+        let recall = prepare_and_choose(candidates.clone(), None, &policy, &count_words);
         assert!(recall.tokens <= budget && recall.tokens as usize == count_words(&recall.text));
         assert_eq!(recall.memories.len() + recall.omitted as usize, 3);
     }
     let policy = Policy { inject_tokens_max: all.tokens - 1, ..Policy::default() };
-    let titles: Vec<_> = choose_memories(candidates, None, &policy, &count_words)
+    let titles: Vec<_> = prepare_and_choose(candidates, None, &policy, &count_words)
         .memories
         .into_iter()
         .map(|m| m.title)
@@ -137,7 +136,7 @@ fn the_whole_block_stays_within_the_token_budget() {
 fn a_line_that_does_not_fit_makes_room_for_a_shorter_one() {
     let long = "a very long title that takes many words to say what could be said in two";
     let policy = Policy { inject_tokens_max: 20, ..Policy::default() };
-    let recall = choose_memories(
+    let recall = prepare_and_choose(
         vec![candidate(long, 900, 0), candidate("short", 100, 0)],
         None,
         &policy,
@@ -154,7 +153,7 @@ fn check_scarce(eligible: u16, lines: u16, expected: &[&str]) {
     let named = |nth: u16| candidate(&format!("m{nth}"), 500 - nth, u64::from(100 - nth));
     let full = choose_by_default_policy((0..lines).map(named).collect());
     let policy = Policy { inject_tokens_max: full.tokens, ..Policy::default() };
-    let recall = choose_memories((0..eligible).map(named).collect(), None, &policy, &count_words);
+    let recall = prepare_and_choose((0..eligible).map(named).collect(), None, &policy, &count_words);
     assert_eq!(titles(&recall), expected);
     assert_eq!(usize::from(eligible), recall.memories.len() + recall.omitted as usize);
 }
@@ -218,17 +217,17 @@ fn a_withheld_memory_takes_no_place_and_every_request_of_the_run_gets_the_same()
     let candidates = vec![candidate("heavy", 900, 0), candidate("light", 300, 0)];
     let policy = Policy { inject_memories_max: 1, inject_newcomers: 0, ..Policy::default() };
     let run = find_run(&candidates, &policy, &["heavy"]);
-    let recall = choose_memories(candidates.clone(), Some(&run), &policy, &count_words);
+    let recall = prepare_and_choose(candidates.clone(), Some(&run), &policy, &count_words);
     assert_eq!((titles(&recall), recall.withheld(), recall.omitted), (vec!["light"], 1, 0));
     let [heavy, light] = [0, 1].map(|index: usize| candidates[index].memory.id);
     let expected = [(light, false), (heavy, true)];
     let expected = expected.map(|(memory, withheld)| Assignment { memory, withheld, permille: 100 });
     assert_eq!(recall.assignments, expected);
-    assert_eq!(choose_memories(candidates.clone(), Some(&run), &policy, &count_words), recall);
-    let preview = choose_memories(candidates.clone(), None, &policy, &count_words);
+    assert_eq!(prepare_and_choose(candidates.clone(), Some(&run), &policy, &count_words), recall);
+    let preview = prepare_and_choose(candidates.clone(), None, &policy, &count_words);
     assert_eq!((titles(&preview), preview.assignments.len()), (vec!["heavy"], 0));
     let off = Policy { withhold_permille: 0, ..policy };
-    let all = choose_memories(candidates, Some(&run), &off, &count_words);
+    let all = prepare_and_choose(candidates, Some(&run), &off, &count_words);
     assert_eq!((titles(&all), all.assignments.len()), (vec!["heavy"], 0));
 }
 
@@ -237,10 +236,10 @@ fn a_memory_that_had_no_place_anyway_is_not_withheld() {
     let candidates = vec![candidate("heavy", 900, 0), candidate("light", 300, 0)];
     let policy = Policy { inject_memories_max: 1, inject_newcomers: 0, ..Policy::default() };
     let run = find_run(&candidates, &policy, &["light"]);
-    let recall = choose_memories(candidates.clone(), Some(&run), &policy, &count_words);
+    let recall = prepare_and_choose(candidates.clone(), Some(&run), &policy, &count_words);
     assert_eq!((titles(&recall), recall.withheld(), recall.omitted), (vec!["heavy"], 0, 0));
     // If the heavier one is withheld too, it would have had the place.
     let run = find_run(&candidates, &policy, &["heavy", "light"]);
-    let recall = choose_memories(candidates, Some(&run), &policy, &count_words);
+    let recall = prepare_and_choose(candidates, Some(&run), &policy, &count_words);
     assert_eq!((recall.memories.len(), recall.withheld()), (0, 2));
 }

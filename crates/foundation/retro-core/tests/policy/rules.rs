@@ -8,11 +8,12 @@ use retro_core::id::{MemoryId, Repository, RetrospectiveId, Tenant, Workflow, de
 use retro_core::learn::{MutationKind, PromoteError, RuleUse, RuleUseBatch, build_rule_use_batches};
 use retro_core::memory::{Memory, MemoryScope, MemoryStatus};
 use retro_core::policy::Policy;
-use retro_core::recall::{RecallCandidate, choose_rules, strip_injected};
+use retro_core::recall::{RecallCandidate, strip_injected};
 use retro_core::remark::AuthorStanding;
 use retro_core::retrospective::{ManualRequest, Retrospective, RetrospectiveState};
 use retro_core::review::{OtherRequest, ReadingKind, RuleMutationKind};
 
+use crate::prepare_and_choose_rules;
 use crate::world::rules::{RuleStore, confined_to, repo, rule_request};
 use crate::world::{investigate, key, run, start_time};
 
@@ -252,7 +253,7 @@ fn rules_have_their_own_budget_and_apply_only_to_their_path() {
     store.record_review(&[rule_request(Outsider, 3, 60, "Trust strangers")]);
     let words = |text: &str| text.split_whitespace().count();
     let all = || store.memories.values().map(candidate).collect::<Vec<_>>();
-    let recall = choose_rules(all(), &[], &Policy::default(), &words);
+    let recall = prepare_and_choose_rules(all(), &[], &Policy::default(), &words);
     assert_eq!((recall.memories.len(), recall.omitted), (5, 2));
     assert_eq!(strip_injected(&recall.text).as_deref(), Some(""));
     let only = |paths: &[&str]| {
@@ -261,7 +262,7 @@ fn rules_have_their_own_budget_and_apply_only_to_their_path() {
             matches!(&candidate.memory.scope, MemoryScope::Repository { path: Some(_), .. })
         };
         let candidates = all().into_iter().filter(of_path).collect();
-        choose_rules(candidates, &paths, &Policy::default(), &words).memories.len()
+        prepare_and_choose_rules(candidates, &paths, &Policy::default(), &words).memories.len()
     };
     assert_eq!((only(&["src/api/x.rs"]), only(&["src/apis/x.rs"]), only(&["./src/api"])), (1, 0, 1));
 }

@@ -3,11 +3,12 @@
 use retro_core::learn::{LessonWording, RuleAdditionError};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
-use retro_core::recall::{RecallCandidate, choose_rules};
+use retro_core::recall::RecallCandidate;
 use retro_core::remark::AuthorStanding::{Bot, Contributor, Insider, Outsider};
 use retro_core::review::{OtherRequest, ReadRemark, ReadingKind, RuleMutationKind};
 use retro_core::weight::Weight;
 
+use crate::prepare_and_choose_rules;
 use crate::world::rules::{RuleStore, confined_to, rule_request};
 use crate::world::rules_by_hand::titled;
 
@@ -24,7 +25,7 @@ fn one_off(read: ReadRemark) -> ReadRemark {
 
 fn is_handed_out(memory: &Memory) -> bool {
     let candidate = RecallCandidate { memory: memory.clone(), presentations: 0 };
-    !choose_rules(vec![candidate], &[], &Policy::default(), &str::len).memories.is_empty()
+    !prepare_and_choose_rules(vec![candidate], &[], &Policy::default(), &str::len).memories.is_empty()
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod audit;
 pub mod broker;
 pub mod cancel;
 pub mod close;
+pub mod context_lease;
 pub mod count;
 pub mod dead_letter;
 pub mod decide;
@@ -198,6 +199,12 @@ macro_rules! conformance {
                 a_manual_retrospective_has_no_summaries
                 counts_travel_from_the_last_investigation_to_the_closing
                 old_summaries_are_deleted_by_ordinal
+            }
+            context_lease {
+                a_change_is_listed_under_its_workflow
+                no_change_is_missed_though_transactions_overlap
+                a_lease_counts_its_renewals
+                presentations_of_many_runs_count_like_one_after_the_other
             }
             recall {
                 candidates_are_the_active_memories_of_the_step

@@ -12,6 +12,7 @@ mod cancel;
 mod checks;
 mod claim;
 mod close;
+mod context_lease;
 mod count;
 mod credit;
 mod dead_letter;

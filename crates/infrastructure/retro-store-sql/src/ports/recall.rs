@@ -1,15 +1,17 @@
 //! Loads memories for agents, and records presentations and reads.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use async_trait::async_trait;
 use retro_core::audience::RunRepository;
 use retro_core::id::{MemoryId, MemoryRef, Repository, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::{Memory, MemoryScope};
-use retro_core::recall::{Assignment, RecallCandidate};
+use retro_core::recall::RecallCandidate;
 use retro_fault::Label;
-use retro_store::{CANDIDATES_MAX, MemoryRefStore, RecallStore, Result};
+use retro_store::{CANDIDATES_MAX, MemoryRefStore, Presentation, RecallStore, Result};
 
 use super::dialect::{
-    Connection, OnTable, Store, any_of, bind_rows, by_bytes, list_parameter, now_ms, rows_table,
+    Connection, OnTable, Store, any_of, bind_rows, list_parameter, lookup_join, now_ms, rows_table,
 };
 use super::open::commit;
 use super::repositories::complete_visibility;
@@ -87,21 +89,15 @@ impl RecallStore for Store {
         rows.iter().map(candidate).collect()
     }
 
-    async fn record_presented(
-        &self,
-        key: &WorkflowKey,
-        run: &RunId,
-        memories: &[MemoryId],
-        assignments: &[Assignment],
-    ) -> Result<()> {
-        if memories.is_empty() && assignments.is_empty() {
+    async fn record_presentations(&self, presentations: &[Presentation]) -> Result<()> {
+        if presentations.iter().all(|one| one.memories.is_empty() && one.assignments.is_empty()) {
             return Ok(());
         }
         let mut transaction = self.begin_write().await?;
         // Presenting a memory to the same run again must not count twice.
-        let first_time = record_presentations(&mut transaction, key, run, memories).await?;
-        count_presentations(&mut transaction, key, &first_time).await?;
-        record_assignments(&mut transaction, key, run, assignments).await?;
+        let first_time = store_presentations(&mut transaction, presentations).await?;
+        count_presentations(&mut transaction, &first_time).await?;
+        store_assignments(&mut transaction, presentations).await?;
         commit(transaction, Label::PresentedCommit).await
     }
 
@@ -172,82 +168,125 @@ impl MemoryRefStore for Store {
     }
 }
 
-/// Records decisions by chance, in id order like the presentations. A decision that the run already has stays,
-/// even if the policy has changed since.
-async fn record_assignments(
-    connection: &mut Connection,
-    key: &WorkflowKey,
-    run: &RunId,
-    assignments: &[Assignment],
-) -> Result<()> {
-    if assignments.is_empty() {
-        return Ok(());
-    }
-    const ASSIGN: &str = concat!(
-        "INSERT INTO memory_assignments (tenant, workflow, run_id, memory, withheld, permille, assigned_ms)
-         SELECT memories.tenant, $2, $3, memories.id, decided.withheld, decided.permille, ",
-        now_ms!(),
-        " FROM ",
-        rows_table!("decided", "$4" "memory", "$5" "withheld", "$6" "permille"),
-        " JOIN memories ON memories.tenant = $1 AND memories.workflow = $2 AND memories.id = decided.memory
-         ORDER BY memories.id
-         ON CONFLICT (tenant, workflow, run_id, memory) DO NOTHING"
-    );
-    let query = sqlx::query(ASSIGN).bind(key.tenant.as_str()).bind(key.workflow.as_str()).bind(run.as_str());
-    let query =
-        bind_rows!(query, assignments, |one| [one.memory.to_string(), one.withheld, i64::from(one.permille)]);
-    query.execute(connection).await.on_table("memory_assignments")?;
-    Ok(())
-}
-
-/// Records presentations and returns the ids of the memories presented to the run for the first time. Skips
-/// ids that are neither memories of the workflow nor repository rules.
+/// Stores presentations and returns how many runs each memory was presented to for the first time, sorted by tenant and
+/// memory. Skips ids that are neither memories of the workflow nor repository rules.
 ///
-/// Writes rows in id order, here and in [`count_presentations`], so concurrent calls cannot deadlock.
-async fn record_presentations(
+/// Each statement writes its rows in the order of their key, so concurrent calls cannot deadlock.
+async fn store_presentations(
     connection: &mut Connection,
-    key: &WorkflowKey,
-    run: &RunId,
-    memories: &[MemoryId],
-) -> Result<Vec<String>> {
+    presentations: &[Presentation],
+) -> Result<Vec<((String, String), i64)>> {
     const PRESENT: &str = concat!(
         "INSERT INTO presentations (tenant, workflow, run_id, memory, presented_ms)
-         SELECT tenant, $2, $3, id, ",
+         SELECT handed.tenant, handed.workflow, handed.run_id, handed.memory, ",
         now_ms!(),
-        " FROM memories
-         WHERE tenant = $1 AND (workflow = $2 OR scope_kind = 'repository') AND id",
-        any_of!("$4"),
-        " ORDER BY id
+        " FROM ",
+        rows_table!("handed", "$1" "tenant", "$2" "workflow", "$3" "run_id", "$4" "memory"),
+        lookup_join!(
+            "memories",
+            "id",
+            "memories.tenant = handed.tenant AND memories.id = handed.memory
+                AND (memories.workflow = handed.workflow OR memories.scope_kind = 'repository')"
+        ),
+        " ORDER BY handed.place
          ON CONFLICT (tenant, workflow, run_id, memory) DO UPDATE SET presented_ms = excluded.presented_ms
          WHERE presentations.presented_ms IS NULL
-         RETURNING memory"
+         RETURNING tenant, memory"
     );
-    sqlx::query_scalar(PRESENT)
-        .bind(key.tenant.as_str())
-        .bind(key.workflow.as_str())
-        .bind(run.as_str())
-        .bind(list_parameter(memories))
-        .fetch_all(connection)
-        .await
-        .on_table("presentations")
+    // A set, because a statement may touch a row once only, and because it is sorted.
+    let handed: BTreeSet<(&str, &str, &str, String)> = presentations
+        .iter()
+        .flat_map(|one| {
+            let (tenant, workflow, run) =
+                (one.key.tenant.as_str(), one.key.workflow.as_str(), one.run.as_str());
+            one.memories.iter().map(move |memory| (tenant, workflow, run, memory.to_string()))
+        })
+        .collect();
+    if handed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let query = bind_rows!(sqlx::query_as(PRESENT), handed, |(tenant, workflow, run, memory)| [
+        *tenant,
+        *workflow,
+        *run,
+        memory.as_str(),
+    ]);
+    let rows: Vec<(String, String)> = query.fetch_all(connection).await.on_table("presentations")?;
+    let mut counts: BTreeMap<(String, String), i64> = BTreeMap::new();
+    rows.into_iter().for_each(|row| *counts.entry(row).or_default() += 1);
+    Ok(counts.into_iter().collect())
 }
 
-async fn count_presentations(
-    connection: &mut Connection,
-    key: &WorkflowKey,
-    memories: &[String],
-) -> Result<()> {
+async fn count_presentations(connection: &mut Connection, counts: &[((String, String), i64)]) -> Result<()> {
     const COUNT: &str = concat!(
         "INSERT INTO memory_presentation_counts (tenant, memory, presentations)
-         SELECT $1, memory, 1 FROM ",
-        rows_table!("new", "$2" "memory"),
-        " ORDER BY memory",
-        by_bytes!(),
-        " ON CONFLICT (tenant, memory)
-          DO UPDATE SET presentations = memory_presentation_counts.presentations + 1"
+         SELECT tenant, memory, presentations FROM ",
+        rows_table!("new", "$1" "tenant", "$2" "memory", "$3" "presentations"),
+        " WHERE true ORDER BY place
+         ON CONFLICT (tenant, memory)
+         DO UPDATE SET presentations = memory_presentation_counts.presentations + excluded.presentations"
     );
-    let query = sqlx::query(COUNT).bind(key.tenant.as_str());
-    let query = bind_rows!(query, memories, |memory| [memory.as_str()]);
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let query = bind_rows!(sqlx::query(COUNT), counts, |((tenant, memory), count)| [
+        tenant.as_str(),
+        memory.as_str(),
+        *count,
+    ]);
     let done = query.execute(connection).await.on_table("memory_presentation_counts")?;
-    at("memory_presentation_counts", key).check_rows_affected(done.rows_affected(), memories.len())
+    at("memory_presentation_counts", "all").check_rows_affected(done.rows_affected(), counts.len())
+}
+
+/// Stores decisions by chance, in the order of their key like the presentations. A decision that the run already has
+/// stays, even if the policy has changed since.
+async fn store_assignments(connection: &mut Connection, presentations: &[Presentation]) -> Result<()> {
+    const ASSIGN: &str = concat!(
+        "INSERT INTO memory_assignments (tenant, workflow, run_id, memory, withheld, permille, assigned_ms)
+         SELECT decided.tenant, decided.workflow, decided.run_id, decided.memory, decided.withheld,
+            decided.permille, ",
+        now_ms!(),
+        " FROM ",
+        rows_table!(
+            "decided", "$1" "tenant", "$2" "workflow", "$3" "run_id", "$4" "memory", "$5" "withheld",
+            "$6" "permille"
+        ),
+        lookup_join!(
+            "memories",
+            "id",
+            "memories.tenant = decided.tenant AND memories.id = decided.memory
+                AND memories.workflow = decided.workflow"
+        ),
+        " ORDER BY decided.place
+         ON CONFLICT (tenant, workflow, run_id, memory) DO NOTHING"
+    );
+    let decided: BTreeMap<(&str, &str, &str, String), (bool, i64)> = presentations
+        .iter()
+        .flat_map(|one| {
+            let (tenant, workflow, run) =
+                (one.key.tenant.as_str(), one.key.workflow.as_str(), one.run.as_str());
+            one.assignments.iter().map(move |assigned| {
+                let decision = (assigned.withheld, i64::from(assigned.permille));
+                ((tenant, workflow, run, assigned.memory.to_string()), decision)
+            })
+        })
+        // The first decision of a run stays.
+        .rev()
+        .collect();
+    if decided.is_empty() {
+        return Ok(());
+    }
+    let query = bind_rows!(sqlx::query(ASSIGN), decided, |(
+        (tenant, workflow, run, memory),
+        (withheld, permille),
+    )| [
+        *tenant,
+        *workflow,
+        *run,
+        memory.as_str(),
+        *withheld,
+        *permille,
+    ]);
+    query.execute(connection).await.on_table("memory_assignments")?;
+    Ok(())
 }

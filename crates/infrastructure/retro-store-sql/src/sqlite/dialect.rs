@@ -37,6 +37,14 @@ macro_rules! now_ms {
     };
 }
 
+/// SQL expression for the number up to which the changes of `context_changes` are complete: of one writer after the
+/// other, the highest one.
+macro_rules! change_mark {
+    () => {
+        "(SELECT coalesce(max(number), 0) FROM context_changes)"
+    };
+}
+
 /// SQL function that returns the largest of its arguments.
 macro_rules! greatest {
     () => {
@@ -216,6 +224,7 @@ macro_rules! lookup_join {
 }
 
 pub(crate) use {
-    any_of, any_selected, arrival, bind_rows, by_bytes, by_index, for_update, from_hex, greatest,
-    json_array_contains, json_field, least, lookup_join, now_ms, of_workflow, rows_table, skip_locked,
+    any_of, any_selected, arrival, bind_rows, by_bytes, by_index, change_mark, for_update, from_hex,
+    greatest, json_array_contains, json_field, least, lookup_join, now_ms, of_workflow, rows_table,
+    skip_locked,
 };

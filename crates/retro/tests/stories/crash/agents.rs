@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, RunBuilder, Webhook, build_correcting_runs, json_items, json_text};
 
-pub(super) const LABELS: [Label; 10] = [
+pub(super) const LABELS: [Label; 11] = [
     Label::PresentedCommit,
+    Label::ContextLeaseCommit,
     Label::ReadCommit,
     Label::IntakeOnePublish,
     Label::IntakeFirstPublish,
@@ -47,7 +48,7 @@ async fn run_script(ground: &mut CrashHarness) {
     ground.wait_until_finished(TAUGHT_WORKFLOW, RUNS).await;
     for point in CrashPoint::for_labels(&LABELS) {
         match point.label {
-            Label::PresentedCommit => request_context(ground, point).await,
+            Label::PresentedCommit | Label::ContextLeaseCommit => request_context(ground, point).await,
             Label::ReadCommit => read_memory(ground, point).await,
             Label::IntakeOnePublish => post_requests(ground, point, &[], build_requests(point, 1)).await,
             Label::BridgePublish => deliver_webhook(ground, point).await,
@@ -69,7 +70,7 @@ async fn run_script(ground: &mut CrashHarness) {
     let presentations: Vec<u64> = candidates.iter().map(|one| one.presentations).collect();
     assert_eq!(
         presentations,
-        [Side::ALL.len() as u64],
+        [2 * Side::ALL.len() as u64],
         "one presentation per run, however often it was requested"
     );
 }

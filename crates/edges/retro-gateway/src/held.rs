@@ -1,0 +1,46 @@
+//! What the gateway holds in memory, so that it need not ask the database for each agent: memories prepared for a scope,
+//! under a lease, and presentations that are still to be stored.
+
+mod cache;
+mod lease;
+mod presentations;
+
+pub(crate) use cache::{ContextCache, ContextScope};
+pub(crate) use presentations::{Enqueued, PresentationQueue, count_stored};
+
+use std::sync::Arc;
+
+use retro_store::RecallStore;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use self::lease::LeaseKeeper;
+use self::presentations::PresentationWriter;
+
+/// Keeps what a gateway holds in memory true, and stores what it has promised to store.
+pub struct HoldingWorker {
+    keeper: LeaseKeeper,
+    writer: PresentationWriter,
+}
+
+impl HoldingWorker {
+    /// Creates the worker with what it shares with the gateway. `gateway` names the process, as no other one.
+    pub(crate) fn new(
+        store: &Arc<dyn RecallStore>,
+        gateway: String,
+    ) -> (Arc<ContextCache>, PresentationQueue, Self) {
+        let cache = Arc::new(ContextCache::new());
+        let (queue, writer) = PresentationWriter::new(store.clone());
+        let keeper = LeaseKeeper { store: store.clone(), cache: cache.clone(), gateway };
+        (cache, queue, Self { keeper, writer })
+    }
+
+    /// Runs until `stop` is cancelled and everything that was promised is stored. `changed` is notified when
+    /// memories may have changed; otherwise changes are found a little later.
+    pub async fn run(self, changed: Arc<Notify>, stop: CancellationToken) {
+        tokio::join!(self.keeper.run(&changed, stop.clone()), self.writer.run(stop));
+    }
+}
+
+#[cfg(test)]
+mod tests;

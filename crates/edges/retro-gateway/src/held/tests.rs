@@ -1,0 +1,163 @@
+//! Two gateways over one database, and what they hand out while it changes, is away or is slow to be heard of.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use retro_core::id::{RunId, Step, Tenant, Workflow};
+use retro_core::policy::Policy;
+use retro_store::{CONTEXT_LEASE, wait_for_context_leases};
+use tokio::time::{Instant, advance};
+
+use super::*;
+use crate::answer::{ContextAnswer, ContextRequest, Recording};
+use crate::gateway::Gateway;
+use crate::testing::{FakeStore, active_memory};
+
+/// A gateway whose worker runs.
+struct Running {
+    gateway: Gateway,
+    changed: Arc<Notify>,
+    stop: CancellationToken,
+    worker: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    fn start(store: &Arc<FakeStore>, name: &str) -> Self {
+        let policy = Policy { withhold_permille: 0, ..Policy::default() };
+        let writes: Arc<dyn RecallStore> = store.clone();
+        let (gateway, worker) =
+            Gateway::new(writes.clone(), Arc::new(policy)).hold_in_memory(&writes, name.to_owned());
+        let (changed, stop) = (Arc::new(Notify::new()), CancellationToken::new());
+        let worker = tokio::spawn(worker.run(changed.clone(), stop.clone()));
+        Self { gateway, changed, stop, worker }
+    }
+
+    async fn ask(&self, run: &str) -> ContextAnswer {
+        let request = ContextRequest {
+            workflow: Workflow::new("shop").unwrap(),
+            step: Step::main(),
+            run_id: Some(RunId::new(run).unwrap()),
+            repo: None,
+            repo_visibility: None,
+            paths: Vec::new(),
+        };
+        self.gateway.context(&Tenant::default_tenant(), request).await
+    }
+
+    /// Asks until the memories are held, so that the database is not asked any more.
+    async fn warm_up(&self, store: &FakeStore) {
+        for _ in 0..100 {
+            let before = *store.loads.lock().unwrap();
+            self.ask("warm-up").await;
+            if *store.loads.lock().unwrap() == before {
+                return;
+            }
+            pass(Duration::from_millis(10)).await;
+        }
+        panic!("nothing is held");
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.worker.await.unwrap();
+    }
+}
+
+/// Lets time pass, in which the worker does what is due.
+async fn pass(time: Duration) {
+    const STEP: Duration = Duration::from_millis(1);
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        advance(STEP).await;
+    }
+}
+
+fn titles(answer: &ContextAnswer) -> Vec<&str> {
+    answer.memories.iter().map(|memory| memory.title.as_str()).collect()
+}
+
+fn store() -> Arc<FakeStore> {
+    let memories = vec![active_memory("select", 300), active_memory("insert", 450)];
+    Arc::new(FakeStore::with_memories(memories))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_is_handed_out_without_the_database_and_recorded_once() {
+    let store = store();
+    let one = Running::start(&store, "one");
+    one.warm_up(&store).await;
+    let loads = *store.loads.lock().unwrap();
+    let first = one.ask("run-1").await;
+    assert_eq!(first.recorded, Recording::Queued);
+    assert_eq!(titles(&first).len(), 2);
+    assert_eq!(one.ask("run-1").await, first);
+    assert_eq!(*store.loads.lock().unwrap(), loads);
+    one.stop().await;
+    let records = store.records.lock().unwrap();
+    let of_run = records.iter().filter(|(_, run, what, _)| run == "run-1" && *what == "presented");
+    assert_eq!(of_run.count(), 4, "each answer is recorded; the database counts it once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_withdrawn_memory_is_handed_out_by_no_gateway_once_the_withdrawal_is_answered() {
+    let (store, withdrawn) = (store(), active_memory("insert", 0).id);
+    let (one, deaf) = (Running::start(&store, "one"), Running::start(&store, "deaf"));
+    one.warm_up(&store).await;
+    deaf.warm_up(&store).await;
+    store.withdraw(withdrawn);
+    let is_shown = |answer: ContextAnswer| answer.memories.iter().any(|memory| memory.id == withdrawn);
+    assert!(is_shown(deaf.ask("run-1").await), "it has not heard of it");
+    one.changed.notify_one();
+    let began = Instant::now();
+    assert!(wait_for_context_leases(&*store).await.is_empty());
+    assert!(began.elapsed() < CONTEXT_LEASE, "{:?}: both have confirmed", began.elapsed());
+    assert!(!is_shown(one.ask("run-2").await));
+    assert!(!is_shown(deaf.ask("run-2").await));
+    one.stop().await;
+    deaf.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_announced_change_is_shown_at_once() {
+    let (store, withdrawn) = (store(), active_memory("insert", 0).id);
+    let one = Running::start(&store, "one");
+    one.warm_up(&store).await;
+    store.withdraw(withdrawn);
+    let began = Instant::now();
+    one.changed.notify_one();
+    while one.ask("run-1").await.memories.iter().any(|memory| memory.id == withdrawn) {
+        pass(Duration::from_millis(1)).await;
+    }
+    assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
+    one.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_database_memories_are_handed_out_as_long_as_the_lease_lasts() {
+    let store = store();
+    let one = Running::start(&store, "one");
+    one.warm_up(&store).await;
+    store.went_down.store(true, Ordering::Relaxed);
+    assert_eq!(one.ask("run-1").await.memories.len(), 2);
+    pass(CONTEXT_LEASE).await;
+    let answer = one.ask("run-2").await;
+    let reason = answer.reason.unwrap();
+    assert!(answer.memories.is_empty() && reason.contains("not available"), "{reason}");
+    store.went_down.store(false, Ordering::Relaxed);
+    assert_eq!(one.ask("run-3").await.memories.len(), 2, "read from the database without a lease");
+    one.warm_up(&store).await;
+    one.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_nobody_asks_renews_no_lease() {
+    let store = store();
+    let one = Running::start(&store, "one");
+    pass(Duration::from_secs(60)).await;
+    assert!(store.leases.lock().unwrap().is_empty());
+    one.warm_up(&store).await;
+    pass(Duration::from_secs(60)).await;
+    let renewals = *store.leases.lock().unwrap().get("one").unwrap();
+    assert!((10..=30).contains(&renewals), "{renewals} renewals in a minute with one request");
+    one.stop().await;
+}
