@@ -11,13 +11,13 @@ CREATE TABLE context_changes (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX context_changes_by_number ON context_changes (number);
 
--- Gateways that may hand out what they hold in memory.
+-- Gateways that may hand out what they have cached.
 CREATE TABLE context_leases (
     -- Name of the process, new at each start.
     gateway TEXT NOT NULL PRIMARY KEY,
     -- Number of times that the lease was renewed. After each of them the gateway reads the changes.
     renewals INTEGER NOT NULL,
-    -- Time after which the gateway hands out nothing that it holds, in Unix milliseconds.
+    -- Time after which the gateway hands out nothing from its cache, in Unix milliseconds.
     expires_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

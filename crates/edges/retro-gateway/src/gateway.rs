@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use retro_core::gate::blocked_reason;
-use retro_core::id::{MemoryId, MemoryRef, RunId, Tenant, WorkflowKey};
+use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::{Policies, Policy};
 use retro_core::recall::{Assignment, PreparedMemories, Recall, RecallCandidate};
@@ -15,7 +15,9 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, Recording};
-use crate::held::{ContextCache, ContextScope, Enqueued, HoldingWorker, PresentationQueue, count_stored};
+use crate::context_cache::{
+    ContextCache, ContextCacheWorker, ContextScope, Enqueued, HandedLists, PresentationQueue, count_stored,
+};
 use crate::{rules, tokens};
 
 /// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
@@ -41,14 +43,15 @@ pub struct Gateway {
     timeout: Duration,
     reads: TenantLimiter,
     recordings: TenantLimiter,
-    /// What is held in memory; `None` if everything is read and stored at once.
-    held: Option<HeldParts>,
+    /// Cache of memories and queue of presentations; `None` if everything is read and stored at once.
+    cached: Option<CachedParts>,
 }
 
-/// Parts of a gateway that holds memories and presentations in memory.
+/// Parts of a gateway that caches memories and stores presentations after the answer.
 #[derive(Clone)]
-struct HeldParts {
+struct CachedParts {
     cache: Arc<ContextCache>,
+    handed: Arc<HandedLists>,
     presentations: PresentationQueue,
 }
 
@@ -72,15 +75,16 @@ impl Gateway {
             timeout: Duration::from_millis(CONTEXT_TIMEOUT_MS),
             reads,
             recordings,
-            held: None,
+            cached: None,
         }
     }
 
-    /// Returns the gateway holding memories and presentations in memory, and the worker that must run for it.
+    /// Returns the gateway with a cache of memories and a queue of presentations, and the worker that must run for it.
     /// Presentations are stored by `writes`. `gateway` names the process, as no other one does at any time.
-    pub fn hold_in_memory(self, writes: &Arc<dyn RecallStore>, gateway: String) -> (Self, HoldingWorker) {
-        let (cache, presentations, worker) = HoldingWorker::new(writes, gateway);
-        (Self { held: Some(HeldParts { cache, presentations }), ..self }, worker)
+    pub fn with_cache(self, writes: &Arc<dyn RecallStore>, gateway: String) -> (Self, ContextCacheWorker) {
+        let (cache, presentations, worker) = ContextCacheWorker::new(writes, gateway);
+        let handed = Arc::new(HandedLists::new());
+        (Self { cached: Some(CachedParts { cache, handed, presentations }), ..self }, worker)
     }
 
     /// Returns the gateway with a different response timeout.
@@ -106,10 +110,11 @@ impl Gateway {
         let key = WorkflowKey { tenant: tenant.clone(), workflow: request.workflow };
         let run = request.run_id.as_ref();
         let policy = self.policies.policy_for(&key);
+        let step = request.step;
         let scope =
-            ContextScope::Step { key: key.clone(), step: request.step, repository: repository.clone() };
+            ContextScope::Step { key: key.clone(), step: step.clone(), repository: repository.clone() };
         let recall = match self.load_prepared(deadline, scope, &policy).await {
-            Ok(prepared) => prepared.choose(run, &policy, &tokens::count_tokens),
+            Ok(prepared) => self.choose_for_run(&prepared, &key, step, run, &policy),
             Err(reason) => {
                 warn!(reason = reason.as_str(), "context: answered without memories: {reason}");
                 retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, ["unavailable"]);
@@ -191,13 +196,34 @@ impl Gateway {
         (recorded, reason.or_else(|| nothing.then(|| ALL_WITHHELD.to_owned())))
     }
 
-    /// Enqueues a presentation, or stores it at once if nothing is held in memory.
+    /// Chooses the memories for a run: the same as before if it asks again.
+    fn choose_for_run(
+        &self,
+        prepared: &PreparedMemories,
+        key: &WorkflowKey,
+        step: Step,
+        run: Option<&RunId>,
+        policy: &Policy,
+    ) -> Recall {
+        let (Some(CachedParts { handed, .. }), Some(run)) = (&self.cached, run) else {
+            return prepared.choose(run, policy, &tokens::count_tokens);
+        };
+        let asking = (key.clone(), step, run.clone());
+        if let Some(before) = handed.find(&asking) {
+            return prepared.choose_again(&before, run, policy, &tokens::count_tokens);
+        }
+        let recall = prepared.choose(Some(run), policy, &tokens::count_tokens);
+        handed.remember(asking, &recall);
+        recall
+    }
+
+    /// Enqueues a presentation, or stores it at once if nothing is cached in memory.
     async fn store_or_enqueue(
         &self,
         deadline: Instant,
         presentation: Presentation,
     ) -> (Recording, Option<String>) {
-        if let Some(HeldParts { presentations, .. }) = &self.held {
+        if let Some(CachedParts { presentations, .. }) = &self.cached {
             match presentations.enqueue(presentation.clone(), deadline).await {
                 Enqueued::Accepted => return (Recording::Queued, None),
                 Enqueued::Full => {
@@ -218,20 +244,20 @@ impl Gateway {
         recorded
     }
 
-    /// Returns the memories of a scope as they are held in memory, or reads them from the database.
+    /// Returns the memories of a scope as they are cached in memory, or reads them from the database.
     async fn load_prepared(
         &self,
         deadline: Instant,
         scope: ContextScope,
         policy: &Policy,
     ) -> Result<Arc<PreparedMemories>, String> {
-        let Some(HeldParts { cache, .. }) = &self.held else {
+        let Some(CachedParts { cache, .. }) = &self.cached else {
             let candidates = self.load_candidates(deadline, &scope, policy).await?;
             return Ok(Arc::new(PreparedMemories::new(candidates, policy)));
         };
-        if let Some(held) = cache.find(&scope, policy) {
+        if let Some(cached) = cache.find(&scope, policy) {
             retro_telemetry::metrics::CONTEXT_SCOPES.add(1, ["memory"]);
-            return Ok(held);
+            return Ok(cached);
         }
         retro_telemetry::metrics::CONTEXT_SCOPES.add(1, ["database"]);
         loop {
@@ -239,8 +265,8 @@ impl Gateway {
             let candidates = self.load_candidates(deadline, &scope, policy).await?;
             // Read again if it has changed meanwhile: whoever withdrew a memory may have been told that it is not
             // handed out any more.
-            if let Some(held) = cache.hold(scope.clone(), candidates, policy, generation) {
-                return Ok(held);
+            if let Some(cached) = cache.insert(scope.clone(), candidates, policy, generation) {
+                return Ok(cached);
             }
         }
     }
@@ -358,7 +384,7 @@ impl Gateway {
         if self.store.was_presented(&key, run, memory.id).await? {
             return Ok(true);
         }
-        let Some(HeldParts { presentations, .. }) = &self.held else { return Ok(false) };
+        let Some(CachedParts { presentations, .. }) = &self.cached else { return Ok(false) };
         // Perhaps it is about to be stored.
         presentations.flush(deadline).await;
         self.store.was_presented(&key, run, memory.id).await

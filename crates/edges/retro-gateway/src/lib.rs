@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 mod answer;
+mod context_cache;
 mod gateway;
-mod held;
 mod http;
 mod intake;
 mod rules;
@@ -13,8 +13,8 @@ mod tokens;
 pub use answer::{
     ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, MemoryText, Recording, RulesAnswer,
 };
+pub use context_cache::ContextCacheWorker;
 pub use gateway::{CONTEXT_TIMEOUT_MS, Gateway};
-pub use held::HoldingWorker;
 pub use http::{build_not_ready_router, build_router, describe_api};
 pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};
 pub use retro_http::{Probes, Readiness, ServeError, listen, serve};

@@ -13,6 +13,7 @@ pub use memory_content::MemoryContent;
 pub use prepared::{CountTokens, PreparedMemories};
 pub use withhold::{Assignment, is_withheld};
 
+use crate::id::MemoryId;
 use crate::memory::Memory;
 
 /// A memory that may be presented, with the number of times it was presented.
@@ -43,6 +44,35 @@ pub struct Recall {
     /// was withheld. Empty for a preview, for rules, and if the policy withholds nothing.
     #[serde(default)]
     pub assignments: Vec<Assignment>,
+}
+
+/// What a step of a run was handed, by which it gets the same when it asks again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandedList {
+    /// Memories in the order of their lines, each with `true` if it took the place of a newcomer.
+    memories: Vec<(MemoryId, bool)>,
+    /// Memories that chance withheld.
+    withheld: Vec<MemoryId>,
+    /// Number of eligible memories that did not fit.
+    omitted: u32,
+}
+
+impl From<&Recall> for HandedList {
+    fn from(recall: &Recall) -> Self {
+        let withheld = recall.assignments.iter().filter(|assignment| assignment.withheld);
+        Self {
+            memories: recall.memories.iter().map(|memory| (memory.id, memory.newcomer)).collect(),
+            withheld: withheld.map(|assignment| assignment.memory).collect(),
+            omitted: recall.omitted,
+        }
+    }
+}
+
+impl HandedList {
+    /// Returns `true` if nothing was handed out and nothing withheld.
+    pub const fn is_empty(&self) -> bool {
+        self.memories.is_empty() && self.withheld.is_empty()
+    }
 }
 
 impl Recall {

@@ -156,7 +156,7 @@ fn subscribed_subjects(role: Role) -> Vec<String> {
             .map(|one| advisory_subjects(one.stream, one.name).to_vec())
             .unwrap_or_default(),
         Role::Relay => vec![subject::OUTBOX_WRITTEN.to_owned()],
-        // It holds memories in its own memory, and reads the changed ones again.
+        // It caches memories, and reads the changed ones again.
         Role::Gateway => vec![all_below(subject::MEMORY_CHANGED)],
         _ => Vec::new(),
     }

@@ -165,7 +165,7 @@ words! {
         PresentedCommit = "presented.commit",
         /// The gateway records that a run opened a memory.
         ReadCommit = "read.commit",
-        /// A gateway renews the lease under which it hands out what it holds in memory.
+        /// A gateway renews the lease under which it hands out what it has cached.
         ContextLeaseCommit = "context_lease.commit",
         /// A request with an idempotency key begins.
         IdempotencyBeginCommit = "idempotency.begin.commit",

@@ -207,13 +207,13 @@ impl RunningProcess {
         closed
     }
 
-    /// Returns the gateway, and starts what keeps true what it holds in memory.
+    /// Returns the gateway, and starts what keeps its cache true.
     fn start_gateway(&self) -> Gateway {
         let Process { agents, policies, config, store, bus, .. } = &self.process;
         let gateway = Gateway::new(agents.clone(), policies.clone());
         let writes: Arc<dyn RecallStore> = store.clone();
         let name = format!("{} {}", process_name(), SystemClock.now().as_millisecond());
-        let (gateway, worker) = gateway.hold_in_memory(&writes, name);
+        let (gateway, worker) = gateway.with_cache(&writes, name);
         let changed = Arc::new(Notify::new());
         self.tasks.spawn(listen_for_memory_changes(bus.clone(), changed.clone(), self.stop.clone()));
         self.tasks.spawn(worker.run(changed, self.stop.clone()));

@@ -6,7 +6,7 @@ mod load;
 mod memories;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use retro_testkit::free_port;
@@ -15,6 +15,9 @@ use crate::child::MeasuredProcess;
 use crate::servers::{Broker, Database, DatabaseKind};
 use load::{ContextLoad, LoadFigures, Route, fetch_body};
 use memories::Scopes;
+
+/// Clients that ask for every step once before the program counts as warm.
+const FILLING_CLIENTS: u64 = 16;
 
 /// Options of `retro-bench context`.
 #[derive(Debug, clap::Args)]
@@ -104,13 +107,20 @@ impl Measurement<'_> {
             .await
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())?;
         println!("  {} clients", load.clients);
-        let cold = self.measure(&gateway, &address, load, "cold").await?;
-        let warm = self.measure(&gateway, &address, load, "warm").await?;
+        let cold = self.measure(&gateway, &address, load, Route::Context, "cold").await?;
+        let filled = load::ask_for_every_step(&address, load.scopes, FILLING_CLIENTS).await?;
+        let held = gateway.resident_memory()? / (1024 * 1024);
+        println!("    every step was asked for once in {:.1} s; {held} MiB", filled.as_secs_f64());
+        let warm = self.measure(&gateway, &address, load, Route::Context, "warm").await?;
+        let previews = self.measure(&gateway, &address, load, Route::Preview, "previews").await?;
         ensure!(cold.answers > 0 && warm.answers > 0, "no request was answered");
         if body.is_none() {
             *body = Some(fetch_body(&address, &load.scopes).await?);
         }
+        let stopped = Instant::now();
         gateway.stop().await?;
+        let stopped = stopped.elapsed().as_secs_f64() * 1e3;
+        println!("    stopped, with everything recorded that it had promised, in {stopped:.0} ms");
 
         let file = self.folder.join("answer.json");
         std::fs::write(&file, body.as_deref().unwrap_or_default())?;
@@ -136,7 +146,11 @@ impl Measurement<'_> {
         for (route, name) in [(Route::Map, "map"), (Route::Constant, "constant")] {
             let figures = load.measure(&address, route).await?;
             figures.print(name, None);
-            println!("      ratio of the warm program to it {:.3}", warm.rate() / figures.rate());
+            println!(
+                "      ratio of the warm program to it {:.3}, of its previews {:.3}",
+                warm.rate() / figures.rate(),
+                previews.rate() / figures.rate()
+            );
         }
         server.stop().await
     }
@@ -146,10 +160,11 @@ impl Measurement<'_> {
         gateway: &MeasuredProcess,
         address: &str,
         load: &ContextLoad,
+        route: Route,
         name: &str,
     ) -> Result<LoadFigures> {
         let before = gateway.cpu_time()?;
-        let figures = load.measure(address, Route::Context).await?;
+        let figures = load.measure(address, route).await?;
         let cpu = gateway.cpu_time()?.saturating_sub(before);
         figures.print(name, Some((cpu, gateway.resident_memory()?)));
         Ok(figures)

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::fence::{FENCE_BEGIN, FENCE_END, LINE_HEAD_BYTES, RecalledMemory, render_line};
 use super::withhold::{Assignment, is_withheld};
-use super::{Recall, RecallCandidate};
+use super::{HandedList, Recall, RecallCandidate};
 use crate::gate::{blocked_reason, shown_title};
 use crate::id::{MemoryId, RunId};
 use crate::memory::{Memory, MemoryScope, MemoryStatus};
@@ -20,7 +20,7 @@ pub type CountTokens<'a> = &'a dyn Fn(&str) -> usize;
 /// The tokens of a line are counted once, when it is first tried.
 #[derive(Debug, Default)]
 pub struct PreparedMemories {
-    lines: Vec<PreparedLine>,
+    lines: Box<[PreparedLine]>,
     /// Those that the gate objects to, each with the path of a rule.
     blocked: Vec<Option<Box<str>>>,
     fence_tokens: OnceLock<u32>,
@@ -62,7 +62,10 @@ impl PreparedMemories {
         candidates.sort_by_key(|one| {
             (Reverse(one.memory.weight), one.presentations, one.memory.created_at, one.memory.id)
         });
-        let lines = candidates.into_iter().map(PreparedLine::new).collect();
+        // A list of its own: one that takes over the candidates' allocation would keep their much larger size.
+        let mut lines = Vec::with_capacity(candidates.len());
+        lines.extend(candidates.into_iter().map(PreparedLine::new));
+        let lines = lines.into_boxed_slice();
         Self { lines, blocked, ..Self::default() }
     }
 
@@ -104,6 +107,30 @@ impl PreparedMemories {
             presented.chain(withheld).map(assignment).collect()
         };
         Recall { assignments, ..self.render(&places, handed.len(), self.blocked.len()) }
+    }
+
+    /// Chooses the memories that a step of a run was handed before, without those that may not be shown any more.
+    pub fn choose_again(
+        &self,
+        handed: &HandedList,
+        run: &RunId,
+        policy: &Policy,
+        tokens: CountTokens<'_>,
+    ) -> Recall {
+        let find = |id: &MemoryId| self.lines.iter().find(|line| line.id == *id);
+        let lines = handed.memories.iter().filter_map(|(id, newcomer)| Some((find(id)?, *newcomer)));
+        let places = self.fill(lines, policy.inject_tokens_max as usize, tokens);
+        let permille = policy.withhold_permille;
+        // A policy that was edited meanwhile decides nothing about this run any more.
+        let is_withheld = |id: &&MemoryId| find(id).is_some() && is_withheld(**id, run, permille);
+        let withheld = handed.withheld.iter().filter(is_withheld).map(|id| (*id, true));
+        let presented = places.lines().map(|line| (line.id, false));
+        let assignment = |(memory, withheld)| Assignment { memory, withheld, permille };
+        let assignments =
+            if permille == 0 { Vec::new() } else { presented.chain(withheld).map(assignment).collect() };
+        let shown = places.lines().count();
+        let omitted = shown + handed.omitted as usize;
+        Recall { assignments, ..self.render(&places, omitted, self.blocked.len()) }
     }
 
     /// Chooses the rules of a repository to present, of which these are prepared. A rule is eligible if it has no path

@@ -147,8 +147,8 @@ instruments! {
     /// Context answers to agents: answered, nothing_eligible, withheld (by chance, every eligible memory) or
     /// unavailable (the database was unreachable or slow).
     CONTEXT_ANSWERS: Counter["retro.reason"] = "retro.context.answers", "{answer}";
-    /// Steps and repositories from whose memories and rules answers were chosen: as the gateway held them in memory, or
-    /// as it read them from the database.
+    /// Steps and repositories from whose memories and rules answers were chosen: from the cache of the gateway (memory), or
+    /// from the database.
     CONTEXT_SCOPES: Counter["retro.source"] = "retro.context.scopes", "{scope}";
     /// Duration of a context answer.
     CONTEXT_DURATION: Histogram[] = "retro.context.duration", "s", ANSWER_S;

@@ -18,14 +18,19 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const READY_INTERVAL: Duration = Duration::from_millis(20);
 /// Step between the numbers of the steps that are asked for one after the other: a prime, so that all get a turn.
 const STRIDE: u64 = 7_919;
+/// What an answer says if its presentation may not be recorded, and how many of its last bytes contain it.
+const UNRECORDED: &[u8] = br#""recorded":"unknown""#;
+const TAIL_BYTES: usize = 200;
 /// Number of the next run, so that no two requests of a process are of one run.
 static NEXT_RUN: AtomicU64 = AtomicU64::new(0);
 
 /// Route that is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// The program.
+    /// The program, for a run.
     Context,
+    /// The program, without a run, so that nothing is recorded.
+    Preview,
     /// The map beside it.
     Map,
     /// The constant answer beside it.
@@ -35,7 +40,7 @@ pub(crate) enum Route {
 impl Route {
     const fn path(self) -> &'static str {
         match self {
-            Self::Context => "/v1/context",
+            Self::Context | Self::Preview => "/v1/context",
             Self::Map => "/map",
             Self::Constant => "/constant",
         }
@@ -57,6 +62,8 @@ pub(crate) struct LoadFigures {
     pub(crate) answers: u64,
     /// Number of answers without a memory.
     empty: u64,
+    /// Number of answers that say that their presentation may not be recorded.
+    unrecorded: u64,
     elapsed: Duration,
     latencies: Vec<Duration>,
 }
@@ -78,9 +85,10 @@ impl LoadFigures {
             format!("; CPU {micros:.0} µs an answer, {} MiB", memory / (1024 * 1024))
         });
         println!(
-            "    {name:<8} {:>8.0} answers/s, {} empty; p50 {:.2} ms, p99 {:.2} ms, max {:.1} ms{}",
+            "    {name:<8} {:>8.0} answers/s, {} empty, {} unrecorded; p50 {:.2} ms, p99 {:.2} ms, max {:.1} ms{}",
             self.rate(),
             self.empty,
+            self.unrecorded,
             at(500),
             at(990),
             at(1000),
@@ -102,6 +110,7 @@ impl ContextLoad {
             let of_client = client.await??;
             figures.answers += of_client.answers;
             figures.empty += of_client.empty;
+            figures.unrecorded += of_client.unrecorded;
             figures.latencies.extend(of_client.latencies);
         }
         figures.elapsed = began.elapsed();
@@ -110,26 +119,53 @@ impl ContextLoad {
     }
 }
 
+/// Asks for every step once, as previews, and returns the time that it took.
+pub(crate) async fn ask_for_every_step(address: &str, scopes: Scopes, clients: u64) -> Result<Duration> {
+    let began = Instant::now();
+    let ask = async |client: u64| {
+        let mut connection = Connection::open(address).await?;
+        let mut request = Vec::new();
+        for nth in (client..scopes.number()).step_by(clients as usize) {
+            compose_request(&mut request, Route::Context, scopes.name(nth), None);
+            connection.ask(&request).await?;
+        }
+        Ok(())
+    };
+    futures::future::try_join_all((0..clients).map(ask)).await.map(|_: Vec<()>| began.elapsed())
+}
+
 async fn ask_until(address: Arc<str>, route: Route, scopes: Scopes, end: Instant) -> Result<LoadFigures> {
     let mut connection = Connection::open(&address).await?;
     let mut figures = LoadFigures::default();
     let mut request = Vec::new();
     while Instant::now() < end {
         let run = NEXT_RUN.fetch_add(1, Ordering::Relaxed);
-        compose_request(&mut request, route, &scopes, run);
+        compose_request(
+            &mut request,
+            route,
+            scopes.name(run * STRIDE % scopes.number()),
+            (route != Route::Preview).then_some(run),
+        );
         let sent = Instant::now();
         let body = connection.ask(&request).await?;
         figures.latencies.push(sent.elapsed());
         figures.answers += 1;
         // Also the first field of the answer, so the rest need not be read.
         figures.empty += u64::from(body.starts_with(br#"{"memories":[]"#));
+        let tail = &body[body.len().saturating_sub(TAIL_BYTES)..];
+        figures.unrecorded += u64::from(tail.windows(UNRECORDED.len()).any(|bytes| bytes == UNRECORDED));
     }
     Ok(figures)
 }
 
-fn compose_request(request: &mut Vec<u8>, route: Route, scopes: &Scopes, run: u64) {
-    let (tenant, workflow, step) = scopes.name(run * STRIDE % scopes.number());
-    let body = format!(r#"{{"workflow":"{workflow}","step":"{step}","run_id":"run-{run}"}}"#);
+fn compose_request(
+    request: &mut Vec<u8>,
+    route: Route,
+    (tenant, workflow, step): (String, String, String),
+    run: Option<u64>,
+) {
+    let run = run.map_or_else(String::new, |run| format!(r#","run_id":"run-{run}""#));
+    let body = format!(r#"{{"workflow":"{workflow}","step":"{step}"{run}}}"#);
     request.clear();
     write!(
         request,
@@ -144,7 +180,7 @@ fn compose_request(request: &mut Vec<u8>, route: Route, scopes: &Scopes, run: u6
 /// Returns the answer of the program to a preview.
 pub(crate) async fn fetch_body(address: &str, scopes: &Scopes) -> Result<Vec<u8>> {
     let mut request = Vec::new();
-    compose_request(&mut request, Route::Context, scopes, NEXT_RUN.fetch_add(1, Ordering::Relaxed));
+    compose_request(&mut request, Route::Context, scopes.name(0), None);
     Ok(Connection::open(address).await?.ask(&request).await?.to_vec())
 }
 

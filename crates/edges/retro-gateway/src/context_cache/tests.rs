@@ -26,7 +26,7 @@ impl Running {
         let policy = Policy { withhold_permille: 0, ..Policy::default() };
         let writes: Arc<dyn RecallStore> = store.clone();
         let (gateway, worker) =
-            Gateway::new(writes.clone(), Arc::new(policy)).hold_in_memory(&writes, name.to_owned());
+            Gateway::new(writes.clone(), Arc::new(policy)).with_cache(&writes, name.to_owned());
         let (changed, stop) = (Arc::new(Notify::new()), CancellationToken::new());
         let worker = tokio::spawn(worker.run(changed.clone(), stop.clone()));
         Self { gateway, changed, stop, worker }
@@ -44,7 +44,7 @@ impl Running {
         self.gateway.context(&Tenant::default_tenant(), request).await
     }
 
-    /// Asks until the memories are held, so that the database is not asked any more.
+    /// Asks until the memories are cached, so that the database is not asked any more.
     async fn warm_up(&self, store: &FakeStore) {
         for _ in 0..100 {
             let before = *store.loads.lock().unwrap();
@@ -54,7 +54,7 @@ impl Running {
             }
             pass(Duration::from_millis(10)).await;
         }
-        panic!("nothing is held");
+        panic!("nothing is cached");
     }
 
     async fn stop(self) {
@@ -82,7 +82,7 @@ fn store() -> Arc<FakeStore> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_is_handed_out_without_the_database_and_recorded_once() {
+async fn what_is_cached_is_handed_out_without_the_database_and_recorded_once() {
     let store = store();
     let one = Running::start(&store, "one");
     one.warm_up(&store).await;
@@ -115,6 +115,30 @@ async fn a_withdrawn_memory_is_handed_out_by_no_gateway_once_the_withdrawal_is_a
     assert!(!is_shown(deaf.ask("run-2").await));
     one.stop().await;
     deaf.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_asks_again_gets_the_same_list_without_what_was_withdrawn() {
+    let names: Vec<String> = (0..30).map(|nth| format!("command-{nth}")).collect();
+    let memories: Vec<_> = (0..).zip(&names).map(|(nth, name)| active_memory(name, 300 + nth)).collect();
+    let store = Arc::new(FakeStore::with_memories(memories));
+    let one = Running::start(&store, "one");
+    one.warm_up(&store).await;
+    let first = one.ask("run-1").await;
+    assert_eq!(first.memories.len(), Policy::default().inject_memories_max as usize);
+    // Others get places as newcomers once the memories are loaded again.
+    pass(super::scopes::CACHED_AGE_MAX).await;
+    one.warm_up(&store).await;
+    assert_ne!(titles(&one.ask("run-2").await), titles(&first), "positive control");
+    assert_eq!(one.ask("run-1").await, first);
+    store.withdraw(first.memories[1].id);
+    one.changed.notify_one();
+    wait_for_context_leases(&*store).await;
+    let again = one.ask("run-1").await;
+    let mut left = titles(&first);
+    left.remove(1);
+    assert_eq!(titles(&again), left);
+    one.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

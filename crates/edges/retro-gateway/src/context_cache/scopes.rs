@@ -1,4 +1,4 @@
-//! Holds the prepared memories of scopes. They are handed out only under a lease, and only if nothing that they depend
+//! Caches the prepared memories of scopes. They are handed out only under a lease, and only if nothing that they depend
 //! on has changed since they were loaded.
 
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ use retro_core::recall::{PreparedMemories, RecallCandidate};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Maximum size of what is held, in bytes: the memories of about 25,000 steps with 50 each.
-const HELD_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Maximum size of what is cached, in bytes: the memories of about 25,000 steps with 50 each.
+const CACHED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Expected size of the memories of a scope, in bytes.
 const SCOPE_BYTES: u64 = 10 * 1024;
 /// Time after which memories are loaded again although they have not changed. Presentations are counted again, so that
 /// other newcomers get a place.
-pub(crate) const HELD_MAX: Duration = Duration::from_secs(60);
+pub(crate) const CACHED_AGE_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of workflows whose last change is remembered. If there are more, everything is loaded again.
 const CHANGED_MAX: usize = 10_000;
 
@@ -36,17 +36,17 @@ pub(crate) enum ContextScope {
 
 /// Prepared memories with what they were prepared from.
 #[derive(Debug)]
-struct HeldMemories {
+struct CachedMemories {
     memories: Arc<PreparedMemories>,
     policy: Policy,
     depends_on: Vec<WorkflowKey>,
     loaded: Instant,
-    /// Value of [`HeldState::generation`] before they were read.
+    /// Value of [`CacheState::generation`] before they were read.
     generation: u64,
 }
 
 #[derive(Debug, Default)]
-struct HeldState {
+struct CacheState {
     /// Grows with every noted change.
     generation: u64,
     /// Generation of the last change of a workflow or rule scope.
@@ -59,8 +59,8 @@ struct HeldState {
 
 /// Memories of scopes, prepared for many runs.
 pub(crate) struct ContextCache {
-    held: Cache<ContextScope, Arc<HeldMemories>, SizeWeighter>,
-    state: RwLock<HeldState>,
+    scopes: Cache<ContextScope, Arc<CachedMemories>, SizeWeighter>,
+    state: RwLock<CacheState>,
     created: Instant,
     /// Time of the last request in milliseconds after `created`, plus 1; 0 if there was none.
     last_asked_ms: AtomicU64,
@@ -71,18 +71,18 @@ pub(crate) struct ContextCache {
 #[derive(Debug, Clone)]
 struct SizeWeighter;
 
-impl Weighter<ContextScope, Arc<HeldMemories>> for SizeWeighter {
-    fn weight(&self, _scope: &ContextScope, held: &Arc<HeldMemories>) -> u64 {
+impl Weighter<ContextScope, Arc<CachedMemories>> for SizeWeighter {
+    fn weight(&self, _scope: &ContextScope, cached: &Arc<CachedMemories>) -> u64 {
         // The key and the entry are small beside the memories.
-        (held.memories.size_bytes() + size_of::<ContextScope>() + size_of::<HeldMemories>()) as u64
+        (cached.memories.size_bytes() + size_of::<ContextScope>() + size_of::<CachedMemories>()) as u64
     }
 }
 
 impl ContextCache {
     pub(super) fn new() -> Self {
-        let scopes = usize::try_from(HELD_BYTES_MAX / SCOPE_BYTES).unwrap_or(usize::MAX);
+        let scopes = usize::try_from(CACHED_BYTES_MAX / SCOPE_BYTES).unwrap_or(usize::MAX);
         Self {
-            held: Cache::with_weighter(scopes, HELD_BYTES_MAX, SizeWeighter),
+            scopes: Cache::with_weighter(scopes, CACHED_BYTES_MAX, SizeWeighter),
             state: RwLock::default(),
             created: Instant::now(),
             last_asked_ms: AtomicU64::new(0),
@@ -90,7 +90,7 @@ impl ContextCache {
         }
     }
 
-    /// Returns the memories of a scope if they are held, as good as new and under a lease.
+    /// Returns the memories of a scope if they are cached, as good as new and under a lease.
     pub(crate) fn find(&self, scope: &ContextScope, policy: &Policy) -> Option<Arc<PreparedMemories>> {
         let now = Instant::now();
         self.last_asked_ms.store(self.millis_at(now) + 1, Ordering::Relaxed);
@@ -100,19 +100,19 @@ impl ContextCache {
             self.asked.notify_one();
             return None;
         }
-        let held = self.held.get(scope)?;
-        let is_young = now.duration_since(held.loaded) < HELD_MAX;
-        let is_valid = is_young && !state.has_changed_since(held.generation, &held.depends_on);
-        (is_valid && held.policy == *policy).then(|| held.memories.clone())
+        let cached = self.scopes.get(scope)?;
+        let is_young = now.duration_since(cached.loaded) < CACHED_AGE_MAX;
+        let is_valid = is_young && !state.has_changed_since(cached.generation, &cached.depends_on);
+        (is_valid && cached.policy == *policy).then(|| cached.memories.clone())
     }
 
-    /// Returns the generation to pass to [`hold`](Self::hold) for what is read from now on.
+    /// Returns the generation to pass to [`insert`](Self::insert) for what is read from now on.
     pub(crate) fn begin_reading(&self) -> u64 {
         self.read_state().generation
     }
 
-    /// Prepares and holds the memories of a scope. Returns `None` if they have changed since the reading began.
-    pub(crate) fn hold(
+    /// Prepares and caches the memories of a scope. Returns `None` if they have changed since the reading began.
+    pub(crate) fn insert(
         &self,
         scope: ContextScope,
         candidates: Vec<RecallCandidate>,
@@ -125,8 +125,8 @@ impl ContextCache {
             return None;
         }
         let (policy, loaded) = (policy.clone(), Instant::now());
-        let held = HeldMemories { memories: memories.clone(), policy, depends_on, loaded, generation };
-        self.held.insert(scope, Arc::new(held));
+        let cached = CachedMemories { memories: memories.clone(), policy, depends_on, loaded, generation };
+        self.scopes.insert(scope, Arc::new(cached));
         Some(memories)
     }
 
@@ -150,12 +150,12 @@ impl ContextCache {
         state.all_changed = state.generation;
     }
 
-    /// Permits handing out what is held until this time.
+    /// Permits handing out what is cached until this time.
     pub(super) fn extend_lease(&self, until: Instant) {
         self.write_state().lease_until = Some(until);
     }
 
-    /// Hands out nothing more that is held.
+    /// Hands out nothing more that is cached.
     pub(super) fn end_lease(&self) {
         self.write_state().lease_until = None;
     }
@@ -172,16 +172,16 @@ impl ContextCache {
         u64::try_from(time.duration_since(self.created).as_millis()).unwrap_or(u64::MAX - 1)
     }
 
-    fn read_state(&self) -> RwLockReadGuard<'_, HeldState> {
+    fn read_state(&self) -> RwLockReadGuard<'_, CacheState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_state(&self) -> RwLockWriteGuard<'_, HeldState> {
+    fn write_state(&self) -> RwLockWriteGuard<'_, CacheState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl HeldState {
+impl CacheState {
     fn has_changed_since(&self, generation: u64, depends_on: &[WorkflowKey]) -> bool {
         let has_changed = |key| self.changed.get(key).is_some_and(|changed| *changed > generation);
         self.all_changed > generation || depends_on.iter().any(has_changed)
@@ -224,16 +224,18 @@ mod tests {
 
     fn leased() -> ContextCache {
         let cache = ContextCache::new();
-        cache.extend_lease(Instant::now() + HELD_MAX * 2);
+        cache.extend_lease(Instant::now() + CACHED_AGE_MAX * 2);
         cache
     }
 
-    fn hold(cache: &ContextCache, scope: &ContextScope) {
+    fn insert(cache: &ContextCache, scope: &ContextScope) {
         let generation = cache.begin_reading();
-        cache.hold(scope.clone(), candidates(), &Policy::default(), generation).expect("nothing has changed");
+        cache
+            .insert(scope.clone(), candidates(), &Policy::default(), generation)
+            .expect("nothing has changed");
     }
 
-    fn is_held(cache: &ContextCache, scope: &ContextScope) -> bool {
+    fn is_cached(cache: &ContextCache, scope: &ContextScope) -> bool {
         cache.find(scope, &Policy::default()).is_some()
     }
 
@@ -241,20 +243,20 @@ mod tests {
     async fn nothing_is_handed_out_without_a_lease_or_after_a_minute() {
         let cache = ContextCache::new();
         let shop = scope("shop", None);
-        hold(&cache, &shop);
-        assert!(!is_held(&cache, &shop), "no lease yet");
+        insert(&cache, &shop);
+        assert!(!is_cached(&cache, &shop), "no lease yet");
         tokio::time::timeout(Duration::ZERO, cache.asked.notified()).await.expect("one is wanted");
         cache.extend_lease(Instant::now() + Duration::from_secs(2));
-        assert!(is_held(&cache, &shop));
+        assert!(is_cached(&cache, &shop));
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(!is_held(&cache, &shop), "the lease has ended");
-        cache.extend_lease(Instant::now() + HELD_MAX);
-        assert!(is_held(&cache, &shop));
-        tokio::time::advance(HELD_MAX - Duration::from_secs(2)).await;
-        assert!(!is_held(&cache, &shop), "a minute old");
+        assert!(!is_cached(&cache, &shop), "the lease has ended");
+        cache.extend_lease(Instant::now() + CACHED_AGE_MAX);
+        assert!(is_cached(&cache, &shop));
+        tokio::time::advance(CACHED_AGE_MAX - Duration::from_secs(2)).await;
+        assert!(!is_cached(&cache, &shop), "a minute old");
         cache.end_lease();
-        hold(&cache, &shop);
-        assert!(!is_held(&cache, &shop));
+        insert(&cache, &shop);
+        assert!(!is_cached(&cache, &shop));
     }
 
     #[tokio::test]
@@ -270,36 +272,36 @@ mod tests {
             scope("ship", Some("acme/web")),
             rules("acme/api"),
         ];
-        let held = |cache: &ContextCache| scopes.each_ref().map(|scope| is_held(cache, scope));
-        scopes.iter().for_each(|scope| hold(&cache, scope));
-        assert_eq!(held(&cache), [true; 4]);
+        let cached = |cache: &ContextCache| scopes.each_ref().map(|scope| is_cached(cache, scope));
+        scopes.iter().for_each(|scope| insert(&cache, scope));
+        assert_eq!(cached(&cache), [true; 4]);
         cache.note_changes([key("shop")]);
-        assert_eq!(held(&cache), [false, false, true, true]);
+        assert_eq!(cached(&cache), [false, false, true, true]);
         cache.note_changes([key("repo:acme/web")]);
-        assert_eq!(held(&cache), [false, false, false, true]);
-        scopes.iter().for_each(|scope| hold(&cache, scope));
-        assert_eq!(held(&cache), [true; 4]);
+        assert_eq!(cached(&cache), [false, false, false, true]);
+        scopes.iter().for_each(|scope| insert(&cache, scope));
+        assert_eq!(cached(&cache), [true; 4]);
         cache.note_all_changed();
-        assert_eq!(held(&cache), [false; 4]);
-        scopes.iter().for_each(|scope| hold(&cache, scope));
+        assert_eq!(cached(&cache), [false; 4]);
+        scopes.iter().for_each(|scope| insert(&cache, scope));
         cache.note_changes((0..=CHANGED_MAX).map(|nth| key(&format!("other-{nth}"))));
-        assert_eq!(held(&cache), [false; 4], "more changes than are remembered");
+        assert_eq!(cached(&cache), [false; 4], "more changes than are remembered");
     }
 
     #[tokio::test]
-    async fn what_was_read_before_a_change_is_not_held() {
+    async fn what_was_read_before_a_change_is_not_cached() {
         let cache = leased();
         let before = cache.begin_reading();
         cache.note_changes([key("shop")]);
-        let hold = |scope| cache.hold(scope, candidates(), &Policy::default(), before).is_some();
-        assert!(!hold(scope("shop", None)));
-        assert!(hold(scope("ship", None)), "another workflow");
+        let insert = |scope| cache.insert(scope, candidates(), &Policy::default(), before).is_some();
+        assert!(!insert(scope("shop", None)));
+        assert!(insert(scope("ship", None)), "another workflow");
     }
 
     #[tokio::test]
     async fn an_edited_policy_prepares_the_memories_again() {
         let cache = leased();
-        hold(&cache, &scope("shop", None));
+        insert(&cache, &scope("shop", None));
         let edited = Policy { inject_weight_min: 500, ..Policy::default() };
         assert!(cache.find(&scope("shop", None), &edited).is_none());
     }

@@ -16,8 +16,9 @@ use tracing::{error, warn};
 
 /// Maximum number of runs whose presentations wait to be stored.
 pub(super) const QUEUED_MAX: usize = 4_096;
-/// Maximum number of runs whose presentations are stored in one transaction.
-const BATCH_MAX: usize = 512;
+/// Maximum number of runs whose presentations are stored in one transaction. A transaction must take much less time than
+/// an agent waits, because nothing more is accepted until it has made room in a full queue.
+const BATCH_MAX: usize = 64;
 /// First and longest pause after a failed transaction.
 const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// Time that a process that stops waits for the database.

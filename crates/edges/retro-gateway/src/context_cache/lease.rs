@@ -1,4 +1,4 @@
-//! Keeps the lease under which the gateway hands out what it holds, and notes what has changed.
+//! Keeps the lease under which the gateway hands out what it has cached, and notes what has changed.
 //!
 //! Each pass renews the lease, then reads the changes, and only then extends what the gateway may hand out, counted from
 //! before the renewal. See [`retro_store::context_lease`] for what others conclude from it. There is a lease only while
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::cache::ContextCache;
+use super::scopes::ContextCache;
 
 /// Interval between renewals: several within a lease, so that a slow one is no gap.
 const RENEWAL_INTERVAL: Duration = Duration::from_millis(500);

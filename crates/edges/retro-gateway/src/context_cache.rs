@@ -1,12 +1,14 @@
-//! What the gateway holds in memory, so that it need not ask the database for each agent: memories prepared for a scope,
+//! What the gateway keeps in memory, so that it need not ask the database for each agent: memories prepared for a scope,
 //! under a lease, and presentations that are still to be stored.
 
-mod cache;
+mod handed;
 mod lease;
 mod presentations;
+mod scopes;
 
-pub(crate) use cache::{ContextCache, ContextScope};
+pub(crate) use handed::HandedLists;
 pub(crate) use presentations::{Enqueued, PresentationQueue, count_stored};
+pub(crate) use scopes::{ContextCache, ContextScope};
 
 use std::sync::Arc;
 
@@ -17,13 +19,13 @@ use tokio_util::sync::CancellationToken;
 use self::lease::LeaseKeeper;
 use self::presentations::PresentationWriter;
 
-/// Keeps what a gateway holds in memory true, and stores what it has promised to store.
-pub struct HoldingWorker {
+/// Keeps true what a gateway has cached, and stores what it has promised to store.
+pub struct ContextCacheWorker {
     keeper: LeaseKeeper,
     writer: PresentationWriter,
 }
 
-impl HoldingWorker {
+impl ContextCacheWorker {
     /// Creates the worker with what it shares with the gateway. `gateway` names the process, as no other one.
     pub(crate) fn new(
         store: &Arc<dyn RecallStore>,

@@ -1,4 +1,4 @@
-//! Two gateways hold memories in memory, and a person withdraws one: once the withdrawal is answered, no gateway hands
+//! Two gateways cache memories, and a person withdraws one: once the withdrawal is answered, no gateway hands
 //! it out, neither one that works nor one that stood still meanwhile.
 
 use retro_eval::http_client::configure_client;
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use crate::world::{DatabaseKind, Fleet, build_correcting_runs, json_items, json_text};
 
 const WORKFLOW: &str = "release";
-/// Requests after which a step must be held: a lease begins with the first one.
+/// Requests after which a step must be cached: a lease begins with the first one.
 const REQUESTS_MAX: usize = 2_000;
 
 /// A gateway of a fleet.
-struct HoldingGateway {
+struct CachingGateway {
     nth: usize,
     url: String,
 }
 
-impl HoldingGateway {
+impl CachingGateway {
     async fn start(fleet: &mut Fleet) -> Self {
         let nth = fleet.serve("gateway");
         let url = fleet.http_url().to_owned();
@@ -37,19 +37,19 @@ impl HoldingGateway {
     }
 
     /// Asks until memories are handed out without the database, of which the metrics tell.
-    async fn hold(&self, id: &str) {
-        let before = self.count_held().await;
+    async fn fill_cache(&self, id: &str) {
+        let before = self.count_cached().await;
         for _ in 0..REQUESTS_MAX {
             assert!(self.shows(id).await);
-            if self.count_held().await > before {
+            if self.count_cached().await > before {
                 return;
             }
         }
-        panic!("nothing is held after {REQUESTS_MAX} requests");
+        panic!("nothing is cached after {REQUESTS_MAX} requests");
     }
 
     /// Returns the number of scopes that were handed out from memory.
-    async fn count_held(&self) -> u64 {
+    async fn count_cached(&self) -> u64 {
         let metrics = build_client().get(format!("{}/metrics", self.url)).send().await.expect("an answer");
         let metrics = metrics.text().await.expect("text");
         let line = metrics
@@ -66,15 +66,15 @@ fn build_client() -> reqwest::Client {
 
 async fn check_withdrawals(kind: DatabaseKind) {
     let mut fleet = Fleet::start(kind, &[("counter,sampler,investigator,writer,relay", 1)]).await;
-    let [working, still] = [HoldingGateway::start(&mut fleet).await, HoldingGateway::start(&mut fleet).await];
+    let [working, still] = [CachingGateway::start(&mut fleet).await, CachingGateway::start(&mut fleet).await];
     fleet
         .emit_and_wait("default", "runs.jsonl", &build_correcting_runs(WORKFLOW, "deploy_service", 0..10))
         .await;
     let memories = fleet.run_json(&["memories", "list", "--status", "active"]).await;
     let id =
         json_text(json_items(&memories).first().expect("ten runs leave an active memory"), "id").to_owned();
-    working.hold(&id).await;
-    still.hold(&id).await;
+    working.fill_cache(&id).await;
+    still.fill_cache(&id).await;
 
     let disable = ["memories", "disable", &id, "--reason", "it is wrong", "--by", "ann"];
     assert_eq!(fleet.run_json(&disable).await["result"], "disabled");
@@ -82,8 +82,8 @@ async fn check_withdrawals(kind: DatabaseKind) {
 
     let enable = ["memories", "enable", &id, "--reason", "it is right", "--by", "ann"];
     assert_eq!(fleet.run_json(&enable).await["result"], "enabled");
-    working.hold(&id).await;
-    still.hold(&id).await;
+    working.fill_cache(&id).await;
+    still.fill_cache(&id).await;
     fleet.freeze_between_writes(still.nth).await;
     let retire = ["memories", "retire", &id, "--reason", "it is wrong after all", "--by", "ann"];
     assert_eq!(fleet.run_json(&retire).await["result"], "deleted", "the lease has run out");

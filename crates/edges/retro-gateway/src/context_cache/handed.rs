@@ -1,0 +1,35 @@
+//! Remembers which memories runs were handed, so that a run that asks again gets the same ones.
+
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+use retro_core::id::{RunId, Step, WorkflowKey};
+use retro_core::recall::{HandedList, Recall};
+
+/// Maximum number of runs and steps that are remembered, the least used forgotten first: some 20 MiB.
+const REMEMBERED_MAX: usize = 50_000;
+
+/// A step of a run.
+type RunStep = (WorkflowKey, Step, RunId);
+
+/// Lists that were handed to steps of runs.
+pub(crate) struct HandedLists(Cache<RunStep, Arc<HandedList>>);
+
+impl HandedLists {
+    pub(crate) fn new() -> Self {
+        Self(Cache::new(REMEMBERED_MAX))
+    }
+
+    /// Returns what a step of a run was handed.
+    pub(crate) fn find(&self, step: &RunStep) -> Option<Arc<HandedList>> {
+        self.0.get(step)
+    }
+
+    /// Remembers what a step of a run is handed, unless it is nothing.
+    pub(crate) fn remember(&self, step: RunStep, recall: &Recall) {
+        let list = HandedList::from(recall);
+        if !list.is_empty() {
+            self.0.insert(step, Arc::new(list));
+        }
+    }
+}
