@@ -351,6 +351,11 @@ def main() -> int:
     context.add_argument("--repo")
     send = commands.add_parser("send", help="send events from files, or from stdin with -")
     send.add_argument("files", nargs="+", metavar="FILE")
+    transcript = commands.add_parser("transcript", help="send a session of Claude Code, by its transcript")
+    transcript.add_argument("file", metavar="FILE")
+    transcript.add_argument("--workflow", default="claude-code")
+    transcript.add_argument("--outcome", default="unknown")
+    transcript.add_argument("--repo")
     commands.add_parser("flush", help="send what waits in the spool")
     hook = commands.add_parser("hook", help="answer a hook of Claude Code, which is on stdin")
     hook.add_argument("--workflow", default="claude-code")
@@ -367,6 +372,12 @@ def main() -> int:
     if arguments.command == "send":
         accepted = [client.send(json.loads(_read(name))) for name in arguments.files]
         return 0 if all(accepted) else 1
+    if arguments.command == "transcript":
+        facts = {"repo": arguments.repo} if arguments.repo else {}
+        run = read_claude_code(arguments.file, arguments.workflow, outcome=arguments.outcome, **facts)
+        if run is None:
+            log.error("%s: nothing was said in the session", arguments.file)
+        return 0 if run and client.send(run) else 1
     if arguments.command == "hook":
         try:
             answer = answer_hook(client, json.load(sys.stdin), arguments.workflow, arguments.step)

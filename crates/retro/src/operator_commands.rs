@@ -56,12 +56,12 @@ impl OperatorCommands {
     ) -> Result<Result<MemoryId, UnresolvedRef>, StoreError> {
         resolve_memory_ref(&*self.store, tenant, name).await
     }
+}
 
-    /// Waits until no gateway hands out a memory as it was before a decision about it.
-    async fn wait_until_withdrawn(&self, id: MemoryId) {
-        for gateway in wait_for_context_leases(&*self.store).await {
-            warn!("the gateway {gateway} may still hand out memory {id} as it was, for at most two seconds");
-        }
+/// Waits until every gateway hands out memories as a person has decided: a person who is answered sees the decision.
+pub(crate) async fn wait_until_handed_out(store: &dyn Store) {
+    for gateway in wait_for_context_leases(store).await {
+        warn!("the gateway {gateway} may still hand out memories as they were, for at most two seconds");
     }
 }
 
@@ -96,9 +96,10 @@ impl ManualRequests for OperatorCommands {
     ) -> Result<DecisionOutcome, StoreError> {
         let override_tombstone = acceptance.override_tombstone.as_deref().map(redact_text);
         let reason = acceptance.reason.as_deref().map(redact_text);
-        self.writer
-            .accept_proposal(tenant, id, &Acceptance { override_tombstone, reason, ..acceptance.clone() })
-            .await
+        let redacted = Acceptance { override_tombstone, reason, ..acceptance.clone() };
+        let accepted = self.writer.accept_proposal(tenant, id, &redacted).await?;
+        wait_until_handed_out(&*self.store).await;
+        Ok(accepted)
     }
 
     async fn refuse_proposal(
@@ -123,7 +124,9 @@ impl RuleCommands for OperatorCommands {
         let RuleAddition { path, wording, reason, .. } = addition;
         let (path, wording) = (path.as_deref().map(redact_text), redact_wording(wording));
         let redacted = RuleAddition { path, wording, reason: redact_text(reason), ..addition.clone() };
-        self.writer.add_rule(tenant, &redacted).await
+        let added = self.writer.add_rule(tenant, &redacted).await?;
+        wait_until_handed_out(&*self.store).await;
+        Ok(added)
     }
 }
 
@@ -142,6 +145,7 @@ impl MemoryCommands for OperatorCommands {
             Err(unresolved) => return Ok(Err(unresolved.into())),
         };
         let released = self.writer.release_memory(tenant, id, request, by, &reason).await?;
+        wait_until_handed_out(&*self.store).await;
         Ok(released.map(|result| (id, result)).map_err(MemoryCommandError::from))
     }
 
@@ -158,7 +162,7 @@ impl MemoryCommands for OperatorCommands {
             Err(unresolved) => return Ok(Err(unresolved.into())),
         };
         let retired = self.writer.delete_memory(tenant, id, request, &reason).await?;
-        self.wait_until_withdrawn(id).await;
+        wait_until_handed_out(&*self.store).await;
         Ok(retired.map(|result| (id, result)).map_err(MemoryCommandError::from))
     }
 
@@ -181,7 +185,7 @@ impl MemoryCommands for OperatorCommands {
         };
         let request = DecisionRequest { id: request, by, reason: &reason };
         let decided = self.writer.decide_memory(tenant, id, &redacted, request).await?;
-        self.wait_until_withdrawn(id).await;
+        wait_until_handed_out(&*self.store).await;
         Ok(decided.map(|result| (id, result)).map_err(MemoryCommandError::from))
     }
 
@@ -199,6 +203,7 @@ impl MemoryCommands for OperatorCommands {
             Err(problem) => return Ok(Err(problem.into())),
         };
         let added = self.writer.add_memory(key, &written).await?;
+        wait_until_handed_out(&*self.store).await;
         let result = |changes: &[_]| {
             if changes.is_empty() { CommitResult::AlreadyDone } else { CommitResult::Done }
         };

@@ -13,7 +13,6 @@ pub(crate) use scopes::{ContextCache, ContextScope};
 use std::sync::Arc;
 
 use retro_store::RecallStore;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use self::lease::LeaseKeeper;
@@ -37,10 +36,9 @@ impl ContextCacheWorker {
         (cache, queue, Self { keeper, writer })
     }
 
-    /// Runs until `stop` is cancelled and everything that was promised is stored. `changed` is notified when
-    /// memories may have changed; otherwise changes are found a little later.
-    pub async fn run(self, changed: Arc<Notify>, stop: CancellationToken) {
-        tokio::join!(self.keeper.run(&changed, stop.clone()), self.writer.run(stop));
+    /// Runs until `stop` is cancelled and everything that was promised is stored.
+    pub async fn run(self, stop: CancellationToken) {
+        tokio::join!(self.keeper.run(stop.clone()), self.writer.run(stop));
     }
 }
 

@@ -87,6 +87,14 @@ impl Gateway {
         (Self { cached: Some(CachedParts { cache, handed, presentations }), ..self }, worker)
     }
 
+    /// Notes that memories of a workflow or a rule scope have changed, so that they are read again. Changes that are
+    /// not announced are found a little later.
+    pub fn note_change(&self, key: WorkflowKey) {
+        if let Some(CachedParts { cache, .. }) = &self.cached {
+            cache.note_announced(key);
+        }
+    }
+
     /// Returns the gateway with a different response timeout.
     pub fn with_timeout(self, patience: Duration) -> Self {
         Self { timeout: patience, ..self }
@@ -209,11 +217,11 @@ impl Gateway {
             return prepared.choose(run, policy, &tokens::count_tokens);
         };
         let asking = (key.clone(), step, run.clone());
-        if let Some(before) = handed.find(&asking) {
+        if let Some(before) = handed.find(&asking, policy) {
             return prepared.choose_again(&before, run, policy, &tokens::count_tokens);
         }
         let recall = prepared.choose(Some(run), policy, &tokens::count_tokens);
-        handed.remember(asking, &recall);
+        handed.remember(asking, &recall, policy);
         recall
     }
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use async_nats::Subscriber;
 use futures::StreamExt as _;
-use retro_events::subject::{MEMORY_CHANGED, OUTBOX_WRITTEN, all_below};
+use retro_core::id::WorkflowKey;
+use retro_events::subject::{MEMORY_CHANGED, OUTBOX_WRITTEN, all_below, parse_owner};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -35,22 +36,32 @@ pub async fn announce_outbox(bus: Bus, written: Arc<Notify>, stop: CancellationT
 /// Notifies `wake` whenever another process announces messages, until `stop` is cancelled. Without permission to
 /// subscribe nothing arrives, and the relay polls.
 pub async fn listen_for_outbox(bus: Bus, wake: Arc<Notify>, stop: CancellationToken) {
-    notify_on_messages(&bus, OUTBOX_WRITTEN.to_owned(), &wake, &stop).await;
+    for_each_message(&bus, OUTBOX_WRITTEN.to_owned(), |_| wake.notify_one(), &stop).await;
 }
 
-/// Notifies `wake` whenever changed memories are announced, until `stop` is cancelled. Without permission to subscribe
-/// nothing arrives, and the gateway finds changes a little later.
-pub async fn listen_for_memory_changes(bus: Bus, wake: Arc<Notify>, stop: CancellationToken) {
-    notify_on_messages(&bus, all_below(MEMORY_CHANGED), &wake, &stop).await;
+/// Calls `changed` with the workflow or rule scope whenever changed memories are announced, until `stop` is cancelled.
+/// Without permission to subscribe nothing arrives, and the gateway finds changes a little later.
+pub async fn listen_for_memory_changes(
+    bus: Bus,
+    changed: impl Fn(WorkflowKey) + Send,
+    stop: CancellationToken,
+) {
+    let note = |subject: &str| {
+        if let (Some(tenant), Some(workflow)) = parse_owner(subject) {
+            changed(WorkflowKey { tenant, workflow });
+        }
+    };
+    for_each_message(&bus, all_below(MEMORY_CHANGED), note, &stop).await;
 }
 
-async fn notify_on_messages(bus: &Bus, subject: String, wake: &Notify, stop: &CancellationToken) {
+/// Calls `take` with the subject of each message, until `stop` is cancelled.
+async fn for_each_message(bus: &Bus, subject: String, take: impl Fn(&str), stop: &CancellationToken) {
     let mut announced: Subscriber = match bus.client.subscribe(subject.clone()).await {
         Ok(announced) => announced,
         Err(error) => return debug!("no announcement of {subject} arrives: {error}"),
     };
     // The client subscribes again after each reconnection.
-    while let Some(Some(_)) = stop.run_until_cancelled(announced.next()).await {
-        wake.notify_one();
+    while let Some(Some(message)) = stop.run_until_cancelled(announced.next()).await {
+        take(&message.subject);
     }
 }

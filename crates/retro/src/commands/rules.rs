@@ -18,7 +18,7 @@ use super::memories::{
 use crate::cli::{AttributedArgs, AuditArgs, ListRules, Noun, Rules};
 use crate::clock::SystemClock;
 use crate::exit::Exit;
-use crate::operator_commands::OperatorCommands;
+use crate::operator_commands::{OperatorCommands, wait_until_handed_out};
 use crate::policies::PolicySource;
 use crate::{embedder, output};
 
@@ -141,15 +141,18 @@ async fn promote_rule(
 ) -> anyhow::Result<Exit> {
     let request = request_id("promote", id, act, request);
     let AuditArgs { by, reason } = act;
-    let result =
-        match build_writer(config, store)?.promote_rule(context.tenant, id, &request, by, reason).await? {
-            Ok(CommitResult::Done) => "promoted",
-            Ok(CommitResult::AlreadyDone) => "was already promoted by this request",
-            Ok(CommitResult::NotFound) => {
-                return print_found(context, None::<()>, "rule", &id, |()| String::new());
-            }
-            Err(problem) => anyhow::bail!("the rule cannot be promoted: {problem}"),
-        };
+    let result = match build_writer(config, store.clone())?
+        .promote_rule(context.tenant, id, &request, by, reason)
+        .await?
+    {
+        Ok(CommitResult::Done) => "promoted",
+        Ok(CommitResult::AlreadyDone) => "was already promoted by this request",
+        Ok(CommitResult::NotFound) => {
+            return print_found(context, None::<()>, "rule", &id, |()| String::new());
+        }
+        Err(problem) => anyhow::bail!("the rule cannot be promoted: {problem}"),
+    };
+    wait_until_handed_out(&*store).await;
     let answer = serde_json::json!({"memory": id, "request": request, "result": result});
     output::print_data(context.output, &answer, || format!("rule {id} {result}"))?;
     Ok(Exit::Done)

@@ -20,7 +20,6 @@ use retro_operator::{
 use retro_redact::Redactor;
 use retro_store::RecallStore;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
@@ -214,9 +213,10 @@ impl RunningProcess {
         let writes: Arc<dyn RecallStore> = store.clone();
         let name = format!("{} {}", process_name(), SystemClock.now().as_millisecond());
         let (gateway, worker) = gateway.with_cache(&writes, name);
-        let changed = Arc::new(Notify::new());
-        self.tasks.spawn(listen_for_memory_changes(bus.clone(), changed.clone(), self.stop.clone()));
-        self.tasks.spawn(worker.run(changed, self.stop.clone()));
+        let caching = gateway.clone();
+        let changed = move |key| caching.note_change(key);
+        self.tasks.spawn(listen_for_memory_changes(bus.clone(), changed, self.stop.clone()));
+        self.tasks.spawn(worker.run(self.stop.clone()));
         gateway.with_timeout(Duration::from_millis(config.context_timeout_ms))
     }
 

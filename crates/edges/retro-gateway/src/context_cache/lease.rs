@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use retro_core::id::WorkflowKey;
 use retro_store::{CONTEXT_LEASE, ChangeMark, RecallStore, Result, StoreError};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -41,7 +40,7 @@ struct KnownChanges {
 }
 
 impl LeaseKeeper {
-    pub(super) async fn run(self, changed: &Notify, stop: CancellationToken) {
+    pub(super) async fn run(self, stop: CancellationToken) {
         let mut known = KnownChanges::default();
         let mut renewed = None;
         while !stop.is_cancelled() {
@@ -82,7 +81,7 @@ impl LeaseKeeper {
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = sleep_until(next) => {}
-                () = changed.notified() => sleep(CHANGES_PAUSE).await,
+                () = self.cache.announced.notified() => sleep(CHANGES_PAUSE).await,
             }
         }
         self.cache.end_lease();

@@ -66,6 +66,8 @@ pub(crate) struct ContextCache {
     last_asked_ms: AtomicU64,
     /// Notified when something is asked for without a lease.
     pub(super) asked: Notify,
+    /// Notified when a change is announced.
+    pub(super) announced: Notify,
 }
 
 #[derive(Debug, Clone)]
@@ -87,6 +89,7 @@ impl ContextCache {
             created: Instant::now(),
             last_asked_ms: AtomicU64::new(0),
             asked: Notify::new(),
+            announced: Notify::new(),
         }
     }
 
@@ -128,6 +131,13 @@ impl ContextCache {
         let cached = CachedMemories { memories: memories.clone(), policy, depends_on, loaded, generation };
         self.scopes.insert(scope, Arc::new(cached));
         Some(memories)
+    }
+
+    /// Notes an announced change. What was read before is not handed out any more, and the lease is renewed soon, for
+    /// which somebody may wait.
+    pub(crate) fn note_announced(&self, key: WorkflowKey) {
+        self.note_changes([key]);
+        self.announced.notify_one();
     }
 
     /// Notes that workflows or rule scopes have changed.
