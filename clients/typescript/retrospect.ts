@@ -1,5 +1,5 @@
 /**
- * A client for Retrospect in one file, without dependencies, for Node 22.18 or later, Deno and Bun.
+ * A client for Retrospect in one file, without dependencies, for Node 22.18 or later.
  *
  *     import { Client, runCompleted } from "./retrospect.ts";
  *
@@ -154,7 +154,6 @@ export class Client {
   }
 
   /** Returns the answer, or undefined and the reason, after `timeoutMs` at the latest. */
-  // deno-lint-ignore no-explicit-any
   async #ask(method: string, path: string, body?: unknown): Promise<[any, string | undefined]> {
     try {
       return [JSON.parse(await this.#request(method, path, body, this.timeoutMs)), undefined];
@@ -206,7 +205,7 @@ export class Client {
 
   /** Lists the events of the spool, oldest first. */
   async #list(): Promise<string[]> {
-    const names = await readdir(this.spool).catch(() => []);
+    const names = await readdir(this.spool).catch((error) => orMissing(error, [] as string[]));
     const stored = names.filter((name) => name.endsWith(".json")).map(async (name) => {
       // Another process may have sent it.
       const time = await stat(join(this.spool, name)).then((found) => found.mtimeMs, () => 0);
@@ -220,12 +219,19 @@ export class Client {
 
   /** Sends an event of the spool. Returns false if it has to wait. */
   async #sendFile(path: string): Promise<boolean> {
-    const data = await readFile(path, "utf8").catch(() => undefined);
+    const data = await readFile(path, "utf8").catch((error) => orMissing(error, undefined));
     if (data === undefined) {
       return true;
     }
+    let event: unknown;
     try {
-      await this.#request("POST", "/v1/events", JSON.parse(data), SEND_TIMEOUT_MS);
+      event = JSON.parse(data);
+    } catch {
+      await this.#refuse(path, "it is no JSON");
+      return true;
+    }
+    try {
+      await this.#request("POST", "/v1/events", event, SEND_TIMEOUT_MS);
     } catch (error) {
       if (error instanceof StatusError && !RETRIED_STATUSES.has(error.status)) {
         await this.#refuse(path, error.message);
@@ -243,7 +249,7 @@ export class Client {
     const folder = join(this.spool, "refused");
     await mkdir(folder, { recursive: true });
     await writeFile(join(folder, `${basename(path, ".json")}.reason`), `${reason}\n`);
-    await rename(path, join(folder, basename(path))).catch(() => undefined);
+    await rename(path, join(folder, basename(path))).catch((error) => orMissing(error, undefined));
   }
 }
 
@@ -256,6 +262,14 @@ export function runCompleted(workflow: string, runId: string, outcome: string, f
   const data = { workflow, run_id: runId, outcome, attempt, ...more };
   const id = eventId ?? `${workflow}/${runId}/${attempt}`;
   return { specversion: "1.0", type: RUN_COMPLETED, source, id, data };
+}
+
+/** Returns the value if a file is missing, because another process has sent it. Throws every other error. */
+function orMissing<T>(error: Error & { code?: string }, value: T): T {
+  if (error.code === "ENOENT") {
+    return value;
+  }
+  throw error;
 }
 
 async function exists(path: string): Promise<boolean> {

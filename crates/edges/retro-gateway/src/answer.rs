@@ -122,8 +122,8 @@ pub enum Recording {
     Preview,
     /// There was nothing to record.
     Nothing,
-    /// The database did not confirm in time, so the presentation or read may or may not be stored. The run's
-    /// completion event can report it again.
+    /// The database did not confirm in time, or too many presentations wait to be stored, so the presentation or read
+    /// may or may not be stored. The run's completion event can report it again.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! Conformance cases for what gateways hold in memory: the changes that end it, and the leases.
+//! Conformance cases for what gateways cache: the changes that end it, the leases, and presentations of many runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
