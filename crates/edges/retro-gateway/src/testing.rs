@@ -21,6 +21,7 @@ use retro_core::weight::Weight;
 use retro_events::subject::body_name;
 use retro_events::{IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent};
 use retro_http::{BodyBudget, BudgetBounds, Idempotency};
+use retro_store::context_lease::CONTEXT_CHANGES_MAX;
 use retro_store::{
     BeginRequestResult, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, IdempotencyStore,
     IdempotencyTimeouts, MemoryRefStore, Presentation, RecallStore, RequestKey, Result, StoreError,
@@ -279,8 +280,9 @@ impl ContextLeaseStore for FakeStore {
         self.check_available().await?;
         let changes = self.changes.lock().unwrap();
         let numbered = (1..).zip(changes.iter()).filter(|(number, _)| *number > after.0);
-        let changed = numbered.map(|(number, key)| (key.clone(), number)).collect();
-        Ok(ContextChanges { changed: Some(changed), mark: ChangeMark(changes.len() as i64) })
+        let changed: Vec<_> = numbered.map(|(number, key)| (key.clone(), number)).collect();
+        let changed = (changed.len() <= CONTEXT_CHANGES_MAX as usize).then_some(changed);
+        Ok(ContextChanges { changed, mark: ChangeMark(changes.len() as i64) })
     }
 
     async fn renew_context_lease(&self, gateway: &str) -> Result<()> {

@@ -24,7 +24,7 @@ const CHECK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Number of renewals after which a gateway hands out nothing that was withdrawn before: the first one may have been
 /// followed by a reading that still is under way.
-const RENEWALS: u64 = 2;
+pub const CONFIRMING_RENEWALS: u64 = 2;
 
 /// Place in the sequence of changes. Everything up to it has been listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,7 +101,7 @@ where
 fn list_unconfirmed(before: &[ContextLease], now: &[ContextLease]) -> Vec<String> {
     let is_unconfirmed = |one: &&ContextLease| {
         let same = now.iter().find(|lease| lease.gateway == one.gateway);
-        same.is_some_and(|lease| lease.renewals < one.renewals + RENEWALS)
+        same.is_some_and(|lease| lease.renewals < one.renewals + CONFIRMING_RENEWALS)
     };
     before.iter().filter(is_unconfirmed).map(|lease| lease.gateway.clone()).collect()
 }

@@ -77,7 +77,12 @@ async fn check_spool(client: ClientCommand) {
 
     world.up().await;
     let url = world.http_url().to_owned();
-    let flushed = client.run(&url, &spool, &["flush"]).await;
+    // The other client sends what this one has left.
+    let other = match client {
+        ClientCommand::Python => ClientCommand::TypeScript,
+        ClientCommand::TypeScript => ClientCommand::Python,
+    };
+    let flushed = other.run(&url, &spool, &["flush"]).await;
     assert_eq!(flushed.code, Some(0), "{flushed:?}");
     world.wait_until_counted("default", 10).await;
     world.wait_until_idle().await;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use retro_core::id::WorkflowKey;
+use retro_store::context_lease::CONFIRMING_RENEWALS;
 use retro_store::{CONTEXT_LEASE, ChangeMark, RecallStore, Result, StoreError};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,7 @@ impl LeaseKeeper {
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut known = KnownChanges::default();
         let mut renewed = None;
+        let mut awaited_renewals = 0;
         while !stop.is_cancelled() {
             if !self.cache.was_asked_within(IDLE) {
                 tokio::select! {
@@ -50,17 +52,20 @@ impl LeaseKeeper {
                     () = self.cache.asked.notified() => {}
                 }
             }
-            let is_due = renewed.is_none_or(|at: Instant| at.elapsed() >= RENEWAL_INTERVAL);
+            let is_old = renewed.is_none_or(|at: Instant| at.elapsed() >= RENEWAL_INTERVAL);
+            let is_due = is_old || awaited_renewals > 0;
             let pass = timeout(PASS_TIMEOUT, self.run_pass(&mut known, is_due));
             match stop.run_until_cancelled(pass).await {
                 None => break,
                 Some(Ok(Ok(has_changed))) => {
                     if is_due {
                         renewed = Some(Instant::now());
+                        awaited_renewals = u64::saturating_sub(awaited_renewals, 1);
                     }
                     if has_changed {
-                        // Whoever withdrew a memory waits for two renewals.
-                        renewed = None;
+                        awaited_renewals = CONFIRMING_RENEWALS;
+                    }
+                    if awaited_renewals > 0 {
                         continue;
                     }
                 }

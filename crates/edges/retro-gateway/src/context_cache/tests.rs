@@ -1,15 +1,19 @@
 //! Two gateways over one database, and what they hand out while it changes, is away or is slow to be heard of.
 
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use retro_core::id::{RunId, Step, Tenant, Workflow, WorkflowKey};
+use retro_core::audience::Audience;
+use retro_core::id::{MemoryRef, Repository, RunId, Step, Tenant, Workflow, WorkflowKey};
+use retro_core::memory::MemoryScope;
 use retro_core::policy::Policy;
+use retro_store::context_lease::CONTEXT_CHANGES_MAX;
 use retro_store::{CONTEXT_LEASE, wait_for_context_leases};
 use tokio::time::{Instant, advance};
 
 use super::*;
-use crate::answer::{ContextAnswer, ContextRequest, Recording};
+use crate::answer::{ContextAnswer, ContextRequest, MemoryReader, Recording};
 use crate::gateway::Gateway;
 use crate::testing::{FakeStore, active_memory};
 
@@ -32,15 +36,7 @@ impl Running {
     }
 
     async fn ask(&self, run: &str) -> ContextAnswer {
-        let request = ContextRequest {
-            workflow: Workflow::new("shop").unwrap(),
-            step: Step::main(),
-            run_id: Some(RunId::new(run).unwrap()),
-            repo: None,
-            repo_visibility: None,
-            paths: Vec::new(),
-        };
-        self.gateway.context(&Tenant::default_tenant(), request).await
+        self.gateway.context(&Tenant::default_tenant(), request(run)).await
     }
 
     /// Asks until the memories are cached, so that the database is not asked any more.
@@ -65,6 +61,17 @@ impl Running {
     async fn stop(self) {
         self.stop.cancel();
         self.worker.await.unwrap();
+    }
+}
+
+fn request(run: &str) -> ContextRequest {
+    ContextRequest {
+        workflow: Workflow::new("shop").unwrap(),
+        step: Step::main(),
+        run_id: Some(RunId::new(run).unwrap()),
+        repo: None,
+        repo_visibility: None,
+        paths: Vec::new(),
     }
 }
 
@@ -155,6 +162,68 @@ async fn an_announced_change_is_shown_at_once() {
     one.announce_change();
     assert!(one.ask("run-1").await.memories.iter().all(|memory| memory.id != withdrawn));
     one.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_withdrawal_that_every_gateway_hears_of_is_answered_at_once() {
+    let store = store();
+    let one = Running::start(&store, "one");
+    one.warm_up(&store).await;
+    store.withdraw(active_memory("insert", 0).id);
+    let began = Instant::now();
+    one.announce_change();
+    assert!(wait_for_context_leases(&*store).await.is_empty());
+    assert!(began.elapsed() <= Duration::from_millis(50), "{:?}", began.elapsed());
+    one.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_changes_than_can_be_listed_end_all_that_is_cached() {
+    let store = store();
+    let one = Running::start(&store, "one");
+    one.warm_up(&store).await;
+    let withdrawn = active_memory("insert", 0).id;
+    store.withdraw(withdrawn);
+    for _ in 0..CONTEXT_CHANGES_MAX {
+        store.withdraw(withdrawn);
+    }
+    assert!(wait_for_context_leases(&*store).await.is_empty());
+    assert!(one.ask("run-1").await.memories.iter().all(|memory| memory.id != withdrawn));
+    one.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_memory_that_was_just_presented_can_be_opened_before_that_is_stored() {
+    let mut memory = active_memory("select", 300);
+    let shop = Repository::new("acme/shop").unwrap();
+    let (workflow, step) = (Workflow::new("shop").unwrap(), Step::main());
+    memory.scope = MemoryScope::Step { workflow, step, audience: Audience::Repository(shop.clone()) };
+    let mut store = FakeStore::with_memories(vec![memory.clone()]);
+    store.recording_fails = Mutex::new(1);
+    let one = Running::start(&Arc::new(store), "one");
+    let run = RunId::new("run-1").unwrap();
+    let request = ContextRequest { repo: Some(shop), ..request("run-1") };
+    let home = Tenant::default_tenant();
+    assert_eq!(one.gateway.context(&home, request).await.memories.len(), 1);
+    let name = MemoryRef::from(memory.id);
+    let open = async |run: &RunId| {
+        let reader = MemoryReader { run: Some(run.clone()), ..MemoryReader::default() };
+        one.gateway.read_memory(&home, name, reader).await.is_ok_and(|answer| answer.memory.is_some())
+    };
+    assert!(open(&run).await);
+    assert!(!open(&RunId::new("another").unwrap()).await, "it was not presented to that run");
+    one.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_answers_of_a_gateway_that_stops_are_stored_at_once() {
+    let store = store();
+    let one = Running::start(&store, "one");
+    let gateway = one.gateway.clone();
+    one.stop().await;
+    let answer = gateway.context(&Tenant::default_tenant(), request("run-1")).await;
+    assert_eq!((answer.memories.len(), answer.recorded), (2, Recording::Recorded));
+    assert_eq!(store.records.lock().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
