@@ -23,6 +23,7 @@ import hashlib
 import json
 import logging
 import os
+import ssl
 import sys
 import tempfile
 import threading
@@ -41,8 +42,8 @@ RUN_COMPLETED = "dev.retrospect.run.completed.v1"
 SPOOL_EVENTS_MAX = 10_000
 #: Seconds for an event to be accepted.
 SEND_TIMEOUT_S = 30.0
-#: Statuses after which the same event may be accepted later.
-RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504})
+#: Statuses after which the same event may be accepted later: with 401 and 403, once there is another token.
+RETRIED_STATUSES = frozenset({401, 403, 408, 409, 429, 500, 502, 503, 504})
 
 
 @dataclass
@@ -59,11 +60,25 @@ class Context:
     reason: Optional[str] = None
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Leaves a redirect as the error that it is."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _read_token() -> Optional[str]:
+    path = os.environ.get("RETRO_TOKEN_FILE")
+    return Path(path).read_text(encoding="ascii").strip() if path else None
+
+
 class Client:
     """Asks for context and sends finished runs.
 
-    `url` and `tenant` default to RETRO_URL and RETRO_TENANT. `timeout` is the longest time in seconds that asking takes.
-    `spool` is the folder for runs that wait to be sent, by default `~/.local/state/retrospect/spool`.
+    `url` defaults to RETRO_URL. `token`, an access token that decides the tenant, defaults to RETRO_TOKEN or to the content
+    of the file that RETRO_TOKEN_FILE names, which is read for each request. Without one, `tenant` names the tenant, by
+    default RETRO_TENANT. RETRO_CA_FILE names a PEM file of authorities to trust instead of the machine's.
+    `timeout` is the longest time in seconds that asking takes. `spool` is the folder for runs that wait to be sent, by default `~/.local/state/retrospect/spool`.
     """
 
     def __init__(
@@ -72,15 +87,22 @@ class Client:
         tenant: Optional[str] = None,
         timeout: float = 0.5,
         spool: Optional[os.PathLike] = None,
+        token: Optional[str] = None,
     ) -> None:
         self.url = (url or os.environ.get("RETRO_URL") or "http://127.0.0.1:7717").rstrip("/")
         self.tenant = tenant or os.environ.get("RETRO_TENANT") or "default"
+        self.token = token or os.environ.get("RETRO_TOKEN")
         self.timeout = timeout
         self.spool = Path(spool) if spool else Path.home() / ".local/state/retrospect/spool"
         local = urllib.parse.urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
         # The proxy of the environment cannot reach this machine's own gateway.
-        proxies = [urllib.request.ProxyHandler({})] if local else []
-        self._opener = urllib.request.build_opener(*proxies)
+        handlers: "list[urllib.request.BaseHandler]" = [urllib.request.ProxyHandler({})] if local else []
+        if os.environ.get("RETRO_CA_FILE"):
+            trusted = ssl.create_default_context(cafile=os.environ["RETRO_CA_FILE"])
+            handlers.append(urllib.request.HTTPSHandler(context=trusted))
+        # A redirect would take the token to another host.
+        handlers.append(_NoRedirects())
+        self._opener = urllib.request.build_opener(*handlers)
 
     def context(
         self,
@@ -162,7 +184,11 @@ class Client:
     def _request(self, method: str, path: str, body: Optional[dict], timeout: float) -> bytes:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, method=method)
-        request.add_header("retro-tenant", self.tenant)
+        token = self.token or _read_token()
+        if token:
+            request.add_header("authorization", f"Bearer {token}")
+        else:
+            request.add_header("retro-tenant", self.tenant)
         if path == "/v1/events":
             request.add_header("content-type", "application/cloudevents+json")
         elif data is not None:
@@ -340,7 +366,7 @@ def _explain(error: urllib.error.HTTPError) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Asks Retrospect for context, and sends finished runs.")
     parser.add_argument("--url", help="address of the gateway [default: RETRO_URL, or http://127.0.0.1:7717]")
-    parser.add_argument("--tenant", help="tenant [default: RETRO_TENANT, or default]")
+    parser.add_argument("--tenant", help="tenant, without a token [default: RETRO_TENANT, or default]")
     parser.add_argument("--timeout", type=float, default=0.5, help="seconds after which asking gives up")
     parser.add_argument("--spool", help="folder for runs that wait to be sent")
     commands = parser.add_subparsers(dest="command", required=True)

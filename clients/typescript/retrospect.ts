@@ -29,7 +29,7 @@ const SPOOL_EVENTS_MAX = 10_000;
 /** Milliseconds for an event to be accepted. */
 const SEND_TIMEOUT_MS = 30_000;
 /** Statuses after which the same event may be accepted later. */
-const RETRIED_STATUSES = new Set([408, 409, 429, 500, 502, 503, 504]);
+const RETRIED_STATUSES = new Set([401, 403, 408, 409, 429, 500, 502, 503, 504]);
 
 /** A memory in a context. */
 export interface Memory {
@@ -75,7 +75,12 @@ export type CloudEvent = Record<string, unknown>;
 export interface ClientOptions {
   /** Address of the gateway, by default RETRO_URL or http://127.0.0.1:7717. */
   url?: string;
-  /** Tenant, by default RETRO_TENANT or `default`. */
+  /**
+   * Access token, which decides the tenant: by default RETRO_TOKEN, or the content of the file that RETRO_TOKEN_FILE
+   * names, which is read for each request.
+   */
+  token?: string;
+  /** Tenant of requests without a token, by default RETRO_TENANT or `default`. */
   tenant?: string;
   /** Longest time that asking takes, in milliseconds. */
   timeoutMs?: number;
@@ -97,12 +102,14 @@ class StatusError extends Error {
 export class Client {
   readonly url: string;
   readonly tenant: string;
+  readonly #token?: string;
   readonly timeoutMs: number;
   readonly spool: string;
 
   constructor(options: ClientOptions = {}) {
     this.url = (options.url || process.env.RETRO_URL || "http://127.0.0.1:7717").replace(/\/+$/, "");
     this.tenant = options.tenant || process.env.RETRO_TENANT || "default";
+    this.#token = options.token || process.env.RETRO_TOKEN;
     this.timeoutMs = options.timeoutMs ?? 500;
     this.spool = options.spool || join(homedir(), ".local/state/retrospect/spool");
   }
@@ -169,12 +176,14 @@ export class Client {
   /** Sends a request and returns the body of the answer. The time-out includes reading it. */
   async #request(method: string, path: string, body: unknown, timeoutMs: number): Promise<string> {
     const type = path === "/v1/events" ? "application/cloudevents+json" : "application/json";
-    const headers: Record<string, string> = { "retro-tenant": this.tenant };
+    const token = this.#token || (await readToken());
+    const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : { "retro-tenant": this.tenant };
     if (body !== undefined) {
       headers["content-type"] = type;
     }
     const signal = AbortSignal.timeout(timeoutMs);
-    const init = { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) };
+    // A redirect would take the token to another host.
+    const init: RequestInit = { method, headers, signal, redirect: "error", body: body === undefined ? undefined : JSON.stringify(body) };
     const answer = await fetch(this.url + path, init);
     const text = await answer.text();
     if (!answer.ok) {
@@ -287,6 +296,11 @@ function explain(body: string, status: string): string {
 }
 
 /** Returns the message of an error, with its cause, in which `fetch` says what is wrong. */
+async function readToken(): Promise<string | undefined> {
+  const path = process.env.RETRO_TOKEN_FILE;
+  return path ? (await readFile(path, "ascii")).trim() : undefined;
+}
+
 function describe(error: unknown): string {
   const { message, cause } = error as Error;
   return cause instanceof Error ? `${message}: ${cause.message}` : message;

@@ -17,6 +17,7 @@ mod repository;
 mod retrospectives;
 mod rules;
 mod runs;
+mod tokens;
 mod variant;
 mod workflows;
 
@@ -45,6 +46,7 @@ pub(crate) use self::retrospectives::{
 };
 pub(crate) use self::rules::{ListRules, Rules};
 pub(crate) use self::runs::{ListRuns, RunCommand, ShowRun};
+pub(crate) use self::tokens::{CreateToken, ListTokens, Tokens};
 use self::variant::{parse_outcome, parse_variant};
 pub(crate) use self::workflows::{WorkflowCommand, Workflows};
 
@@ -135,6 +137,8 @@ pub(crate) enum Command {
     DeadLetters(Noun<DeadLetters, ListDeadLetters>),
     /// List messages that were lost with the broker's data, and close false or accepted losses.
     Losses(Noun<Losses, ListLosses>),
+    /// Create, list and revoke the access tokens of the HTTP API.
+    Tokens(Noun<Tokens, ListTokens>),
     /// Show the context (memories and rules) that the next run of a step would get.
     Context(Context),
     /// Check all invariants of the stored data, even while Retrospect is running; fails on an empty store.
@@ -167,7 +171,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// Listen address of the HTTP API; loopback only, port 0 picks a free port [default: 127.0.0.1:7717].
+    /// Listen address of the HTTP API; other than on loopback, each request needs an access token. Port 0 picks a
+    /// free port [default: 127.0.0.1:7717].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http_listen: Option<std::net::SocketAddr>,
     /// Port of the supervised nats-server [default: a free port].
@@ -181,8 +186,8 @@ pub(crate) struct Serve {
     /// Separate several with commas or repeat the option. Every role may run in any number of processes.
     #[arg(long = "role", required = true, value_delimiter = ',', value_name = "ROLE")]
     pub(crate) roles: Vec<retro_bus::Role>,
-    /// Listen address of the gateway's HTTP API; loopback only, port 0 picks a free port [default:
-    /// 127.0.0.1:7717].
+    /// Listen address of the gateway's HTTP API; other than on loopback, each request needs an access token. Port 0
+    /// picks a free port [default: 127.0.0.1:7717].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) http_listen: Option<std::net::SocketAddr>,
     /// Additional listen address for `/livez`, `/readyz` and `/metrics` only; may be reachable from other

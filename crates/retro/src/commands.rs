@@ -19,6 +19,7 @@ mod replay;
 mod rules;
 mod runs;
 mod shell_files;
+mod tokens;
 mod workflows;
 
 use std::sync::Arc;
@@ -85,6 +86,9 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
         }
         Command::Losses(command) => {
             losses::run_command(&context, &*store::open_store(&config).await?, command).await
+        }
+        Command::Tokens(command) => {
+            tokens::run_command(&context, store::open_store(&config).await?, command).await
         }
         Command::Context(args) => print_context(&context, &config, args).await,
         Command::Verify => queries::verify_store(output, &*store::open_store(&config).await?).await,

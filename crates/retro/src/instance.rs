@@ -59,7 +59,8 @@ impl Instance {
 
     /// Returns the socket address of the HTTP API. Fails if the recorded URL is invalid.
     pub(crate) fn http_address(&self) -> anyhow::Result<SocketAddr> {
-        let address = self.http_url.strip_prefix("http://").and_then(|address| address.parse().ok());
+        let (_, address) = self.http_url.split_once("://").unwrap_or_default();
+        let address = address.parse().ok();
         address.with_context(|| format!("{} is not an address of a `retro up`", self.http_url))
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use retro_bus::Bus;
 use retro_config::Config;
-use retro_store::{RecallStore, Store};
+use retro_store::{AgentStore, Store};
 use retro_store_sql::{PostgresStore, SqliteStore};
 
 use crate::data_folder;
@@ -32,7 +32,7 @@ pub(crate) async fn open_store(config: &Config) -> anyhow::Result<Arc<dyn Store>
 pub(crate) struct Stores {
     pub(crate) store: Arc<dyn Store>,
     /// Handle to the same database with its own connection pool, for agents' requests.
-    pub(crate) agents: Arc<dyn RecallStore>,
+    pub(crate) agents: Arc<dyn AgentStore>,
 }
 
 /// Returns handles that connect on first use and reconnect as long as necessary, for processes that wait for

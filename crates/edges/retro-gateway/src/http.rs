@@ -5,7 +5,8 @@ use axum::extract::State;
 use retro_core::audience::{RepoVisibility, RunRepository};
 use retro_core::id::{MemoryRef, Repository, RunId, Workflow};
 use retro_http::{
-    Api, Caller, JsonBody, PathId, Probes, Problem, QueryParams, describe_health_routes, health_routes,
+    Api, Caller, JsonBody, PathId, Probes, Problem, QueryParams, RouteAccess, describe_health_routes,
+    health_routes,
 };
 use retro_store::UnresolvedRef;
 use serde::Deserialize;
@@ -17,7 +18,7 @@ use crate::gateway::Gateway;
 use crate::intake::{self, IngestService};
 
 /// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz` and
-/// `/metrics`. The caller merges them with its other routes and passes the result to [`retro_http::serve`].
+/// `/metrics`. The caller merges them with its other routes and passes the result to [`retro_http::HttpServer`].
 pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
     agent_routes()
         .with_state(gateway)
@@ -26,7 +27,7 @@ pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> 
 }
 
 /// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/{id}` and health. All other
-/// routes are left to [`retro_http::serve_not_ready`].
+/// routes are left to [`retro_http::HttpServer::serve_not_ready`].
 pub fn build_not_ready_router(gateway: Gateway, probes: Probes) -> Api {
     agent_routes().with_state(gateway).merge(health_routes(probes))
 }
@@ -40,7 +41,8 @@ pub fn describe_api() -> Api {
 }
 
 fn agent_routes() -> Api<Gateway> {
-    Api::new().routes(routes!(context)).routes(routes!(memory))
+    let memory = Api::new().routes(routes!(memory)).allow(RouteAccess::ContextOrRead);
+    Api::new().routes(routes!(context)).allow(RouteAccess::Context).merge(memory)
 }
 
 /// Returns the context for the next run of a step.

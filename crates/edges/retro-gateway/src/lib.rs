@@ -17,5 +17,4 @@ pub use context_cache::ContextCacheWorker;
 pub use gateway::{CONTEXT_TIMEOUT_MS, Gateway};
 pub use http::{build_not_ready_router, build_router, describe_api};
 pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};
-pub use retro_http::{Probes, Readiness, ServeError, listen, serve};
 pub use tokens::count_tokens;

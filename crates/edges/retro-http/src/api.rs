@@ -5,17 +5,19 @@ use std::convert::Infallible;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::header;
+use axum::http::{Method, header};
 use axum::response::IntoResponse;
 use axum::routing::{Route, get};
+use retro_core::access::AccessScope;
 use serde_json::{Value, json};
 use tower::{Layer, Service};
 use utoipa::openapi::OpenApi;
+use utoipa::openapi::security::SecurityRequirement;
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use crate::extract::TENANT_HEADER;
 use crate::problem::Problem;
+use crate::tenant_header::TENANT_HEADER;
 
 /// Path of the served OpenAPI document.
 pub const OPENAPI_PATH: &str = "/v1/openapi.json";
@@ -37,26 +39,35 @@ impl<S: Clone + Send + Sync + 'static> Api<S> {
         Self(self.0.routes(routes))
     }
 
+    /// Adds the routes of another `Api`.
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        Self(self.0.merge(other.0))
+    }
+
     /// Provides the state for the handlers.
     #[must_use]
     pub fn with_state(self, state: S) -> Api {
         Api(self.0.with_state(state))
     }
-}
 
-impl<S: Clone + Send + Sync + 'static> Api<S> {
-    /// Returns only the description, for an OpenAPI document that needs no state.
-    #[must_use]
-    pub fn into_description(self) -> Api {
-        Api(OpenApiRouter::with_openapi(self.0.into_openapi()))
-    }
-}
-
-impl Api {
-    /// Adds the routes of another `Api`.
-    #[must_use]
-    pub fn merge(self, other: Self) -> Self {
-        Self(self.0.merge(other.0))
+    /// Describes of all routes added so far which scopes an access token needs: one of those that `scopes` returns for
+    /// the method.
+    pub(crate) fn describe_scopes(mut self, scopes: impl Fn(&Method) -> &'static [AccessScope]) -> Self {
+        for item in self.0.get_openapi_mut().paths.paths.values_mut() {
+            let operations = [(Method::GET, &mut item.get), (Method::POST, &mut item.post)];
+            for (method, operation) in operations {
+                let Some(operation) = operation else { continue };
+                // Without a token, on loopback.
+                let mut security = vec![SecurityRequirement::default(), require("tenant", &[])];
+                match scopes(&method) {
+                    [] => security.push(require("token", &[])),
+                    scopes => security.extend(scopes.iter().map(|scope| require("token", &[scope.as_str()]))),
+                }
+                operation.security = Some(security);
+            }
+        }
+        self
     }
 
     /// Applies a middleware layer to all routes added so far.
@@ -69,7 +80,21 @@ impl Api {
     {
         Self(self.0.route_layer(layer))
     }
+}
 
+fn require(scheme: &str, scopes: &[&str]) -> SecurityRequirement {
+    SecurityRequirement::new(scheme, scopes.iter().copied())
+}
+
+impl<S: Clone + Send + Sync + 'static> Api<S> {
+    /// Returns only the description, for an OpenAPI document that needs no state.
+    #[must_use]
+    pub fn into_description(self) -> Api {
+        Api(OpenApiRouter::with_openapi(self.0.into_openapi()))
+    }
+}
+
+impl Api {
     /// Returns the OpenAPI 3.1 document of all routes. Every operation may also return a problem and accepts
     /// the tenant header.
     pub fn document(&self) -> Value {
@@ -111,10 +136,16 @@ fn complete_document(openapi: &OpenApi) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     });
-    // The empty requirement makes the header optional: without it, the tenant is `default`.
-    document["security"] = json!([{}, {"tenant": []}]);
-    document["components"]["securitySchemes"] =
-        json!({"tenant": {"type": "apiKey", "in": "header", "name": TENANT_HEADER}});
+    document["components"]["securitySchemes"] = json!({
+        "tenant": {
+            "type": "apiKey", "in": "header", "name": TENANT_HEADER,
+            "description": "Names the tenant of a request without an access token, which only a loopback address answers. Without the header, the tenant is `default`.",
+        },
+        "token": {
+            "type": "http", "scheme": "bearer",
+            "description": "Access token that `retro tokens create` made. It decides the tenant. The names beside it are the scopes of which it needs one.",
+        },
+    });
     let described = serde_json::to_value(Problem::schema()).expect("a schema always serializes");
     document["components"]["schemas"][Problem::name().as_ref()] = described;
     document["paths"][OPENAPI_PATH] = json!({"get": {

@@ -7,14 +7,10 @@ use std::time::Duration;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
-use retro_core::id::Tenant;
 use serde::de::DeserializeOwned;
 
 use crate::body_budget::{BodyLimits, read_body};
 use crate::problem::Problem;
-
-/// Header that names the tenant. It is trusted, because there are no credentials yet.
-pub const TENANT_HEADER: &str = "retro-tenant";
 
 /// Maximum size of a JSON body, in bytes. A request contains a handful of names of at most 256 bytes each; 64
 /// KiB leaves space for fields of later versions and is still harmless.
@@ -23,32 +19,6 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Timeout for receiving a JSON body, in seconds. 64 KiB need less on loopback, and an endless body must not
 /// keep its connection open.
 pub const BODY_READ_S_MAX: u64 = 10;
-
-/// The tenant of a request: the `Retro-Tenant` header, or `default` without it. Rejects a header that occurs
-/// more than once or is not a valid tenant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller(pub Tenant);
-
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        let mut named = parts.headers.get_all(TENANT_HEADER).iter();
-        let Some(value) = named.next() else {
-            return Ok(Self(Tenant::default_tenant()));
-        };
-        // A proxy might act on either of two headers, so trust neither.
-        if named.next().is_some() {
-            return Err(Problem::invalid_field(
-                "Retro-Tenant",
-                "the header occurs more than once; name one tenant",
-            ));
-        }
-        let text = std::str::from_utf8(value.as_bytes())
-            .map_err(|_| Problem::invalid_field("Retro-Tenant", "the tenant is not UTF-8"))?;
-        Tenant::new(text).map(Self).map_err(|error| Problem::invalid_field("Retro-Tenant", error.to_string()))
-    }
-}
 
 /// A JSON body of at most `BYTES_MAX` bytes, by default [`BODY_BYTES_MAX`]. Unknown fields are ignored, so a
 /// newer client can use an older server.

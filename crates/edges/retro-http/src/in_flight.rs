@@ -2,13 +2,13 @@
 //! other routes.
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 
 use crate::api::Api;
-use crate::extract::Caller;
+use crate::authentication::Principal;
 use crate::problem::Problem;
 use crate::serve::GuardedBody;
 use crate::tenant_limiter::TenantLimiter;
@@ -27,10 +27,12 @@ impl Api {
 
 async fn limit_requests(
     State(limiter): State<TenantLimiter>,
-    Caller(tenant): Caller,
+    principal: Option<Extension<Principal>>,
     request: Request,
     next: Next,
 ) -> Response {
+    // Without a principal, the route refuses the request.
+    let Some(Extension(Principal { tenant, .. })) = principal else { return next.run(request).await };
     match limiter.try_acquire(&tenant) {
         // The body carries the permit, which is released once the response is written.
         Some(permit) => next.run(request).await.map(|body| Body::new(GuardedBody { body, guard: permit })),

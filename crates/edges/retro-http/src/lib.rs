@@ -1,23 +1,31 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
+mod authentication;
 mod body_budget;
+mod cross_site;
 mod extract;
 mod health;
 mod idempotency;
 mod in_flight;
 mod problem;
+mod route_access;
 mod serve;
+mod tenant_header;
 mod tenant_limiter;
+mod tls;
 
 pub use api::{Api, OPENAPI_PATH};
+pub use authentication::{
+    Authenticator, Caller, Principal, PrincipalToken, REVOKED_WITHIN_S, Refusal, TokenRegistry,
+    UNREACHABLE_S_MAX,
+};
 pub use body_budget::{
     BodyBudget, BodyLimits, BodyPermit, BudgetBounds, BudgetExceeded, BufferedBody, OWNER_RESERVE_BYTES,
     ReadBodyError,
 };
 pub use extract::{
-    BODY_BYTES_MAX, BODY_READ_S_MAX, Caller, JsonBody, PathId, QueryParams, TENANT_HEADER, is_json,
-    media_type, negotiate_media_type,
+    BODY_BYTES_MAX, BODY_READ_S_MAX, JsonBody, PathId, QueryParams, is_json, media_type, negotiate_media_type,
 };
 pub use health::{Probes, Readiness, ReadyCheck, Scrape, describe_health_routes, health_routes};
 pub use idempotency::{
@@ -25,8 +33,11 @@ pub use idempotency::{
     KEY_HEADER,
 };
 pub use problem::Problem;
+pub use route_access::RouteAccess;
 pub use serve::{
-    SHUTDOWN_S_MAX, ServeError, finish_router, listen, listen_anywhere, serve, serve_health, serve_not_ready,
-    serve_signed,
+    HttpServer, SHUTDOWN_S_MAX, ServeError, finish_router, finish_router_for, listen, listen_anywhere,
+    serve_health, serve_signed,
 };
+pub use tenant_header::TENANT_HEADER;
 pub use tenant_limiter::{TenantLimiter, TenantPermit};
+pub use tls::{ServerCertificate, TlsError};

@@ -3,6 +3,7 @@
 mod connections;
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -14,9 +15,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::api::Api;
+use crate::authentication::{Authenticator, with_authentication};
+use crate::cross_site::refuse_cross_site_requests;
 use crate::extract::BODY_BYTES_MAX;
 use crate::health::{Probes, Readiness, ReadyCheck, health_routes};
 use crate::problem::Problem;
+use crate::tls::ServerCertificate;
 pub(crate) use connections::GuardedBody;
 pub use connections::SHUTDOWN_S_MAX;
 use connections::{ConnectionLimits, serve_until_stopped};
@@ -30,8 +34,8 @@ const NOT_READY_RETRY_S: u32 = 5;
 pub enum ServeError {
     /// The address is not a loopback address.
     #[error(
-        "refusing to listen on {0}: there are no credentials yet and the tenant is whatever `Retro-Tenant` \
-         says, so only loopback is allowed; use 127.0.0.1 or [::1]"
+        "refusing to listen on {0}: requests without an access token are answered, and the tenant is whatever \
+         `Retro-Tenant` says, so only loopback is allowed; use 127.0.0.1 or [::1], or require tokens"
     )]
     NotLoopback(SocketAddr),
     /// The address could not be bound.
@@ -54,19 +58,74 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     listen_anywhere(address).await
 }
 
-/// Listens on any address; port 0 chooses a free port. Only for [`serve_health`] and [`serve_signed`].
+/// Listens on any address; port 0 chooses a free port. For [`serve_health`], for [`serve_signed`], and for an
+/// [`HttpServer`] that requires tokens.
 pub async fn listen_anywhere(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })
 }
 
-/// Serves until `stop` is cancelled, then gives requests in progress [`SHUTDOWN_S_MAX`] seconds to finish.
-/// Fails immediately if the listener is not on loopback.
-pub async fn serve(listener: TcpListener, api: Api, stop: CancellationToken) -> Result<(), ServeError> {
-    let address = listener.local_addr()?;
-    require_loopback(address)?;
-    info!(http.address = %address, "serving HTTP on {address}");
-    serve_until_stopped(listener, finish_router(api), ConnectionLimits::HTTP, stop).await;
-    Ok(())
+/// Serves the API to whom it authenticates, with TLS if there is a certificate.
+#[derive(Clone)]
+pub struct HttpServer {
+    /// Authenticates requests.
+    pub authenticator: Authenticator,
+    /// Certificate; `None` serves plain HTTP.
+    pub certificate: Option<Arc<ServerCertificate>>,
+}
+
+impl HttpServer {
+    /// Serves until `stop` is cancelled, then gives requests in progress [`SHUTDOWN_S_MAX`] seconds to finish.
+    /// Fails immediately if the listener is not on loopback and requests without a token are answered.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        api: Api,
+        stop: CancellationToken,
+    ) -> Result<(), ServeError> {
+        let address = self.check_address(&listener)?;
+        info!(http.address = %address, "serving {} on {address}", self.scheme().to_uppercase());
+        let router = finish_router_for(api, self.authenticator);
+        let acceptor = self.certificate.map(|certificate| certificate.acceptor());
+        serve_until_stopped(listener, acceptor, router, ConnectionLimits::HTTP, stop).await;
+        Ok(())
+    }
+
+    /// Serves the routes of `api` until `stop` is cancelled, for a process that is not ready yet. Any other path
+    /// gets 503 with the parts that `ready` reports as missing.
+    pub async fn serve_not_ready(
+        self,
+        listener: TcpListener,
+        api: Api,
+        ready: ReadyCheck,
+        stop: CancellationToken,
+    ) -> Result<(), ServeError> {
+        self.check_address(&listener)?;
+        let respond = move || {
+            let missing = match ready() {
+                Readiness::NotReady(missing) => missing,
+                Readiness::Ready => "the process is starting".to_owned(),
+            };
+            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not ready", missing);
+            std::future::ready(problem.with_retry_after(NOT_READY_RETRY_S))
+        };
+        let router = guard_router(api.into_bare_router().fallback(respond), self.authenticator);
+        let acceptor = self.certificate.map(|certificate| certificate.acceptor());
+        serve_until_stopped(listener, acceptor, router, ConnectionLimits::HTTP, stop).await;
+        Ok(())
+    }
+
+    /// Returns `http` or `https`.
+    pub const fn scheme(&self) -> &'static str {
+        if self.certificate.is_some() { "https" } else { "http" }
+    }
+
+    fn check_address(&self, listener: &TcpListener) -> Result<SocketAddr, ServeError> {
+        let address = listener.local_addr()?;
+        if !self.authenticator.requires_token() {
+            require_loopback(address)?;
+        }
+        Ok(address)
+    }
 }
 
 /// Serves only `/livez`, `/readyz` and `/metrics`, on any address, until `stop` is cancelled.
@@ -77,30 +136,11 @@ pub async fn serve_health(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving /livez, /readyz and /metrics on {address}");
-    serve_until_stopped(
-        listener,
-        with_fallbacks(health_routes(probes).into_bare_router()),
-        ConnectionLimits::HEALTH,
-        stop,
-    )
-    .await;
+    // Whoever reaches the address may read the metrics.
+    let router = with_fallbacks(health_routes(probes).into_bare_router());
+    let router = with_authentication(router, Authenticator::trusting_header());
+    serve_until_stopped(listener, None, router, ConnectionLimits::HEALTH, stop).await;
     Ok(())
-}
-
-/// Serves the routes of `api` until `stop` is cancelled, for a process that is not ready yet. Any other path
-/// gets 503 with the parts that `ready` reports as missing.
-pub async fn serve_not_ready(listener: TcpListener, api: Api, ready: ReadyCheck, stop: CancellationToken) {
-    let respond = move || {
-        let missing = match ready() {
-            Readiness::NotReady(missing) => missing,
-            Readiness::Ready => "the process is starting".to_owned(),
-        };
-        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not ready", missing);
-        std::future::ready(problem.with_retry_after(NOT_READY_RETRY_S))
-    };
-    let router = api.into_bare_router().fallback(respond);
-    let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(reject_foreign_hosts));
-    serve_until_stopped(listener, router, ConnectionLimits::HTTP, stop).await;
 }
 
 /// Serves only routes that verify a signature on every request, on any address and under any host name, until
@@ -112,17 +152,30 @@ pub async fn serve_signed(
 ) -> Result<(), ServeError> {
     let address = listener.local_addr()?;
     info!(http.address = %address, "serving signed requests on {address}");
-    serve_until_stopped(listener, with_fallbacks(api.into_bare_router()), ConnectionLimits::SIGNED, stop)
-        .await;
+    let router = with_fallbacks(api.into_bare_router());
+    serve_until_stopped(listener, None, router, ConnectionLimits::SIGNED, stop).await;
     Ok(())
 }
 
-/// Returns the router as [`serve`] serves it: with the OpenAPI document, problems for unknown paths and
-/// methods, the body limit and the `Host` check. Tests use it to call routes without a socket.
+/// Returns the router as an [`HttpServer`] serves it that trusts `Retro-Tenant` and knows no token. Tests use it to
+/// call routes without a socket.
 pub fn finish_router(api: Api) -> Router {
-    let router = with_fallbacks(api.into_router());
-    // The host check is the outermost layer, so a foreign page learns nothing, not even which routes exist.
-    router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(reject_foreign_hosts))
+    finish_router_for(api, Authenticator::trusting_header())
+}
+
+/// Returns the router as an [`HttpServer`] serves it: with the OpenAPI document, problems for unknown paths and
+/// methods, authentication, the body limit, and the checks of `Host` and of cross-site requests.
+pub fn finish_router_for(api: Api, authenticator: Authenticator) -> Router {
+    guard_router(with_fallbacks(api.into_router()), authenticator)
+}
+
+fn guard_router(router: Router, authenticator: Authenticator) -> Router {
+    let trusts_host = authenticator.requires_token();
+    let router = with_authentication(router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)), authenticator);
+    // Outside of everything else, so a foreign page learns nothing, not even which routes exist.
+    let router = router.layer(from_fn(refuse_cross_site_requests));
+    // Where each request needs a token, a page under another name has none.
+    if trusts_host { router } else { router.layer(from_fn(reject_foreign_hosts)) }
 }
 
 fn with_fallbacks(router: Router) -> Router {

@@ -9,7 +9,7 @@ use retro_core::attribution::{Attribution, AttributionError};
 use retro_core::id::{Epoch, RetrospectiveId, Tenant};
 use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState};
 use retro_core::time::Clock;
-use retro_http::{Api, Caller, JsonBody, PathId, Problem};
+use retro_http::{Api, Caller, JsonBody, PathId, Problem, RouteAccess};
 use retro_store::{CancelResult, CancelStore, StoreError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -130,14 +130,14 @@ pub(crate) fn retrospective_name(one: &Retrospective) -> String {
 }
 
 /// Returns the route that cancels a retrospective, under `/v1`. Merge it with other routes and pass them to
-/// [`retro_http::serve`].
+/// [`retro_http::HttpServer`].
 pub fn cancel_router(service: CancelService) -> Api {
     routes().with_state(service)
 }
 
 /// Returns the route without its state, for the OpenAPI description.
 pub(crate) fn routes() -> Api<CancelService> {
-    Api::new().routes(routes!(cancel_retrospective))
+    Api::new().routes(routes!(cancel_retrospective)).allow(RouteAccess::People)
 }
 
 /// A request to cancel a retrospective.

@@ -34,7 +34,7 @@ mod show;
 mod stats;
 mod view;
 
-use retro_http::Api;
+use retro_http::{Api, RouteAccess};
 use utoipa_axum::routes;
 
 use crate::http::ApiState;
@@ -66,7 +66,7 @@ pub(crate) fn add_read_routes(api: Api<ApiState>) -> Api<ApiState> {
 }
 
 /// Returns the routes for edits, exact bytes and exports, under `/v1`. Merge them with other routes and pass
-/// them to [`retro_http::serve`].
+/// them to [`retro_http::HttpServer`].
 pub fn edit_router(service: EditService) -> Api {
     edit_routes().with_state(service)
 }
@@ -77,10 +77,11 @@ pub(crate) fn edit_routes() -> Api<EditService> {
         .routes(routes!(edit::create_version))
         .routes(routes!(raw::read_raw))
         .routes(routes!(export::export_dead_letters, export::export_raw))
+        .allow(RouteAccess::People)
 }
 
 /// Returns the routes that replay and discard dead letters, under `/v1`. Merge them with other routes and
-/// pass them to [`retro_http::serve`].
+/// pass them to [`retro_http::HttpServer`].
 pub fn replay_router(service: ReplayService) -> Api {
     replay_routes().with_state(service)
 }
@@ -95,6 +96,7 @@ pub(crate) fn replay_routes() -> Api<ReplayService> {
         .routes(routes!(batch::list_batches))
         .routes(routes!(batch::get_batch))
         .routes(routes!(batch::cancel_batch))
+        .allow(RouteAccess::People)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use retro_core::memory::MemoryStatus;
 use retro_core::outcome::WorkflowOutcomes;
 use retro_core::report::Report;
 use retro_core::time::Clock;
-use retro_http::{Api, Caller, PathId, Problem, QueryParams, negotiate_media_type};
+use retro_http::{Api, Caller, PathId, Problem, QueryParams, RouteAccess, negotiate_media_type};
 use retro_store::{
     MemoryFilter, ObjectKind, OperatorStore, ProposalFilter, ProposalRow, ProposalStatus, RetrospectiveRow,
     UnresolvedRef, resolve_memory_ref, resolve_object_ref,
@@ -42,7 +42,7 @@ pub(crate) use respond::{TEXT_COLUMNS, json_or_text, text_response};
 pub(crate) use state::ApiState;
 
 /// Returns the operator routes under `/v1`: memories and their history, retrospectives, reports, runs, calls
-/// and dead letters. Merge them with other routes and pass them to [`retro_http::serve`].
+/// and dead letters. Merge them with other routes and pass them to [`retro_http::HttpServer`].
 pub fn router(store: Arc<dyn OperatorStore>, redact: SharedRedactFn, clock: Arc<dyn Clock>) -> Api {
     routes().with_state(ApiState { store, redact, clock })
 }
@@ -74,7 +74,7 @@ fn routes() -> Api<ApiState> {
     let api = calls::add_read_routes(api);
     let api = outcomes::prompts::add_read_routes(api);
     let api = reviews::add_read_routes(api);
-    dead_letters::add_read_routes(api)
+    dead_letters::add_read_routes(api).allow(RouteAccess::People)
 }
 
 /// Memories, highest weight first, each with the number of runs that met it.

@@ -26,6 +26,7 @@ mod rule_commands;
 mod runs;
 mod text;
 mod text_table;
+mod tokens;
 mod usage;
 mod verify;
 
@@ -66,6 +67,7 @@ pub use retrospectives::{RetrospectiveView, find_retrospective_view};
 pub use rule_commands::{RuleAdditionOutcome, RuleCommands, router as rule_commands_router};
 pub use runs::{RUN_TURNS_DEFAULT, RUN_TURNS_MAX, RunPages, RunView, UnresolvedRun, find_run_view};
 pub use text_table::{COLUMNS_WITHOUT_TERMINAL, Layout, terminal_columns};
+pub use tokens::{TokenState, TokenView, render_tokens};
 pub use usage::{MemoryRow, load_memory_rows};
 pub use verify::{
     CHECK_ROUNDS_MAX, Check, CheckedCounts, VIOLATIONS_MAX, Verification, Violation, verify_store,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use retro_core::id::MemoryRef;
-use retro_http::{Api, Caller, JsonBody, PathId};
+use retro_http::{Api, Caller, JsonBody, PathId, RouteAccess};
 use utoipa_axum::routes;
 
 pub use self::port::{MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands};
@@ -17,14 +17,15 @@ use self::port::{MemoryCommandRequest, MemoryCommandResponse, build_command, com
 use crate::http::JsonResult;
 
 /// Returns the routes for commands about one memory, under `/v1`. Merge them with other routes and pass them to
-/// [`retro_http::serve`].
+/// [`retro_http::HttpServer`].
 pub fn router(commands: Arc<dyn MemoryCommands>) -> Api {
     routes().with_state(commands)
 }
 
 /// Returns the routes without their state, for the OpenAPI description.
 pub(crate) fn routes() -> Api<Arc<dyn MemoryCommands>> {
-    decisions::add_routes(Api::new().routes(routes!(release_memory)).routes(routes!(retire_memory)))
+    let api = Api::new().routes(routes!(release_memory)).routes(routes!(retire_memory));
+    decisions::add_routes(api).allow(RouteAccess::People)
 }
 
 /// Releases a memory or a rule from quarantine. It keeps its status, and agents are shown it as status and weight

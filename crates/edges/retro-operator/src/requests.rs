@@ -11,7 +11,7 @@ use retro_core::canonical::content_hash;
 use retro_core::id::{ProposalId, RetrospectiveId, RunId, Tenant, Workflow, WorkflowKey};
 use retro_core::manual::{Acceptance, DecideError, DecidedProposal, DecisionRecord, Refusal, TriggerError};
 use retro_core::retrospective::ManualRequest;
-use retro_http::{Api, Caller, JsonBody, PathId, Problem};
+use retro_http::{Api, Caller, JsonBody, PathId, Problem, RouteAccess};
 use retro_store::{CommitResult, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -57,7 +57,7 @@ pub trait ManualRequests: Send + Sync {
 }
 
 /// Returns the routes for manual retrospectives and decisions about proposals, under `/v1`. Merge them with
-/// other routes and pass them to [`retro_http::serve`].
+/// other routes and pass them to [`retro_http::HttpServer`].
 pub fn router(requests: Arc<dyn ManualRequests>) -> Api {
     routes().with_state(requests)
 }
@@ -68,6 +68,7 @@ pub(crate) fn routes() -> Api<Arc<dyn ManualRequests>> {
         .routes(routes!(trigger_retrospective))
         .routes(routes!(accept_proposal))
         .routes(routes!(refuse_proposal))
+        .allow(RouteAccess::People)
 }
 
 /// A request for a manual retrospective.

@@ -12,7 +12,7 @@ use retro_core::id::{MemoryId, RemarkKey, Repository, Tenant};
 use retro_core::learn::{
     AddedRule, DecisionRequest, LessonWording, RuleAddition, RuleAdditionError, TextLengthError,
 };
-use retro_http::{Api, Caller, JsonBody, Problem};
+use retro_http::{Api, Caller, JsonBody, Problem, RouteAccess};
 use retro_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -40,14 +40,14 @@ pub trait RuleCommands: Send + Sync {
 }
 
 /// Returns the routes for adding rules, under `/v1`. Merge them with other routes and pass them to
-/// [`retro_http::serve`].
+/// [`retro_http::HttpServer`].
 pub fn router(commands: Arc<dyn RuleCommands>) -> Api {
     routes().with_state(commands)
 }
 
 /// Returns the routes without their state, for the OpenAPI description.
 pub(crate) fn routes() -> Api<Arc<dyn RuleCommands>> {
-    Api::new().routes(routes!(add_rule)).routes(routes!(promote_remark))
+    Api::new().routes(routes!(add_rule)).routes(routes!(promote_remark)).allow(RouteAccess::People)
 }
 
 /// A rule in a person's words.

@@ -18,9 +18,28 @@ use crate::secret::Secret;
 pub struct Config {
     /// Folder that contains the SQLite database, the supervised broker's store and `instance.json`.
     pub data_dir: PathBuf,
-    /// Listen address of the HTTP API, which must be a loopback address.
+    /// Listen address of the HTTP API. On a loopback address, requests need no access token, and `Retro-Tenant` names
+    /// the tenant. On any other address, each request needs a token (`retro tokens create`) and the server a
+    /// certificate.
     #[schemars(example = "127.0.0.1:7717")]
     pub http_listen: SocketAddr,
+    /// `true` to require an access token on a loopback address, too: set it if a proxy on this machine passes on
+    /// requests of others.
+    pub http_require_tokens: bool,
+    /// PEM file with the certificate of the HTTP API, followed by those of the authorities that issued it. With it,
+    /// the address serves HTTPS only. The file is read again when it changes.
+    #[schemars(example = "/run/secrets/retro.pem")]
+    pub http_certificate_file: Option<PathBuf>,
+    /// PEM file with the private key of `http_certificate_file`.
+    #[schemars(example = "/run/secrets/retro.key")]
+    pub http_key_file: Option<PathBuf>,
+    /// `true` to serve plain HTTP on an address that is not loopback: only behind a proxy that terminates TLS, on a
+    /// network where nobody else reads the access tokens.
+    pub http_allow_plaintext: bool,
+    /// Maximum number of requests per second of one access token in one process. What exceeds it gets 429. Those of a
+    /// second may come at once.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub token_requests_per_s: u32,
     /// Listen address that serves only `/livez`, `/readyz` and `/metrics`, for probes and scrapers. It may be
     /// reachable from other machines; port 0 chooses a free port. If it is not set, only the gateway's HTTP
     /// API serves these paths.
@@ -240,6 +259,11 @@ impl Default for Config {
         Self {
             data_dir: PathBuf::from(".retro"),
             http_listen: SocketAddr::from(([127, 0, 0, 1], 7717)),
+            http_require_tokens: false,
+            http_certificate_file: None,
+            http_key_file: None,
+            http_allow_plaintext: false,
+            token_requests_per_s: 1000,
             health_listen: None,
             bridge_listen: SocketAddr::from(([127, 0, 0, 1], 7719)),
             github_secret: None,
@@ -328,6 +352,11 @@ impl Config {
     pub fn allowed_hosts(&self) -> Result<DatarefHosts, HostError> {
         let entries = self.dataref_hosts.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         DatarefHosts::parse(&entries.collect::<Vec<_>>())
+    }
+
+    /// Returns `true` if each request to the HTTP API needs an access token.
+    pub fn requires_tokens(&self) -> bool {
+        self.http_require_tokens || !self.http_listen.ip().is_loopback()
     }
 
     /// Returns the secrets of `github_secret`, in file order. If there are none, only `github_tenant_secrets`

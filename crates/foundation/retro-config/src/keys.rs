@@ -34,6 +34,8 @@ pub enum KeyKind {
         /// Largest allowed number.
         high: i64,
     },
+    /// `true` or `false`.
+    Boolean,
     /// Any string.
     Text,
     /// One of the listed words, each paired with its description.
@@ -49,6 +51,7 @@ impl Key {
                 let words: Vec<_> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
                 words.join(" or ")
             }
+            (KeyKind::Boolean, _) => "true or false".to_owned(),
             (KeyKind::Text, Some(example)) => format!("a text such as {example}"),
             (KeyKind::Text, None) => "a text".to_owned(),
         }
@@ -116,6 +119,9 @@ impl KeyKind {
                 words.iter().map(|word| (text(word, "const"), text(word, "description"))).collect(),
             );
         }
+        if property["type"] == "boolean" {
+            return Self::Boolean;
+        }
         if property["type"] != "integer" {
             return Self::Text;
         }
@@ -158,6 +164,7 @@ mod tests {
         let names: Vec<_> = keys.iter().map(|key| key.name.as_str()).collect();
         assert_eq!((names[0], names[names.len() - 1]), ("data_dir", "log"));
         let key = |name: &str| keys.iter().find(|key| key.name == name).unwrap();
+        assert_eq!(key("http_require_tokens").kind, KeyKind::Boolean);
         assert_eq!(key("investigators").kind, KeyKind::Number { low: 1, high: 64 });
         assert_eq!(key("investigators").default, 2);
         assert_eq!(key("nats_url").kind, KeyKind::Text);

@@ -155,12 +155,13 @@ impl Layers {
     }
 
     fn add_variable(&mut self, variable: &str, name: &str, text: &str) {
-        let number = matches!(self.find_key(name).map(|key| &key.kind), Some(KeyKind::Number { .. }));
-        // Only number keys are parsed, because a string such as a password may consist of digits.
-        let value = match text.trim().parse() {
-            Ok(given) if number => Value::Integer(given),
-            _ => Value::String(text.to_owned()),
+        // Parsed by the kind of the key, because a string such as a password may consist of digits.
+        let value = match self.find_key(name).map(|key| &key.kind) {
+            Some(KeyKind::Number { .. }) => text.trim().parse().ok().map(Value::Integer),
+            Some(KeyKind::Boolean) => text.trim().parse().ok().map(Value::Boolean),
+            _ => None,
         };
+        let value = value.unwrap_or_else(|| Value::String(text.to_owned()));
         self.add_value(name, value, Origin::Variable(variable.to_owned()));
     }
 

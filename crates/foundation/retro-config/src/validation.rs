@@ -21,11 +21,7 @@ impl Config {
     /// reason. The sentences never contain a secret.
     pub(crate) fn find_problems(&self) -> Vec<(&'static str, String)> {
         let mut refused = Vec::new();
-        let (address, port) = (self.http_listen, self.http_listen.port());
-        if !address.ip().is_loopback() {
-            let why = "without credentials the HTTP API may listen on loopback only, such as";
-            refused.push(("http_listen", format!("is {address}: {why} 127.0.0.1:{port}")));
-        }
+        refused.extend(self.find_http_problem());
         let is_postgres =
             |url: &Secret| DATABASE_SCHEMES.iter().any(|scheme| url.expose().starts_with(scheme));
         if self.database_url.as_ref().is_some_and(|url| !is_postgres(url)) {
@@ -43,6 +39,30 @@ impl Config {
         refused.extend(self.find_secret_problems());
         refused.extend(self.find_tenant_secret_problem().map(|why| ("github_tenant_secrets", why)));
         refused
+    }
+
+    /// Returns what prevents the HTTP API from being served as configured: a key and a sentence with the reason. Ask
+    /// again after the address has been replaced.
+    pub fn find_http_problem(&self) -> Option<(&'static str, String)> {
+        match (&self.http_certificate_file, &self.http_key_file) {
+            (Some(_), None) => {
+                Some(("http_certificate_file", "needs the private key: set `http_key_file`".to_owned()))
+            }
+            (None, Some(_)) => {
+                Some(("http_key_file", "needs the certificate: set `http_certificate_file`".to_owned()))
+            }
+            (Some(_), Some(_)) => None,
+            (None, None) if self.http_listen.ip().is_loopback() || self.http_allow_plaintext => None,
+            (None, None) => Some((
+                "http_listen",
+                format!(
+                    "is {}, where anybody on the way could read the access tokens: set `http_certificate_file` and \
+                     `http_key_file`, or `http_allow_plaintext` if a proxy terminates TLS, or listen on 127.0.0.1:{}",
+                    self.http_listen,
+                    self.http_listen.port()
+                ),
+            )),
+        }
     }
 
     fn find_github_api_problem(&self) -> Option<(&'static str, String)> {

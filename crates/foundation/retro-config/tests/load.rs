@@ -183,10 +183,28 @@ fn a_database_of_another_kind_is_refused_and_its_address_not_shown() {
 }
 
 #[test]
-fn listening_beyond_loopback_is_refused() {
-    let found = Folder::new().load_problems("", &[("RETRO_HTTP_LISTEN", "0.0.0.0:80")]);
-    assert!(found[0].starts_with("RETRO_HTTP_LISTEN: `http_listen` is 0.0.0.0:80: "), "{found:?}");
-    assert!(found[0].ends_with("loopback only, such as 127.0.0.1:80"), "{found:?}");
+fn listening_beyond_loopback_needs_a_certificate_or_a_proxy() {
+    let everywhere = ("RETRO_HTTP_LISTEN", "0.0.0.0:80");
+    let (certificate, key) = (("RETRO_HTTP_CERTIFICATE_FILE", "a.pem"), ("RETRO_HTTP_KEY_FILE", "a.key"));
+    let found = Folder::new().load_problems("", &[everywhere]);
+    assert!(found[0].starts_with("RETRO_HTTP_LISTEN: `http_listen` is 0.0.0.0:80, "), "{found:?}");
+    assert!(found[0].ends_with("or listen on 127.0.0.1:80"), "{found:?}");
+    let found = Folder::new().load_problems("", &[everywhere, certificate]);
+    assert!(
+        found[0].ends_with("`http_certificate_file` needs the private key: set `http_key_file`"),
+        "{found:?}"
+    );
+    let found = Folder::new().load_problems("", &[key]);
+    assert!(found[0].contains("`http_key_file` needs the certificate"), "{found:?}");
+    let found = Folder::new().load_problems("", &[everywhere, ("RETRO_HTTP_ALLOW_PLAINTEXT", "yes")]);
+    assert!(found[0].ends_with("is \"yes\"; it must be true or false"), "{found:?}");
+    for variables in
+        [&[everywhere, certificate, key][..], &[everywhere, ("RETRO_HTTP_ALLOW_PLAINTEXT", "true")]]
+    {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let loaded = retro_config::load_config(None, variables).expect("it can be served");
+        assert!(loaded.config.requires_tokens());
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod access;
 pub mod attribution;
 pub mod audience;
 pub mod calls;

@@ -173,6 +173,8 @@ words! {
         IdempotencyEndCommit = "idempotency.end.commit",
         /// Old responses are deleted.
         IdempotencyPurgeCommit = "idempotency.purge.commit",
+        /// The last use of access tokens is recorded.
+        TokenUseCommit = "token.use.commit",
         // People.
         /// An operator triggers a retrospective over named runs.
         TriggerCommit = "trigger.commit",
@@ -186,6 +188,10 @@ words! {
         MemoryReleaseCommit = "memory_release.commit",
         /// An operator cancels a retrospective.
         CancelCommit = "cancel.commit",
+        /// An operator creates an access token.
+        TokenCreateCommit = "token.create.commit",
+        /// An operator revokes an access token.
+        TokenRevokeCommit = "token.revoke.commit",
         // Retention.
         /// Old bodies are dropped.
         PurgeBodiesCommit = "purge.bodies.commit",

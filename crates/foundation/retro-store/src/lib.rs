@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod access;
 pub mod audit;
 pub mod broker;
 pub mod cancel;
@@ -34,6 +35,7 @@ pub mod vectors;
 pub mod verify;
 pub mod write;
 
+pub use access::{AccessTokenStore, CreateTokenResult, NewAccessToken, UsableToken};
 pub use audit::{AuditAction, AuditRow, AuditStore};
 pub use broker::BrokerStore;
 pub use cancel::{CancelResult, CancelStore, ReopenResult};
@@ -92,6 +94,11 @@ pub use verify::{
 };
 pub use write::{Deletion, Release, WriterStore};
 
+/// Ports that agents' requests need, which have connections of their own.
+pub trait AgentStore: RecallStore + AccessTokenStore {}
+
+impl<T: RecallStore + AccessTokenStore + ?Sized> AgentStore for T {}
+
 /// All ports that a database implements.
 pub trait Store:
     BrokerStore
@@ -109,6 +116,7 @@ pub trait Store:
     + SchemaStore
     + CancelStore
     + AuditStore
+    + AccessTokenStore
     + ReplayStore
     + ReplayPorts
     + IdempotencyStore
@@ -136,6 +144,7 @@ impl<T> Store for T where
         + SchemaStore
         + CancelStore
         + AuditStore
+        + AccessTokenStore
         + ReplayStore
         + ReplayPorts
         + ReplayStore

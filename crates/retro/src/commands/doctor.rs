@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use retro_bus::{Bus, BusConfig, BusError, NatsServer, Role, TopologyMode, topology};
 use retro_config::Config;
+use retro_http::ServerCertificate;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-use super::ready::find_missing;
+use super::ready::{SPEAKS_TLS, find_missing};
 use crate::cli::Output;
 use crate::exit::Exit;
 use crate::instance::Instance;
@@ -179,15 +180,32 @@ async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> 
 async fn check_http_address(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
     if let Some(instance) = running {
         instance.check_alive(&config.data_dir)?;
+        check_certificate(config)?;
+        if instance.http_url.starts_with("https:") {
+            return Ok(format!("`retro up` (pid {}) runs; not asked, because {SPEAKS_TLS}", instance.pid));
+        }
         return match find_missing(instance.http_address()?).await {
             None => Ok(format!("`retro up` (pid {}) is ready at {}", instance.pid, instance.http_url)),
             Some(missing) => bail!("`retro up` (pid {}) is not ready: {missing}", instance.pid),
         };
     }
+    if let Some((key, problem)) = config.find_http_problem() {
+        bail!("{key} {problem}");
+    }
+    check_certificate(config)?;
     match TcpListener::bind(config.http_listen).await {
         Ok(_) => Ok(format!("{} is free", config.http_listen)),
         Err(problem) => bail!("{}: {problem}; choose another with --http-listen", config.http_listen),
     }
+}
+
+/// Checks that the files of the certificate can be used, if there are any.
+fn check_certificate(config: &Config) -> anyhow::Result<()> {
+    if let Some((certificate, key)) = config.http_certificate_file.as_ref().zip(config.http_key_file.as_ref())
+    {
+        ServerCertificate::load(certificate, key)?;
+    }
+    Ok(())
 }
 
 /// Checks the configuration of the webhook bridge. Fails if the bridge would ignore every webhook; passes if

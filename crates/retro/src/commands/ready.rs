@@ -20,6 +20,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum size of the response that is read, in bytes. Ours is a few sentences.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
+/// Reason why a process that serves TLS cannot be asked.
+pub(super) const SPEAKS_TLS: &str =
+    "the HTTP address speaks TLS, which this command does not: set `health_listen`, at which it can ask";
+
 /// Requests the readiness of a process: at the health listener if one is configured, otherwise at the address
 /// that `retro up` recorded in the data folder, otherwise at the configured HTTP address. Exits with
 /// [`Exit::ProblemFound`] if anything is missing.
@@ -33,6 +37,9 @@ pub(super) async fn run_command(config: &Config, output: Output) -> anyhow::Resu
     let gone = instance.and_then(|instance| instance.check_alive(&config.data_dir).err());
     let missing = match gone {
         Some(gone) => Some(gone.to_string()),
+        None if config.health_listen.is_none() && config.http_certificate_file.is_some() => {
+            Some(SPEAKS_TLS.to_owned())
+        }
         None => find_missing(address).await,
     };
     output::print_data(

@@ -12,13 +12,16 @@ use retro_config::{Config, Secret};
 use retro_core::time::Clock as _;
 use retro_gateway::{Gateway, IngestService};
 use retro_github::{Bridge, Publishers, WebhookPublisher, WebhookSecrets};
-use retro_http::{BodyBudget, BudgetBounds, Idempotency, Probes, TenantLimiter, serve_not_ready};
+use retro_http::{
+    Authenticator, BodyBudget, BudgetBounds, HttpServer, Idempotency, Probes, ServerCertificate,
+    TenantLimiter, TokenRegistry,
+};
 use retro_operator::{
     CancelService, EditService, ReplayService, SharedRedactFn, cancel_router, edit_router,
     memory_commands_router, replay_router, requests_router, rule_commands_router,
 };
 use retro_redact::Redactor;
-use retro_store::RecallStore;
+use retro_store::{AgentStore, RecallStore};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,6 +31,8 @@ use super::running::{Process, RunningProcess};
 use crate::clock::SystemClock;
 use crate::github;
 use crate::operator_commands::OperatorCommands;
+use crate::policies::PolicySource;
+use crate::store;
 use crate::telemetry::process_name;
 
 /// Maximum number of concurrent operator requests, including lists and exports. Enough for a team, and few
@@ -41,6 +46,10 @@ const TENANT_OPERATOR_REQUESTS_MAX: usize = 24;
 pub(crate) struct Listeners {
     /// Serves agents, operators and health; `None` without the gateway role.
     http: Option<TcpListener>,
+    /// Certificate of the HTTP API; `None` serves it without TLS.
+    certificate: Option<Arc<ServerCertificate>>,
+    /// `true` if each request to the HTTP API needs an access token.
+    requires_tokens: bool,
     /// Serves GitHub's webhooks; `None` without the bridge role.
     bridge: Option<TcpListener>,
     /// Serves only health, for any role; `None` if not configured.
@@ -51,13 +60,9 @@ impl Listeners {
     /// Opens the listeners for these roles, and the health listener if configured. Fails if the bridge has no
     /// webhook secret.
     pub(crate) async fn open(config: &Config, roles: &BTreeSet<Role>) -> anyhow::Result<Self> {
-        let http = match roles.contains(&Role::Gateway) {
-            true => Some(
-                retro_http::listen(config.http_listen)
-                    .await
-                    .context("the HTTP listener cannot start; choose another address with --http-listen")?,
-            ),
-            false => None,
+        let (http, certificate) = match roles.contains(&Role::Gateway) {
+            true => (Some(listen_for_http(config).await?), load_certificate(config)?),
+            false => (None, None),
         };
         let bridge = match roles.contains(&Role::Bridge) {
             true => Some(listen_for_webhooks(config).await?),
@@ -70,22 +75,34 @@ impl Listeners {
                 )?),
                 None => None,
             };
-        Ok(Self { http, bridge, health })
+        Ok(Self { http, certificate, requires_tokens: config.requires_tokens(), bridge, health })
     }
 
     /// Returns the URL of the HTTP API with the actual port, or `None` without the gateway role.
     pub(crate) fn http_url(&self) -> Option<String> {
-        listener_url(self.http.as_ref())
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        listener_url(scheme, self.http.as_ref())
     }
 
     /// Returns the URL for GitHub's webhooks with the actual port, or `None` without the bridge role.
     pub(crate) fn bridge_url(&self) -> Option<String> {
-        Some(format!("{}{}", listener_url(self.bridge.as_ref())?, retro_github::ROUTE))
+        Some(format!("{}{}", listener_url("http", self.bridge.as_ref())?, retro_github::ROUTE))
     }
 
     /// Returns the URL of the health listener with the actual port, or `None` if it is not configured.
     pub(crate) fn health_url(&self) -> Option<String> {
-        listener_url(self.health.as_ref())
+        listener_url("http", self.health.as_ref())
+    }
+
+    /// Returns the server of the HTTP API, which knows the access tokens of the store.
+    fn http_server(&self, config: &Config, store: Arc<dyn AgentStore>) -> HttpServer {
+        let timeout = Duration::from_millis(config.context_timeout_ms);
+        let tokens = TokenRegistry::new(store, config.token_requests_per_s, timeout);
+        let authenticator = match self.requires_tokens {
+            true => Authenticator::with_required_tokens(tokens),
+            false => Authenticator::with_optional_tokens(tokens),
+        };
+        HttpServer { authenticator, certificate: self.certificate.clone() }
     }
 }
 
@@ -96,14 +113,24 @@ impl Listeners {
     /// failed and can redeliver it.
     pub(crate) fn serve_not_ready(
         &self,
-        gateway: &Gateway,
+        config: &Config,
+        policies: &Arc<PolicySource>,
         probes: &Probes,
         stop: &CancellationToken,
         served: &TaskTracker,
     ) -> anyhow::Result<()> {
         if let Some(http) = &self.http {
-            let api = retro_gateway::build_not_ready_router(gateway.clone(), probes.clone());
-            served.spawn(serve_not_ready(clone_listener(http)?, api, probes.ready.clone(), stop.clone()));
+            let agents = store::build_lazy_stores(config)?.agents;
+            let gateway = Gateway::new(agents.clone(), policies.clone())
+                .with_timeout(Duration::from_millis(config.context_timeout_ms));
+            let api = retro_gateway::build_not_ready_router(gateway, probes.clone());
+            let (server, listener) = (self.http_server(config, agents), clone_listener(http)?);
+            let serving = server.serve_not_ready(listener, api, probes.ready.clone(), stop.clone());
+            served.spawn(async move {
+                if let Err(problem) = serving.await {
+                    error!("the HTTP listener failed: {problem}");
+                }
+            });
         }
         if let Some(health) = &self.health {
             let (listener, probes, stop) = (clone_listener(health)?, probes.clone(), stop.clone());
@@ -124,6 +151,30 @@ fn clone_listener(listener: &TcpListener) -> anyhow::Result<TcpListener> {
     Ok(TcpListener::from_std(std::net::TcpListener::from(other))?)
 }
 
+/// Opens the listener of the HTTP API. Fails if access tokens would be sent in clear text.
+async fn listen_for_http(config: &Config) -> anyhow::Result<TcpListener> {
+    if let Some((key, problem)) = config.find_http_problem() {
+        bail!("the HTTP listener cannot start: {key} {problem}");
+    }
+    let address = config.http_listen;
+    let listener = match config.requires_tokens() {
+        true => retro_http::listen_anywhere(address).await,
+        false => retro_http::listen(address).await,
+    };
+    listener.context("the HTTP listener cannot start; choose another address with --http-listen")
+}
+
+fn load_certificate(config: &Config) -> anyhow::Result<Option<Arc<ServerCertificate>>> {
+    let Some((certificate, key)) = config.http_certificate_file.as_ref().zip(config.http_key_file.as_ref())
+    else {
+        return Ok(None);
+    };
+    let loaded = ServerCertificate::load(certificate, key);
+    loaded
+        .map(Some)
+        .context("the HTTP listener cannot start with `http_certificate_file` and `http_key_file`")
+}
+
 /// Opens the listener for GitHub's webhooks. Fails without a webhook secret, because no signature could be
 /// verified and unsigned webhooks must not be accepted.
 async fn listen_for_webhooks(config: &Config) -> anyhow::Result<TcpListener> {
@@ -137,9 +188,9 @@ async fn listen_for_webhooks(config: &Config) -> anyhow::Result<TcpListener> {
     listener.context("the bridge cannot start; choose another address with bridge_listen")
 }
 
-fn listener_url(listener: Option<&TcpListener>) -> Option<String> {
+fn listener_url(scheme: &str, listener: Option<&TcpListener>) -> Option<String> {
     let address: SocketAddr = listener?.local_addr().ok()?;
-    Some(format!("http://{address}"))
+    Some(format!("{scheme}://{address}"))
 }
 
 impl RunningProcess {
@@ -147,7 +198,12 @@ impl RunningProcess {
     /// returned token is cancelled.
     pub(super) fn serve_listeners(&self, listeners: Listeners) -> CancellationToken {
         let closed = CancellationToken::new();
+        let Process { agents, config, .. } = &self.process;
+        let server = listeners.http_server(config, agents.clone());
         if let Some(listener) = listeners.http {
+            if let Some(certificate) = listeners.certificate {
+                self.tasks.spawn(certificate.reload_when_changed(self.stop.clone()));
+            }
             let store = &self.process.store;
             // Also loads the tokenizer's vocabulary, which only these routes need.
             let gateway = self.start_gateway();
@@ -181,7 +237,7 @@ impl RunningProcess {
             let router = retro_gateway::build_router(gateway, ingest, self.build_probes()).merge(people);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {
-                if let Err(problem) = retro_http::serve(listener, router, stop).await {
+                if let Err(problem) = server.serve(listener, router, stop).await {
                     error!("the HTTP listener failed: {problem}");
                 }
             });

@@ -15,7 +15,6 @@ use anyhow::Context;
 use retro_bus::server::{NatsServer, ServerConfig};
 use retro_bus::{Bus, BusConfig, topology};
 use retro_config::Config;
-use retro_gateway::Gateway;
 use retro_http::{Probes, Readiness, Scrape};
 use retro_store::StoreError;
 use tokio::sync::watch;
@@ -57,11 +56,9 @@ pub(super) async fn prepare_backends(
     let (stop, served) = (CancellationToken::new(), TaskTracker::new());
     let (reason, reasons) = watch::channel(problem);
     warn!("not ready: {}", *reason.borrow());
-    let gateway = Gateway::new(store::build_lazy_stores(config)?.agents, policies.clone());
-    let gateway = gateway.with_timeout(Duration::from_millis(config.context_timeout_ms));
     let ready = Arc::new(move || Readiness::NotReady(reasons.borrow().clone()));
     let probes = Probes { ready, metrics: metrics.clone() };
-    listeners.serve_not_ready(&gateway, &probes, &stop, &served)?;
+    listeners.serve_not_ready(config, policies, &probes, &stop, &served)?;
     let ground = loop {
         tokio::time::sleep(RETRY_INTERVAL).await;
         match try_prepare(config).await {

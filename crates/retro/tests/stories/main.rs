@@ -1,5 +1,6 @@
 //! Tests the whole program from outside: the built binary, a real broker and real files.
 
+mod access_tokens;
 mod bodies;
 mod bridge;
 mod broker_kills;

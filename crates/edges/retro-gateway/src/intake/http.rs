@@ -15,7 +15,7 @@ use retro_events::envelope::EVENT_BYTES_MAX;
 use retro_events::{IntakeError, ObjectError, encoding, subject};
 use retro_http::{
     Api, BodyLimits, BodyPermit, BudgetExceeded, BufferedBody, Caller, IdempotencyKey, IdempotentRequest,
-    OWNER_RESERVE_BYTES, Problem, ReadBodyError, TenantPermit, is_json, media_type,
+    OWNER_RESERVE_BYTES, Problem, ReadBodyError, RouteAccess, TenantPermit, is_json, media_type,
 };
 use retro_telemetry::trace::{Kind, Span, SpanParent};
 use tracing::warn;
@@ -37,7 +37,7 @@ const BATCH_MEDIA_TYPE: &str = "application/cloudevents-batch+json";
 
 /// Returns the route that accepts finished runs.
 pub(crate) fn ingest_routes() -> Api<IngestService> {
-    Api::new().routes(routes!(events))
+    Api::new().routes(routes!(events)).allow(RouteAccess::Emit)
 }
 
 /// Accepts finished runs: one CloudEvent, structured or with `ce-` headers, or a batch of up to a thousand.

@@ -35,6 +35,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -43,7 +44,7 @@ use tracing::{debug, warn};
 pub(crate) use limits::ConnectionLimits;
 use table::{ConnectionTable, Slot};
 pub(crate) use watched::GuardedBody;
-use watched::{RequestProgress, WatchedStream};
+use watched::{RequestProgress, Transport, WatchedStream};
 
 /// Grace period for requests in progress after the stop signal, in seconds; then their connections are
 /// dropped. Responses take milliseconds, so only clients that do not read are left by then.
@@ -55,6 +56,7 @@ const ACCEPT_RETRY_WAIT: Duration = Duration::from_secs(1);
 /// Serves until `stop` is cancelled, then gives requests in progress [`SHUTDOWN_S_MAX`] seconds to finish.
 pub(super) async fn serve_until_stopped(
     listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
     router: Router,
     bounds: ConnectionLimits,
     stop: CancellationToken,
@@ -69,8 +71,16 @@ pub(super) async fn serve_until_stopped(
         (table.wait_for_slot().await, stream)
     };
     while let Some((slot, stream)) = stop.run_until_cancelled(next()).await {
-        let (router, stop, cancel) = (router.clone(), stop.clone(), cancel.clone());
-        open.spawn(cancel.run_until_cancelled_owned(serve_connection(stream, router, slot, bounds, stop)));
+        let (acceptor, router, stop) = (acceptor.clone(), router.clone(), stop.clone());
+        let serving = async move {
+            let evicted = slot.evicted.clone();
+            let accepting = accept_transport(stream, acceptor, bounds);
+            match evicted.run_until_cancelled(accepting).await.flatten() {
+                Some(stream) => serve_connection(stream, router, slot, bounds, stop).await,
+                None => debug!("a connection ended before its first request"),
+            }
+        };
+        open.spawn(cancel.clone().run_until_cancelled_owned(serving));
     }
     // Closed before the wait, so new connections are refused instead of hanging.
     drop(listener);
@@ -99,10 +109,27 @@ async fn accept_connection(listener: &TcpListener) -> TcpStream {
     }
 }
 
+/// Shakes hands with a client that speaks TLS, within the time of a request's head.
+async fn accept_transport(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    bounds: ConnectionLimits,
+) -> Option<Transport> {
+    let Some(acceptor) = acceptor else { return Some(Transport::Left(stream)) };
+    match tokio::time::timeout(bounds.head_timeout, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => Some(Transport::Right(Box::new(stream))),
+        Ok(Err(problem)) => {
+            debug!("a TLS handshake failed: {problem}");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
 /// Serves the requests of a connection until either side closes it or its slot is given to another
 /// connection.
 async fn serve_connection(
-    stream: TcpStream,
+    stream: Transport,
     router: Router,
     slot: Slot,
     bounds: ConnectionLimits,

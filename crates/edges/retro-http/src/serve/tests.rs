@@ -40,6 +40,10 @@ async fn ask(request: axum::http::request::Builder, body: &str) -> (StatusCode, 
     (status, kind.unwrap_or_default(), String::from_utf8(bytes.to_vec()).unwrap())
 }
 
+fn local_server() -> HttpServer {
+    HttpServer { authenticator: Authenticator::trusting_header(), certificate: None }
+}
+
 fn post_json() -> axum::http::request::Builder {
     Request::post("/ask").header("content-type", "application/json; charset=utf-8")
 }
@@ -116,7 +120,7 @@ async fn an_address_other_than_loopback_is_refused() {
     let error = listen(([0, 0, 0, 0], 0).into()).await.unwrap_err().to_string();
     assert!(error.starts_with("refusing to listen on 0.0.0.0:0") && error.contains("127.0.0.1"), "{error}");
     let everywhere = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let served = serve(everywhere, api(), CancellationToken::new()).await;
+    let served = local_server().serve(everywhere, api(), CancellationToken::new()).await;
     assert!(matches!(served, Err(ServeError::NotLoopback(_))), "{served:?}");
 }
 
@@ -135,7 +139,7 @@ async fn a_stop_lets_requests_in_progress_finish() {
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let slow = Router::new().route("/slow", get(handler));
-    let served = tokio::spawn(serve(listener, slow.into(), stop.clone()));
+    let served = tokio::spawn(local_server().serve(listener, slow.into(), stop.clone()));
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
     begun.notified().await;

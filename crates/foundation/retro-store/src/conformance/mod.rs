@@ -12,6 +12,7 @@
 
 mod scenario;
 
+pub mod access;
 pub mod audit;
 pub mod broker;
 pub mod cancel;
@@ -336,6 +337,12 @@ macro_rules! conformance {
                 an_undecided_closing_stores_nothing_and_a_later_one_closes
                 embeddings_of_other_embedders_are_purged_by_age
             }
+            access {
+                a_token_is_usable_until_it_is_revoked_or_expires
+                a_name_is_free_again_once_its_token_is_revoked
+                the_last_use_of_tokens_is_recorded
+                tokens_keep_tenants_apart
+            }
             metrics {
                 an_empty_database_has_zero_metrics
                 metrics_are_totals_over_all_tenants
@@ -416,6 +423,7 @@ mod tests {
     fn every_case_is_listed() {
         let list = include_str!("mod.rs");
         let files = [
+            include_str!("access.rs"),
             include_str!("audit.rs"),
             include_str!("broker.rs"),
             include_str!("close.rs"),

@@ -144,6 +144,11 @@ instruments! {
     /// (unreadable), busy, or failed (not accepted by the broker). Unused events have the kind other.
     WEBHOOKS: Counter["retro.github.kind", "retro.outcome"] = "retro.github.deliveries", "{delivery}";
 
+    /// Requests refused before they reached a route: missing_token, invalid_token, other_tenant (a token with the
+    /// name of another tenant), insufficient_scope, too_many_requests, unavailable (a token that cannot be checked), or
+    /// unreadable.
+    HTTP_REFUSED: Counter["retro.reason"] = "retro.http.refused", "{request}";
+
     /// Context answers to agents: answered, nothing_eligible, withheld (by chance, every eligible memory) or
     /// unavailable (the database was unreachable or slow).
     CONTEXT_ANSWERS: Counter["retro.reason"] = "retro.context.answers", "{answer}";

@@ -3,6 +3,7 @@
 
 use super::{bodies, dialect, open};
 
+mod access;
 mod attempt_history;
 mod audit;
 mod batch;

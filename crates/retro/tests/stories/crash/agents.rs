@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, RunBuilder, Webhook, build_correcting_runs, json_items, json_text};
 
-pub(super) const LABELS: [Label; 11] = [
+pub(super) const LABELS: [Label; 12] = [
     Label::PresentedCommit,
     Label::ContextLeaseCommit,
     Label::ReadCommit,
+    Label::TokenUseCommit,
     Label::IntakeOnePublish,
     Label::IntakeFirstPublish,
     Label::IntakeNextPublish,
@@ -50,6 +51,7 @@ async fn run_script(ground: &mut CrashHarness) {
         match point.label {
             Label::PresentedCommit | Label::ContextLeaseCommit => request_context(ground, point).await,
             Label::ReadCommit => read_memory(ground, point).await,
+            Label::TokenUseCommit => use_token(ground, point).await,
             Label::IntakeOnePublish => post_requests(ground, point, &[], build_requests(point, 1)).await,
             Label::BridgePublish => deliver_webhook(ground, point).await,
             Label::ObjectPut => post_requests(ground, point, &[], build_large_requests(point)).await,
@@ -112,6 +114,39 @@ async fn request_context(ground: &mut CrashHarness, point: CrashPoint) {
     };
     let (status, answer) = send_until_answered(ground, point, ask).await;
     assert_eq!((status, json_items(&answer["memories"]).len()), (200, 1), "{answer}");
+    ground.record_recovery();
+}
+
+/// Sends requests with a new token until its use is recorded, which is done beside them.
+async fn use_token(ground: &mut CrashHarness, point: CrashPoint) {
+    let name = point.workflow_name();
+    let create =
+        ["tokens", "create", "--name", &name, "--scopes", "context", "--never-expires", "--reason", "r"];
+    let created = ground.run_json(&create).await;
+    let token = json_text(&created, "token").to_owned();
+    ground.arm_crash(point);
+    let used = async |ground: &CrashHarness| {
+        let request = build_client().get(format!("{}/v1/memories/00000000", ground.http_url()));
+        let answered = request.bearer_auth(&token).send().await;
+        if answered.is_err() && ground.is_killed() {
+            return Some(());
+        }
+        let listed = ground.run_json(&["tokens", "list"]).await;
+        let own = json_items(&listed).iter().find(|one| one["name"] == name.as_str()).cloned();
+        own.is_some_and(|own| own["last_used_at"].is_string() && !ground.is_killed()).then_some(())
+    };
+    ground.wait_for("the use of the token is recorded", async || used(ground).await).await;
+    ground.wait_for_crash_and_restart(point).await;
+    ground
+        .wait_for("the use of the token is recorded", async || {
+            let request = build_client().get(format!("{}/v1/memories/00000000", ground.http_url()));
+            let status = request.bearer_auth(&token).send().await.expect("the program answers").status();
+            assert_eq!(status.as_u16(), 404, "the token is still known");
+            let listed = ground.run_json(&["tokens", "list"]).await;
+            let own = json_items(&listed).iter().find(|one| one["name"] == name.as_str()).cloned();
+            own.is_some_and(|own| own["last_used_at"].is_string()).then_some(())
+        })
+        .await;
     ground.record_recovery();
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs, hold_memory, json_items, json_text};
 
-pub(super) const LABELS: [Label; 9] = [
+pub(super) const LABELS: [Label; 11] = [
     Label::EmitPublish,
     Label::TriggerCommit,
     Label::ProposalCommit,
@@ -21,6 +21,8 @@ pub(super) const LABELS: [Label; 9] = [
     Label::MemoryDecisionCommit,
     Label::MemoryAddCommit,
     Label::RuleAddCommit,
+    Label::TokenCreateCommit,
+    Label::TokenRevokeCommit,
     Label::CancelCommit,
 ];
 
@@ -46,6 +48,8 @@ async fn run_script(ground: &mut CrashHarness) {
             Label::MemoryDecisionCommit => pin_memory(ground, point).await,
             Label::MemoryAddCommit => add_memory(ground, point).await,
             Label::RuleAddCommit => add_rule(ground, point).await,
+            Label::TokenCreateCommit => create_token(ground, point).await,
+            Label::TokenRevokeCommit => revoke_token(ground, point).await,
             _ => cancel_retrospective(ground, point).await,
         }
     }
@@ -114,6 +118,27 @@ async fn pin_memory(ground: &mut CrashHarness, point: CrashPoint) {
     let memory = learn_memory(ground, point).await;
     let pin = ["memories", "pin", &memory, "--by", "ada", "--reason", "we always want it"];
     ground.run_killed_then_repeat(point, &pin).await;
+}
+
+async fn create_token(ground: &mut CrashHarness, point: CrashPoint) {
+    let name = point.workflow_name();
+    let create = ["tokens", "create", "--name", &name, "--scopes", "emit", "--never-expires"];
+    // Whoever has not seen the token needs another one.
+    ground.run_killed_then_repeat(point, &[&create[..], &["--replace", "--reason", "for CI"]].concat()).await;
+    let listed = ground.run_json(&["tokens", "list"]).await;
+    let named = json_items(&listed).iter().filter(|token| token["name"] == name.as_str()).count();
+    assert_eq!(named, 1, "{listed}");
+}
+
+async fn revoke_token(ground: &mut CrashHarness, point: CrashPoint) {
+    let name = point.workflow_name();
+    let create =
+        ["tokens", "create", "--name", &name, "--scopes", "emit", "--never-expires", "--reason", "for CI"];
+    ground.run_json(&create).await;
+    ground.run_killed_then_repeat(point, &["tokens", "revoke", &name, "--reason", "it was in a log"]).await;
+    let listed = ground.run_json(&["tokens", "list", "--all"]).await;
+    let token = json_items(&listed).iter().find(|token| token["name"] == name.as_str());
+    assert_eq!(token.map(|token| token["state"].clone()), Some("revoked".into()), "{listed}");
 }
 
 async fn add_memory(ground: &mut CrashHarness, point: CrashPoint) {

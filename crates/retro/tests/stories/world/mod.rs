@@ -148,8 +148,13 @@ impl World {
 
     /// Starts `retro up` with additional environment variables and waits until it can be reached.
     pub(crate) async fn up_with_env(&mut self, variables: &[(&str, &str)]) {
+        self.up_at("127.0.0.1:0", variables).await;
+    }
+
+    /// Starts `retro up` on this address and waits until it can be reached.
+    pub(crate) async fn up_at(&mut self, http_listen: &str, variables: &[(&str, &str)]) {
         let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
-        self.start_and_wait(up, variables).await;
+        self.start_and_wait(up, http_listen, variables).await;
         let pid = self.pid();
         let nats = self.wait_for("the broker is running", async || BrokerProcess::find_child(pid)).await;
         self.up.as_mut().expect("a running process").nats = Some(nats);
@@ -164,7 +169,7 @@ impl World {
     pub(crate) async fn up_with_broker_and_env(&mut self, nats_url: &str, variables: &[(&str, &str)]) {
         self.nats_url = Some(nats_url.to_owned());
         let up = self.command(&["up"]);
-        self.start_and_wait(up, variables).await;
+        self.start_and_wait(up, "127.0.0.1:0", variables).await;
     }
 
     fn spawn_up(&self, up: &mut Command, variables: &[(&str, &str)]) -> Child {
@@ -178,8 +183,8 @@ impl World {
             .expect("the program starts")
     }
 
-    async fn start_and_wait(&mut self, mut up: Command, variables: &[(&str, &str)]) {
-        let mut process = self.spawn_up(up.args(["--http-listen", "127.0.0.1:0"]), variables);
+    async fn start_and_wait(&mut self, mut up: Command, http_listen: &str, variables: &[(&str, &str)]) {
+        let mut process = self.spawn_up(up.args(["--http-listen", http_listen]), variables);
         let instance = self.wait_for_instance(&mut process).await;
         let url = |key: &str| instance[key].as_str().expect("an address").to_owned();
         self.up =

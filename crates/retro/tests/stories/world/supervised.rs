@@ -68,7 +68,7 @@ impl World {
         let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
         let mut up = wrap_in_shell(&up, &format!("umask {mask}"));
         up.stdin(Stdio::null()).kill_on_drop(true);
-        self.start_and_wait(up, &[]).await;
+        self.start_and_wait(up, "127.0.0.1:0", &[]).await;
     }
 
     /// Starts `retro up` with a limit on the private memory of the program and of its broker, in KiB each.
@@ -76,7 +76,7 @@ impl World {
         let up = self.command(&["up", "--nats-port", &self.nats_port.to_string()]);
         let mut up = wrap_in_shell(&up, &format!("ulimit -d {kib}"));
         up.stdin(Stdio::null()).kill_on_drop(true);
-        self.start_and_wait(up, &[]).await;
+        self.start_and_wait(up, "127.0.0.1:0", &[]).await;
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) fn render_table(keys: &[Key]) -> String {
 fn format_kind(key: &Key) -> String {
     match &key.kind {
         KeyKind::Number { low, high } => format!("{low} … {high}"),
+        KeyKind::Boolean => "true or false".to_owned(),
         KeyKind::Text if key.secret => "text, **secret**".to_owned(),
         KeyKind::Text => "text".to_owned(),
         KeyKind::Choice(words) => {

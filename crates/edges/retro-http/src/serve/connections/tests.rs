@@ -23,7 +23,7 @@ impl TestServer {
     async fn start(router: Router, bounds: ConnectionLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let serving = tokio::spawn(serve_until_stopped(listener, router, bounds, stop.clone()));
+        let serving = tokio::spawn(serve_until_stopped(listener, None, router, bounds, stop.clone()));
         Self { address, stop, serving }
     }
 

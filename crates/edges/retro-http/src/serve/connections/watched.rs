@@ -12,6 +12,8 @@ use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 use super::limits::ConnectionLimits;
 use super::table::Slot;
@@ -129,9 +131,12 @@ impl HttpBody for WatchedBody {
 const HEAD_TIMEOUT_RESPONSE: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
+/// Stream of a connection: TCP, or TLS over it.
+pub(super) type Transport = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+
 /// A connection that fails if its client takes too long to send a head or to read a response.
 pub(super) struct WatchedStream {
-    stream: TcpStream,
+    stream: Transport,
     progress: Arc<RequestProgress>,
     bounds: ConnectionLimits,
     /// Runs from the first byte of a head until the head is complete.
@@ -142,7 +147,7 @@ pub(super) struct WatchedStream {
 
 impl WatchedStream {
     pub(super) const fn new(
-        stream: TcpStream,
+        stream: Transport,
         progress: Arc<RequestProgress>,
         bounds: ConnectionLimits,
     ) -> Self {
@@ -197,7 +202,10 @@ impl AsyncRead for WatchedStream {
         let has_read = read.is_ready() && buffer.filled().len() > before;
         // The end of the connection is passed on unchanged.
         if (has_read || read.is_pending()) && self.is_head_late(cx, has_read) {
-            let _ = self.stream.try_write(HEAD_TIMEOUT_RESPONSE);
+            // A client of TLS sees the connection end.
+            if let Transport::Left(stream) = &self.stream {
+                let _ = stream.try_write(HEAD_TIMEOUT_RESPONSE);
+            }
             let detail = format!("a head was not complete within {} s", self.bounds.head_timeout.as_secs());
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, detail)));
         }

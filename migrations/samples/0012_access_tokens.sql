@@ -1,0 +1,4 @@
+-- A token in use that expires, and one that was revoked. The digests are those of no token.
+INSERT INTO access_tokens (id, tenant, name, scopes, digest, created_by, created_reason, created_at, recorded_ms, expires_ms, last_used_ms, revoked_by, revoked_reason, revoked_at) VALUES
+    ('00112233445566aa', 'default', 'ci', 'emit,context', '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08', 'ada', 'the build agents', '2026-11-01T00:00:00.000000000Z', 1795000000000, 1895000000000, 1795000600000, NULL, NULL, NULL),
+    ('00112233445566bb', 'default', 'laptop', 'read,operate', '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752', 'ada', 'while the pages were tried', '2026-11-01T00:00:00.000000000Z', 1795000000000, NULL, NULL, 'bob', 'it was in a log', '2026-11-02T00:00:00.000000000Z');
