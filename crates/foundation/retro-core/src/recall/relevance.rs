@@ -1,0 +1,209 @@
+//! Orders memories by their weight and by what they have in common with a task.
+//!
+//! **The need.** By weight alone, a step with many memories hands every run the same ones, whatever the run is about.
+//!
+//! **The design.** The score of a memory is its weight plus a bounded bonus for its relevance, both in thousandths. The
+//! relevance is the mean of two measures: the words that the task and the memory share (Okapi BM25, with names and paths
+//! as terms of their own), and the cosine of their vectors. Both are absolute: a memory that has nothing in common with
+//! the task gets no bonus, and a task that nothing is about leaves the order of the weights.
+//!
+//! Reciprocal rank fusion, the usual way to combine such measures, knows only ranks. The first of several irrelevant
+//! memories would gain as much as the first of several relevant ones, and the distance between a weight of 0.900 and
+//! one of 0.100 would not count. With a bonus, a heavier memory is never behind a lighter one that is as relevant, and
+//! a memory that comes or goes does not change the order of two others by its rank.
+//!
+//! Everything is computed with integers, so that all machines agree. A text decides about the order alone: which
+//! memories are eligible is decided before, without it.
+
+use std::cmp::Reverse;
+
+use super::prepared::{PreparedLine, PreparedMemories};
+use super::task::{RecallTask, TaskVectors};
+use super::terms::for_each_term;
+use crate::similarity::{Embedder as _, MeasuredVector, NgramEmbedder, cosine_similarity};
+
+/// Largest bonus for relevance, in thousandths: a memory about exactly the task is ahead of any that is not.
+const BONUS_MAX: u32 = 2000;
+/// Shared information at which the relevance by words is half of its maximum, in thousandths of a bit.
+const SHARED_HALF: u64 = 8000;
+/// Parameters of BM25, in thousandths, with their usual values: how fast repetitions of a term stop to count, and how
+/// much the length of a text counts.
+const BM25_K1: u64 = 1200;
+const BM25_B: u64 = 750;
+/// Divisor of the information of a term that expresses advice, whatever the subject.
+const LIGHT_SHARE: u64 = 3;
+/// Maximum number of words that are listed as shared with the task.
+const WORDS_MAX: usize = 5;
+
+/// Terms and vector of a memory's text, computed when a task is first compared with it.
+#[derive(Debug)]
+pub(super) struct LineIndex {
+    /// Distinct terms by hash, each with the number of its occurrences, sorted by hash.
+    terms: Box<[(u32, u8)]>,
+    /// Number of all occurrences.
+    length: u32,
+    /// Vector of the title by the built-in embedder.
+    vector: MeasuredVector,
+}
+
+impl LineIndex {
+    pub(super) fn new(title: &str, content: &str) -> Self {
+        let mut hashes = Vec::new();
+        for text in [title, content] {
+            for_each_term(text, |term| hashes.push(term.hash));
+        }
+        hashes.sort_unstable();
+        let count = |same: &[u32]| (same[0], u8::try_from(same.len()).unwrap_or(u8::MAX));
+        let terms = hashes.chunk_by(|one, other| one == other).map(count).collect();
+        let length = u32::try_from(hashes.len()).unwrap_or(u32::MAX);
+        let vector = NgramEmbedder.embed(title).expect("the built-in embedder has every vector");
+        Self { terms, length, vector: MeasuredVector::from_vector(vector) }
+    }
+
+    /// Returns the approximate size of the index of these texts in memory, in bytes: a title has about one component
+    /// of 8 bytes for each byte, and a text one term of 8 bytes for each four.
+    pub(super) const fn estimate_bytes(title: usize, content: usize) -> usize {
+        size_of::<Self>() + 8 * title + 2 * (title + content)
+    }
+}
+
+/// Order in which prepared memories get their places, for one task.
+#[derive(Debug)]
+pub struct TaskOrder<'t> {
+    task: &'t RecallTask,
+    /// Numbers of the lines, best first.
+    pub(super) order: Vec<usize>,
+    /// Score of each line, by its number.
+    pub(super) scores: Vec<LineScore>,
+    /// Information of each term of the task, in thousandths of a bit.
+    information: Vec<u64>,
+}
+
+/// What speaks for a memory, in thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LineScore {
+    /// What the memory has in common with the task, at most 1000.
+    pub(super) relevance: u16,
+    /// Weight and bonus together.
+    pub(super) score: u32,
+}
+
+impl PreparedMemories {
+    /// Orders the memories for a task: by weight and relevance, and equal ones as without a task. Takes time linear in
+    /// the length of all texts when it is first called, and in the number of their terms afterwards.
+    ///
+    /// `vectors` are those of another embedder than the built-in one.
+    pub fn order_for_task<'t>(&self, task: &'t RecallTask, vectors: Option<&TaskVectors>) -> TaskOrder<'t> {
+        let indexes: Vec<&LineIndex> = self.lines.iter().map(PreparedLine::index).collect();
+        let shared: Vec<_> = indexes.iter().map(|index| find_shared(task, index)).collect();
+        let information = weigh_terms(task, &shared);
+        let average = indexes.iter().map(|index| u64::from(index.length)).sum::<u64>()
+            / u64::try_from(indexes.len().max(1)).unwrap_or(u64::MAX);
+        let scores: Vec<_> = (self.lines.iter().zip(&indexes).zip(&shared))
+            .map(|((line, index), shared)| {
+                let by_words = relevance_by_words(shared, &information, u64::from(index.length), average);
+                let by_vectors = relevance_by_vectors(task, vectors, line, index);
+                let relevance = by_words.midpoint(by_vectors);
+                let bonus = BONUS_MAX * u32::from(relevance) / 1000;
+                LineScore { relevance, score: u32::from(line.weight.get()) + bonus }
+            })
+            .collect();
+        let mut order: Vec<usize> = (0..scores.len()).collect();
+        order.sort_by_key(|at| (Reverse(scores[*at].score), *at));
+        TaskOrder { task, order, scores, information }
+    }
+
+    /// Returns the titles whose vectors [`order_for_task`](Self::order_for_task) uses.
+    pub fn compared_titles(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(PreparedLine::compared_title)
+    }
+}
+
+impl TaskOrder<'_> {
+    /// Returns the words that a line shares with the task, the most telling first and at most [`WORDS_MAX`].
+    pub(super) fn shared_words(&self, line: &PreparedLine) -> Vec<String> {
+        let mut shared = find_shared(self.task, line.index());
+        shared.sort_by_key(|(term, _)| (Reverse(self.information[*term]), *term));
+        shared.iter().take(WORDS_MAX).map(|(term, _)| self.task.terms[*term].word.clone()).collect()
+    }
+}
+
+/// Returns the terms of the task that a text contains, by their number, each with its occurrences in the text.
+fn find_shared(task: &RecallTask, index: &LineIndex) -> Vec<(usize, u8)> {
+    let mut of_line = index.terms.iter().peekable();
+    let mut shared = Vec::new();
+    for (nth, term) in task.terms.iter().enumerate() {
+        while of_line.next_if(|(hash, _)| *hash < term.hash).is_some() {}
+        if let Some((_, count)) = of_line.next_if(|(hash, _)| *hash == term.hash) {
+            shared.push((nth, *count));
+        }
+    }
+    shared
+}
+
+/// Returns the information of each term of the task in thousandths of a bit: the rarer among the memories, the more.
+fn weigh_terms(task: &RecallTask, shared: &[Vec<(usize, u8)>]) -> Vec<u64> {
+    let mut containing = vec![0u64; task.terms.len()];
+    shared.iter().flatten().for_each(|(term, _)| containing[*term] += 1);
+    let memories = shared.len() as u64;
+    let weigh = |(term, containing): (&super::terms::Term, u64)| {
+        let information = log2_milli(2 * memories + 2, 2 * containing + 1);
+        if term.is_light { information / LIGHT_SHARE } else { information }
+    };
+    task.terms.iter().zip(containing).map(weigh).collect()
+}
+
+/// Returns the relevance by shared terms, in thousandths: their BM25 score, mapped so that it never reaches 1000.
+fn relevance_by_words(shared: &[(usize, u8)], information: &[u64], length: u64, average: u64) -> u16 {
+    // In thousandths: how much longer than the others the text is.
+    let relative = BM25_K1 * (1000 - BM25_B + BM25_B * length / average.max(1)) / 1000;
+    let score: u64 = shared
+        .iter()
+        .map(|(term, count)| {
+            let count = u64::from(*count) * 1000;
+            information[*term] * count * (1000 + BM25_K1) / ((count + relative) * 1000)
+        })
+        .sum();
+    u16::try_from(score * 1000 / (score + SHARED_HALF)).expect("below 1000")
+}
+
+fn relevance_by_vectors(
+    task: &RecallTask,
+    vectors: Option<&TaskVectors>,
+    line: &PreparedLine,
+    index: &LineIndex,
+) -> u16 {
+    let by_vectors = vectors.and_then(|vectors| {
+        let memory = vectors.memories.get(line.compared_title())?;
+        Some(vectors.scale.normalize_cosine(cosine_similarity(&vectors.task, memory)))
+    });
+    let built_in = || NgramEmbedder.scale().normalize_cosine(task.vector.cosine_similarity(&index.vector));
+    by_vectors.unwrap_or_else(built_in)
+}
+
+/// Returns the binary logarithm of a fraction of at least 1, in thousandths. Between powers of two it is linear, and
+/// so at most 0.09 too small.
+fn log2_milli(numerator: u64, denominator: u64) -> u64 {
+    let fixed = (numerator << 16) / denominator.max(1);
+    let power = fixed.max(1 << 16).ilog2();
+    let rest = fixed.max(1 << 16) - (1 << power);
+    u64::from(power - 16) * 1000 + ((rest * 1000) >> power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_logarithm_is_exact_at_powers_of_two_and_close_between_them() {
+        for (numerator, expected) in [(1, 0), (2, 1000), (8, 3000), (64, 6000)] {
+            assert_eq!(log2_milli(numerator, 1), expected);
+        }
+        for numerator in 1..200u32 {
+            let exact = f64::from(numerator).log2() * 1000.0;
+            let close = log2_milli(u64::from(numerator), 1) as f64;
+            assert!((0.0..=90.0).contains(&(exact - close).max(0.0)), "{numerator}: {close}, {exact}");
+        }
+        assert_eq!(log2_milli(3, 5), 0, "never negative");
+    }
+}
