@@ -1,23 +1,22 @@
 //! Searches prepared memories for those that are about a query.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
 use super::fence::RecalledMemory;
 use super::prepared::PreparedMemories;
-use super::relevance::TaskOrder;
+use super::relevance::{TaskOrder, bonus};
 use super::withhold::{Assignment, is_withheld};
 use super::{RecallPlace, RecallReason};
 use crate::id::RunId;
-
-/// Relevance below which a memory is not about the query, in thousandths: what two unrelated texts have in common.
-const FOUND_RELEVANCE_MIN: u16 = 100;
 
 /// A memory that a search has found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundMemory {
     /// The memory, with the reason for which it was found.
     pub memory: RecalledMemory,
-    /// Weight and relevance together, in thousandths; comparable within one search.
+    /// Weight and bonus for the relevance together, in thousandths, by which they are sorted.
     pub score: u32,
 }
 
@@ -40,23 +39,25 @@ impl PreparedMemories {
         run: Option<&RunId>,
         permille: u16,
     ) -> FoundMemories {
-        let is_about = |at: &&usize| order.scores[**at].relevance >= FOUND_RELEVANCE_MIN;
+        // Not less what the others are about, too: a query is answered by all that are about it.
+        let score = |at: usize| u32::from(self.lines[at].weight.get()) + bonus(order.scores[at].relevance);
+        let mut about: Vec<usize> = (0..self.lines.len()).filter(|at| order.scores[*at].is_about).collect();
+        about.sort_by_key(|at| (Reverse(score(*at)), *at));
         let mut result = FoundMemories::default();
-        for at in order.order.iter().filter(is_about) {
+        for at in about {
             if result.found.len() == limit {
                 break;
             }
-            let line = &self.lines[*at];
+            let line = &self.lines[at];
             let withheld = run.is_some_and(|run| is_withheld(line.id, run, permille));
             if run.is_some() && permille > 0 {
                 result.assignments.push(Assignment { memory: line.id, withheld, permille });
             }
             if !withheld {
-                let score = order.scores[*at];
-                let words = order.shared_words(line);
-                let because = RecallReason { place: RecallPlace::Task, relevance: score.relevance, words };
+                let (relevance, words) = (order.scores[at].relevance, order.shared_words(line));
+                let because = RecallReason { place: RecallPlace::Task, relevance, words };
                 let memory = RecalledMemory { because: Some(because), ..line.recalled(false) };
-                result.found.push(FoundMemory { memory, score: score.score });
+                result.found.push(FoundMemory { memory, score: score(at) });
             }
         }
         result
