@@ -4,7 +4,12 @@ use retro_core::memory::MemoryScope;
 use retro_core::policy::Policy;
 use retro_core::recall::{FENCE_BEGIN, FENCE_END, is_withheld};
 
+use retro_core::id::MemoryRef;
+use retro_core::memory::{Memory, MemoryStatus};
+use retro_store::UnresolvedRef;
+
 use super::*;
+use crate::answer::MemoryReader;
 use crate::testing::{FakeStore, Trouble, active_memory};
 
 fn gateway(shelf: FakeStore) -> (Gateway, Arc<FakeStore>) {
@@ -24,6 +29,7 @@ fn request(run: Option<&str>) -> ContextRequest {
         repo: None,
         repo_visibility: None,
         paths: Vec::new(),
+        task: None,
     }
 }
 

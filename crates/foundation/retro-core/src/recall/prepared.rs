@@ -112,7 +112,8 @@ impl PreparedMemories {
         let permille = policy.withhold_permille;
         let is_drawn = |at: &usize| run.is_some_and(|run| is_withheld(self.lines[*at].id, run, permille));
         let ordered = order.map_or_else(|| (0..self.lines.len()).collect(), |order| order.order.clone());
-        let (drawn, handed): (Vec<_>, Vec<_>) = ordered.into_iter().enumerate().partition(|(_, at)| is_drawn(at));
+        let (drawn, handed): (Vec<_>, Vec<_>) =
+            ordered.into_iter().enumerate().partition(|(_, at)| is_drawn(at));
         let lines = |placed: &[(usize, usize)]| placed.iter().map(|(_, at)| *at).collect::<Vec<_>>();
         let places = self.fill_places(&lines(&handed), policy, tokens);
         let assignments = if run.is_none() || permille == 0 {

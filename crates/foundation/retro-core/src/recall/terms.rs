@@ -67,9 +67,23 @@ mod tests {
     fn names_and_paths_count_as_a_whole_and_by_their_parts() {
         assert_eq!(
             words("Call `deploy_service` with --region, see src/app.rs."),
-            ["call", "deploy", "service", "deploy_service", "region", "see", "src", "app", "rs", "src/app.rs"]
+            [
+                "call",
+                "deploy",
+                "service",
+                "deploy_service",
+                "region",
+                "see",
+                "src",
+                "app",
+                "rs",
+                "src/app.rs"
+            ]
         );
-        assert_eq!(words("ERROR 1054 (42S22): Unknown column"), ["error", "1054", "42s22", "unknown", "column"]);
+        assert_eq!(
+            words("ERROR 1054 (42S22): Unknown column"),
+            ["error", "1054", "42s22", "unknown", "column"]
+        );
         assert_eq!(words("a - b ... \u{1b}[31m the; \"\""), ["31m"]);
         assert!(words(&"x".repeat(TERM_BYTES_MAX + 1)).is_empty());
     }

@@ -201,7 +201,8 @@ fn whole_order() -> Policy {
 }
 
 fn prepare(memories: &[Text]) -> PreparedMemories {
-    let candidates = memories.iter().map(|text| RecallCandidate { memory: to_memory(text), presentations: 0 });
+    let candidates =
+        memories.iter().map(|text| RecallCandidate { memory: to_memory(text), presentations: 0 });
     PreparedMemories::new(candidates.collect(), &whole_order())
 }
 
