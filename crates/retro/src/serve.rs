@@ -51,8 +51,10 @@ pub(crate) async fn run_serve(
         "retro serve: {names}; on {}{http}{bridge}{health}",
         store::database_name(&config)
     ));
-    let Stores { store, agents } = store::build_lazy_stores(&config)?;
-    let process = Process { config, roles, store, agents, bus, policies, vectors, supervised: None, metrics };
+    let Stores { store, agents, agent_vectors } = store::build_lazy_stores(&config)?;
+    let supervised = None;
+    let process =
+        Process { config, roles, store, agents, agent_vectors, bus, policies, vectors, supervised, metrics };
     process.run(listeners, || Ok(())).await
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use retro_bus::Bus;
 use retro_config::Config;
-use retro_store::{RecallStore, Store};
+use retro_store::{EmbeddingStore, RecallStore, Store};
 use retro_store_sql::{PostgresStore, SqliteStore};
 
 use crate::data_folder;
@@ -33,6 +33,8 @@ pub(crate) struct Stores {
     pub(crate) store: Arc<dyn Store>,
     /// Handle to the same database with its own connection pool, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
+    /// The same handle, for the vectors of memories that agents' tasks are compared with.
+    pub(crate) agent_vectors: Arc<dyn EmbeddingStore>,
 }
 
 /// Returns handles that connect on first use and reconnect as long as necessary, for processes that wait for
@@ -42,12 +44,12 @@ pub(crate) fn build_lazy_stores(config: &Config) -> anyhow::Result<Stores> {
         Some(url) => {
             let store = PostgresStore::open_lazily(url.expose())?;
             let agents = Arc::new(store.for_agents(Duration::from_millis(config.context_timeout_ms)));
-            Stores { store: Arc::new(store), agents }
+            Stores { store: Arc::new(store), agents: agents.clone(), agent_vectors: agents }
         }
         None => {
             let store = SqliteStore::open_lazily(&sqlite_path(config));
             let agents = Arc::new(store.for_agents());
-            Stores { store: Arc::new(store), agents }
+            Stores { store: Arc::new(store), agents: agents.clone(), agent_vectors: agents }
         }
     })
 }

@@ -34,10 +34,11 @@ pub(crate) async fn run_up(config: Config, metrics: Scrape) -> anyhow::Result<Ex
         backends::prepare_backends(&config, &policies, &listeners, &metrics).await?;
     let http_url = listeners.http_url().context("the gateway has an HTTP listener")?;
     let bridge_url = listeners.bridge_url();
-    let Stores { store, agents } = store::build_lazy_stores(&config)?;
+    let Stores { store, agents, agent_vectors } = store::build_lazy_stores(&config)?;
     let data_dir = config.data_dir.clone();
     let supervised = server.as_ref().map(NatsServer::subscribe_state);
-    let process = Process { config, roles, store, agents, bus, policies, vectors, supervised, metrics };
+    let process =
+        Process { config, roles, store, agents, agent_vectors, bus, policies, vectors, supervised, metrics };
     let ended = process.run(listeners, || report_running(&data_dir, nats_url, http_url, bridge_url)).await;
     // A second signal requests an immediate exit, without stopping the broker gracefully.
     if let (Some(server), Ok(Exit::Done) | Err(_)) = (server, &ended) {

@@ -9,7 +9,7 @@ use retro_config::Config;
 use retro_consumer::Watchdog;
 use retro_events::hosts::DatarefHosts;
 use retro_http::Scrape;
-use retro_store::{EmbeddingSource, RecallStore, Store};
+use retro_store::{EmbeddingSource, EmbeddingStore, RecallStore, Store};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +24,8 @@ pub(crate) struct Process {
     pub(crate) store: Arc<dyn Store>,
     /// Handle to the same database with its own connection pool, for agents' requests.
     pub(crate) agents: Arc<dyn RecallStore>,
+    /// The same handle, for the vectors of memories that agents' tasks are compared with.
+    pub(crate) agent_vectors: Arc<dyn EmbeddingStore>,
     pub(crate) bus: Bus,
     pub(crate) policies: Arc<PolicySource>,
     /// Source of the embeddings for comparing lessons; `None` for the built-in embedder.
