@@ -27,8 +27,11 @@ use crate::similarity::{Embedder as _, MeasuredVector, NgramEmbedder, Similarity
 
 /// Largest bonus, in thousandths, for a relevance of 1.000. A relevance of 0.350 earns as much as a weight of 0.980.
 const BONUS_MAX: u32 = 8000;
-/// Share of the words in the relevance, in thousandths; the rest is that of the vectors.
+/// Share of the words in the relevance beside the vectors of the built-in embedder, in thousandths. Those are made of
+/// words, too.
 const WORDS_SHARE: u32 = 700;
+/// Share of the words beside the vectors of another embedder, which may find what is said in other words.
+const WORDS_SHARE_OF_MODEL: u32 = 500;
 /// Shared information at which the relevance by words is half of its maximum, in thousandths of a bit.
 const SHARED_HALF: u64 = 8000;
 /// Number of other memories that are assumed to contain none of a task's terms. Otherwise no term would tell anything
@@ -112,10 +115,14 @@ impl PreparedMemories {
         let mut scores: Vec<_> = (self.lines.iter().zip(&indexes).zip(&shared))
             .map(|((line, index), shared)| {
                 let by_words = relevance_by_words(shared, &information, u64::from(index.length), average);
-                let by_vectors = relevance_by_vectors(task, vectors, line, index);
+                let of_model = vectors.and_then(|vectors| relevance_by_model(vectors, line));
+                let by_vectors = of_model.unwrap_or_else(|| relevance_by_n_grams(task, index));
+                let words_share = if of_model.is_some() { WORDS_SHARE_OF_MODEL } else { WORDS_SHARE };
                 let names_subject = shared.iter().any(|(term, _)| !task.terms[*term].is_light);
                 let is_about = names_subject || by_vectors >= SimilarityScale::CONTRADICTION;
-                LineScore { relevance: mix_relevance(by_words, by_vectors), is_about, score: 0 }
+                // Less is what any two texts have in common, and would change the order of equal weights.
+                let relevance = if is_about { mix_relevance(by_words, by_vectors, words_share) } else { 0 };
+                LineScore { relevance, is_about, score: 0 }
             })
             .collect();
         let median = find_median(&scores);
@@ -152,8 +159,8 @@ pub(super) fn bonus(relevance: u16) -> u32 {
     BONUS_MAX / 1000 * u32::from(relevance) * u32::from(relevance) / 1000
 }
 
-fn mix_relevance(by_words: u16, by_vectors: u16) -> u16 {
-    let mixed = u32::from(by_words) * WORDS_SHARE + u32::from(by_vectors) * (1000 - WORDS_SHARE);
+fn mix_relevance(by_words: u16, by_vectors: u16, words_share: u32) -> u16 {
+    let mixed = u32::from(by_words) * words_share + u32::from(by_vectors) * (1000 - words_share);
     u16::try_from(mixed / 1000).expect("a mean of two that are at most 1000")
 }
 
@@ -203,18 +210,14 @@ fn relevance_by_words(shared: &[(usize, u8)], information: &[u64], length: u64, 
     u16::try_from(score * 1000 / (score + SHARED_HALF)).expect("below 1000")
 }
 
-fn relevance_by_vectors(
-    task: &RecallTask,
-    vectors: Option<&TaskVectors>,
-    line: &PreparedLine,
-    index: &LineIndex,
-) -> u16 {
-    let by_vectors = vectors.and_then(|vectors| {
-        let memory = vectors.memories.get(line.compared_title())?;
-        Some(vectors.scale.normalize_cosine(cosine_similarity(&vectors.task, memory)))
-    });
-    let built_in = || NgramEmbedder.scale().normalize_cosine(task.vector.cosine_similarity(&index.vector));
-    by_vectors.unwrap_or_else(built_in)
+/// Returns the relevance by vectors of another embedder than the built-in one, or `None` if the line has none.
+fn relevance_by_model(vectors: &TaskVectors, line: &PreparedLine) -> Option<u16> {
+    let memory = vectors.memories.get(line.compared_title())?;
+    Some(vectors.scale.normalize_cosine(cosine_similarity(&vectors.task, memory)))
+}
+
+fn relevance_by_n_grams(task: &RecallTask, index: &LineIndex) -> u16 {
+    NgramEmbedder.scale().normalize_cosine(task.vector.cosine_similarity(&index.vector))
 }
 
 /// Returns the binary logarithm of a fraction of at least 1, in thousandths. Between powers of two it is linear, and
