@@ -1,3 +1,5 @@
+mod tasks;
+
 use retro_core::audience::{Audience, RepoVisibility, RunRepository};
 use retro_core::id::{Repository, Step, Workflow};
 use retro_core::memory::MemoryScope;
