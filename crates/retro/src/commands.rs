@@ -5,6 +5,7 @@ mod command_context;
 pub(crate) mod configuration;
 mod dead_letters;
 mod doctor;
+mod gateway;
 mod git;
 mod github;
 mod losses;
@@ -22,19 +23,13 @@ mod search;
 mod shell_files;
 mod workflows;
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use retro_config::{Config, LoadedConfig};
 use retro_core::recall::RecallPlace;
-use retro_gateway::Gateway;
 use retro_http::Scrape;
-use retro_store::Store;
 
 use crate::cli::{Cli, Command, Context as ContextArgs, Github};
 use crate::exit::Exit;
-use crate::policies::PolicySource;
-use crate::{embedder, emit, output, serve, store, up, validate};
+use crate::{emit, output, serve, store, up, validate};
 use command_context::CommandContext;
 
 /// Runs the command selected by the arguments. `metrics` renders the metrics of this process.
@@ -114,7 +109,7 @@ async fn print_context(
     args: &ContextArgs,
 ) -> anyhow::Result<Exit> {
     let store = store::open_store(config).await?;
-    let gateway = build_gateway(config, &store, args.task.is_some())?;
+    let gateway = gateway::build_gateway(config, &store, args.task.is_some())?;
     let request = retro_gateway::ContextRequest {
         workflow: args.workflow.clone(),
         step: args.step.clone(),
@@ -148,18 +143,6 @@ async fn print_context(
         memories + &rules.unwrap_or_default() + &describe_reasons(&answer)
     })?;
     Ok(Exit::Done)
-}
-
-/// Builds a gateway in this process, with the configured embedder if it has a task to compare.
-fn build_gateway(config: &Config, store: &Arc<dyn Store>, has_task: bool) -> anyhow::Result<Gateway> {
-    let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
-    let gateway = Gateway::new(store.clone(), policies);
-    let gateway = gateway.with_timeout(Duration::from_millis(config.context_timeout_ms));
-    let source = if has_task { embedder::load_vector_source(config)? } else { None };
-    Ok(match source {
-        Some(source) => gateway.with_embedder(source, store.clone()),
-        None => gateway,
-    })
 }
 
 /// Describes why each memory and rule of a context is there; empty without a task.

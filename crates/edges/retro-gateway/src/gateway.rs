@@ -16,14 +16,13 @@ use crate::answer::{ContextAnswer, ContextRequest, Recording};
 use crate::context_cache::{
     ContextCache, ContextCacheWorker, ContextScope, Enqueued, HandedLists, PresentationQueue, count_stored,
 };
+use crate::ranked_task::RankedTask;
 use crate::task_embedder::TaskEmbedder;
 use crate::{rules, tokens};
 
 mod open;
 mod ranking;
 mod search;
-
-use ranking::RankedTask;
 
 /// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
 /// agent's step takes seconds, so a delay of a fifth of a second goes unnoticed, and memories are not worth a

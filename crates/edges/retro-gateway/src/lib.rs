@@ -5,6 +5,7 @@ mod context_cache;
 mod gateway;
 mod http;
 mod intake;
+mod ranked_task;
 mod rules;
 mod task_embedder;
 #[cfg(test)]

@@ -8,8 +8,8 @@ use retro_gateway::{FoundEntry, SearchAnswer, SearchRequest, TaskRanking};
 use retro_operator::Layout;
 use retro_store::Store;
 
-use super::build_gateway;
 use super::command_context::CommandContext;
+use super::gateway::build_gateway;
 use super::nearest_name::print_unknown_name;
 use crate::cli::SearchMemories;
 use crate::exit::Exit;

@@ -1,44 +1,17 @@
 //! Compares memories with the task of a request, within its deadline.
 
 use retro_core::id::Tenant;
-use retro_core::recall::{PreparedMemories, RecallTask, TaskOrder, TaskVectors};
+use retro_core::recall::{PreparedMemories, RecallTask, TaskVectors};
 use retro_core::similarity::{Embedder as _, NgramEmbedder};
 use tokio::time::Instant;
 
 use super::Gateway;
 use crate::answer::TaskRanking;
-use crate::task_embedder::PendingVector;
+use crate::ranked_task::{RankedTask, Ranking};
+use crate::task_embedder::{PendingVector, TaskEmbedder};
 
 /// Divisor of the response timeout that gives the time kept free after the embedder, for the recording.
 const KEPT_SHARE: u32 = 4;
-
-/// A task whose vector may still be on its way.
-pub(super) struct Ranking {
-    task: RecallTask,
-    /// Vector by the configured embedder, and the time until which it is awaited; `None` if the built-in one is used.
-    pending: Option<(PendingVector, Instant)>,
-}
-
-/// A task with what is needed to order memories for it.
-pub(super) struct RankedTask {
-    task: RecallTask,
-    vectors: Option<TaskVectors>,
-    ranking: TaskRanking,
-}
-
-impl RankedTask {
-    pub(super) fn order(&self, prepared: &PreparedMemories) -> TaskOrder<'_> {
-        prepared.order_for_task(&self.task, self.vectors.as_ref())
-    }
-
-    pub(super) fn digest(&self) -> [u8; 32] {
-        self.task.digest()
-    }
-
-    pub(super) fn into_ranking(self) -> TaskRanking {
-        self.ranking
-    }
-}
 
 impl Gateway {
     /// Prepares a task, and asks the configured embedder for its vector. Returns `None` without a task, or if its text
@@ -72,7 +45,7 @@ impl Gateway {
             }
             _ => (None, None),
         };
-        let name = |embedder: &crate::task_embedder::TaskEmbedder| embedder.name().to_owned();
+        let name = |embedder: &TaskEmbedder| embedder.name().to_owned();
         let used = self.embedder.as_deref().filter(|_| vectors.is_some());
         let embedder = used.map_or_else(|| NgramEmbedder.name().to_owned(), name);
         RankedTask { task, vectors, ranking: TaskRanking { embedder, left_out } }
@@ -80,7 +53,7 @@ impl Gateway {
 
     async fn resolve_vectors(
         &self,
-        embedder: &crate::task_embedder::TaskEmbedder,
+        embedder: &TaskEmbedder,
         pending: PendingVector,
         until: Instant,
         tenant: &Tenant,

@@ -8,9 +8,9 @@ use retro_core::recall::{
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::ranking::RankedTask;
 use super::{ContextScope, Gateway};
 use crate::answer::{FOUND_MAX, FoundEntry, Recording, SearchAnswer, SearchRequest};
+use crate::ranked_task::RankedTask;
 
 impl Gateway {
     /// Returns the memories and rules about a query, of those that the reader may be handed. Never fails: if the

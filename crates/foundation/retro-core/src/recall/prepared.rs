@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use super::fence::{
     FENCE_BEGIN, FENCE_END, LINE_HEAD_BYTES, RecallPlace, RecallReason, RecalledMemory, render_line,
 };
-use super::relevance::{LineIndex, TaskOrder};
+use super::relevance::{ComparedLine, LineIndex, TaskOrder};
+use super::task::{RecallTask, TaskVectors};
 use super::withhold::{Assignment, is_withheld};
 use super::{HandedList, HandedMemory, Recall, RecallCandidate};
 use crate::gate::{blocked_reason, shown_content, shown_title};
@@ -93,6 +94,20 @@ impl PreparedMemories {
             + self.lines.iter().map(|line| size_of::<PreparedLine>() + texts(line)).sum::<usize>()
     }
 
+    /// Orders the memories for a task: by weight and relevance, and equal ones as without a task. Takes time linear in
+    /// the length of all texts when it is first called, and in the number of their terms afterwards.
+    ///
+    /// `vectors` are those of another embedder than the built-in one.
+    pub fn order_for_task<'t>(&self, task: &'t RecallTask, vectors: Option<&TaskVectors>) -> TaskOrder<'t> {
+        let lines: Vec<_> = self.lines.iter().map(PreparedLine::compared).collect();
+        TaskOrder::new(task, vectors, &lines)
+    }
+
+    /// Returns the titles whose vectors [`order_for_task`](Self::order_for_task) uses.
+    pub fn compared_titles(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(PreparedLine::compared_title)
+    }
+
     /// Chooses the memories to present to a run.
     ///
     /// If more memories are eligible than there are places or tokens for, the least presented ones get some of
@@ -142,7 +157,7 @@ impl PreparedMemories {
                 false => RecallPlace::Task,
             };
             let order = order?;
-            let (relevance, words) = (order.scores[at].relevance, order.shared_words(&self.lines[at]));
+            let (relevance, words) = (order.scores[at].relevance, order.shared_words(self.lines[at].index()));
             Some(RecallReason { place, relevance, words })
         };
         Recall { assignments, ..self.render(&places, handed.len(), self.blocked.len(), &explain) }
@@ -175,7 +190,7 @@ impl PreparedMemories {
             let line = &self.lines[at];
             let is_line = |one: &&HandedMemory| one.id == line.id;
             let (place, relevance) = handed.memories.iter().find(is_line)?.because?;
-            Some(RecallReason { place, relevance, words: order?.shared_words(line) })
+            Some(RecallReason { place, relevance, words: order?.shared_words(line.index()) })
         };
         Recall { assignments, ..self.render(&places, omitted, self.blocked.len(), &explain) }
     }
@@ -201,7 +216,7 @@ impl PreparedMemories {
             let is_heavy = eligible.iter().filter(|other| **other < at).count() < count;
             let place = if is_heavy { RecallPlace::Weight } else { RecallPlace::Task };
             let order = order?;
-            let (relevance, words) = (order.scores[at].relevance, order.shared_words(&self.lines[at]));
+            let (relevance, words) = (order.scores[at].relevance, order.shared_words(self.lines[at].index()));
             Some(RecallReason { place, relevance, words })
         };
         self.render(&places, eligible.len(), blocked, &explain)
@@ -295,6 +310,10 @@ impl PreparedLine {
 
     fn title(&self) -> &str {
         self.title.as_deref().unwrap_or_else(|| &self.text[LINE_HEAD_BYTES..])
+    }
+
+    fn compared(&self) -> ComparedLine<'_> {
+        ComparedLine { index: self.index(), weight: self.weight, title: self.compared_title() }
     }
 
     /// Returns the title by which embedders know the memory.

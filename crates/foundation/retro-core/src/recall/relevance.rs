@@ -20,10 +20,10 @@
 
 use std::cmp::Reverse;
 
-use super::prepared::{PreparedLine, PreparedMemories};
 use super::task::{RecallTask, TaskVectors};
 use super::terms::for_each_term;
 use crate::similarity::{Embedder as _, MeasuredVector, NgramEmbedder, SimilarityScale, cosine_similarity};
+use crate::weight::Weight;
 
 /// Largest bonus, in thousandths, for a relevance of 1.000. A relevance of 0.350 earns as much as a weight of 0.980.
 const BONUS_MAX: u32 = 8000;
@@ -101,54 +101,54 @@ pub(super) struct LineScore {
     pub(super) score: u32,
 }
 
-impl PreparedMemories {
-    /// Orders the memories for a task: by weight and relevance, and equal ones as without a task. Takes time linear in
-    /// the length of all texts when it is first called, and in the number of their terms afterwards.
-    ///
-    /// `vectors` are those of another embedder than the built-in one.
-    pub fn order_for_task<'t>(&self, task: &'t RecallTask, vectors: Option<&TaskVectors>) -> TaskOrder<'t> {
-        let indexes: Vec<&LineIndex> = self.lines.iter().map(PreparedLine::index).collect();
-        let shared: Vec<_> = indexes.iter().map(|index| find_shared(task, index)).collect();
+/// What a task is compared with.
+pub(super) struct ComparedLine<'l> {
+    pub(super) index: &'l LineIndex,
+    pub(super) weight: Weight,
+    /// Title by which embedders know the memory.
+    pub(super) title: &'l str,
+}
+
+impl<'t> TaskOrder<'t> {
+    /// Orders lines, which are numbered by descending weight, for a task.
+    pub(super) fn new(
+        task: &'t RecallTask,
+        vectors: Option<&TaskVectors>,
+        lines: &[ComparedLine<'_>],
+    ) -> Self {
+        let shared: Vec<_> = lines.iter().map(|line| find_shared(task, line.index)).collect();
         let information = weigh_terms(task, &shared);
-        let average = indexes.iter().map(|index| u64::from(index.length)).sum::<u64>()
-            / u64::try_from(indexes.len().max(1)).unwrap_or(u64::MAX);
-        let mut scores: Vec<_> = (self.lines.iter().zip(&indexes).zip(&shared))
-            .map(|((line, index), shared)| {
-                let by_words = relevance_by_words(shared, &information, u64::from(index.length), average);
-                let of_model = vectors.and_then(|vectors| relevance_by_model(vectors, line));
-                let by_vectors = of_model.unwrap_or_else(|| relevance_by_n_grams(task, index));
-                let words_share = if of_model.is_some() { WORDS_SHARE_OF_MODEL } else { WORDS_SHARE };
-                let names_subject = shared.iter().any(|(term, _)| !task.terms[*term].is_light);
-                let is_about = names_subject || by_vectors >= SimilarityScale::CONTRADICTION;
-                // Less is what any two texts have in common, and would change the order of equal weights.
-                let relevance = if is_about { mix_relevance(by_words, by_vectors, words_share) } else { 0 };
-                LineScore { relevance, is_about, score: 0 }
-            })
-            .collect();
+        let average = lines.iter().map(|line| u64::from(line.index.length)).sum::<u64>()
+            / u64::try_from(lines.len().max(1)).unwrap_or(u64::MAX);
+        let score = |(line, shared): (&ComparedLine<'_>, &Vec<(usize, u8)>)| {
+            let by_words = relevance_by_words(shared, &information, u64::from(line.index.length), average);
+            let of_model = vectors.and_then(|vectors| relevance_by_model(vectors, line.title));
+            let by_vectors = of_model.unwrap_or_else(|| relevance_by_n_grams(task, line.index));
+            let words_share = if of_model.is_some() { WORDS_SHARE_OF_MODEL } else { WORDS_SHARE };
+            let names_subject = shared.iter().any(|(term, _)| !task.terms[*term].is_light);
+            let is_about = names_subject || by_vectors >= SimilarityScale::CONTRADICTION;
+            // Less is what any two texts have in common, and would change the order of equal weights.
+            let relevance = if is_about { mix_relevance(by_words, by_vectors, words_share) } else { 0 };
+            LineScore { relevance, is_about, score: 0 }
+        };
+        let mut scores: Vec<_> = lines.iter().zip(&shared).map(score).collect();
         let median = find_median(&scores);
-        for (score, line) in scores.iter_mut().zip(&self.lines) {
+        for (score, line) in scores.iter_mut().zip(lines) {
             score.score = u32::from(line.weight.get()) + bonus(score.relevance.saturating_sub(median));
         }
         let mut order: Vec<usize> = (0..scores.len()).collect();
         order.sort_by_key(|at| (Reverse(scores[*at].score), *at));
-        TaskOrder { task, order, scores, information }
+        Self { task, order, scores, information }
     }
 
-    /// Returns the titles whose vectors [`order_for_task`](Self::order_for_task) uses.
-    pub fn compared_titles(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().map(PreparedLine::compared_title)
-    }
-}
-
-impl TaskOrder<'_> {
     /// Returns `true` if there is nothing to order.
     pub const fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
     /// Returns the words that a line shares with the task, the most telling first and at most [`WORDS_MAX`].
-    pub(super) fn shared_words(&self, line: &PreparedLine) -> Vec<String> {
-        let mut shared = find_shared(self.task, line.index());
+    pub(super) fn shared_words(&self, line: &LineIndex) -> Vec<String> {
+        let mut shared = find_shared(self.task, line);
         shared.sort_by_key(|(term, _)| (Reverse(self.information[*term]), *term));
         shared.iter().take(WORDS_MAX).map(|(term, _)| self.task.terms[*term].word.clone()).collect()
     }
@@ -210,9 +210,9 @@ fn relevance_by_words(shared: &[(usize, u8)], information: &[u64], length: u64, 
     u16::try_from(score * 1000 / (score + SHARED_HALF)).expect("below 1000")
 }
 
-/// Returns the relevance by vectors of another embedder than the built-in one, or `None` if the line has none.
-fn relevance_by_model(vectors: &TaskVectors, line: &PreparedLine) -> Option<u16> {
-    let memory = vectors.memories.get(line.compared_title())?;
+/// Returns the relevance by vectors of another embedder than the built-in one, or `None` if the title has none.
+fn relevance_by_model(vectors: &TaskVectors, title: &str) -> Option<u16> {
+    let memory = vectors.memories.get(title)?;
     Some(vectors.scale.normalize_cosine(cosine_similarity(&vectors.task, memory)))
 }
 

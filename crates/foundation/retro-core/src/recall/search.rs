@@ -60,7 +60,7 @@ impl PreparedMemories {
             let line = &self.lines[at];
             let relevance = order.scores[at].relevance;
             let because =
-                RecallReason { place: RecallPlace::Task, relevance, words: order.shared_words(line) };
+                RecallReason { place: RecallPlace::Task, relevance, words: order.shared_words(line.index()) };
             let assign =
                 |run| Assignment { memory: line.id, withheld: is_withheld(line.id, run, permille), permille };
             FoundMemory {
