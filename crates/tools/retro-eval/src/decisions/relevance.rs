@@ -166,7 +166,7 @@ fn thread_cases(
         let of_language = rules.iter().filter(|other| other.language == rule.language);
         let texts: Vec<Text> =
             of_language.map(|other| text_of(&other.slug, &other.title, &other.description)).collect();
-        (texts.len() > PLACES).then(|| ())?;
+        (texts.len() > PLACES).then_some(())?;
         Some(build_case(&rule.repository, &rule.slug, &task(thread)?, texts.iter()))
     };
     threads.iter().filter_map(case).collect()
