@@ -112,10 +112,12 @@ class Client:
         repo: Optional[str] = None,
         repo_visibility: Optional[str] = None,
         paths: Iterable[str] = (),
+        task: Optional[str] = None,
     ) -> Context:
-        """Returns what a run of the step is told. With `run_id` it is recorded as presented to that run. Never raises."""
+        """Returns what a run of the step is told. With `run_id` it is recorded as presented to that run. `task` is what the
+        run is about to do, in plain text: what is about it comes first. Never raises."""
         asked = {"workflow": workflow, "step": step, "run_id": run_id, "repo": repo}
-        asked.update(repo_visibility=repo_visibility, paths=list(paths))
+        asked.update(repo_visibility=repo_visibility, paths=list(paths), task=task)
         body = {name: value for name, value in asked.items() if value not in (None, [])}
         answer, reason = self._ask("POST", "/v1/context", body)
         if answer is None:
@@ -127,6 +129,27 @@ class Client:
             rules_text=rules.get("text", ""),
             reason=answer.get("reason"),
         )
+
+    def search(
+        self,
+        query: str,
+        workflow: Optional[str] = None,
+        step: str = "main",
+        run_id: Optional[str] = None,
+        repo: Optional[str] = None,
+        repo_visibility: Optional[str] = None,
+        k: int = 5,
+    ) -> Context:
+        """Returns at most `k` memories of the step and rules of the repository about a text, best first. With `run_id` they
+        are recorded as presented to that run. Show an agent `text`: what stands in it is known not to be its own. Never
+        raises."""
+        asked = {"query": query, "k": k, "workflow": workflow, "step": step, "run": run_id}
+        asked.update(repo=repo, repo_visibility=repo_visibility)
+        parameters = urllib.parse.urlencode({name: value for name, value in asked.items() if value is not None})
+        answer, reason = self._ask("GET", f"/v1/memories/search?{parameters}", None)
+        if answer is None:
+            return Context(reason=reason)
+        return Context(answer.get("text", ""), answer.get("memories", []), reason=answer.get("reason"))
 
     def memory(self, memory: str, run_id: Optional[str] = None, workflow: Optional[str] = None) -> Optional[dict]:
         """Returns a memory in full, by its id or the digits that the block shows; None without an answer or such a
@@ -375,6 +398,13 @@ def main() -> int:
     context.add_argument("--step", default="main")
     context.add_argument("--run", help="record it as presented to this run")
     context.add_argument("--repo")
+    context.add_argument("--task", help="what the run is about to do; what is about it comes first")
+    search = commands.add_parser("search", help="print the memories and rules about a text")
+    search.add_argument("query")
+    search.add_argument("--workflow")
+    search.add_argument("--step", default="main")
+    search.add_argument("--run", help="record them as presented to this run")
+    search.add_argument("--repo")
     send = commands.add_parser("send", help="send events from files, or from stdin with -")
     send.add_argument("files", nargs="+", metavar="FILE")
     transcript = commands.add_parser("transcript", help="send a session of Claude Code, by its transcript")
@@ -390,10 +420,17 @@ def main() -> int:
     logging.basicConfig(format="retrospect: %(message)s")
     client = Client(arguments.url, arguments.tenant, arguments.timeout, arguments.spool)
     if arguments.command == "context":
-        answer = client.context(arguments.workflow, arguments.step, arguments.run, arguments.repo)
+        answer = client.context(
+            arguments.workflow, arguments.step, arguments.run, arguments.repo, task=arguments.task
+        )
         blocks = [block for block in (answer.text, answer.rules_text) if block]
         if blocks:
             print("\n".join(blocks))
+        return 0
+    if arguments.command == "search":
+        found = client.search(arguments.query, arguments.workflow, arguments.step, arguments.run, arguments.repo)
+        if found.text:
+            print(found.text)
         return 0
     if arguments.command == "send":
         accepted = [client.send(json.loads(_read(name))) for name in arguments.files]

@@ -38,6 +38,8 @@ export interface Memory {
   weight: number;
   title: string;
   newcomer: boolean;
+  /** Why it is there; undefined if no task was named. */
+  because?: { place: "weight" | "task" | "newcomer"; relevance: number; words: string[] };
 }
 
 /** What the next run of a step is told. */
@@ -64,6 +66,44 @@ export interface ContextRequest {
   repoVisibility?: "public" | "private";
   /** Paths that the run touches, by which rules are left out. */
   paths?: string[];
+  /** What the run is about to do, in plain text: what is about it comes first. */
+  task?: string;
+}
+
+/** Search for what helps a run that is under way. */
+export interface SearchRequest {
+  query: string;
+  /** Workflow whose memories are searched. Without it, only rules of `repo` are. */
+  workflow?: string;
+  /** Name of the step, by default `main`. */
+  step?: string;
+  /** Run to which what was found is recorded as presented. */
+  runId?: string;
+  repo?: string;
+  repoVisibility?: "public" | "private";
+  /** Maximum number of memories and rules, by default 5. */
+  k?: number;
+}
+
+/** What a search has found. */
+export interface SearchResult {
+  /** Block to show an agent, unchanged: what stands in it is known not to be its own. */
+  text: string;
+  memories: Found[];
+  /** Why nothing was found, or why it is not known whether it was recorded; undefined otherwise. */
+  reason?: string;
+}
+
+/** A memory or rule that a search has found. */
+export interface Found {
+  id: string;
+  kind: "memory" | "rule";
+  weight: number;
+  title: string;
+  /** What it has in common with the query, from 0 to 1,000 thousandths. */
+  relevance: number;
+  /** Words of the query that it contains. */
+  words: string[];
 }
 
 /** Fields of the event's data besides workflow, run, outcome and attempt, such as `trajectory`, `task` and `repo`. */
@@ -116,14 +156,33 @@ export class Client {
 
   /** Returns what a run of the step is told. With `runId` it is recorded as presented to that run. Never throws. */
   async context(request: ContextRequest): Promise<Context> {
-    const { workflow, step = "main", runId, repo, repoVisibility, paths } = request;
-    const body = { workflow, step, run_id: runId, repo, repo_visibility: repoVisibility, paths };
+    const { workflow, step = "main", runId, repo, repoVisibility, paths, task } = request;
+    const body = { workflow, step, run_id: runId, repo, repo_visibility: repoVisibility, paths, task };
     const [answer, reason] = await this.#ask("POST", "/v1/context", body);
     if (!answer) {
       return { text: "", memories: [], rulesText: "", reason };
     }
     const { text = "", memories = [], rules } = answer;
     return { text, memories, rulesText: rules?.text ?? "", reason: answer.reason ?? undefined };
+  }
+
+  /**
+   * Returns the memories of a step and the rules of a repository about a text, best first. With `runId` they are recorded
+   * as presented to that run. Never throws.
+   */
+  async search(request: SearchRequest): Promise<SearchResult> {
+    const { query, workflow, step = "main", runId, repo, repoVisibility, k = 5 } = request;
+    const asked = { query, k, workflow, step, run: runId, repo, repo_visibility: repoVisibility };
+    const parameters = new URLSearchParams();
+    for (const [name, value] of Object.entries(asked)) {
+      if (value !== undefined) parameters.set(name, String(value));
+    }
+    const [answer, reason] = await this.#ask("GET", `/v1/memories/search?${parameters}`);
+    if (!answer) {
+      return { text: "", memories: [], reason };
+    }
+    const { text = "", memories = [] } = answer;
+    return { text, memories, reason: answer.reason ?? undefined };
   }
 
   /**
@@ -308,9 +367,10 @@ function describe(error: unknown): string {
 
 const USAGE = `usage: retrospect.ts [--url URL] [--tenant TENANT] [--timeout SECONDS] [--spool FOLDER] COMMAND
 
-  context --workflow W [--step S] [--run R] [--repo R]   prints the block for the prompt of a run
-  send FILE...                                           sends events from files, or from stdin with -
-  flush                                                  sends what waits in the spool`;
+  context --workflow W [--step S] [--run R] [--repo R] [--task T]   prints the block for the prompt of a run
+  search QUERY --workflow W [--step S] [--run R] [--repo R]         prints the memories and rules about a text
+  send FILE...   sends events from files, or from stdin with -
+  flush          sends what waits in the spool`;
 
 async function main(words: string[]): Promise<number> {
   const options = new Map<string, string>();
@@ -333,10 +393,19 @@ async function main(words: string[]): Promise<number> {
   const workflow = options.get("workflow");
   if (command === "context" && workflow) {
     const step = options.get("step");
-    const { text, rulesText } = await client.context({ workflow, step, runId: options.get("run"), repo: options.get("repo") });
+    const [runId, repo, task] = ["run", "repo", "task"].map((name) => options.get(name));
+    const { text, rulesText } = await client.context({ workflow, step, runId, repo, task });
     const blocks = [text, rulesText].filter((block) => block);
     if (blocks.length) {
       console.log(blocks.join("\n"));
+    }
+    return 0;
+  }
+  if (command === "search" && files.length === 1 && (workflow || options.has("repo"))) {
+    const [step, runId, repo] = ["step", "run", "repo"].map((name) => options.get(name));
+    const { text } = await client.search({ query: files[0], workflow, step, runId, repo });
+    if (text) {
+      console.log(text);
     }
     return 0;
   }

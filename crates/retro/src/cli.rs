@@ -37,7 +37,9 @@ pub(crate) use self::git::{Git, InstallHook};
 pub(crate) use self::github::{Github, GithubSync};
 pub(crate) use self::log_format::LogFormat;
 pub(crate) use self::losses::{ListLosses, Losses};
-pub(crate) use self::memories::{AttributedArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs};
+pub(crate) use self::memories::{
+    AttributedArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, SearchMemories,
+};
 pub(crate) use self::noun::{Noun, refuse_misplaced_options};
 pub(crate) use self::reports::{ListOutcomes, ListReports, OutcomeCommand, ReportCommand};
 pub(crate) use self::repository::parse_repository;
@@ -286,6 +288,9 @@ pub(crate) struct Context {
     /// Paths that the run touches, separated by commas; leaves out rules for other paths.
     #[arg(long, value_delimiter = ',', value_name = "PATH,…", requires = "repo")]
     pub(crate) paths: Vec<String>,
+    /// What the run is about to do, in plain text; memories and rules about it come first.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) task: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ mod command_context;
 pub(crate) mod configuration;
 mod dead_letters;
 mod doctor;
+mod gateway;
 mod git;
 mod github;
 mod losses;
@@ -18,20 +19,17 @@ mod ready;
 mod replay;
 mod rules;
 mod runs;
+mod search;
 mod shell_files;
 mod tokens;
 mod workflows;
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use retro_config::{Config, LoadedConfig};
-use retro_gateway::Gateway;
+use retro_core::recall::RecallPlace;
 use retro_http::Scrape;
 
 use crate::cli::{Cli, Command, Context as ContextArgs, Github};
 use crate::exit::Exit;
-use crate::policies::PolicySource;
 use crate::{emit, output, serve, store, up, validate};
 use command_context::CommandContext;
 
@@ -114,10 +112,8 @@ async fn print_context(
     config: &Config,
     args: &ContextArgs,
 ) -> anyhow::Result<Exit> {
-    let policies = Arc::new(PolicySource::load(config.pipelines.as_deref())?);
     let store = store::open_store(config).await?;
-    let gateway = Gateway::new(store.clone(), policies);
-    let gateway = gateway.with_timeout(Duration::from_millis(config.context_timeout_ms));
+    let gateway = gateway::build_gateway(config, &store, args.task.is_some())?;
     let request = retro_gateway::ContextRequest {
         workflow: args.workflow.clone(),
         step: args.step.clone(),
@@ -125,6 +121,7 @@ async fn print_context(
         repo: args.repo.clone(),
         repo_visibility: args.repo_visibility,
         paths: args.paths.clone(),
+        task: args.task.clone(),
     };
     let answer = gateway.context(context.tenant, request).await;
     if answer.memories.is_empty() {
@@ -147,7 +144,25 @@ async fn print_context(
             let retro_gateway::RulesAnswer { text, tokens, omitted, blocked, .. } = rules;
             format!("\n{text}\n(rules: {tokens} tokens, {omitted} omitted, {blocked} blocked)")
         });
-        memories + &rules.unwrap_or_default()
+        memories + &rules.unwrap_or_default() + &describe_reasons(&answer)
     })?;
     Ok(Exit::Done)
+}
+
+/// Describes why each memory and rule of a context is there; empty without a task.
+fn describe_reasons(answer: &retro_gateway::ContextAnswer) -> String {
+    let Some(ranking) = &answer.ranking else { return String::new() };
+    let rules = answer.rules.iter().flat_map(|rules| &rules.rules);
+    let lines = answer.memories.iter().chain(rules).filter_map(|memory| {
+        let because = memory.because.as_ref()?;
+        let place = match because.place {
+            RecallPlace::Weight => "by weight",
+            RecallPlace::Task => "for the task",
+            RecallPlace::Newcomer => "as a newcomer",
+        };
+        let words = search::describe_words(&because.words);
+        let relevance = search::format_thousandths(because.relevance);
+        Some(format!("\n[{}] {place}, relevance {relevance}{words}", memory.id.short_id()))
+    });
+    format!("\n{}{}", search::describe_ranking(ranking), lines.collect::<String>())
 }

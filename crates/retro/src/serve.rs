@@ -52,7 +52,8 @@ pub(crate) async fn run_serve(
         store::database_name(&config)
     ));
     let Stores { store, agents } = store::build_lazy_stores(&config)?;
-    let process = Process { config, roles, store, agents, bus, policies, vectors, supervised: None, metrics };
+    let supervised = None;
+    let process = Process { config, roles, store, agents, bus, policies, vectors, supervised, metrics };
     process.run(listeners, || Ok(())).await
 }
 

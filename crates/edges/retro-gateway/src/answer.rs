@@ -4,7 +4,7 @@ use retro_core::audience::{RepoVisibility, RunRepository};
 use retro_core::gate::{shown_content, shown_evidence, shown_scope, shown_title};
 use retro_core::id::{MemoryId, Repository, RunId, Step, Workflow};
 use retro_core::memory::{Evidence, Memory, MemoryScope, MemoryStatus};
-use retro_core::recall::RecalledMemory;
+use retro_core::recall::{FoundKind, RecalledMemory};
 use retro_core::weight::Weight;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -39,6 +39,11 @@ pub struct ContextRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 100)]
     pub paths: Vec<String>,
+    /// What the run is about to do, in plain text. Memories and rules that are about it come first among the eligible
+    /// ones, and each says why it is there. At most 4,096 bytes are read. It is neither stored nor logged; an embedder
+    /// behind an address gets it without the secrets in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
 }
 
 impl ContextRequest {
@@ -85,6 +90,9 @@ pub struct ContextAnswer {
     /// repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesAnswer>,
+    /// How the memories were compared with the task; absent if the request names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranking: Option<TaskRanking>,
     /// Outcome of recording the memories as presented to the run.
     pub recorded: Recording,
     /// Reason why the response is empty or why it is unknown whether the memories were recorded; absent
@@ -107,6 +115,78 @@ pub struct RulesAnswer {
     pub omitted: u32,
     /// Number of rules that are heavy enough and blocked until a person has looked at them.
     pub blocked: u32,
+}
+
+/// How memories were compared with a task or query, besides by their words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TaskRanking {
+    /// Name and version of the embedder.
+    pub embedder: String,
+    /// Reason why the built-in embedder was used instead of the configured one; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+}
+
+/// Search for what helps a run that is under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchRequest {
+    /// What to search for, in plain text. At most 4,096 bytes are read.
+    pub query: String,
+    /// Maximum number of memories and rules to find, at most [`FOUND_MAX`].
+    pub limit: usize,
+    /// Workflow whose memories are searched; `None` to search rules only.
+    pub workflow: Option<Workflow>,
+    /// Step whose memories are searched.
+    pub step: Step,
+    /// Repository that the run works on, whose rules are searched, too.
+    pub repository: Option<RunRepository>,
+    /// Run that searches, to which is recorded what was found.
+    pub run: Option<RunId>,
+}
+
+/// Maximum number of memories and rules that a search finds.
+pub const FOUND_MAX: usize = 20;
+
+/// What a search has found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SearchAnswer {
+    /// Memories and rules about the query, best first.
+    pub memories: Vec<FoundEntry>,
+    /// The same as a block for a prompt; empty if nothing was found.
+    pub text: String,
+    /// Number of memories that would have been found and are withheld from this run by chance, to measure their effect.
+    #[serde(default)]
+    pub withheld_by_chance: u32,
+    /// How the memories were compared with the query; absent if that was not possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranking: Option<TaskRanking>,
+    /// Outcome of recording what was found as presented to the run.
+    pub recorded: Recording,
+    /// Reason why nothing was found, or why it is unknown whether it was recorded; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A memory or rule that a search has found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FoundEntry {
+    /// Id of the memory.
+    #[schema(value_type = String)]
+    pub id: MemoryId,
+    /// A memory of the step, or a rule of the repository.
+    pub kind: FoundKind,
+    /// Weight, from 0 to 1,000 thousandths.
+    #[schema(value_type = u16, maximum = 1000)]
+    pub weight: Weight,
+    /// Title of the lesson.
+    pub title: String,
+    /// Weight and bonus for the relevance together, in thousandths, by which the list is sorted.
+    pub score: u32,
+    /// What it has in common with the query, in thousandths.
+    #[schema(maximum = 1000)]
+    pub relevance: u16,
+    /// Words of the query that it contains, the most telling first and at most 5.
+    pub words: Vec<String>,
 }
 
 /// Outcome of recording which memories were presented to a run or read by it.
@@ -138,6 +218,7 @@ impl ContextAnswer {
             blocked: 0,
             withheld_by_chance: 0,
             rules: None,
+            ranking: None,
             recorded: if run.is_some() { Recording::Nothing } else { Recording::Preview },
             reason: Some(reason),
         }

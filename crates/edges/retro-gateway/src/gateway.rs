@@ -4,21 +4,25 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use retro_core::gate::blocked_reason;
-use retro_core::id::{MemoryId, MemoryRef, RunId, Step, Tenant, WorkflowKey};
-use retro_core::memory::{Memory, MemoryStatus};
+use retro_core::id::{MemoryId, Repository, RunId, Step, Tenant, WorkflowKey};
 use retro_core::policy::{Policies, Policy};
 use retro_core::recall::{Assignment, PreparedMemories, Recall, RecallCandidate};
 use retro_http::TenantLimiter;
-use retro_store::{AGENT_CONNECTIONS_MAX, Presentation, RecallStore, UnresolvedRef, resolve_memory_ref};
+use retro_store::{AGENT_CONNECTIONS_MAX, EmbeddingSource, EmbeddingStore, Presentation, RecallStore};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
-use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, Recording};
+use crate::answer::{ContextAnswer, ContextRequest, Recording};
 use crate::context_cache::{
     ContextCache, ContextCacheWorker, ContextScope, Enqueued, HandedLists, PresentationQueue, count_stored,
 };
+use crate::ranked_task::RankedTask;
+use crate::task_embedder::TaskEmbedder;
 use crate::{rules, tokens};
+
+mod open;
+mod ranking;
+mod search;
 
 /// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
 /// agent's step takes seconds, so a delay of a fifth of a second goes unnoticed, and memories are not worth a
@@ -45,6 +49,8 @@ pub struct Gateway {
     recordings: TenantLimiter,
     /// Cache of memories and queue of presentations; `None` if everything is read and stored at once.
     cached: Option<CachedParts>,
+    /// Embedder for tasks; `None` if it is the built-in one.
+    embedder: Option<Arc<TaskEmbedder>>,
 }
 
 /// Parts of a gateway that caches memories and stores presentations after the answer.
@@ -76,6 +82,7 @@ impl Gateway {
             reads,
             recordings,
             cached: None,
+            embedder: None,
         }
     }
 
@@ -85,6 +92,11 @@ impl Gateway {
         let (cache, presentations, worker) = ContextCacheWorker::new(writes, gateway);
         let handed = Arc::new(HandedLists::new());
         (Self { cached: Some(CachedParts { cache, handed, presentations }), ..self }, worker)
+    }
+
+    /// Returns the gateway with an embedder for tasks, and the vectors of memories that it has computed before.
+    pub fn with_embedder(self, source: Arc<dyn EmbeddingSource>, stored: Arc<dyn EmbeddingStore>) -> Self {
+        Self { embedder: Some(Arc::new(TaskEmbedder::new(source, stored))), ..self }
     }
 
     /// Notes that memories of a workflow or a rule scope have changed, so that they are read again. Changes that are
@@ -119,34 +131,42 @@ impl Gateway {
         let run = request.run_id.as_ref();
         let policy = self.policies.policy_for(&key);
         let step = request.step;
+        let ranking = self.begin_ranking(deadline, tenant, request.task.as_deref());
         let scope =
             ContextScope::Step { key: key.clone(), step: step.clone(), repository: repository.clone() };
-        let recall = match self.load_prepared(deadline, scope, &policy).await {
-            Ok(prepared) => self.choose_for_run(&prepared, &key, step, run, &policy),
+        let prepared = match self.load_prepared(deadline, scope, &policy).await {
+            Ok(prepared) => prepared,
             Err(reason) => {
                 warn!(reason = reason.as_str(), "context: answered without memories: {reason}");
                 retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, ["unavailable"]);
                 return ContextAnswer::empty(run, format!("no memories: {reason}"));
             }
         };
-        let rules = match request.repo {
+        let of_repo = match request.repo {
             None => None,
-            Some(repo) => {
-                // What is dangerous in a repository is decided by the policy of its rules, as for the writer that
-                // holds them.
-                let held_dangers = self.policies.policy_for(&repo.rule_scope(tenant)).held_dangers;
-                let policy = Policy { held_dangers, ..policy.clone() };
-                let scope = ContextScope::Rules { tenant: tenant.clone(), repo };
-                match self.load_prepared(deadline, scope, &policy).await {
-                    Ok(prepared) => Some(rules::select_rules(&prepared, &request.paths, &policy)),
-                    Err(reason) => {
-                        // A failure to read the rules must not discard the memories.
-                        warn!(reason = reason.as_str(), "context: answered without rules: {reason}");
-                        None
-                    }
-                }
-            }
+            // A failure to read the rules must not discard the memories.
+            Some(repo) => self
+                .load_rules(deadline, tenant, repo, &policy)
+                .await
+                .inspect_err(|reason| {
+                    warn!(reason = reason.as_str(), "context: answered without rules: {reason}");
+                })
+                .ok(),
         };
+        let scopes: Vec<&PreparedMemories> = [Some(&prepared), of_repo.as_ref().map(|(rules, _)| rules)]
+            .into_iter()
+            .flatten()
+            .map(|all| &**all)
+            .collect();
+        let ranked = match ranking {
+            Some(ranking) => Some(self.finish_ranking(ranking, tenant, &scopes).await),
+            None => None,
+        };
+        let recall = self.choose_for_run(&prepared, &key, step, run, ranked.as_ref(), &policy);
+        let rules = of_repo.map(|(prepared, policy)| {
+            let order = ranked.as_ref().map(|task| task.order(&prepared));
+            rules::select_rules(&prepared, &request.paths, order.as_ref(), &policy)
+        });
         let presented = recall.memories.iter().chain(rules.iter().flat_map(|rules| &rules.rules));
         let ids: Vec<MemoryId> = presented.map(|memory| memory.id).collect();
         let withheld = u32::try_from(recall.withheld()).unwrap_or(u32::MAX);
@@ -172,9 +192,25 @@ impl Gateway {
             blocked,
             withheld_by_chance: withheld,
             rules,
+            ranking: ranked.map(RankedTask::into_ranking),
             recorded,
             reason,
         }
+    }
+
+    /// Returns the rules of a repository, and the policy by which they are chosen for a run with this policy.
+    async fn load_rules(
+        &self,
+        deadline: Instant,
+        tenant: &Tenant,
+        repo: Repository,
+        policy: &Policy,
+    ) -> Result<(Arc<PreparedMemories>, Policy), String> {
+        // What is dangerous in a repository is decided by the policy of its rules, as for the writer that holds them.
+        let held_dangers = self.policies.policy_for(&repo.rule_scope(tenant)).held_dangers;
+        let policy = Policy { held_dangers, ..policy.clone() };
+        let scope = ContextScope::Rules { tenant: tenant.clone(), repo };
+        Ok((self.load_prepared(deadline, scope, &policy).await?, policy))
     }
 
     async fn record_presentation(
@@ -204,23 +240,25 @@ impl Gateway {
         (recorded, reason.or_else(|| nothing.then(|| ALL_WITHHELD.to_owned())))
     }
 
-    /// Chooses the memories for a run: the same as before if it asks again.
+    /// Chooses the memories for a run: the same as before if it asks again with the same task.
     fn choose_for_run(
         &self,
         prepared: &PreparedMemories,
         key: &WorkflowKey,
         step: Step,
         run: Option<&RunId>,
+        ranked: Option<&RankedTask>,
         policy: &Policy,
     ) -> Recall {
+        let order = ranked.map(|task| task.order(prepared));
         let (Some(CachedParts { handed, .. }), Some(run)) = (&self.cached, run) else {
-            return prepared.choose(run, policy, &tokens::count_tokens);
+            return prepared.choose(run, order.as_ref(), policy, &tokens::count_tokens);
         };
-        let asking = (key.clone(), step, run.clone());
+        let asking = (key.clone(), step, run.clone(), ranked.map(RankedTask::digest));
         if let Some(before) = handed.find(&asking, policy) {
-            return prepared.choose_again(&before, run, policy, &tokens::count_tokens);
+            return prepared.choose_again(&before, run, order.as_ref(), policy, &tokens::count_tokens);
         }
-        let recall = prepared.choose(Some(run), policy, &tokens::count_tokens);
+        let recall = prepared.choose(Some(run), order.as_ref(), policy, &tokens::count_tokens);
         handed.remember(asking, &recall, policy);
         recall
     }
@@ -298,106 +336,6 @@ impl Gateway {
         }
     }
 
-    /// Returns one memory of the tenant in full and, if a run is given, records it as read. Fails only if `name`
-    /// matches no memory that the reader may be handed, or several; memories of other tenants are ignored. A memory
-    /// of another repository is as missing as one of another tenant, unless it was presented to the run.
-    pub async fn read_memory(
-        &self,
-        tenant: &Tenant,
-        name: MemoryRef,
-        reader: MemoryReader,
-    ) -> Result<MemoryAnswer, UnresolvedRef> {
-        let deadline = Instant::now() + self.timeout;
-        let finding = self.find_memory_for(deadline, tenant, name, &reader);
-        let found = self.read_in_turn(deadline, tenant, finding).await;
-        let MemoryReader { run, workflow, .. } = reader;
-        let memory = match found {
-            Ok(found) => found?,
-            Err(reason) => {
-                warn!(reason = reason.as_str(), "read: answered without the memory: {reason}");
-                let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
-                let reason = Some(format!("no memory: {reason}"));
-                return Ok(MemoryAnswer { memory: None, recorded, reason });
-            }
-        };
-        // Checked before the recording: a blocked memory does not count as read.
-        let owner = memory.scope.owning_workflow();
-        let policy = owner.map_or_else(Policy::default, |workflow| {
-            self.policies.policy_for(&WorkflowKey { tenant: tenant.clone(), workflow })
-        });
-        // An agent learns that there is nothing for it, not what the text says.
-        let blocked = blocked_reason(&memory, &policy.held_dangers)
-            .inspect(|why| debug!(memory.id = %memory.id, "memory {} is blocked: {why}", memory.id))
-            .map(|_| "the memory is blocked until a person has looked at it");
-        let disabled = memory.disabled_by.as_ref().map(|_| "a person has disabled the memory");
-        if let Some(reason) = unshown_status_reason(memory.status).or(disabled).or(blocked) {
-            let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
-            return Ok(MemoryAnswer { memory: None, recorded, reason: Some(reason.to_owned()) });
-        }
-        // A rule belongs to no workflow, so its read can be recorded only under the run's workflow.
-        let workflow = workflow.or_else(|| memory.scope.workflow().cloned());
-        let (recorded, reason) = match (run, workflow) {
-            (None, _) => (Recording::Preview, Some("no run was named, so nothing is recorded".to_owned())),
-            (Some(_), None) => (
-                Recording::Nothing,
-                Some(
-                    "the memory belongs to no workflow: name the run's workflow with `workflow` to record it"
-                        .to_owned(),
-                ),
-            ),
-            (Some(run), Some(workflow)) => {
-                let key = WorkflowKey { tenant: tenant.clone(), workflow };
-                let recording = self.store.record_read(&key, &run, memory.id);
-                let recorded = self.record_in_time(deadline, &key, "read", recording).await;
-                if recorded.0 == Recording::Recorded {
-                    retro_telemetry::metrics::MEMORIES_READ.add(1, []);
-                }
-                recorded
-            }
-        };
-        Ok(MemoryAnswer { memory: Some(memory.into()), recorded, reason })
-    }
-
-    /// Returns the memory with this name if the reader may be handed it.
-    async fn find_memory_for(
-        &self,
-        deadline: Instant,
-        tenant: &Tenant,
-        name: MemoryRef,
-        reader: &MemoryReader,
-    ) -> retro_store::Result<Result<Memory, UnresolvedRef>> {
-        let memory = match resolve_memory_ref(&*self.store, tenant, name).await? {
-            Ok(id) => self.store.find_memory(tenant, id).await?,
-            Err(unnamed) => return Ok(Err(unnamed)),
-        };
-        Ok(match memory {
-            Some(memory) if self.may_open(deadline, tenant, &memory, reader).await? => Ok(memory),
-            _ => Err(UnresolvedRef::Missing(name)),
-        })
-    }
-
-    async fn may_open(
-        &self,
-        deadline: Instant,
-        tenant: &Tenant,
-        memory: &Memory,
-        reader: &MemoryReader,
-    ) -> retro_store::Result<bool> {
-        if memory.scope.includes_run(reader.repository.as_ref()) {
-            return Ok(true);
-        }
-        let workflow = reader.workflow.as_ref().or_else(|| memory.scope.workflow());
-        let Some((run, workflow)) = reader.run.as_ref().zip(workflow) else { return Ok(false) };
-        let key = WorkflowKey { tenant: tenant.clone(), workflow: workflow.clone() };
-        if self.store.was_presented(&key, run, memory.id).await? {
-            return Ok(true);
-        }
-        let Some(CachedParts { presentations, .. }) = &self.cached else { return Ok(false) };
-        // Perhaps it is about to be stored.
-        presentations.flush(deadline).await;
-        self.store.was_presented(&key, run, memory.id).await
-    }
-
     /// Records that memories were presented to a run or read by it, unless too many recordings are in
     /// progress for another one to finish in time. The limit also bounds the resources that hanging
     /// recordings use.
@@ -454,19 +392,6 @@ const NONE_ELIGIBLE: &str = "no memory of this step is active with enough weight
 const NONE_WITHOUT_REPO: &str = "no memory of this step is active with enough weight yet, of those that no repository has shown; the others need `repo`";
 
 const ALL_WITHHELD: &str = "every eligible memory is withheld from this run by chance, to measure its effect (policy key `withhold_permille`)";
-
-/// Returns the reason why no agent may open a memory with this status, or `None` if one may: a run may still open
-/// a memory that it was presented before it was archived or superseded.
-const fn unshown_status_reason(status: MemoryStatus) -> Option<&'static str> {
-    match status {
-        MemoryStatus::Active
-        | MemoryStatus::Archived
-        | MemoryStatus::Superseded
-        | MemoryStatus::Graduated => None,
-        MemoryStatus::Tentative => Some("the memory was observed in one run only and is not confirmed"),
-        MemoryStatus::Deleted => Some("the memory was deleted"),
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use retro_core::audience::{RepoVisibility, RunRepository};
-use retro_core::id::{MemoryRef, Repository, RunId, Workflow};
+use retro_core::id::{MemoryRef, Repository, RunId, Step, Workflow};
 use retro_http::{
     Api, Caller, JsonBody, PathId, Probes, Problem, QueryParams, RouteAccess, describe_health_routes,
     health_routes,
@@ -13,12 +13,15 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
 
-use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader};
+use crate::answer::{
+    ContextAnswer, ContextRequest, FOUND_MAX, MemoryAnswer, MemoryReader, SearchAnswer, SearchRequest,
+};
 use crate::gateway::Gateway;
 use crate::intake::{self, IngestService};
 
-/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz` and
-/// `/metrics`. The caller merges them with its other routes and passes the result to [`retro_http::HttpServer`].
+/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/search`, `/v1/memories/{id}`, `/livez`,
+/// `/readyz` and `/metrics`. The caller merges them with its other routes and passes the result to
+/// [`retro_http::HttpServer`].
 pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
     agent_routes()
         .with_state(gateway)
@@ -26,8 +29,8 @@ pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> 
         .merge(health_routes(probes))
 }
 
-/// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/{id}` and health. All other
-/// routes are left to [`retro_http::HttpServer::serve_not_ready`].
+/// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/search`, `/v1/memories/{id}` and health.
+/// All other routes are left to [`retro_http::HttpServer::serve_not_ready`].
 pub fn build_not_ready_router(gateway: Gateway, probes: Probes) -> Api {
     agent_routes().with_state(gateway).merge(health_routes(probes))
 }
@@ -41,8 +44,9 @@ pub fn describe_api() -> Api {
 }
 
 fn agent_routes() -> Api<Gateway> {
-    let memory = Api::new().routes(routes!(memory)).allow(RouteAccess::ContextOrRead);
-    Api::new().routes(routes!(context)).allow(RouteAccess::Context).merge(memory)
+    let memories =
+        Api::new().routes(routes!(search)).routes(routes!(memory)).allow(RouteAccess::ContextOrRead);
+    Api::new().routes(routes!(context)).allow(RouteAccess::Context).merge(memories)
 }
 
 /// Returns the context for the next run of a step.
@@ -54,6 +58,60 @@ async fn context(
     JsonBody(request): JsonBody<ContextRequest>,
 ) -> Json<ContextAnswer> {
     Json(gateway.context(&tenant, request).await)
+}
+
+/// Query parameters of a search.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct SearchQuery {
+    /// What to search for, in plain text. At most 4,096 bytes are read.
+    query: String,
+    /// Maximum number of memories and rules to find, from 1 to 20.
+    #[serde(default = "default_found")]
+    #[param(default = 5, minimum = 1, maximum = 20)]
+    k: usize,
+    /// Workflow whose memories are searched. Without it, only rules of `repo` are.
+    #[param(value_type = Option<String>)]
+    workflow: Option<Workflow>,
+    /// Name of the step whose memories are searched; defaults to `main`.
+    #[serde(default = "Step::main")]
+    #[param(value_type = String, default = "main", required = false)]
+    step: Step,
+    /// Repository that the run works on; as for the context.
+    #[param(value_type = Option<String>)]
+    repo: Option<Repository>,
+    /// Who may read the repository; as for the context.
+    repo_visibility: Option<RepoVisibility>,
+    /// Id of the run that searches. What was found is recorded as presented to it, and what is withheld from it by
+    /// chance is not found. Without it, nothing is recorded.
+    #[param(value_type = Option<String>)]
+    run: Option<RunId>,
+}
+
+/// Returns the default of `k`: few enough to read each of them.
+const fn default_found() -> usize {
+    5
+}
+
+/// Returns the memories and rules about a query that the reader may be handed, best first.
+#[utoipa::path(get, path = "/v1/memories/search", tag = "agents", params(SearchQuery),
+    responses((status = 200, body = SearchAnswer, description = "what was found, or nothing and the reason")))]
+async fn search(
+    State(gateway): State<Gateway>,
+    Caller(tenant): Caller,
+    QueryParams(asked): QueryParams<SearchQuery>,
+) -> Result<Json<SearchAnswer>, Problem> {
+    let SearchQuery { query, k: limit, workflow, step, repo, repo_visibility: visibility, run } = asked;
+    if !(1..=FOUND_MAX).contains(&limit) {
+        return Err(Problem::invalid_field("k", format!("expected a number from 1 to {FOUND_MAX}")));
+    }
+    if workflow.is_none() && repo.is_none() {
+        let detail = "name the run's workflow, or a repository with `repo` to search its rules only";
+        return Err(Problem::invalid_field("workflow", detail));
+    }
+    let repository = repo.map(|repo| RunRepository { repo, visibility });
+    let request = SearchRequest { query, limit, workflow, step, repository, run };
+    Ok(Json(gateway.search(&tenant, request).await))
 }
 
 /// Query parameters of a memory read.

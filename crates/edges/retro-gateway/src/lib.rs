@@ -5,13 +5,16 @@ mod context_cache;
 mod gateway;
 mod http;
 mod intake;
+mod ranked_task;
 mod rules;
+mod task_embedder;
 #[cfg(test)]
 mod testing;
 mod tokens;
 
 pub use answer::{
-    ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader, MemoryText, Recording, RulesAnswer,
+    ContextAnswer, ContextRequest, FOUND_MAX, FoundEntry, MemoryAnswer, MemoryReader, MemoryText, Recording,
+    RulesAnswer, SearchAnswer, SearchRequest, TaskRanking,
 };
 pub use context_cache::ContextCacheWorker;
 pub use gateway::{CONTEXT_TIMEOUT_MS, Gateway};

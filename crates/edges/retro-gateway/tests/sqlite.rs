@@ -122,6 +122,7 @@ async fn request_context(gateway: &Gateway, tenant: &str, run: Option<&str>) -> 
         repo: None,
         repo_visibility: None,
         paths: Vec::new(),
+        task: None,
     };
     gateway.context(&key(tenant).tenant, request).await
 }

@@ -3,14 +3,23 @@
 mod fence;
 mod memory_content;
 mod prepared;
+mod relevance;
+mod search;
 mod strip;
+mod task;
+mod terms;
 mod withhold;
 
 use serde::{Deserialize, Serialize};
 
-pub use fence::{FENCE_BEGIN, FENCE_END, RecalledMemory, strip_injected};
+pub use fence::{
+    FENCE_BEGIN, FENCE_END, RecallPlace, RecallReason, RecalledMemory, render_block, strip_injected,
+};
 pub use memory_content::MemoryContent;
 pub use prepared::{CountTokens, PreparedMemories};
+pub use relevance::TaskOrder;
+pub use search::{FoundKind, FoundMemories, FoundMemory};
+pub use task::{RecallTask, TASK_BYTES_MAX, TaskVectors};
 pub use withhold::{Assignment, is_withheld};
 
 use crate::id::MemoryId;
@@ -28,7 +37,8 @@ pub struct RecallCandidate {
 /// The chosen memories and their rendering as a block of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recall {
-    /// Presented memories in the order of their lines: by descending weight, with newcomers last.
+    /// Presented memories in the order of their lines: by descending weight, or by weight and relevance if there is a
+    /// task, with newcomers last.
     pub memories: Vec<RecalledMemory>,
     /// Block to insert into the prompt; empty if there are no memories.
     pub text: String,
@@ -49,22 +59,38 @@ pub struct Recall {
 /// What a step of a run was handed, by which it gets the same when it asks again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandedList {
-    /// Memories in the order of their lines, each with `true` if it took the place of a newcomer.
-    memories: Vec<(MemoryId, bool)>,
+    /// Memories in the order of their lines.
+    memories: Vec<HandedMemory>,
     /// Memories that chance withheld.
     withheld: Vec<MemoryId>,
     /// Number of eligible memories that did not fit.
     omitted: u32,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct HandedMemory {
+    id: MemoryId,
+    /// `true` if it took the place of a newcomer.
+    newcomer: bool,
+    /// What it owed its place to, and its relevance, if there was a task.
+    because: Option<(RecallPlace, u16)>,
+}
+
 impl From<&Recall> for HandedList {
     fn from(recall: &Recall) -> Self {
         let withheld = recall.assignments.iter().filter(|assignment| assignment.withheld);
         Self {
-            memories: recall.memories.iter().map(|memory| (memory.id, memory.newcomer)).collect(),
+            memories: recall.memories.iter().map(HandedMemory::from).collect(),
             withheld: withheld.map(|assignment| assignment.memory).collect(),
             omitted: recall.omitted,
         }
+    }
+}
+
+impl From<&RecalledMemory> for HandedMemory {
+    fn from(memory: &RecalledMemory) -> Self {
+        let because = memory.because.as_ref().map(|because| (because.place, because.relevance));
+        Self { id: memory.id, newcomer: memory.newcomer, because }
     }
 }
 

@@ -25,18 +25,19 @@ use std::rc::Rc;
 use crate::memory::Lesson;
 
 use marks::TextFeatures;
-use measured_vector::MeasuredVector;
 
 pub use embedder::Embedder;
 pub use known::KnownVectors;
 pub use marks::{are_opposite, may_merge};
+pub(crate) use measured_vector::MeasuredVector;
 pub use ngram::NgramEmbedder;
+pub(crate) use ngram::is_light_word;
 pub use relation::{LessonRelation, relate_lessons, replaces};
 pub use resolved::{ComparesTexts, ResolvedVectors, ScopeChanged};
 pub use scale::{ScaleError, SimilarityScale};
 pub(crate) use texts::ComparedLessons;
 pub use vector::{COMPONENT_MAX, COMPONENTS_MAX, cosine_similarity};
-pub(crate) use words::content_words;
+pub(crate) use words::{content_words, is_stop_word};
 
 /// Returns the similarity of two lessons of one scope, in thousandths of the common [`SimilarityScale`]. If
 /// both lessons have a signature, the result is 1000 for equal signatures and 0 for different ones. Otherwise

@@ -95,9 +95,9 @@ pub use verify::{
 pub use write::{Deletion, Release, WriterStore};
 
 /// Ports that agents' requests need, which have connections of their own.
-pub trait AgentStore: RecallStore + AccessTokenStore {}
+pub trait AgentStore: RecallStore + AccessTokenStore + EmbeddingStore {}
 
-impl<T: RecallStore + AccessTokenStore + ?Sized> AgentStore for T {}
+impl<T: RecallStore + AccessTokenStore + EmbeddingStore + ?Sized> AgentStore for T {}
 
 /// All ports that a database implements.
 pub trait Store:

@@ -1,7 +1,8 @@
 //! Defines the arguments of `retro memories`.
 
 use clap::{Args, Subcommand};
-use retro_core::id::{MemoryRef, Repository, Step, Workflow};
+use retro_core::audience::RepoVisibility;
+use retro_core::id::{MemoryRef, Repository, RunId, Step, Workflow};
 use retro_core::memory::MemoryStatus;
 
 use super::audit::AuditArgs;
@@ -12,6 +13,8 @@ use super::variant::parse_variant;
 pub(crate) enum Memories {
     /// List memories, highest weight first.
     List(ListMemories),
+    /// Find the memories and rules about a text, of those that a run may be handed, as an agent would.
+    Search(SearchMemories),
     /// Show one memory in full: its text, its evidence and, if it is held, why.
     Show {
         /// Id of the memory, or at least its first 8 digits.
@@ -68,6 +71,30 @@ pub(crate) struct ListMemories {
     /// Maximum number of memories to print.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SearchMemories {
+    /// What to search for, in plain text.
+    pub(crate) query: String,
+    /// Workflow whose memories are searched.
+    #[arg(long)]
+    pub(crate) workflow: Option<Workflow>,
+    /// Name of the step whose memories are searched.
+    #[arg(long, default_value_t = Step::main())]
+    pub(crate) step: Step,
+    /// Repository that the run works on, as [host/]owner/name; its rules are searched, too.
+    #[arg(long, value_parser = parse_repository, required_unless_present = "workflow")]
+    pub(crate) repo: Option<Repository>,
+    /// Who may read the repository: public or private; as for the context.
+    #[arg(long, value_parser = parse_variant::<RepoVisibility>, requires = "repo")]
+    pub(crate) repo_visibility: Option<RepoVisibility>,
+    /// Id of the run that searches; what was found is recorded as presented to it [default: nothing is recorded].
+    #[arg(long, requires = "workflow")]
+    pub(crate) run: Option<RunId>,
+    /// Maximum number of memories and rules to find, from 1 to 20.
+    #[arg(long, short = 'k', default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub(crate) limit: u8,
 }
 
 /// Commands that change one memory or rule, alike for both.

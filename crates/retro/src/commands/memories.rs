@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::command_context::{CommandContext, print_found};
 use super::nearest_name::print_unknown_name;
+use super::search;
 use crate::cli::{AttributedArgs, AuditArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, Noun};
 use crate::exit::Exit;
 use crate::operator_commands::OperatorCommands;
@@ -34,6 +35,7 @@ pub(crate) async fn run_command(
     let Some(command) = &noun.command else { return list_memories(context, &*store, &noun.list).await };
     match command {
         Memories::List(list) => list_memories(context, &*store, list).await,
+        Memories::Search(args) => search::search_memories(context, config, &store, args).await,
         Memories::Show { id } => match resolve_memory(context, &*store, MEMORY.name, *id).await? {
             Ok(id) => print_found(
                 context,

@@ -264,8 +264,12 @@ impl RunningProcess {
 
     /// Returns the gateway, and starts what keeps its cache true.
     fn start_gateway(&self) -> Gateway {
-        let Process { agents, policies, config, store, bus, .. } = &self.process;
+        let Process { agents, policies, config, store, bus, vectors, .. } = &self.process;
         let gateway = Gateway::new(agents.clone(), policies.clone());
+        let gateway = match vectors {
+            Some(source) => gateway.with_embedder(source.clone(), agents.clone()),
+            None => gateway,
+        };
         let writes: Arc<dyn RecallStore> = store.clone();
         let name = format!("{} {}", process_name(), SystemClock.now().as_millisecond());
         let (gateway, worker) = gateway.with_cache(&writes, name);

@@ -88,6 +88,14 @@ async fn check_spool(client: ClientCommand) {
     world.wait_until_idle().await;
     let asked = client.run(&url, &spool, &["context", "--workflow", "deploy", "--step", "deploy"]).await;
     assert!(asked.out.contains("deploy_service"), "{asked:?}");
+    let of_step = ["--workflow", "deploy", "--step", "deploy"];
+    let with_task = [&["context"][..], &of_step, &["--task", "Deploy with `deploy_service`"]].concat();
+    assert_eq!(client.run(&url, &spool, &with_task).await.out, asked.out, "there is only one memory");
+    let search = |query| [&["search", query][..], &of_step].concat();
+    let found = client.run(&url, &spool, &search("deploy_service fails")).await;
+    assert!(found.code == Some(0) && found.out.contains("deploy_service"), "{found:?}");
+    let none = client.run(&url, &spool, &search("paint a landscape")).await;
+    assert_eq!((none.code, none.out.as_str()), (Some(0), ""), "{none:?}");
 
     let refused = world.write_file("refused.json", r#"{"specversion": "1.0", "id": "x"}"#);
     let answer = client.run(&url, &spool, &["send", &refused]).await;

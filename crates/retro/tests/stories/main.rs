@@ -41,6 +41,7 @@ mod quarantine;
 mod real_runs;
 mod reconciliation;
 mod refusals;
+mod relevance;
 mod replay;
 mod repositories;
 mod retention;

@@ -54,6 +54,10 @@ async fn every_route_answers_as_the_document_describes() {
             .replace("{id}", id.unwrap_or_default())
             .replace("{workflow}", "release")
             .replace("{run}", "release-0");
+        let existing = match path.as_str() {
+            "/v1/memories/search" => format!("{path}?workflow=release&step=deploy&query=deploy_service"),
+            _ => existing,
+        };
         let (status, body) = world.get("default", &existing).await;
         assert_eq!(status, 200, "{existing}: {body}");
         assert_fits_schema(&document, path, "get", "200", &body);

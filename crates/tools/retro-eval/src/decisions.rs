@@ -16,6 +16,7 @@ mod injection;
 mod observations;
 mod real;
 mod relations;
+mod relevance;
 mod rules;
 mod webhooks;
 
@@ -50,6 +51,8 @@ pub enum Eval {
     /// Measures whether a new lesson is told to confirm, to replace or to stand beside an older one, on pairs whose
     /// relation is known.
     Relations(relations::Options),
+    /// Measures whether the memory that belongs to a task comes first among those of its step.
+    Relevance(relevance::Options),
     /// Measures which review remarks are classified as rules, compared with human labels.
     Rules(rules::Options),
     /// Measures the time of the heuristics per run and per megabyte of trajectory.
@@ -72,6 +75,7 @@ pub fn run(root: &Path, eval: &Eval) -> Result<()> {
         Eval::Report(options) => real::comparison::run(root, options),
         Eval::Paraphrases(options) => findings::paraphrases::run(options),
         Eval::Relations(options) => relations::run(options),
+        Eval::Relevance(options) => relevance::run(options),
         Eval::Rules(options) => rules::run(options),
         Eval::Time(options) => real::time::run(options),
         Eval::Webhooks(options) => webhooks::run(root, options),

@@ -1,4 +1,4 @@
-//! Remembers which memories runs were handed, so that a run that asks again gets the same ones.
+//! Remembers which memories runs were handed, so that a run that asks again with the same task gets the same ones.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use retro_core::recall::{HandedList, Recall};
 /// Maximum number of runs and steps that are remembered, the least used forgotten first: some 40 MiB.
 const REMEMBERED_MAX: usize = 50_000;
 
-/// A step of a run.
-type RunStep = (WorkflowKey, Step, RunId);
+/// A step of a run, with the digest of its task if it named one. A run that asks with another task asks for something
+/// else, and one that repeats a request must not get another list.
+type RunStep = (WorkflowKey, Step, RunId, Option<[u8; 32]>);
 
 /// Lists that were handed to steps of runs.
 pub(crate) struct HandedLists(Cache<RunStep, Arc<RememberedList>>);

@@ -72,6 +72,7 @@ fn request(run: &str) -> ContextRequest {
         repo: None,
         repo_visibility: None,
         paths: Vec::new(),
+        task: None,
     }
 }
 

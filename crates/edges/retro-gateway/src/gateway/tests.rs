@@ -1,10 +1,17 @@
+mod tasks;
+
 use retro_core::audience::{Audience, RepoVisibility, RunRepository};
 use retro_core::id::{Repository, Step, Workflow};
 use retro_core::memory::MemoryScope;
 use retro_core::policy::Policy;
 use retro_core::recall::{FENCE_BEGIN, FENCE_END, is_withheld};
 
+use retro_core::id::MemoryRef;
+use retro_core::memory::{Memory, MemoryStatus};
+use retro_store::UnresolvedRef;
+
 use super::*;
+use crate::answer::MemoryReader;
 use crate::testing::{FakeStore, Trouble, active_memory};
 
 fn gateway(shelf: FakeStore) -> (Gateway, Arc<FakeStore>) {
@@ -24,6 +31,7 @@ fn request(run: Option<&str>) -> ContextRequest {
         repo: None,
         repo_visibility: None,
         paths: Vec::new(),
+        task: None,
     }
 }
 

@@ -48,6 +48,35 @@ pub struct RecalledMemory {
     pub title: String,
     /// `true` if the memory took a place that is reserved for the least presented memories.
     pub newcomer: bool,
+    /// Why the memory is there; absent if the request names no task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<RecallReason>,
+}
+
+/// Why a memory is among those that were chosen for a task. Its weight stands beside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RecallReason {
+    /// What it owes its place to.
+    pub place: RecallPlace,
+    /// What it has in common with the task, in thousandths: 0 is nothing, and 1000 is never reached by words alone.
+    #[cfg_attr(feature = "schema", schema(maximum = 1000))]
+    pub relevance: u16,
+    /// Words of the task that the memory contains, the most telling first and at most 5.
+    pub words: Vec<String>,
+}
+
+/// What a memory owes its place to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RecallPlace {
+    /// It is among the heaviest, so it would be there without a task.
+    Weight,
+    /// It is about the task.
+    Task,
+    /// It is among the least presented, for which places are reserved.
+    Newcomer,
 }
 
 /// Number of bytes of a line before its title.
@@ -58,6 +87,13 @@ pub(super) const LINE_HEAD_BYTES: usize = LINE_SHAPE.len();
 pub(super) fn render_line(id: MemoryId, weight: Weight, title: &str) -> String {
     let title = plain_line(title, TITLE_CHARS_MAX);
     format!("- [{}] ({weight}) {title}", id.short_id())
+}
+
+/// Renders a block of these memories, for a prompt. Empty without any.
+pub fn render_block<'m>(memories: impl IntoIterator<Item = &'m RecalledMemory>) -> String {
+    let line = |memory: &RecalledMemory| render_line(memory.id, memory.weight, &memory.title) + "\n";
+    let lines: String = memories.into_iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("{FENCE_BEGIN}\n{lines}{FENCE_END}") }
 }
 
 /// Removes every injected block from a text: all marks, and the lines after a begin mark that have the shape

@@ -6,7 +6,7 @@
 //! Therefore the exact words of the memory are removed wherever they occur, as they are or escaped within
 //! strings. No other text can be hidden behind them.
 
-use crate::gate::{shown_content, shown_evidence};
+use crate::gate::{shown_content, shown_evidence, shown_title};
 use crate::memory::Memory;
 
 /// Minimum length of content to remove, in characters. Shorter text may well be the agent's own words.
@@ -29,8 +29,8 @@ impl MemoryContent {
         Self { texts: memories.iter().flat_map(|memory| memory_texts(memory)).collect() }
     }
 
-    /// Removes the content and evidence of the memories from a text, but not their titles. Returns `None` if the
-    /// text contains none of them.
+    /// Removes the content and evidence of the memories from a text, and their titles where they are fields of our
+    /// responses; elsewhere a title may be the agent's own words. Returns `None` if the text contains none of them.
     pub fn strip(&self, text: &str) -> Option<String> {
         let mut stripped = None::<String>;
         for content in &self.texts {
@@ -52,6 +52,9 @@ fn memory_texts(memory: &Memory) -> Vec<String> {
     let evidence: Vec<String> = memory.evidence.iter().chain(&shown_evidence(memory)).map(to_json).collect();
     let mut plain = content;
     plain.extend(evidence);
+    // A context or a search that an agent has requested in the middle of its run is in the trace like a tool's answer.
+    let title = to_json(&shown_title(&memory.scope, &memory.lesson));
+    plain.extend([format!("\"title\":{title}"), format!("\"title\": {title}")]);
     plain.dedup();
     let mut all = plain.clone();
     let mut escaped = plain;

@@ -6,7 +6,7 @@ use super::vector::{cosine_from_products, dot_product};
 
 /// A vector prepared for repeated comparison.
 #[derive(Debug)]
-pub(super) struct MeasuredVector {
+pub(crate) struct MeasuredVector {
     parts: VectorParts,
     /// Dot product of the vector with itself.
     square: i64,
@@ -24,7 +24,7 @@ enum VectorParts {
 const SPARSE_BELOW_ONE_IN: usize = 4;
 
 impl MeasuredVector {
-    pub(super) fn from_vector(vector: Vec<i32>) -> Self {
+    pub(crate) fn from_vector(vector: Vec<i32>) -> Self {
         let square = dot_product(&vector, &vector);
         let filled = vector.iter().filter(|component| **component != 0).count();
         if filled >= vector.len().div_ceil(SPARSE_BELOW_ONE_IN) {
@@ -38,7 +38,7 @@ impl MeasuredVector {
     }
 
     /// Returns the same result as [`super::cosine_similarity`] on the original vectors.
-    pub(super) fn cosine_similarity(&self, other: &Self) -> u16 {
+    pub(crate) fn cosine_similarity(&self, other: &Self) -> u16 {
         let product = match (&self.parts, &other.parts) {
             (VectorParts::Dense(a), VectorParts::Dense(b)) => dot_product(a, b),
             (VectorParts::Dense(dense), VectorParts::Sparse(sparse))

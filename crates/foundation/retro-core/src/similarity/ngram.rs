@@ -74,7 +74,7 @@ impl Embedder for NgramEmbedder {
 }
 
 /// Returns `true` if a word only expresses advice, whatever the subject.
-pub(super) fn is_light_word(word: &str) -> bool {
+pub(crate) fn is_light_word(word: &str) -> bool {
     LIGHT_WORDS.contains(&word)
 }
 

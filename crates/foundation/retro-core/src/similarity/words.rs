@@ -15,7 +15,7 @@ pub(crate) fn content_words(text: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 /// Returns `true` if a word carries no meaning of its own.
-pub(super) fn is_stop_word(word: &str) -> bool {
+pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.contains(&word)
 }
 

@@ -25,6 +25,7 @@ mod law_15_a_repository_is_told_what_it_may_read;
 mod law_17_no_loss_is_reported_without_proof;
 mod people_add_rules;
 mod people_decide;
+mod recall_for_a_task;
 mod rules;
 
 use proptest::test_runner::Config;

@@ -38,7 +38,7 @@ fn prepare_and_choose(
     policy: &Policy,
     tokens: CountTokens<'_>,
 ) -> Recall {
-    PreparedMemories::new(candidates, policy).choose(run, policy, tokens)
+    PreparedMemories::new(candidates, policy).choose(run, None, policy, tokens)
 }
 
 /// Chooses the rules to present from the candidates of a repository.
@@ -48,5 +48,5 @@ fn prepare_and_choose_rules(
     policy: &Policy,
     tokens: CountTokens<'_>,
 ) -> Recall {
-    PreparedMemories::new(candidates, policy).choose_rules(paths, policy, tokens)
+    PreparedMemories::new(candidates, policy).choose_rules(paths, None, policy, tokens)
 }

@@ -250,6 +250,13 @@ fn the_content_of_opened_memories_is_removed_too() {
     given.trajectory.turns[0].calls[0].answer = Some(document);
     let trajectory = given.trajectory.without_memory_content(&[&memory]);
     assert!(!trajectory.turns[0].calls[0].answer.as_deref().unwrap().contains("no such file"));
+    let title = serde_json::to_string(&memory.lesson.title).unwrap();
+    let found = format!(r#"{{"memories":[{{"weight":300,"title":{title},"words":[]}}]}}"#);
+    for answer in [found.replace(':', ": "), serde_json::json!({ "output": found }).to_string(), found] {
+        let stripped = MemoryContent::of_memories(&[&memory]).strip(&answer).unwrap();
+        assert!(!stripped.contains("title") && stripped.contains("weight"), "{stripped}");
+    }
+    assert_eq!(MemoryContent::of_memories(&[&memory]).strip("title: A"), None, "not a field of ours");
     let lesson = Lesson { content: "no such file".into(), ..memory.lesson };
     let short = Memory { evidence: vec![], lesson, ..memory };
     assert_eq!(

@@ -152,6 +152,9 @@ instruments! {
     /// Context answers to agents: answered, nothing_eligible, withheld (by chance, every eligible memory) or
     /// unavailable (the database was unreachable or slow).
     CONTEXT_ANSWERS: Counter["retro.reason"] = "retro.context.answers", "{answer}";
+    /// Answers to searches of agents: answered, nothing_found, withheld (by chance, everything about the query) or
+    /// unavailable (the database was unreachable or slow, or the query had no word).
+    SEARCH_ANSWERS: Counter["retro.reason"] = "retro.search.answers", "{answer}";
     /// Steps and repositories from whose memories and rules answers were chosen: from the cache of the gateway (memory), or
     /// from the database.
     CONTEXT_SCOPES: Counter["retro.source"] = "retro.context.scopes", "{scope}";
