@@ -38,6 +38,7 @@ impl Config {
         if let Err(error) = self.github_tenants() {
             refused.push(("github_tenants", format!("has an invalid entry: {error}")));
         }
+        refused.extend(self.find_nats_problems());
         refused.extend(self.find_github_api_problem());
         refused.extend(self.embedder().err());
         refused.extend(self.find_secret_problems());

@@ -237,3 +237,72 @@ fn a_tenants_secret_that_cannot_be_used_is_named_by_its_line_and_never_shown() {
     assert_eq!(read, [("acme", "long enough"), ("acme", "and = with = signs")]);
     assert!(config.has_bridge_secret() && config.github_secrets().is_empty());
 }
+
+#[test]
+fn contradictory_keys_of_the_broker_are_reported_with_what_to_do() {
+    let folder = Folder::new();
+    let file = |name: &str| folder.write(name, "content").display().to_string();
+    let (creds, seed, certificate) = (file("a.creds"), file("a.nk"), file("a.pem"));
+    let url = ("NATS_URL", "tls://a:4222");
+    let cases: [(&[(&str, &str)], &[&str]); 7] = [
+        (
+            &[url, ("RETRO_NATS_CREDS_FILE", &creds), ("RETRO_NATS_NKEY_FILE", &seed)],
+            &["RETRO_NATS_NKEY_FILE: `nats_nkey_file` is set together with `nats_creds_file`; keep one of them"],
+        ),
+        (
+            &[("NATS_URL", "tls://me:hunter2@a:4222"), ("RETRO_NATS_CREDS_FILE", &creds)],
+            &[
+                "RETRO_NATS_CREDS_FILE: `nats_creds_file` is set, and `nats_url` has a user or token, too; remove it \
+               from the address or leave this key out",
+            ],
+        ),
+        (
+            &[url, ("RETRO_NATS_CERT_FILE", &certificate)],
+            &["RETRO_NATS_CERT_FILE: `nats_cert_file` is set without `nats_key_file`, its private key"],
+        ),
+        (
+            &[url, ("RETRO_NATS_KEY_FILE", &certificate)],
+            &["RETRO_NATS_KEY_FILE: `nats_key_file` is set without `nats_cert_file`, its certificate"],
+        ),
+        (
+            &[("RETRO_NATS_CA_FILE", &certificate), ("RETRO_NATS_REPLICAS", "3")],
+            &[
+                "RETRO_NATS_CA_FILE: `nats_ca_file` is only for a broker of your own, and `nats_url` is not set; set it \
+               too (NATS_URL)",
+                "RETRO_NATS_REPLICAS: `nats_replicas` is only for a broker of your own, and `nats_url` is not set; set \
+               it too (NATS_URL)",
+            ],
+        ),
+        (
+            &[url, ("RETRO_NATS_REPLICAS", "2"), ("RETRO_NATS_INBOX_PREFIX", "_INBOX.>")],
+            &[
+                "RETRO_NATS_INBOX_PREFIX: `nats_inbox_prefix` is not a subject such as _INBOX_counter: words of visible \
+               characters, separated by dots, without * and >",
+                "RETRO_NATS_REPLICAS: `nats_replicas` is 2; it must be 1, 3 or 5",
+            ],
+        ),
+        (
+            &[url, ("RETRO_NATS_TLS", "always")],
+            &[
+                "RETRO_NATS_TLS: `nats_tls` is \"always\"; it must be \"auto\" or \"required\" or \"first\"",
+            ],
+        ),
+    ];
+    for (variables, expected) in cases {
+        assert_eq!(folder.load_problems("", variables), expected, "{variables:?}");
+    }
+    let all = [url, ("RETRO_NATS_CREDS_FILE", &creds), ("RETRO_NATS_CA_FILE", &certificate), ("RETRO_NATS_REPLICAS", "5")];
+    assert_eq!(folder.load("", &all).unwrap().config.nats_replicas, 5);
+}
+
+#[test]
+fn a_file_of_the_broker_that_cannot_be_read_is_reported_at_the_start() {
+    let folder = Folder::new();
+    let empty = folder.write("empty.creds", "").display().to_string();
+    let found = folder.load_problems(
+        "nats_url = \"tls://a:4222\"\nnats_ca_file = \"/no/such/ca.pem\"\n",
+        &[("RETRO_NATS_CREDS_FILE", &empty)],
+    );
+    assert!(found[0].starts_with("RETRO_NATS_CREDS_FILE: `nats_creds_file` is empty.creds, which is empty"), "{found:?}");
+    assert!(found[1].starts_with("retro.toml:2: `nats_ca_file` is /no/such/ca.pem, which cannot be read: "), "{found:?}");
+}
