@@ -29,6 +29,6 @@ pub use outbox_wake::{announce_outbox, listen_for_memory_changes, listen_for_out
 pub use publish::{EventPublisher, OutboxPublisher, OutgoingEvent, ReplayPublishError, ReplayPublisher};
 pub use relay::run_relay;
 pub use retro_events::{DurableConsumer, Role};
-pub use server::{NatsServer, ServerConfig, ServerError};
+pub use server::{NatsServer, ServerConfig, ServerError, ensure_seed_file};
 pub use stream_check::watch_streams;
 pub use topology::{StreamSizes, TopologyMode};

@@ -103,7 +103,8 @@ impl ConnectionProblems {
     fn describe_certificate(&self, server: &ServerAddr, at: &str, error: &str) -> Option<String> {
         let (_, reason) = error.split_once("invalid peer certificate: ")?;
         let the = format!("the certificate of the broker at {at}");
-        Some(if reason.starts_with("UnknownIssuer") {
+        // `BadSignature`: an authority of the same name was made anew.
+        Some(if reason.starts_with("UnknownIssuer") || reason.starts_with("BadSignature") {
             self.describe_untrusted(&the)
         } else if let Some((_, names)) = reason.split_once("certificate not valid for name") {
             let names = names.split_once("; ").map_or(names, |(_, names)| names);
