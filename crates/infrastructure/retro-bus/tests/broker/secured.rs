@@ -33,13 +33,25 @@ impl Server {
         let text = format!("listen: \"127.0.0.1:{port}\"\n{lines}\n");
         std::fs::write(folder.path().join("server.conf"), text).unwrap();
         let (binary, _) = NatsServer::find_usable(None).await.unwrap();
-        let process = Command::new(binary)
+        let mut process = Command::new(binary)
             .args(["-c", "server.conf", "-l", "server.log"])
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .spawn()
             .unwrap();
+        let listens = async {
+            while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = listens => {}
+            status = process.wait() => {
+                let log = std::fs::read_to_string(folder.path().join("server.log")).unwrap_or_default();
+                panic!("the server did not start: {status:?}: {log}");
+            }
+        }
         Self { port, _process: process, _folder: folder }
     }
 

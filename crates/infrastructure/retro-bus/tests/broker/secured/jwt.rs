@@ -34,9 +34,10 @@ impl Operator {
             "mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1,
         });
         let account = json!({"type": "account", "version": 2, "limits": unlimited});
+        let without_jetstream = json!({"type": "account", "version": 2, "limits": {"subs": -1, "conn": -1}});
         let (key, system) = (self.account.public_key(), self.system.public_key());
-        let accounts = [(&key, "retro"), (&system, "SYS")].map(|(key, name)| {
-            format!("{key}: {}", sign_jwt(&self.operator, key, name, None, &account))
+        let accounts = [(&key, &account), (&system, &without_jetstream)].map(|(key, claims)| {
+            format!("{key}: {}", sign_jwt(&self.operator, key, "account", None, claims))
         });
         let accounts = accounts.join(", ");
         format!("operator: {operator}\nsystem_account: {system}\nresolver: MEMORY\nresolver_preload: {{ {accounts} }}\n")
