@@ -2,6 +2,7 @@
 
 mod bodies;
 mod bridge;
+mod broker_cluster;
 mod broker_kills;
 mod broker_ownership;
 mod broker_users;
