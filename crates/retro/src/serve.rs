@@ -40,9 +40,11 @@ pub(crate) async fn run_serve(
     let vectors = embedder::load_for_roles(&config, &roles)?;
     let names = roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     let name = format!("retro {names}");
-    let bus =
-        Bus::connect(BusConfig { topology_mode: TopologyMode::Verify, ..broker::bus_config(&config, url.expose(), name) })
-            .await?;
+    let bus = Bus::connect(BusConfig {
+        topology_mode: TopologyMode::Verify,
+        ..broker::bus_config(&config, url.expose(), name)
+    })
+    .await?;
     let listeners = Listeners::open(&config, &roles).await?;
     let at = |what, url: Option<String>| url.map_or(String::new(), |url| format!("; {what} at {url}"));
     let (http, health) = (at("HTTP", listeners.http_url()), at("health", listeners.health_url()));

@@ -72,7 +72,10 @@ impl Config {
             found.extend(given.map(|(key, _)| (*key, why.to_owned())));
         }
         if self.nats_creds_file.is_some() && self.nats_nkey_file.is_some() {
-            found.push(("nats_nkey_file", "is set together with `nats_creds_file`; keep one of them".to_owned()));
+            found.push((
+                "nats_nkey_file",
+                "is set together with `nats_creds_file`; keep one of them".to_owned(),
+            ));
         }
         let login = files.iter().take(2).find(|(_, given)| *given);
         if let Some((key, _)) = login.filter(|_| self.nats_url_has_login()) {
@@ -119,7 +122,8 @@ fn find_file_problem(path: &Path) -> Option<String> {
 
 /// Returns `true` if the text is a subject without wildcards.
 fn is_subject(text: &str) -> bool {
-    let is_word =
-        |word: &str| !word.is_empty() && word.chars().all(|one| one.is_ascii_graphic() && !"*>".contains(one));
+    let is_word = |word: &str| {
+        !word.is_empty() && word.chars().all(|one| one.is_ascii_graphic() && !"*>".contains(one))
+    };
     text.split('.').all(is_word)
 }

@@ -247,7 +247,9 @@ fn contradictory_keys_of_the_broker_are_reported_with_what_to_do() {
     let cases: [(&[(&str, &str)], &[&str]); 7] = [
         (
             &[url, ("RETRO_NATS_CREDS_FILE", &creds), ("RETRO_NATS_NKEY_FILE", &seed)],
-            &["RETRO_NATS_NKEY_FILE: `nats_nkey_file` is set together with `nats_creds_file`; keep one of them"],
+            &[
+                "RETRO_NATS_NKEY_FILE: `nats_nkey_file` is set together with `nats_creds_file`; keep one of them",
+            ],
         ),
         (
             &[("NATS_URL", "tls://me:hunter2@a:4222"), ("RETRO_NATS_CREDS_FILE", &creds)],
@@ -283,15 +285,18 @@ fn contradictory_keys_of_the_broker_are_reported_with_what_to_do() {
         ),
         (
             &[url, ("RETRO_NATS_TLS", "always")],
-            &[
-                "RETRO_NATS_TLS: `nats_tls` is \"always\"; it must be \"auto\" or \"required\" or \"first\"",
-            ],
+            &["RETRO_NATS_TLS: `nats_tls` is \"always\"; it must be \"auto\" or \"required\" or \"first\""],
         ),
     ];
     for (variables, expected) in cases {
         assert_eq!(folder.load_problems("", variables), expected, "{variables:?}");
     }
-    let all = [url, ("RETRO_NATS_CREDS_FILE", &creds), ("RETRO_NATS_CA_FILE", &certificate), ("RETRO_NATS_REPLICAS", "5")];
+    let all = [
+        url,
+        ("RETRO_NATS_CREDS_FILE", &creds),
+        ("RETRO_NATS_CA_FILE", &certificate),
+        ("RETRO_NATS_REPLICAS", "5"),
+    ];
     assert_eq!(folder.load("", &all).unwrap().config.nats_replicas, 5);
 }
 
@@ -303,6 +308,12 @@ fn a_file_of_the_broker_that_cannot_be_read_is_reported_at_the_start() {
         "nats_url = \"tls://a:4222\"\nnats_ca_file = \"/no/such/ca.pem\"\n",
         &[("RETRO_NATS_CREDS_FILE", &empty)],
     );
-    assert!(found[0].starts_with("RETRO_NATS_CREDS_FILE: `nats_creds_file` is empty.creds, which is empty"), "{found:?}");
-    assert!(found[1].starts_with("retro.toml:2: `nats_ca_file` is /no/such/ca.pem, which cannot be read: "), "{found:?}");
+    assert!(
+        found[0].starts_with("RETRO_NATS_CREDS_FILE: `nats_creds_file` is empty.creds, which is empty"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].starts_with("retro.toml:2: `nats_ca_file` is /no/such/ca.pem, which cannot be read: "),
+        "{found:?}"
+    );
 }

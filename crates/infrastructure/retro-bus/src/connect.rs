@@ -237,7 +237,10 @@ impl Bus {
     /// because the broker is away.
     pub fn connection_fault(&self) -> Option<String> {
         if self.is_connected() {
-            return self.violations.is_inbox_refused(&self.inbox_prefix).then(|| self.inbox_error().to_string());
+            return self
+                .violations
+                .is_inbox_refused(&self.inbox_prefix)
+                .then(|| self.inbox_error().to_string());
         }
         self.problems.current().map(|problem| problem.sentence)
     }
@@ -299,7 +302,8 @@ fn watch_connection(
     losses: &ConnectionLosses,
     problems: &ConnectionProblems,
 ) -> ConnectOptions {
-    let (refusals, losses, noted, failed) = (refusals.clone(), losses.clone(), problems.clone(), problems.clone());
+    let (refusals, losses, noted, failed) =
+        (refusals.clone(), losses.clone(), problems.clone(), problems.clone());
     options
         .event_callback(move |event| {
             refusals.record_event(&event);

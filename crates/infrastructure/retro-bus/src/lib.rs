@@ -18,9 +18,7 @@ pub mod server;
 pub mod stream_check;
 pub mod topology;
 
-pub use connect::{
-    Bus, BusConfig, BusError, ClientCertificate, ConnectionSecurity, CredentialFile, TlsMode,
-};
+pub use connect::{Bus, BusConfig, BusError, ClientCertificate, ConnectionSecurity, CredentialFile, TlsMode};
 pub use consume::{ACK_WAIT, ATTEMPTS_MAX, Subscription, run_consumer, run_reconciler};
 pub use consumer_lag::{ConsumerLag, ConsumerProgress};
 pub use intake::NatsIntakePublisher;

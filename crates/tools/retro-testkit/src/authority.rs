@@ -49,7 +49,8 @@ impl TestAuthority {
     pub fn issue(&self, folder: &Path, name: &str, hosts: &[&str], validity: Validity) -> (PathBuf, PathBuf) {
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(hosts).expect("valid names");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let (from, to) = match validity {
             Validity::Valid => (2000, 2500),
             Validity::Expired => (2000, 2020),

@@ -42,7 +42,9 @@ impl NatsCluster {
         let authority = TestAuthority::new();
         authority.write_to(folder.path());
         authority.issue(folder.path(), "server", &["localhost", "127.0.0.1"], Validity::Valid);
-        let key = |user: &BrokerUser| ensure_seed_file(&seed_path(folder.path(), user)).expect("a seed is generated");
+        let key = |user: &BrokerUser| {
+            ensure_seed_file(&seed_path(folder.path(), user)).expect("a seed is generated")
+        };
         let users = render_nkey_users_file(tenants, key);
         std::fs::write(folder.path().join("users.conf"), users).expect("the folder can be written");
         std::fs::write(folder.path().join("cluster.conf"), CONFIGURATION).expect("the folder can be written");
@@ -65,7 +67,8 @@ impl NatsCluster {
         let (binary, _) = NatsServer::find_usable(None)
             .await
             .unwrap_or_else(|error| panic!("this test needs a nats-server; run .ci/install-tools: {error}"));
-        let routes: Vec<_> = self.servers.iter().map(|one| format!("nats://127.0.0.1:{}", one.route_port)).collect();
+        let routes: Vec<_> =
+            self.servers.iter().map(|one| format!("nats://127.0.0.1:{}", one.route_port)).collect();
         let server = &self.servers[nth];
         let local = |port: u16| format!("127.0.0.1:{port}");
         let process = Command::new(binary)
@@ -132,7 +135,8 @@ impl NatsCluster {
     /// Returns the end of each server's log, for the message of a failed test.
     pub fn log_tails(&self) -> String {
         let tail = |nth: usize| {
-            let text = std::fs::read_to_string(self.folder.path().join(format!("n{nth}.log"))).unwrap_or_default();
+            let text =
+                std::fs::read_to_string(self.folder.path().join(format!("n{nth}.log"))).unwrap_or_default();
             let lines: Vec<_> = text.lines().collect();
             lines[lines.len().saturating_sub(30)..].join("\n")
         };

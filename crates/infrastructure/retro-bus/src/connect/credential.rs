@@ -49,11 +49,13 @@ impl CredentialFile {
     /// Reads the file and signs the server's nonce. Fails with a sentence that never contains the file's content.
     pub(super) async fn sign_nonce(&self, nonce: &[u8]) -> Result<Auth, AuthError> {
         let text = tokio::fs::read_to_string(self.path()).await;
-        let text = text.map_err(|error| AuthError::new(self.describe(&format!("cannot be read: {error}"))))?;
+        let text =
+            text.map_err(|error| AuthError::new(self.describe(&format!("cannot be read: {error}"))))?;
         let Credential { key_pair, jwt } = self.parse(&text).map_err(AuthError::new)?;
         let mut auth = Auth::new();
         let signature = key_pair.sign(nonce);
-        auth.signature = Some(signature.map_err(|_| AuthError::new(self.describe("has a seed that cannot sign")))?);
+        auth.signature =
+            Some(signature.map_err(|_| AuthError::new(self.describe("has a seed that cannot sign")))?);
         // A JWT contains the public key already.
         auth.nkey = jwt.is_none().then(|| key_pair.public_key());
         auth.jwt = jwt;
@@ -78,7 +80,8 @@ impl CredentialFile {
                 let text = std::fs::read_to_string(path).unwrap_or_default();
                 let claims = find_line(&text, JWT_PREFIX).and_then(decode_claims);
                 let end = claims.and_then(|claims| Timestamp::from_second(claims["exp"].as_i64()?).ok());
-                let end = end.map_or("it does not expire".to_owned(), |end| format!("it is valid until {end}"));
+                let end =
+                    end.map_or("it does not expire".to_owned(), |end| format!("it is valid until {end}"));
                 format!(
                     "the broker refuses the user {user} of {file}: it is unknown, revoked or expired ({end}); issue new \
                      credentials or set another file"
@@ -98,12 +101,13 @@ impl CredentialFile {
         if key_pair.key_pair_type() != KeyPairType::User {
             return Err(self.describe("has the seed of another kind of key; a user's is needed"));
         }
-        let jwt = match self {
-            Self::Nkey(_) => None,
-            Self::Creds(_) => Some(find_line(text, JWT_PREFIX).map(str::to_owned).ok_or_else(|| {
-                self.describe("has no JWT; for a seed alone, set nats_nkey_file instead")
-            })?),
-        };
+        let jwt =
+            match self {
+                Self::Nkey(_) => None,
+                Self::Creds(_) => Some(find_line(text, JWT_PREFIX).map(str::to_owned).ok_or_else(|| {
+                    self.describe("has no JWT; for a seed alone, set nats_nkey_file instead")
+                })?),
+            };
         Ok(Credential { key_pair, jwt })
     }
 
@@ -145,8 +149,12 @@ mod tests {
             (user.as_str(), "has no JWT; for a seed alone, set nats_nkey_file instead"),
         ] {
             let (_folder, path) = write_file(text);
-            let error = CredentialFile::Creds(path.clone()).sign_nonce(b"nonce").await.err().unwrap().to_string();
-            assert_eq!(error, format!("AuthError(the login of nats_creds_file ({}) {problem})", path.display()));
+            let error =
+                CredentialFile::Creds(path.clone()).sign_nonce(b"nonce").await.err().unwrap().to_string();
+            assert_eq!(
+                error,
+                format!("AuthError(the login of nats_creds_file ({}) {problem})", path.display())
+            );
             assert!(!error.contains(text));
         }
     }

@@ -91,7 +91,9 @@ impl ConnectionProblems {
     fn describe_refused_login(&self) -> ConnectionProblem {
         let sentence = match (&self.security.credential, &self.user) {
             (Some(file), _) => file.describe_refusal(),
-            (None, Some(user)) => format!("the broker refuses the user {user}: unknown name or wrong password"),
+            (None, Some(user)) => {
+                format!("the broker refuses the user {user}: unknown name or wrong password")
+            }
             (None, None) => "the broker refuses the user (none): it asks for a login; set nats_creds_file, \
                              nats_nkey_file, or a user and password in nats_url"
                 .to_owned(),
@@ -117,7 +119,9 @@ impl ConnectionProblems {
         } else if let Some(begin) = parse_moment(reason, "not valid before ") {
             format!("{the} is not valid before {begin}: check the clock of this machine and of the authority")
         } else if reason.contains("CaUsedAsEndEntity") {
-            format!("{the} is an authority's own: give the broker one that this authority signed, and set nats_ca_file")
+            format!(
+                "{the} is an authority's own: give the broker one that this authority signed, and set nats_ca_file"
+            )
         } else {
             format!("{the} cannot be used: {reason}")
         })
@@ -145,7 +149,9 @@ impl ConnectionProblems {
         let (_, alert) = error.split_once("received fatal alert: ")?;
         Some(match &self.security.client_certificate {
             None if alert.contains("ertificate") => {
-                format!("the broker at {at} asks for a client certificate: set nats_cert_file and nats_key_file")
+                format!(
+                    "the broker at {at} asks for a client certificate: set nats_cert_file and nats_key_file"
+                )
             }
             Some(files) if alert.contains("ertificate") || alert.contains("UnknownCA") => format!(
                 "the broker at {at} refuses the client certificate of nats_cert_file ({}): {alert}; set one of an \

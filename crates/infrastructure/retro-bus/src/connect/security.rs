@@ -58,9 +58,7 @@ impl ConnectionSecurity {
             TlsMode::First => options.tls_first(),
             // Who names certificates expects TLS: without this, anybody on the way could answer without it and be sent the
             // login.
-            TlsMode::Auto => {
-                options.require_tls(self.ca_file.is_some() || self.client_certificate.is_some())
-            }
+            TlsMode::Auto => options.require_tls(self.ca_file.is_some() || self.client_certificate.is_some()),
             TlsMode::Required => options.require_tls(true),
         }
     }
@@ -70,12 +68,14 @@ impl ConnectionSecurity {
     pub fn find_exposed_files(&self) -> Vec<String> {
         let credential = self.credential.as_ref().map(|file| (file.key(), file.path()));
         let key = self.client_certificate.as_ref().map(|files| ("nats_key_file", files.key.as_path()));
-        let is_exposed = |path: &Path| {
-            std::fs::metadata(path).is_ok_and(|found| found.mode() & OTHERS_MAY_READ != 0)
-        };
+        let is_exposed =
+            |path: &Path| std::fs::metadata(path).is_ok_and(|found| found.mode() & OTHERS_MAY_READ != 0);
         let exposed = credential.into_iter().chain(key).filter(|(_, path)| is_exposed(path));
         let describe = |(key, path): (&str, &Path)| {
-            format!("every user of this machine may read the secret in {key} ({path}): chmod o= {path}", path = path.display())
+            format!(
+                "every user of this machine may read the secret in {key} ({path}): chmod o= {path}",
+                path = path.display()
+            )
         };
         exposed.map(describe).collect()
     }
@@ -84,7 +84,8 @@ impl ConnectionSecurity {
     pub(super) fn tls_files(&self) -> Vec<(&'static str, &Path)> {
         let authorities = self.ca_file.as_deref().map(|path| ("nats_ca_file", path));
         let client = self.client_certificate.as_ref();
-        let client = client.map(|files| [("nats_cert_file", &*files.certificate), ("nats_key_file", &*files.key)]);
+        let client =
+            client.map(|files| [("nats_cert_file", &*files.certificate), ("nats_key_file", &*files.key)]);
         authorities.into_iter().chain(client.into_iter().flatten()).collect()
     }
 }

@@ -81,7 +81,8 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
                     database::claim_metadata(bus, &format!("stream {name}"), wanted.metadata, ownership)?;
                 let created =
                     bus.request_jetstream("STREAM.CREATE", &name, bus.add_stream(wanted).boxed()).await?;
-                created.map_err(|error| create_stream_error(&name, (size, replicas), &error.kind(), &error))?;
+                created
+                    .map_err(|error| create_stream_error(&name, (size, replicas), &error.kind(), &error))?;
                 info!(stream = name, "created the stream {name}");
                 return Ok(());
             }

@@ -7,8 +7,8 @@ use std::process::Stdio;
 
 use nkeys::KeyPair;
 use retro_bus::{
-    ACK_WAIT, Bus, BusConfig, BusError, ClientCertificate, ConnectionSecurity, CredentialFile, NatsServer, TlsMode,
-    topology,
+    ACK_WAIT, Bus, BusConfig, BusError, ClientCertificate, ConnectionSecurity, CredentialFile, NatsServer,
+    TlsMode, topology,
 };
 use retro_events::Role;
 use retro_events::permissions::BrokerUser;
@@ -136,7 +136,9 @@ async fn each_failure_of_a_servers_certificate_has_its_own_sentence() {
     let fault = wait_for_fault(&good.connect(ConnectionSecurity::default()).await).await;
     assert_eq!(
         fault,
-        format!("{at} is not signed by an authority that this machine trusts: set nats_ca_file to the file of its authority")
+        format!(
+            "{at} is not signed by an authority that this machine trusts: set nats_ca_file to the file of its authority"
+        )
     );
     let fault = wait_for_fault(&good.connect(other.security()).await).await;
     let ca = other.ca_file();
@@ -167,7 +169,10 @@ async fn each_failure_of_a_servers_certificate_has_its_own_sentence() {
     );
     for (validity, sentence) in [
         (Validity::Expired, "expired at 2020-01-01T00:00:00Z: renew it at the broker"),
-        (Validity::NotYet, "is not valid before 2400-01-01T00:00:00Z: check the clock of this machine and of the authority"),
+        (
+            Validity::NotYet,
+            "is not valid before 2400-01-01T00:00:00Z: check the clock of this machine and of the authority",
+        ),
     ] {
         let server = Server::start_tls(&ours, &["localhost"], validity, "").await;
         let fault = wait_for_fault(&server.connect(ours.security()).await).await;
@@ -182,7 +187,10 @@ async fn a_connection_without_tls_is_refused_if_certificates_are_configured() {
     for security in [folder.security(), required] {
         let fault = wait_for_fault(&plain.connect(security).await).await;
         let at = plain.address();
-        assert!(fault.starts_with(&format!("the broker at {at} does not offer TLS, which nats_tls,")), "{fault}");
+        assert!(
+            fault.starts_with(&format!("the broker at {at} does not offer TLS, which nats_tls,")),
+            "{fault}"
+        );
     }
     wait_until_connected(&plain.connect(ConnectionSecurity::default()).await).await;
     let first = Server::start_tls(&folder, &["localhost"], Validity::Valid, "handshake_first: true").await;
@@ -204,7 +212,10 @@ async fn mutual_tls_needs_a_client_certificate_of_an_authority_that_the_server_t
     let with = |certificate| ConnectionSecurity { client_certificate: Some(certificate), ..ours.security() };
     let bus = server.connect(with(other.client_certificate())).await;
     let fault = wait_for_fault(&bus).await;
-    assert!(fault.starts_with(&format!("the broker at {at} refuses the client certificate of nats_cert_file (")), "{fault}");
+    assert!(
+        fault.starts_with(&format!("the broker at {at} refuses the client certificate of nats_cert_file (")),
+        "{fault}"
+    );
     wait_until_connected(&server.connect(with(ours.client_certificate())).await).await;
 }
 
@@ -216,7 +227,8 @@ async fn a_new_credentials_file_takes_effect_without_a_restart() {
     let user = UserClaims { name: "counter", permissions: None };
     // 2020-01-01.
     std::fs::write(&path, operator.issue_credentials(&user, Some(1_577_836_800))).unwrap();
-    let security = ConnectionSecurity { credential: Some(CredentialFile::Creds(path.clone())), ..Default::default() };
+    let security =
+        ConnectionSecurity { credential: Some(CredentialFile::Creds(path.clone())), ..Default::default() };
     let bus = server.connect(security).await;
     let fault = wait_for_fault(&bus).await;
     assert_eq!(
@@ -252,7 +264,10 @@ async fn users_with_credentials_files_work_within_the_permissions_of_their_roles
         let path = folder.path().join(format!("{name}.creds"));
         std::fs::write(&path, operator.issue_credentials(&claims, None)).unwrap();
         let config = BusConfig {
-            security: ConnectionSecurity { credential: Some(CredentialFile::Creds(path)), ..Default::default() },
+            security: ConnectionSecurity {
+                credential: Some(CredentialFile::Creds(path)),
+                ..Default::default()
+            },
             inbox_prefix: prefix.map(str::to_owned),
             ..BusConfig::new(format!("nats://{}", server.address()), name).with_streams_mib(200)
         };
@@ -278,10 +293,15 @@ async fn users_with_credentials_files_work_within_the_permissions_of_their_roles
 #[tokio::test]
 async fn an_unknown_nkey_is_refused_by_name() {
     let folder = TempDir::new().unwrap();
-    let server = Server::start(&format!("authorization {{ users: [ {{ nkey: {} }} ] }}", KeyPair::new_user().public_key())).await;
+    let server = Server::start(&format!(
+        "authorization {{ users: [ {{ nkey: {} }} ] }}",
+        KeyPair::new_user().public_key()
+    ))
+    .await;
     let (path, pair) = (folder.path().join("a.nk"), KeyPair::new_user());
     std::fs::write(&path, pair.seed().unwrap()).unwrap();
-    let security = ConnectionSecurity { credential: Some(CredentialFile::Nkey(path.clone())), ..Default::default() };
+    let security =
+        ConnectionSecurity { credential: Some(CredentialFile::Nkey(path.clone())), ..Default::default() };
     let fault = wait_for_fault(&server.connect(security).await).await;
     assert_eq!(
         fault,
@@ -302,7 +322,8 @@ fn a_secret_that_every_user_may_read_is_named() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("a.nk");
     std::fs::write(&path, "SU").unwrap();
-    let security = ConnectionSecurity { credential: Some(CredentialFile::Nkey(path.clone())), ..Default::default() };
+    let security =
+        ConnectionSecurity { credential: Some(CredentialFile::Nkey(path.clone())), ..Default::default() };
     for (mode, warnings) in [(0o644, 1), (0o640, 0), (0o600, 0)] {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         assert_eq!(security.find_exposed_files().len(), warnings, "{mode:o}");
@@ -310,16 +331,19 @@ fn a_secret_that_every_user_may_read_is_named() {
 }
 
 #[tokio::test]
-async fn replicas_are_raised_in_place_and_a_server_alone_cannot_have_three() {
+async fn a_single_server_is_not_asked_for_three_replicas_without_a_remedy() {
     let alone = Server::start("jetstream { store_dir: store }").await;
     let url = format!("nats://{}", alone.address());
-    let bus = Bus::connect(BusConfig { replicas: 3, ..BusConfig::new(url, "test").with_streams_mib(200) }).await.unwrap();
+    let bus = Bus::connect(BusConfig { replicas: 3, ..BusConfig::new(url, "test").with_streams_mib(200) })
+        .await
+        .unwrap();
     wait_until_connected(&bus).await;
     let refused = topology::ensure_topology(&bus, ACK_WAIT).await.unwrap_err();
     assert!(matches!(refused, BusError::Unusable { .. }), "{refused}");
     let refused = refused.to_string();
     assert!(
-        refused.contains("stream RETRO_INTAKE") && refused.contains("set nats_replicas to 1 for a single server"),
+        refused.contains("stream RETRO_INTAKE")
+            && refused.contains("set nats_replicas to 1 for a single server"),
         "{refused}"
     );
 }
@@ -335,14 +359,19 @@ async fn a_cluster_keeps_what_a_stream_holds_when_its_replicas_are_raised() {
     let before = jetstream.get_stream(topology::INTAKE).await.unwrap().cached_info().clone();
 
     provision_when_formed(&cluster, setup(3)).await;
-    let streams = [topology::INTAKE, topology::GITHUB, topology::WORK, topology::ANNOUNCEMENTS, topology::BODIES];
+    let streams =
+        [topology::INTAKE, topology::GITHUB, topology::WORK, topology::ANNOUNCEMENTS, topology::BODIES];
     for stream in streams {
         let found = jetstream.get_stream(stream).await.unwrap();
         assert_eq!(found.cached_info().config.num_replicas, 3, "{stream}");
     }
     let mut stream = jetstream.get_stream(topology::INTAKE).await.unwrap();
     let after = stream.info().await.unwrap();
-    assert_eq!((after.created, after.state.messages), (before.created, 1), "the same stream with its message");
+    assert_eq!(
+        (after.created, after.state.messages),
+        (before.created, 1),
+        "the same stream with its message"
+    );
     let durables = Role::ALL.iter().filter_map(|role| role.durable_consumer());
     for durable in durables {
         let stream = jetstream.get_stream(durable.stream).await.unwrap();
@@ -382,6 +411,7 @@ async fn connect_as_setup(cluster: &NatsCluster) -> async_nats::jetstream::Conte
     let seed = std::fs::read_to_string(cluster.seed_file(&BrokerUser::Setup)).unwrap();
     let options = async_nats::ConnectOptions::with_nkey(seed.trim().to_owned());
     let options = options.add_root_certificates(cluster.ca_file()).custom_inbox_prefix("_INBOX_setup");
-    let urls: Vec<async_nats::ServerAddr> = cluster.url().split(',').map(|url| url.parse().unwrap()).collect();
+    let urls: Vec<async_nats::ServerAddr> =
+        cluster.url().split(',').map(|url| url.parse().unwrap()).collect();
     async_nats::jetstream::new(options.connect(urls).await.unwrap())
 }

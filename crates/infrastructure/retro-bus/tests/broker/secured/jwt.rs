@@ -22,7 +22,11 @@ pub(super) struct UserClaims<'a> {
 
 impl Operator {
     pub(super) fn new() -> Self {
-        Self { operator: KeyPair::new_operator(), account: KeyPair::new_account(), system: KeyPair::new_account() }
+        Self {
+            operator: KeyPair::new_operator(),
+            account: KeyPair::new_account(),
+            system: KeyPair::new_account(),
+        }
     }
 
     /// Returns the lines of a server's configuration that trust this operator and know the account.
@@ -40,7 +44,9 @@ impl Operator {
             format!("{key}: {}", sign_jwt(&self.operator, key, "account", None, claims))
         });
         let accounts = accounts.join(", ");
-        format!("operator: {operator}\nsystem_account: {system}\nresolver: MEMORY\nresolver_preload: {{ {accounts} }}\n")
+        format!(
+            "operator: {operator}\nsystem_account: {system}\nresolver: MEMORY\nresolver_preload: {{ {accounts} }}\n"
+        )
     }
 
     /// Returns a credentials file for a user. `expires` is in seconds since 1970.
@@ -61,8 +67,7 @@ impl Operator {
 }
 
 fn sign_jwt(issuer: &KeyPair, subject: &str, name: &str, expires: Option<i64>, nats: &Value) -> String {
-    let mut claims =
-        json!({"jti": subject, "iat": 1, "iss": issuer.public_key(), "name": name, "sub": subject, "nats": nats});
+    let mut claims = json!({"jti": subject, "iat": 1, "iss": issuer.public_key(), "name": name, "sub": subject, "nats": nats});
     if let Some(expires) = expires {
         claims["exp"] = json!(expires);
     }
