@@ -10,7 +10,7 @@ use retro_events::hosts::{DatarefHosts, HostError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::nats::NatsTls;
+use crate::nats_tls::NatsTls;
 use crate::secret::Secret;
 
 /// Configuration of a process: addresses, directories, limits and secrets.

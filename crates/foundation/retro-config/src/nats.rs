@@ -1,11 +1,9 @@
-//! Defines how a process may be told to secure its connection to the broker, and finds keys that contradict each other.
+//! Finds keys of the broker's connection that contradict each other, and files that cannot be read.
 
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::config::Config;
+use crate::nats_tls::NatsTls;
 
 /// Maximum size of a file of credentials or certificates, in bytes. A bundle of all public authorities has about
 /// 250 KB.
@@ -14,19 +12,6 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Numbers of servers that can store a stream. With an even number, a stream tolerates no more failures than with one
 /// server less.
 const REPLICAS: [u8; 3] = [1, 3, 5];
-
-/// Use of TLS with an external broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NatsTls {
-    /// The server or the address decides.
-    #[default]
-    Auto,
-    /// A connection without TLS is refused.
-    Required,
-    /// TLS starts before the server's greeting.
-    First,
-}
 
 type Problem = (&'static str, String);
 

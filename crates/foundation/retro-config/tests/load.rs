@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use retro_config::{Config, LoadedConfig, Problems, load_config};
 use tempfile::TempDir;
 
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
@@ -244,7 +246,7 @@ fn contradictory_keys_of_the_broker_are_reported_with_what_to_do() {
     let file = |name: &str| folder.write(name, "content").display().to_string();
     let (creds, seed, certificate) = (file("a.creds"), file("a.nk"), file("a.pem"));
     let url = ("NATS_URL", "tls://a:4222");
-    let cases: [(&[(&str, &str)], &[&str]); 7] = [
+    let cases: [(Variables<'_>, &[&str]); 7] = [
         (
             &[url, ("RETRO_NATS_CREDS_FILE", &creds), ("RETRO_NATS_NKEY_FILE", &seed)],
             &[
