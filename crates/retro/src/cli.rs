@@ -309,6 +309,10 @@ pub(crate) enum ConfigCommand {
     Print,
     /// Print the broker users for a fleet with these tenants, in the format of `nats/users.conf`.
     NatsUsers {
+        /// Let the users log in with nkeys instead of passwords. The seed of each user is in this folder, in
+        /// `<user>.nk`; one that is missing is generated.
+        #[arg(long, value_name = "FOLDER")]
+        nkeys: Option<PathBuf>,
         /// Tenants, each of which gets the users `engine-<tenant>` and `reader-<tenant>`.
         #[arg(required = true, value_name = "TENANT")]
         tenants: Vec<Tenant>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use retro_bus::{BodyStore, Bus, BusConfig, EventPublisher, OutgoingEvent};
+use retro_bus::{BodyStore, Bus, EventPublisher, OutgoingEvent};
 use retro_config::{Config, mask_password};
 use retro_core::dead_letter::Rejection;
 use retro_core::id::{Tenant, WorkflowKey, derive_uuid};
@@ -26,7 +26,7 @@ use crate::clock::SystemClock;
 use crate::emit::pace::Pace;
 use crate::exit::Exit;
 use crate::instance::Instance;
-use crate::output;
+use crate::{broker, output};
 
 /// Time after which the user is told that the broker does not respond.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -185,18 +185,18 @@ pub(crate) async fn connect_broker(config: &Config, name: &str) -> anyhow::Resul
         Some(url) => url.expose().to_owned(),
         None => Instance::read(&config.data_dir)?.nats_url,
     };
-    let bus = Bus::connect(BusConfig::new(&url, name)).await?;
+    let bus = Bus::connect(broker::bus_config(config, &url, name)).await?;
     wait_for_broker(&bus, &url).await?;
     Ok(bus)
 }
 
 /// Waits up to [`BROKER_TIMEOUT`] for the broker. If the broker does not respond, prints a notice, because
 /// the address may be that of a killed `retro up` and sending retries for about half a minute. Fails if the
-/// broker refuses the login, because retrying would not help.
+/// broker refuses the login or another fault of the connection stays, because retrying would not help.
 async fn wait_for_broker(bus: &Bus, url: &str) -> anyhow::Result<()> {
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     let settled = async {
-        while !bus.is_connected() && !bus.is_login_refused() {
+        while !bus.is_connected() && bus.connection_fault().is_none() {
             ticks.tick().await;
         }
     };
@@ -207,6 +207,9 @@ async fn wait_for_broker(bus: &Bus, url: &str) -> anyhow::Result<()> {
             "{problem} (at {url}). The address of a `retro up` and its credential are in `nats_url` of the \
              instance.json in its data folder; without NATS_URL they are read from there"
         );
+    }
+    if let Some(fault) = bus.connection_fault() {
+        bail!("{fault} (at {url})");
     }
     if !in_time {
         output::print_notice(&format!(

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod allocator;
+mod broker;
 mod cli;
 mod clock;
 mod commands;

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::policies::PolicySource;
 use crate::process::{Listeners, Process};
 use crate::store::Stores;
-use crate::{embedder, output, store};
+use crate::{broker, embedder, output, store};
 
 /// Fails if no database is configured. The default is a SQLite file in the current directory, into which this
 /// process would count its share of the fleet's events.
@@ -40,9 +40,11 @@ pub(crate) async fn run_serve(
     let vectors = embedder::load_for_roles(&config, &roles)?;
     let names = roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     let name = format!("retro {names}");
-    let bus =
-        Bus::connect(BusConfig { topology_mode: TopologyMode::Verify, ..BusConfig::new(url.expose(), name) })
-            .await?;
+    let bus = Bus::connect(BusConfig {
+        topology_mode: TopologyMode::Verify,
+        ..broker::bus_config(&config, url.expose(), name)
+    })
+    .await?;
     let listeners = Listeners::open(&config, &roles).await?;
     let at = |what, url: Option<String>| url.map_or(String::new(), |url| format!("; {what} at {url}"));
     let (http, health) = (at("HTTP", listeners.http_url()), at("health", listeners.health_url()));

@@ -10,6 +10,7 @@ use retro_events::hosts::{DatarefHosts, HostError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::nats_tls::NatsTls;
 use crate::secret::Secret;
 
 /// Configuration of a process: addresses, directories, limits and secrets.
@@ -29,8 +30,8 @@ pub struct Config {
     /// PEM file with the certificate of the HTTP API, followed by those of the authorities that issued it. With it,
     /// the address serves HTTPS only. The file is read again when it changes.
     #[schemars(example = "/run/secrets/retro.pem")]
-    pub http_certificate_file: Option<PathBuf>,
-    /// PEM file with the private key of `http_certificate_file`.
+    pub http_cert_file: Option<PathBuf>,
+    /// PEM file with the private key of `http_cert_file`.
     #[schemars(example = "/run/secrets/retro.key")]
     pub http_key_file: Option<PathBuf>,
     /// `true` to serve plain HTTP on an address that is not loopback: only behind a proxy that terminates TLS, on a
@@ -102,6 +103,39 @@ pub struct Config {
     /// File that contains `nats_url`, such as a mounted secret.
     #[schemars(example = "/run/secrets/retro_nats_url")]
     pub nats_url_file: Option<PathBuf>,
+    /// Credentials file (`.creds`, a user's JWT and seed) with which a process logs in to `nats_url`. It is read
+    /// again at each connection, so a new file takes effect at the next reconnect.
+    #[schemars(example = "/run/secrets/retro.creds")]
+    pub nats_creds_file: Option<PathBuf>,
+    /// File that contains the seed of the nkey (`SU…`) with which a process logs in to `nats_url`. It is read again
+    /// at each connection.
+    #[schemars(example = "/run/secrets/retro.nk")]
+    pub nats_nkey_file: Option<PathBuf>,
+    /// PEM file with the certificate authorities that may sign the certificate of `nats_url`. They replace those that
+    /// the machine trusts. With this key, a connection without TLS is refused. The file is read again at each
+    /// connection.
+    #[schemars(example = "/etc/retro/nats-ca.pem")]
+    pub nats_ca_file: Option<PathBuf>,
+    /// PEM file with the client certificate that is shown to `nats_url`, for mutual TLS; needs `nats_key_file`. With
+    /// this key, a connection without TLS is refused. The file is read again at each connection.
+    #[schemars(example = "/etc/retro/nats-client.pem")]
+    pub nats_cert_file: Option<PathBuf>,
+    /// PEM file with the private key of `nats_cert_file`. It is read again at each connection.
+    #[schemars(example = "/run/secrets/nats-client.key")]
+    pub nats_key_file: Option<PathBuf>,
+    /// Use of TLS with `nats_url`: `auto` uses it if the server or the address (`tls://`) asks for it, `required`
+    /// refuses a connection without it, and `first` starts it before the server's greeting, for a server with
+    /// `handshake_first`. A file of certificates makes `auto` mean `required`.
+    pub nats_tls: NatsTls,
+    /// Prefix of the subjects on which the broker answers this process. If it is not set, it is `_INBOX_` and the user
+    /// name of `nats_url`, or `_INBOX` without a name. A user with limited permissions needs the prefix that it may
+    /// subscribe to.
+    #[schemars(example = &"_INBOX_counter")]
+    pub nats_inbox_prefix: Option<String>,
+    /// Number of servers of a NATS cluster that store each stream with its consumers, and the object bucket: 1, 3 or
+    /// 5. `retro migrate` raises existing streams to this number without loss, and never lowers one.
+    #[schemars(range(min = 1, max = 5))]
+    pub nats_replicas: u8,
     /// Path of the nats-server binary to supervise. By default, `PATH` and the project's tools folder are
     /// searched.
     #[schemars(example = "/usr/local/bin/nats-server")]
@@ -260,7 +294,7 @@ impl Default for Config {
             data_dir: PathBuf::from(".retro"),
             http_listen: SocketAddr::from(([127, 0, 0, 1], 7717)),
             http_require_tokens: false,
-            http_certificate_file: None,
+            http_cert_file: None,
             http_key_file: None,
             http_allow_plaintext: false,
             token_requests_per_s: 1000,
@@ -279,6 +313,14 @@ impl Default for Config {
             database_url_file: None,
             nats_url: None,
             nats_url_file: None,
+            nats_creds_file: None,
+            nats_nkey_file: None,
+            nats_ca_file: None,
+            nats_cert_file: None,
+            nats_key_file: None,
+            nats_tls: NatsTls::Auto,
+            nats_inbox_prefix: None,
+            nats_replicas: 1,
             nats_server: None,
             nats_port: 0,
             streams_mib: 4864,

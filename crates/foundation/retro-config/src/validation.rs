@@ -34,6 +34,7 @@ impl Config {
         if let Err(error) = self.github_tenants() {
             refused.push(("github_tenants", format!("has an invalid entry: {error}")));
         }
+        refused.extend(self.find_nats_problems());
         refused.extend(self.find_github_api_problem());
         refused.extend(self.embedder().err());
         refused.extend(self.find_secret_problems());
@@ -44,19 +45,19 @@ impl Config {
     /// Returns what prevents the HTTP API from being served as configured: a key and a sentence with the reason. Ask
     /// again after the address has been replaced.
     pub fn find_http_problem(&self) -> Option<(&'static str, String)> {
-        match (&self.http_certificate_file, &self.http_key_file) {
+        match (&self.http_cert_file, &self.http_key_file) {
             (Some(_), None) => {
-                Some(("http_certificate_file", "needs the private key: set `http_key_file`".to_owned()))
+                Some(("http_cert_file", "needs the private key: set `http_key_file`".to_owned()))
             }
             (None, Some(_)) => {
-                Some(("http_key_file", "needs the certificate: set `http_certificate_file`".to_owned()))
+                Some(("http_key_file", "needs the certificate: set `http_cert_file`".to_owned()))
             }
             (Some(_), Some(_)) => None,
             (None, None) if self.http_listen.ip().is_loopback() || self.http_allow_plaintext => None,
             (None, None) => Some((
                 "http_listen",
                 format!(
-                    "is {}, where anybody on the way could read the access tokens: set `http_certificate_file` and \
+                    "is {}, where anybody on the way could read the access tokens: set `http_cert_file` and \
                      `http_key_file`, or `http_allow_plaintext` if a proxy terminates TLS, or listen on 127.0.0.1:{}",
                     self.http_listen,
                     self.http_listen.port()

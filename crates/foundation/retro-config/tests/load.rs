@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use retro_config::{Config, LoadedConfig, Problems, load_config};
 use tempfile::TempDir;
 
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
@@ -185,15 +187,12 @@ fn a_database_of_another_kind_is_refused_and_its_address_not_shown() {
 #[test]
 fn listening_beyond_loopback_needs_a_certificate_or_a_proxy() {
     let everywhere = ("RETRO_HTTP_LISTEN", "0.0.0.0:80");
-    let (certificate, key) = (("RETRO_HTTP_CERTIFICATE_FILE", "a.pem"), ("RETRO_HTTP_KEY_FILE", "a.key"));
+    let (certificate, key) = (("RETRO_HTTP_CERT_FILE", "a.pem"), ("RETRO_HTTP_KEY_FILE", "a.key"));
     let found = Folder::new().load_problems("", &[everywhere]);
     assert!(found[0].starts_with("RETRO_HTTP_LISTEN: `http_listen` is 0.0.0.0:80, "), "{found:?}");
     assert!(found[0].ends_with("or listen on 127.0.0.1:80"), "{found:?}");
     let found = Folder::new().load_problems("", &[everywhere, certificate]);
-    assert!(
-        found[0].ends_with("`http_certificate_file` needs the private key: set `http_key_file`"),
-        "{found:?}"
-    );
+    assert!(found[0].ends_with("`http_cert_file` needs the private key: set `http_key_file`"), "{found:?}");
     let found = Folder::new().load_problems("", &[key]);
     assert!(found[0].contains("`http_key_file` needs the certificate"), "{found:?}");
     let found = Folder::new().load_problems("", &[everywhere, ("RETRO_HTTP_ALLOW_PLAINTEXT", "yes")]);
@@ -254,4 +253,84 @@ fn a_tenants_secret_that_cannot_be_used_is_named_by_its_line_and_never_shown() {
     let read: Vec<_> = read.iter().map(|(tenant, secret)| (tenant.as_str(), secret.expose())).collect();
     assert_eq!(read, [("acme", "long enough"), ("acme", "and = with = signs")]);
     assert!(config.has_bridge_secret() && config.github_secrets().is_empty());
+}
+
+#[test]
+fn contradictory_keys_of_the_broker_are_reported_with_what_to_do() {
+    let folder = Folder::new();
+    let file = |name: &str| folder.write(name, "content").display().to_string();
+    let (creds, seed, certificate) = (file("a.creds"), file("a.nk"), file("a.pem"));
+    let url = ("NATS_URL", "tls://a:4222");
+    let cases: [(Variables<'_>, &[&str]); 7] = [
+        (
+            &[url, ("RETRO_NATS_CREDS_FILE", &creds), ("RETRO_NATS_NKEY_FILE", &seed)],
+            &[
+                "RETRO_NATS_NKEY_FILE: `nats_nkey_file` is set together with `nats_creds_file`; keep one of them",
+            ],
+        ),
+        (
+            &[("NATS_URL", "tls://me:hunter2@a:4222"), ("RETRO_NATS_CREDS_FILE", &creds)],
+            &[
+                "RETRO_NATS_CREDS_FILE: `nats_creds_file` is set, and `nats_url` has a user or token, too; remove it \
+               from the address or leave this key out",
+            ],
+        ),
+        (
+            &[url, ("RETRO_NATS_CERT_FILE", &certificate)],
+            &["RETRO_NATS_CERT_FILE: `nats_cert_file` is set without `nats_key_file`, its private key"],
+        ),
+        (
+            &[url, ("RETRO_NATS_KEY_FILE", &certificate)],
+            &["RETRO_NATS_KEY_FILE: `nats_key_file` is set without `nats_cert_file`, its certificate"],
+        ),
+        (
+            &[("RETRO_NATS_CA_FILE", &certificate), ("RETRO_NATS_REPLICAS", "3")],
+            &[
+                "RETRO_NATS_CA_FILE: `nats_ca_file` is only for a broker of your own, and `nats_url` is not set; set it \
+               too (NATS_URL)",
+                "RETRO_NATS_REPLICAS: `nats_replicas` is only for a broker of your own, and `nats_url` is not set; set \
+               it too (NATS_URL)",
+            ],
+        ),
+        (
+            &[url, ("RETRO_NATS_REPLICAS", "2"), ("RETRO_NATS_INBOX_PREFIX", "_INBOX.>")],
+            &[
+                "RETRO_NATS_INBOX_PREFIX: `nats_inbox_prefix` is not a subject such as _INBOX_counter: words of visible \
+               characters, separated by dots, without * and >",
+                "RETRO_NATS_REPLICAS: `nats_replicas` is 2; it must be 1, 3 or 5",
+            ],
+        ),
+        (
+            &[url, ("RETRO_NATS_TLS", "always")],
+            &["RETRO_NATS_TLS: `nats_tls` is \"always\"; it must be \"auto\" or \"required\" or \"first\""],
+        ),
+    ];
+    for (variables, expected) in cases {
+        assert_eq!(folder.load_problems("", variables), expected, "{variables:?}");
+    }
+    let all = [
+        url,
+        ("RETRO_NATS_CREDS_FILE", &creds),
+        ("RETRO_NATS_CA_FILE", &certificate),
+        ("RETRO_NATS_REPLICAS", "5"),
+    ];
+    assert_eq!(folder.load("", &all).unwrap().config.nats_replicas, 5);
+}
+
+#[test]
+fn a_file_of_the_broker_that_cannot_be_read_is_reported_at_the_start() {
+    let folder = Folder::new();
+    let empty = folder.write("empty.creds", "").display().to_string();
+    let found = folder.load_problems(
+        "nats_url = \"tls://a:4222\"\nnats_ca_file = \"/no/such/ca.pem\"\n",
+        &[("RETRO_NATS_CREDS_FILE", &empty)],
+    );
+    assert!(
+        found[0].starts_with("RETRO_NATS_CREDS_FILE: `nats_creds_file` is empty.creds, which is empty"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].starts_with("retro.toml:2: `nats_ca_file` is /no/such/ca.pem, which cannot be read: "),
+        "{found:?}"
+    );
 }

@@ -203,11 +203,24 @@ fn all_below(prefix: &str) -> String {
 /// named by [`password_key`] and defined in `passwords.conf` in the same folder; the server does not start
 /// while one is missing.
 pub fn render_users_file(tenants: &[Tenant]) -> String {
+    let login = |user: &BrokerUser| format!("user: \"{user}\"\n        password: ${}", password_key(user));
+    format!("include \"passwords.conf\"\n\n{}", render_accounts(tenants, &login))
+}
+
+/// Renders the same accounts and permissions for users that log in with an nkey. `public_key` returns the public nkey of
+/// a user. Such a file contains no secret. A user's name is only a comment in it.
+pub fn render_nkey_users_file(tenants: &[Tenant], public_key: impl Fn(&BrokerUser) -> String) -> String {
+    render_accounts(tenants, &|user| format!("# {user}\n        nkey: \"{}\"", public_key(user)))
+}
+
+/// Renders the accounts. `login` returns the lines by which the server recognizes a user.
+fn render_accounts(tenants: &[Tenant], login: &dyn Fn(&BrokerUser) -> String) -> String {
+    let render = |user: &BrokerUser| render_user(user, &login(user));
     let exports: String = tenants.iter().map(render_exports).collect();
-    let ours: String = BrokerUser::internal_users().iter().map(render_user).collect();
-    let theirs: String = tenants.iter().map(render_account).collect();
+    let ours: String = BrokerUser::internal_users().iter().map(render).collect();
+    let theirs: String = tenants.iter().map(|tenant| render_account(tenant, &render)).collect();
     format!(
-        "include \"passwords.conf\"\n\naccounts {{\n  RETRO {{\n    jetstream: enabled\n    exports: [\n{exports}    ]\n    \
+        "accounts {{\n  RETRO {{\n    jetstream: enabled\n    exports: [\n{exports}    ]\n    \
          users: [\n{ours}    ]\n  }}\n{theirs}}}\n"
     )
 }
@@ -221,11 +234,11 @@ fn render_exports(tenant: &Tenant) -> String {
     format!("      {{ service: \"{runs}\", accounts: [\"{account}\"] }}\n{}", streams.concat())
 }
 
-fn render_account(tenant: &Tenant) -> String {
+fn render_account(tenant: &Tenant, render: &dyn Fn(&BrokerUser) -> String) -> String {
     let (account, runs) = (account_name(tenant), tenant_subjects(subject::RUN_COMPLETED, tenant));
     let streams = announcement_subjects(tenant)
         .map(|subject| format!("      {{ stream: {{ account: RETRO, subject: \"{subject}\" }} }}\n"));
-    let users: String = BrokerUser::tenant_users(tenant).iter().map(render_user).collect();
+    let users: String = BrokerUser::tenant_users(tenant).iter().map(render).collect();
     format!(
         "  \"{account}\" {{\n    imports: [\n      {{ service: {{ account: RETRO, subject: \"{runs}\" }} \
          }}\n{}    ]\n    users: [\n{users}    ]\n  }}\n",
@@ -250,12 +263,11 @@ pub fn password_key(user: &BrokerUser) -> String {
     format!("password-{}", user.to_string().replace('=', "."))
 }
 
-fn render_user(user: &BrokerUser) -> String {
+fn render_user(user: &BrokerUser, login: &str) -> String {
     let Permissions { publish, subscribe } = user.permissions();
     format!(
-        "      {{\n        user: \"{user}\"\n        password: ${key}\n        permissions: {{\n          publish: {publish}\n\
+        "      {{\n        {login}\n        permissions: {{\n          publish: {publish}\n\
          \x20         subscribe: {subscribe}\n        }}\n      }}\n",
-        key = password_key(user),
         publish = render_subjects(&publish),
         subscribe = render_subjects(&subscribe),
     )

@@ -1,5 +1,9 @@
 //! Connects to the broker and defines its errors.
 
+mod credential;
+mod problem;
+mod security;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -8,6 +12,9 @@ use async_nats::{Client, ConnectOptions, Event, ServerAddr, connection::State};
 use retro_events::permissions::inbox_prefix;
 use tracing::{debug, info, warn};
 
+pub use self::credential::CredentialFile;
+use self::problem::ConnectionProblems;
+pub use self::security::{ClientCertificate, ConnectionSecurity, TlsMode};
 use crate::backoff;
 use crate::connection_loss::ConnectionLosses;
 use crate::permission_violations::PermissionViolations;
@@ -39,6 +46,12 @@ pub struct BusConfig {
     pub sizes: StreamSizes,
     /// Mode that decides whether this process creates streams and consumers or expects them to exist.
     pub topology_mode: TopologyMode,
+    /// Login, authorities and TLS.
+    pub security: ConnectionSecurity,
+    /// Prefix of the subjects on which the broker answers; `None` for the user's own (`_INBOX_<user>`).
+    pub inbox_prefix: Option<String>,
+    /// Number of servers that store each stream: 1, 3 or 5. Only a process that provisions uses it.
+    pub replicas: u8,
 }
 
 impl BusConfig {
@@ -49,6 +62,9 @@ impl BusConfig {
             name: name.into(),
             sizes: StreamSizes::default(),
             topology_mode: TopologyMode::Provision,
+            security: ConnectionSecurity::default(),
+            inbox_prefix: None,
+            replicas: 1,
         }
     }
 
@@ -82,6 +98,17 @@ pub enum BusError {
         user: String,
         /// Subject to which the user may not publish; for a request, the subject of the request.
         subject: String,
+    },
+    /// The broker's permissions forbid the answers to this process; an operator has to act.
+    #[error(
+        "the broker denies the user {user} its inbox {prefix}.>, on which it would be answered: set nats_inbox_prefix to \
+         the prefix that its permissions allow"
+    )]
+    InboxRefused {
+        /// User name with which the connection logged in.
+        user: String,
+        /// Prefix of the inbox.
+        prefix: String,
     },
     /// A stream or consumer does not exist, and this process may not create it.
     #[error("the broker has no {0}; `retro migrate` creates it")]
@@ -123,12 +150,15 @@ pub struct Bus {
     pub(crate) jetstream: jetstream::Context,
     pub(crate) sizes: StreamSizes,
     pub(crate) topology_mode: TopologyMode,
+    pub(crate) replicas: u8,
     /// Identity of the database in which the effects of messages are stored; empty until it is known.
     pub(crate) database: Arc<OnceLock<String>>,
     /// User name with which this connection logs in.
     pub(crate) user: String,
+    pub(crate) inbox_prefix: String,
     pub(crate) violations: PermissionViolations,
     pub(crate) losses: ConnectionLosses,
+    problems: ConnectionProblems,
 }
 
 impl Bus {
@@ -137,11 +167,22 @@ impl Bus {
     pub async fn connect(config: BusConfig) -> Result<Self, BusError> {
         let addresses = parse_addresses(&config.url)?;
         let login = addresses.iter().find_map(Login::from_address);
-        let user = login.as_ref().map(|login| login.user.clone());
+        let named = login.as_ref().map(|login| login.user.clone());
+        // A user may subscribe only to its own inbox, so the client's default prefix would be refused.
+        let inbox_prefix = config.inbox_prefix.unwrap_or_else(|| inbox_prefix(named.as_deref()));
+        let user = match &config.security.credential {
+            Some(file) => file.read_user(),
+            None => named.clone().unwrap_or_else(|| "(none)".to_owned()),
+        };
+        for exposed in config.security.find_exposed_files() {
+            warn!("{exposed}");
+        }
+        let options = login_options(&config.security, login).custom_inbox_prefix(&inbox_prefix);
+        let options = config.security.secure_options(options);
+        let problems = ConnectionProblems::new(config.security, named);
         let refusals = PermissionViolations::default();
         let losses = ConnectionLosses::default();
-        let (noted, noted_losses) = (refusals.clone(), losses.clone());
-        let client = connect_options(login)
+        let client = watch_connection(options, &refusals, &losses, &problems)
             .name(&config.name)
             .ping_interval(PING_INTERVAL)
             .request_timeout(Some(REQUEST_TIMEOUT))
@@ -154,26 +195,23 @@ impl Bus {
                     RECONNECT_WAIT_MAX,
                 )
             })
-            .event_callback(move |event| {
-                noted.record_event(&event);
-                noted_losses.record_event(&event);
-                async move { log_event(&event) }
-            })
             .connect(addresses)
             .await
             .map_err(|error| BusError::Address(error.to_string()))?;
         let jetstream = ContextBuilder::new().timeout(REQUEST_TIMEOUT).build(client.clone());
-        let user = user.unwrap_or_else(|| "(none)".to_owned());
         let database = Arc::default();
         Ok(Self {
             client,
             jetstream,
             sizes: config.sizes,
             topology_mode: config.topology_mode,
+            replicas: config.replicas,
             database,
             user,
+            inbox_prefix,
             violations: refusals,
             losses,
+            problems,
         })
     }
 
@@ -191,19 +229,30 @@ impl Bus {
 
     /// Returns `true` if the broker rejected the credentials at the latest attempt to connect.
     pub fn is_login_refused(&self) -> bool {
-        self.violations.is_login_refused()
+        self.problems.current().is_some_and(|problem| problem.is_login_refused)
     }
 
-    /// Returns the reason why the connection is down, as a sentence; `None` if it is up.
-    pub fn connection_problem(&self) -> Option<String> {
+    /// Returns the reason why this process cannot use the broker, as a sentence with its remedy, if waiting does not
+    /// help: a refused login or certificate, an unusable file, a wrong inbox. `None` if the connection is up, or down
+    /// because the broker is away.
+    pub fn connection_fault(&self) -> Option<String> {
         if self.is_connected() {
-            return None;
+            return self
+                .violations
+                .is_inbox_refused(&self.inbox_prefix)
+                .then(|| self.inbox_error().to_string());
         }
-        Some(if self.is_login_refused() {
-            format!("the broker refuses the user {}: unknown name or wrong password", self.user)
-        } else {
-            "the broker is away".to_owned()
-        })
+        self.problems.current().map(|problem| problem.sentence)
+    }
+
+    /// Returns the reason why the broker cannot be used, as a sentence; `None` if it can.
+    pub fn connection_problem(&self) -> Option<String> {
+        let fault = self.connection_fault();
+        fault.or_else(|| (!self.is_connected()).then(|| "the broker is away".to_owned()))
+    }
+
+    pub(crate) fn inbox_error(&self) -> BusError {
+        BusError::InboxRefused { user: self.user.clone(), prefix: self.inbox_prefix.clone() }
     }
 
     /// Writes buffered messages, such as acknowledgements, to the connection, and waits at most `longest` for that. They
@@ -231,14 +280,42 @@ impl Login {
     }
 }
 
-fn connect_options(login: Option<Login>) -> ConnectOptions {
-    let prefix = inbox_prefix(login.as_ref().map(|login| login.user.as_str()));
-    // A user may subscribe only to its own inbox, so the client's default prefix would be refused.
-    let options = ConnectOptions::new().custom_inbox_prefix(prefix);
-    match login {
-        Some(Login { user, password }) => options.user_and_password(user, password),
-        None => options,
+/// Returns options with the login of a file or of the address.
+fn login_options(security: &ConnectionSecurity, login: Option<Login>) -> ConnectOptions {
+    match (&security.credential, login) {
+        (Some(file), _) => {
+            let file = Arc::new(file.clone());
+            ConnectOptions::with_auth_callback(move |nonce| {
+                let file = file.clone();
+                async move { file.sign_nonce(&nonce).await }
+            })
+        }
+        (None, Some(Login { user, password })) => ConnectOptions::with_user_and_password(user, password),
+        (None, None) => ConnectOptions::new(),
     }
+}
+
+/// Returns options with callbacks that record what happens to the connection.
+fn watch_connection(
+    options: ConnectOptions,
+    refusals: &PermissionViolations,
+    losses: &ConnectionLosses,
+    problems: &ConnectionProblems,
+) -> ConnectOptions {
+    let (refusals, losses, noted, failed) =
+        (refusals.clone(), losses.clone(), problems.clone(), problems.clone());
+    options
+        .event_callback(move |event| {
+            refusals.record_event(&event);
+            losses.record_event(&event);
+            noted.record_event(&event);
+            async move { log_event(&event) }
+        })
+        // Only this callback learns why an attempt failed. It leaves the choice of the server to the client.
+        .reconnect_to_server_callback(move |servers, _| {
+            failed.record_failures(&servers);
+            async { None }
+        })
 }
 
 /// Decodes percent-encoded text in an address. Invalid escapes are left unchanged.

@@ -13,3 +13,8 @@ pub(crate) fn is_storage_full(code: ErrorCode) -> bool {
     ]
     .contains(&code)
 }
+
+/// Returns `true` if the error code means that the broker has too few servers for a stream's replicas.
+pub(crate) fn is_servers_missing(code: ErrorCode) -> bool {
+    [ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED, ErrorCode::CLUSTER_NO_PEERS].contains(&code)
+}

@@ -36,6 +36,7 @@ impl Bus {
             () = self.violations.wait_for_refusal(subject) => {
                 Err(BusError::Refused { user: self.user.clone(), subject: subject.to_owned() })
             }
+            () = self.violations.wait_for_inbox_refusal(&self.inbox_prefix) => Err(self.inbox_error()),
         }
     }
 }

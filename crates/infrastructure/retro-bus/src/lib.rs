@@ -18,7 +18,7 @@ pub mod server;
 pub mod stream_check;
 pub mod topology;
 
-pub use connect::{Bus, BusConfig, BusError};
+pub use connect::{Bus, BusConfig, BusError, ClientCertificate, ConnectionSecurity, CredentialFile, TlsMode};
 pub use consume::{ACK_WAIT, ATTEMPTS_MAX, Subscription, run_consumer, run_reconciler};
 pub use consumer_lag::{ConsumerLag, ConsumerProgress};
 pub use intake::NatsIntakePublisher;
@@ -27,6 +27,6 @@ pub use outbox_wake::{announce_outbox, listen_for_memory_changes, listen_for_out
 pub use publish::{EventPublisher, OutboxPublisher, OutgoingEvent, ReplayPublishError, ReplayPublisher};
 pub use relay::run_relay;
 pub use retro_events::{DurableConsumer, Role};
-pub use server::{NatsServer, ServerConfig, ServerError};
+pub use server::{NatsServer, ServerConfig, ServerError, ensure_seed_file};
 pub use stream_check::watch_streams;
 pub use topology::{StreamSizes, TopologyMode};

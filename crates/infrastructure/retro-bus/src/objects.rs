@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_nats::jetstream::object_store::{InfoErrorKind, ObjectStore};
 use async_nats::jetstream::stream::DirectGetErrorKind;
 use async_trait::async_trait;
+use backon::{ConstantBuilder, Retryable as _};
 use bytes::Bytes;
 use futures::FutureExt;
 use retro_core::canonical::sha256_hex;
@@ -25,6 +26,12 @@ use crate::topology::{BODIES, BODIES_BUCKET};
 pub const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Timeout for fetching or storing one body with all its chunks.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Number of further reads before a body counts as gone. In a cluster every replica answers direct gets, and one that lags
+/// behind does not have what was just stored.
+const LAGGING_READS_MAX: usize = 2;
+/// Wait before such a read. Replicas lag by milliseconds.
+const LAG_WAIT: Duration = Duration::from_millis(250);
 
 /// Object store at the broker for run bodies.
 #[derive(Debug, Clone)]
@@ -122,7 +129,11 @@ impl ObjectStorage for BodyStore {
                 &format!("{} bytes are too many; at most {BODY_BYTES_MAX} are fetched", object.bytes),
             ));
         }
-        let bytes = with_timeout(self.fetch_chunks(object)).await?;
+        let waits = ConstantBuilder::default().with_delay(LAG_WAIT).with_max_times(LAGGING_READS_MAX);
+        let read = (|| self.fetch_chunks(object)).retry(waits);
+        let bytes =
+            with_timeout(async { read.when(|error| matches!(error, ObjectError::Gone { .. })).await })
+                .await?;
         let found = sha256_hex(&bytes);
         if found != object.sha256 {
             return Err(gone_error(

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_nats::{ClientError, Event, ServerError};
+use async_nats::{Event, ServerError};
 use tokio::sync::watch;
 
 /// Maximum number of refused subjects to remember; one process sends requests to fewer subjects. At the limit
@@ -16,7 +15,6 @@ const SUBJECTS_MAX: usize = 256;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PermissionViolations {
     subjects: Arc<watch::Sender<BTreeSet<String>>>,
-    login_refused: Arc<AtomicBool>,
 }
 
 impl PermissionViolations {
@@ -24,14 +22,7 @@ impl PermissionViolations {
     /// permissions may be different.
     pub(crate) fn record_event(&self, event: &Event) {
         match event {
-            Event::Connected => {
-                self.login_refused.store(false, Ordering::Relaxed);
-                self.subjects.send_modify(BTreeSet::clear);
-            }
-            // The client has no variant of its own for refused credentials.
-            Event::ClientError(ClientError::Other(text)) => {
-                self.login_refused.store(text.contains("authorization violation"), Ordering::Relaxed);
-            }
+            Event::Connected => self.subjects.send_modify(BTreeSet::clear),
             Event::ServerError(ServerError::Other(text)) => {
                 let Some(subject) = parse_refused_subject(text) else { return };
                 self.subjects.send_modify(|subjects| {
@@ -45,11 +36,6 @@ impl PermissionViolations {
         }
     }
 
-    /// Returns `true` if the broker rejected the credentials at the latest attempt to connect.
-    pub(crate) fn is_login_refused(&self) -> bool {
-        self.login_refused.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn forget_subject(&self, subject: &str) {
         self.subjects.send_if_modified(|subjects| subjects.remove(subject));
     }
@@ -59,11 +45,26 @@ impl PermissionViolations {
         self.subjects.borrow().contains(subject)
     }
 
+    /// Returns `true` if the broker has refused the subscription to the inbox with this prefix.
+    pub(crate) fn is_inbox_refused(&self, prefix: &str) -> bool {
+        has_inbox(&self.subjects.borrow(), prefix)
+    }
+
+    /// Waits until the broker refuses the subscription to the inbox with this prefix.
+    pub(crate) async fn wait_for_inbox_refusal(&self, prefix: &str) {
+        let _ = self.subjects.subscribe().wait_for(|subjects| has_inbox(subjects, prefix)).await;
+    }
+
     /// Waits until the broker refuses messages to `subject`.
     pub(crate) async fn wait_for_refusal(&self, subject: &str) {
         // This cannot fail: the sender lives in this value.
         let _ = self.subjects.subscribe().wait_for(|subjects| subjects.contains(subject)).await;
     }
+}
+
+/// Returns `true` if the subjects contain one of the inbox with this prefix.
+fn has_inbox(subjects: &BTreeSet<String>, prefix: &str) -> bool {
+    subjects.iter().any(|subject| subject.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')))
 }
 
 /// Parses the subject from the server's error text, `Permissions Violation for Publish to "subject"`.

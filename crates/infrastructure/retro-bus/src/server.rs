@@ -40,6 +40,7 @@ mod disk_space;
 mod error;
 mod health;
 mod private_files;
+mod seed;
 mod supervise;
 
 use std::fmt;
@@ -51,6 +52,7 @@ use tokio_util::sync::CancellationToken;
 
 use child::{Installation, STARTUP_TIMEOUT};
 pub use error::ServerError;
+pub use seed::ensure_seed_file;
 pub use supervise::ServerState;
 
 /// Maximum number of attempts to start the server. Another process may take the chosen port before the server binds it,

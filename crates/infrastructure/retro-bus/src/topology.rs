@@ -1,5 +1,5 @@
 //! Defines the required streams and durable consumers, and provisions them: get, compare, create or update. Settings
-//! that an operator added (replicas, placement, compression) are kept.
+//! that an operator added (more replicas, placement, compression) are kept.
 //!
 //! A single process provisions them at its start ([`TopologyMode::Provision`]). In a fleet only one user of
 //! the broker may do so: `retro migrate` provisions them, and every role only verifies that they exist

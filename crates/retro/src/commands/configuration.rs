@@ -1,10 +1,12 @@
 //! Runs `retro config`, which checks the configuration and prints its effective values with their sources.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use retro_config::keys::list_keys;
 use retro_config::{Config, Origin, PolicySet};
-use retro_events::permissions::render_users_file;
+use retro_core::id::Tenant;
+use retro_events::permissions::{BrokerUser, render_nkey_users_file, render_users_file};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -28,12 +30,25 @@ pub(super) fn run_command(
     match command {
         ConfigCommand::Check => check_config(config, output),
         ConfigCommand::Print => print_config(config, origins, output),
-        ConfigCommand::NatsUsers { tenants } => {
-            let users = render_users_file(tenants);
+        ConfigCommand::NatsUsers { tenants, nkeys } => {
+            let users = match nkeys {
+                None => render_users_file(tenants),
+                Some(folder) => render_users_with_seeds(folder, tenants)?,
+            };
             output::print_data(output, &json!({"users_conf": users}), || users.clone())?;
             Ok(Exit::Done)
         }
     }
+}
+
+/// Renders the users file for the seeds in `folder`, after generating those that are missing.
+fn render_users_with_seeds(folder: &Path, tenants: &[Tenant]) -> anyhow::Result<String> {
+    let mut keys = BTreeMap::new();
+    for user in BrokerUser::list_all(tenants) {
+        let key = retro_bus::ensure_seed_file(&folder.join(format!("{user}.nk")))?;
+        keys.insert(user.to_string(), key);
+    }
+    Ok(render_nkey_users_file(tenants, |user| keys[&user.to_string()].clone()))
 }
 
 /// Prints configuration problems, one per line.

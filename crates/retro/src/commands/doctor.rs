@@ -15,12 +15,10 @@ use crate::cli::Output;
 use crate::exit::Exit;
 use crate::instance::Instance;
 use crate::policies::PolicySource;
-use crate::{embedder, output, store};
+use crate::{broker, embedder, output, store};
 
 /// Timeout for connecting to the broker. A local broker takes milliseconds, a remote one much less than this.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Interval at which the connection state is polled.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Name and result of a check.
 #[derive(Debug, Serialize)]
@@ -134,7 +132,9 @@ async fn check_losses(config: &Config) -> anyhow::Result<String> {
 async fn check_broker(config: &Config, running: Option<&Instance>) -> anyhow::Result<String> {
     if let Some(url) = &config.nats_url {
         check_broker_answers(config, url.expose()).await?;
-        return Ok(format!("not supervised: {url} answers"));
+        let exposed = broker::connection_security(config).find_exposed_files();
+        let warnings: String = exposed.iter().map(|warning| format!("; {warning}")).collect();
+        return Ok(format!("not supervised: {url} answers{warnings}"));
     }
     let (path, version) = NatsServer::find_usable(config.nats_server.as_deref()).await?;
     if let Some(instance) = running {
@@ -151,20 +151,10 @@ async fn check_broker(config: &Config, running: Option<&Instance>) -> anyhow::Re
 async fn check_broker_answers(config: &Config, url: &str) -> anyhow::Result<()> {
     let bus = Bus::connect(BusConfig {
         topology_mode: TopologyMode::Verify,
-        ..BusConfig::new(url, "retro-doctor")
+        ..broker::bus_config(config, url, "retro-doctor")
     })
     .await?;
-    let mut ticks = tokio::time::interval(POLL_INTERVAL);
-    let connected = async {
-        while bus.connection_problem().is_some() {
-            ticks.tick().await;
-        }
-    };
-    if tokio::time::timeout(BROKER_TIMEOUT, connected).await.is_err()
-        && let Some(problem) = bus.connection_problem()
-    {
-        bail!("{problem}");
-    }
+    broker::wait_until_connected(&bus, BROKER_TIMEOUT).await?;
     // An unreadable database fails its own check; without its identity, the owner of the streams is not
     // compared.
     let _ = store::set_bus_database(config, &bus).await;
@@ -201,8 +191,7 @@ async fn check_http_address(config: &Config, running: Option<&Instance>) -> anyh
 
 /// Checks that the files of the certificate can be used, if there are any.
 fn check_certificate(config: &Config) -> anyhow::Result<()> {
-    if let Some((certificate, key)) = config.http_certificate_file.as_ref().zip(config.http_key_file.as_ref())
-    {
+    if let Some((certificate, key)) = config.http_cert_file.as_ref().zip(config.http_key_file.as_ref()) {
         ServerCertificate::load(certificate, key)?;
     }
     Ok(())

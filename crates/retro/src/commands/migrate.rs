@@ -3,20 +3,18 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
-use retro_bus::{Bus, BusConfig, topology};
+use anyhow::{Context, bail};
+use retro_bus::{Bus, topology};
 use retro_config::Config;
 use serde::Serialize;
 
 use crate::cli::{Migrate, Output};
 use crate::exit::Exit;
-use crate::{output, store};
+use crate::{broker, output, store};
 
 /// Timeout for a broker that starts at the same time as the command. The command can be repeated after a
 /// failure.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval at which the connection state is polled.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Result of `retro migrate`.
 #[derive(Serialize)]
@@ -61,18 +59,9 @@ fn describe_migration(done: &Migrated) -> String {
 }
 
 async fn create_streams(config: &Config, url: &str, take_over: bool) -> anyhow::Result<()> {
-    let bus = Bus::connect(BusConfig::new(url, "retro-migrate").with_streams_mib(config.streams_mib)).await?;
-    let mut ticks = tokio::time::interval(POLL_INTERVAL);
-    let connected = async {
-        while bus.connection_problem().is_some() {
-            ticks.tick().await;
-        }
-    };
-    if tokio::time::timeout(BROKER_TIMEOUT, connected).await.is_err()
-        && let Some(problem) = bus.connection_problem()
-    {
-        bail!("the streams could not be created within {} s: {problem}", BROKER_TIMEOUT.as_secs());
-    }
+    let bus = Bus::connect(broker::bus_config(config, url, "retro-migrate")).await?;
+    let connected = broker::wait_until_connected(&bus, BROKER_TIMEOUT).await;
+    connected.context("the streams could not be created")?;
     store::set_bus_database(config, &bus).await?;
     let ack_wait = Duration::from_secs(config.ack_wait_s);
     if take_over {

@@ -37,7 +37,7 @@ pub(super) async fn run_command(config: &Config, output: Output) -> anyhow::Resu
     let gone = instance.and_then(|instance| instance.check_alive(&config.data_dir).err());
     let missing = match gone {
         Some(gone) => Some(gone.to_string()),
-        None if config.health_listen.is_none() && config.http_certificate_file.is_some() => {
+        None if config.health_listen.is_none() && config.http_cert_file.is_some() => {
             Some(SPEAKS_TLS.to_owned())
         }
         None => find_missing(address).await,

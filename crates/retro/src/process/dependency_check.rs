@@ -85,10 +85,10 @@ async fn check_broker(bus: &Bus, roles: &BTreeSet<Role>) -> Missing {
     }
     let roles: Vec<Role> = roles.iter().copied().collect();
     let problems = topology::find_problems(bus, &roles).await;
-    Missing {
-        is_foreign: problems.iter().any(|one| matches!(one, BusError::OtherDatabase { .. })),
-        reasons: problems.iter().map(ToString::to_string).collect(),
-    }
+    let mut reasons: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    // A refused inbox is reported for each request.
+    reasons.dedup();
+    Missing { is_foreign: problems.iter().any(|one| matches!(one, BusError::OtherDatabase { .. })), reasons }
 }
 
 async fn check_database(bus: &Bus, store: &dyn Store) -> Option<String> {

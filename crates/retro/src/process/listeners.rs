@@ -165,14 +165,11 @@ async fn listen_for_http(config: &Config) -> anyhow::Result<TcpListener> {
 }
 
 fn load_certificate(config: &Config) -> anyhow::Result<Option<Arc<ServerCertificate>>> {
-    let Some((certificate, key)) = config.http_certificate_file.as_ref().zip(config.http_key_file.as_ref())
-    else {
+    let Some((certificate, key)) = config.http_cert_file.as_ref().zip(config.http_key_file.as_ref()) else {
         return Ok(None);
     };
     let loaded = ServerCertificate::load(certificate, key);
-    loaded
-        .map(Some)
-        .context("the HTTP listener cannot start with `http_certificate_file` and `http_key_file`")
+    loaded.map(Some).context("the HTTP listener cannot start with `http_cert_file` and `http_key_file`")
 }
 
 /// Opens the listener for GitHub's webhooks. Fails without a webhook secret, because no signature could be

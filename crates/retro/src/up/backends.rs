@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use retro_bus::server::{NatsServer, ServerConfig};
-use retro_bus::{Bus, BusConfig, topology};
+use retro_bus::{Bus, topology};
 use retro_config::Config;
 use retro_http::{Probes, Readiness, Scrape};
 use retro_store::StoreError;
@@ -24,11 +24,13 @@ use tracing::{info, warn};
 
 use crate::policies::PolicySource;
 use crate::process::Listeners;
-use crate::{data_folder, store};
+use crate::{broker, data_folder, store};
 
 /// Interval between attempts. Short enough to continue soon after space is freed; starting the broker every
 /// few seconds costs little.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// Timeout for connecting to the broker. A supervised one listens already.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Minimum free disk space for a start, in bytes. Even the smallest migration and the broker's own files need
 /// more.
 const PROBE_BYTES: usize = 256 * 1024;
@@ -89,8 +91,8 @@ async fn try_prepare(config: &Config) -> anyhow::Result<Backends> {
         (None, Some(url)) => url.expose().to_owned(),
         (None, None) => unreachable!("a broker is supervised if no address is configured"),
     };
-    let bus =
-        Bus::connect(BusConfig::new(&nats_url, "retro-up").with_streams_mib(config.streams_mib)).await?;
+    let bus = Bus::connect(broker::bus_config(config, &nats_url, "retro-up")).await?;
+    broker::wait_until_connected(&bus, BROKER_TIMEOUT).await.context("cannot set up the broker's streams")?;
     store::set_bus_database(config, &bus).await?;
     let ack_wait = Duration::from_secs(config.ack_wait_s);
     let created = match &server {

@@ -30,10 +30,7 @@ impl Certificate {
     fn install(&self, world: &World) -> [(&'static str, String); 2] {
         // The key first: a server that reads between the two must not find a pair that fits by chance.
         let key = world.write_file("server.key", &self.key_pem);
-        [
-            ("RETRO_HTTP_CERTIFICATE_FILE", world.write_file("server.pem", &self.pem)),
-            ("RETRO_HTTP_KEY_FILE", key),
-        ]
+        [("RETRO_HTTP_CERT_FILE", world.write_file("server.pem", &self.pem)), ("RETRO_HTTP_KEY_FILE", key)]
     }
 }
 
@@ -238,8 +235,8 @@ async fn a_server_that_would_show_tokens_to_others_does_not_start() {
         output.err
     };
     let said = start("0.0.0.0:0", &[]).await;
-    assert!(said.contains("http_listen is 0.0.0.0:0") && said.contains("`http_certificate_file`"), "{said}");
-    let pair = [("RETRO_HTTP_CERTIFICATE_FILE", certificate.as_str()), ("RETRO_HTTP_KEY_FILE", key.as_str())];
+    assert!(said.contains("http_listen is 0.0.0.0:0") && said.contains("`http_cert_file`"), "{said}");
+    let pair = [("RETRO_HTTP_CERT_FILE", certificate.as_str()), ("RETRO_HTTP_KEY_FILE", key.as_str())];
     let said = start("0.0.0.0:0", &pair).await;
     assert!(said.contains("two.key: is not the key of") && said.contains("one.pem"), "{said}");
     assert!(!world.data_dir().join("instance.json").exists());

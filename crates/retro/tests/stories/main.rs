@@ -3,6 +3,7 @@
 mod access_tokens;
 mod bodies;
 mod bridge;
+mod broker_cluster;
 mod broker_kills;
 mod broker_ownership;
 mod broker_users;

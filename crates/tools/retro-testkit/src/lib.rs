@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+mod authority;
 mod clock;
+mod cluster;
 mod collector;
 mod embeddings;
 mod github;
@@ -13,7 +15,9 @@ mod users;
 
 use std::time::Duration;
 
+pub use authority::{TestAuthority, Validity};
 pub use clock::MovableClock;
+pub use cluster::NatsCluster;
 pub use collector::{Collector, ReceivedLink, ReceivedMetric, ReceivedSpan};
 pub use embeddings::{Concepts, EmbeddingServer, write_weights};
 pub use github::sign_webhook;

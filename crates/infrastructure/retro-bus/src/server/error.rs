@@ -36,6 +36,9 @@ pub enum ServerError {
          start generates one"
     )]
     Credential(PathBuf),
+    /// The file does not contain the seed of an nkey.
+    #[error("{0} holds no seed of an nkey; delete it, and a new one is generated")]
+    Seed(PathBuf),
     /// The server was started but did not become healthy in time.
     #[error("nats-server did not become healthy: {problem}; its log is {log}")]
     Unhealthy {

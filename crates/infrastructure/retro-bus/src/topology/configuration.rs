@@ -24,13 +24,13 @@ const INTAKE_DEDUPE_WINDOW: Duration = Duration::from_millis(100);
 /// outbox rows are kept.
 const INTERNAL_DEDUPE_WINDOW: Duration = Duration::from_secs(20 * 60);
 
-/// Returns the configuration of every stream.
-pub(super) fn stream_configs(sizes: &StreamSizes) -> [Config; 5] {
+/// Returns the configuration of every stream, each stored by this many servers.
+pub(super) fn stream_configs(sizes: &StreamSizes, replicas: u8) -> [Config; 5] {
     let intake = vec![subject::all_below(subject::RUN_COMPLETED)];
     let work = [subject::RETROSPECTIVE_DUE, subject::INVESTIGATION_DUE, subject::MUTATIONS_DUE];
     let announcements = [subject::MEMORY_CHANGED, subject::REPORT_READY, subject::DEAD_LETTER_STORED];
     let below = |prefixes: &[&str]| prefixes.iter().map(|prefix| subject::all_below(prefix)).collect();
-    [
+    let all = [
         Config {
             duplicate_window: INTAKE_DEDUPE_WINDOW,
             allow_atomic_publish: true,
@@ -68,7 +68,8 @@ pub(super) fn stream_configs(sizes: &StreamSizes) -> [Config; 5] {
                 sizes.bodies_bytes,
             )
         },
-    ]
+    ];
+    all.map(|config| Config { num_replicas: usize::from(replicas), ..config })
 }
 
 /// Returns the subjects of an object store's bucket, in the layout that all NATS clients use.
@@ -88,8 +89,6 @@ fn stream_config(name: &str, description: &str, subjects: Vec<String>, bytes: u6
         max_age: MESSAGES_AGE_MAX,
         max_bytes: i64::try_from(bytes).unwrap_or(i64::MAX),
         duplicate_window: INTERNAL_DEDUPE_WINDOW,
-        // Only for a new stream: `merge_config` keeps the number that an operator has set.
-        num_replicas: 1,
         ..stream::Config::default()
     }
 }
@@ -105,6 +104,8 @@ pub(super) fn consumer_config(name: &str, subscription: &Subscription) -> pull::
         max_deliver: -1,
         filter_subjects: subscription.subjects.clone(),
         max_ack_pending: i64::from(subscription.ack_pending_max),
+        // As many as the stream has, also after that number changed.
+        num_replicas: 0,
         ..pull::Config::default()
     }
 }

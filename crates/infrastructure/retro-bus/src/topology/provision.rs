@@ -10,14 +10,14 @@ use tracing::info;
 use super::configuration::{consumer_config, stream_configs};
 use super::database::{self, Ownership};
 use crate::broker_calls::{create_consumer, update_consumer};
-use crate::error_codes::is_storage_full;
+use crate::error_codes::{is_servers_missing, is_storage_full};
 use crate::{Bus, BusError, Subscription};
 
 const MIB: i64 = 1024 * 1024;
 
 /// Creates or updates every stream.
 pub(super) async fn provision_streams(bus: &Bus, ownership: Ownership) -> Result<(), BusError> {
-    for wanted in stream_configs(&bus.sizes) {
+    for wanted in stream_configs(&bus.sizes, bus.replicas) {
         provision_stream(bus, wanted, ownership).await?;
     }
     Ok(())
@@ -69,6 +69,7 @@ pub(super) async fn provision_consumer(
 
 async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -> Result<(), BusError> {
     let (name, size) = (wanted.name.clone(), wanted.max_bytes);
+    let replicas = wanted.num_replicas;
     let (found, held) =
         match bus.request_jetstream("STREAM.INFO", &name, bus.jetstream.get_stream(&name).boxed()).await? {
             Ok(stream) => {
@@ -80,7 +81,8 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
                     database::claim_metadata(bus, &format!("stream {name}"), wanted.metadata, ownership)?;
                 let created =
                     bus.request_jetstream("STREAM.CREATE", &name, bus.add_stream(wanted).boxed()).await?;
-                created.map_err(|error| create_stream_error(&name, size, &error.kind(), &error))?;
+                created
+                    .map_err(|error| create_stream_error(&name, (size, replicas), &error.kind(), &error))?;
                 info!(stream = name, "created the stream {name}");
                 return Ok(());
             }
@@ -106,23 +108,32 @@ async fn provision_stream(bus: &Bus, mut wanted: Config, ownership: Ownership) -
     if merged != found {
         let updated =
             bus.request_jetstream("STREAM.UPDATE", &name, bus.reconfigure_stream(merged).boxed()).await?;
-        updated.map_err(|error| create_stream_error(&name, size, &error.kind(), &error))?;
+        updated.map_err(|error| create_stream_error(&name, (size, replicas), &error.kind(), &error))?;
         info!(stream = name, "updated the stream {name}");
     }
     Ok(())
 }
 
-/// Explains why a stream could not be created. The broker's own message does not say that the disk is too
-/// small.
+/// Explains why a stream of these bytes and replicas could not be created or updated. The broker's own message does not
+/// say that the disk is too small or that servers are missing.
 fn create_stream_error(
     name: &str,
-    bytes: i64,
+    (bytes, replicas): (i64, usize),
     kind: &CreateStreamErrorKind,
     error: &dyn std::fmt::Display,
 ) -> BusError {
-    let is_room =
-        matches!(kind, CreateStreamErrorKind::JetStream(answer) if is_storage_full(answer.error_code()));
-    if !is_room {
+    let code = match kind {
+        CreateStreamErrorKind::JetStream(answer) => Some(answer.error_code()),
+        _ => None,
+    };
+    if replicas > 1 && code.is_some_and(is_servers_missing) {
+        let problem = format!(
+            "nats_replicas asks for {replicas} servers that store it, and the broker has fewer ({error}): set nats_replicas \
+             to 1 for a single server, or name a cluster of at least {replicas} in nats_url"
+        );
+        return BusError::Unusable { name: format!("stream {name}"), problem };
+    }
+    if !code.is_some_and(is_storage_full) {
         return BusError::unavailable(format!("make stream {name}"), error);
     }
     let problem = format!(
@@ -153,6 +164,8 @@ fn merge_config(found: &Config, wanted: Config) -> Config {
         allow_atomic_publish: wanted.allow_atomic_publish,
         description: wanted.description,
         metadata: wanted.metadata,
+        // Never fewer: an operator may have set a larger number, and a smaller one gives up safety.
+        num_replicas: wanted.num_replicas.max(found.num_replicas),
         ..found.clone()
     }
 }

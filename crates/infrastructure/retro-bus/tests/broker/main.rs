@@ -9,6 +9,7 @@ mod objects;
 mod permissions;
 mod publish;
 mod relay;
+mod secured;
 mod server;
 mod topology;
 mod wire;

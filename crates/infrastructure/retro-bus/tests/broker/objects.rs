@@ -1,10 +1,11 @@
 use bytes::Bytes;
+use futures::{FutureExt, StreamExt};
 use retro_bus::BodyStore;
 use retro_core::canonical::sha256_hex;
 use retro_core::id::Tenant;
 use retro_core::run::ObjectRef;
 use retro_events::{ObjectError, ObjectStorage};
-use retro_testkit::TestNats;
+use retro_testkit::{TEST_TIMEOUT, TestNats};
 
 use crate::world::connect_directly;
 
@@ -81,4 +82,25 @@ async fn a_missing_or_different_body_is_distinguished_from_an_unavailable_store(
     nats.stop().await;
     let error = bodies.get(&object).await.unwrap_err();
     assert!(matches!(error, ObjectError::Unavailable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_body_is_read_again_because_a_replica_may_lag_behind() {
+    let nats = TestNats::start().await;
+    let bodies = BodyStore::new(nats.connect_bus("test").await);
+    let jetstream = connect_directly(nats.url()).await;
+    let mut reads = jetstream.client().subscribe("$JS.API.DIRECT.GET.OBJ_retro-bodies.>").await.unwrap();
+    // The broker has the subscription when it has answered a later request.
+    jetstream.query_account().await.unwrap();
+    let sha256 = sha256_hex(b"never stored");
+    let missing = ObjectRef { name: format!("acme/{sha256}"), sha256, bytes: 12 };
+    let error = bodies.get(&missing).await.unwrap_err();
+    assert!(matches!(error, ObjectError::Gone { .. }), "{error}");
+    for read in 1..=3 {
+        let request = tokio::time::timeout(TEST_TIMEOUT, reads.next()).await;
+        request.unwrap_or_else(|_| panic!("the body was read {} times", read - 1)).unwrap();
+    }
+    jetstream.client().flush().await.unwrap();
+    jetstream.query_account().await.unwrap();
+    assert!(reads.next().now_or_never().is_none(), "three reads are enough");
 }

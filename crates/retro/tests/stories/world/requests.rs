@@ -59,6 +59,11 @@ impl World {
         (response.status().as_u16(), response.json().await.expect("JSON"))
     }
 
+    /// Returns the JSON of another server than the program; `None` if it does not answer.
+    pub(crate) async fn fetch_json(&self, url: &str) -> Option<Value> {
+        self.http.get(url).send().await.ok()?.json().await.ok()
+    }
+
     /// Returns the context that a tenant's run gets at the start of a step.
     pub(crate) async fn fetch_context(&self, tenant: &str, question: &Value) -> Value {
         let url = format!("{}/v1/context", self.http_url());
