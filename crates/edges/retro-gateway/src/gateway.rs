@@ -20,6 +20,10 @@ use crate::context_cache::{
 };
 use crate::{rules, tokens};
 
+mod feedback;
+
+pub use feedback::FeedbackError;
+
 /// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
 /// agent's step takes seconds, so a delay of a fifth of a second goes unnoticed, and memories are not worth a
 /// longer wait.

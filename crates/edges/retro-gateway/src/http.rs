@@ -13,11 +13,12 @@ use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader};
-use crate::gateway::Gateway;
+use crate::feedback::{FeedbackAnswer, FeedbackFieldError, FeedbackRequest};
+use crate::gateway::{FeedbackError, Gateway};
 use crate::intake::{self, IngestService};
 
-/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz` and
-/// `/metrics`. The caller merges them with its other routes and passes the result to [`retro_http::serve`].
+/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/v1/feedback`,
+/// `/livez`, `/readyz` and `/metrics`. The caller merges them with its other routes and passes the result to [`retro_http::serve`].
 pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
     agent_routes()
         .with_state(gateway)
@@ -25,7 +26,7 @@ pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> 
         .merge(health_routes(probes))
 }
 
-/// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/{id}` and health. All other
+/// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/{id}`, `/v1/feedback` and health. All other
 /// routes are left to [`retro_http::serve_not_ready`].
 pub fn build_not_ready_router(gateway: Gateway, probes: Probes) -> Api {
     agent_routes().with_state(gateway).merge(health_routes(probes))
@@ -40,7 +41,7 @@ pub fn describe_api() -> Api {
 }
 
 fn agent_routes() -> Api<Gateway> {
-    Api::new().routes(routes!(context)).routes(routes!(memory))
+    Api::new().routes(routes!(context)).routes(routes!(memory)).routes(routes!(feedback))
 }
 
 /// Returns the context for the next run of a step.
@@ -85,12 +86,33 @@ async fn memory(
     let MemoryQuery { run, workflow, repo, repo_visibility: visibility } = opening;
     let repository = repo.map(|repo| RunRepository { repo, visibility });
     let answer = gateway.read_memory(&tenant, name, MemoryReader { run, workflow, repository }).await;
-    answer.map(Json).map_err(|unnamed| match unnamed {
+    answer.map(Json).map_err(unresolved_problem)
+}
+
+fn unresolved_problem(unnamed: UnresolvedRef) -> Problem {
+    match unnamed {
         UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
         // The candidates may be memories of repositories that the agent is told nothing of.
         UnresolvedRef::Ambiguous(name, _) => Problem::ambiguous_name(format!(
             "the ids of several memories begin with {name}; give more digits of the one that you mean"
         )),
+    }
+}
+
+/// Records what somebody says that a memory or a rule did.
+#[utoipa::path(post, path = "/v1/feedback", tag = "agents", request_body = FeedbackRequest,
+    responses((status = 200, body = FeedbackAnswer, description = "recorded, recorded before, or not and why")))]
+async fn feedback(
+    State(gateway): State<Gateway>,
+    Caller(tenant): Caller,
+    JsonBody(request): JsonBody<FeedbackRequest>,
+) -> Result<Json<FeedbackAnswer>, Problem> {
+    let answer = gateway.give_feedback(&tenant, &request).await;
+    answer.map(Json).map_err(|error| match error {
+        FeedbackError::Field(FeedbackFieldError { field, problem }) => {
+            Problem::invalid_field(field, format!("`{field}` {problem}"))
+        }
+        FeedbackError::Memory(unnamed) => unresolved_problem(unnamed),
     })
 }
 

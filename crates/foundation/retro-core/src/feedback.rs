@@ -14,10 +14,11 @@
 use retro_gate::{GateTexts, Speaker, judge_texts, plain_line, quote_as_data};
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
+use uuid::Uuid;
 
 use crate::finding::MemoryVerdict;
 use crate::gate::describe_hostile;
-use crate::id::{FeedbackId, MemoryId, RunId, Step, Tenant, Workflow};
+use crate::id::{FeedbackId, MemoryId, RunId, Step, Tenant, Workflow, derive_uuid};
 
 /// Maximum length of the reason for feedback, in bytes.
 pub const FEEDBACK_WHY_BYTES_MAX: usize = 1024;
@@ -139,7 +140,7 @@ impl FeedbackAuthor {
         }
     }
 
-    // Stored ids derive from these parts, so they must never change.
+    // Stored voices and ids derive from these parts, so they must never change.
     fn identity(&self) -> [&str; 4] {
         match self {
             Self::Agent { workflow, run, .. } => ["agent", workflow.as_str(), run.as_str(), ""],
@@ -195,6 +196,18 @@ pub struct GivenFeedback {
     pub why: Option<FeedbackWords>,
 }
 
+impl GivenFeedback {
+    /// Returns the id of what is said by whom of a memory, whenever it is said.
+    pub fn voice(&self) -> Uuid {
+        derive_voice(&self.author, self.verdict)
+    }
+}
+
+fn derive_voice(author: &FeedbackAuthor, verdict: FeedbackVerdict) -> Uuid {
+    let [source, workflow, run, by] = author.identity();
+    derive_uuid("feedback_voice", &[source, workflow, run, by, verdict.as_str()])
+}
+
 /// Stored feedback. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feedback {
@@ -214,15 +227,18 @@ pub struct Feedback {
 }
 
 impl Feedback {
+    /// Returns the voice of the feedback, like that of [`GivenFeedback`].
+    pub fn voice(&self) -> Uuid {
+        derive_voice(&self.author, self.verdict)
+    }
+
     /// Returns the reason of a verdict in one sentence for people, such as `its agent said that it helped: “…”`.
     pub fn describe(&self) -> String {
         let speaker = (self.author.source() != "person").then_some(Speaker::Agent);
         let words = self.why.as_ref().map(|why| why.quoted(speaker)).unwrap_or_default();
         format!("{} said that {}{words}", self.author.describe(), self.verdict.describe())
     }
-}
 
-impl Feedback {
     /// Returns the run that it is about, and the memory with what was said of it, for reports.
     pub(crate) fn summarize(&self) -> (Option<RunId>, String) {
         let run = self.author.run().map(|(_, run)| run.clone());

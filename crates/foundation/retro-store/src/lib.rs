@@ -13,6 +13,7 @@ pub mod dead_letter_edit;
 pub mod dead_letter_history;
 pub mod delivery;
 pub mod embeddings;
+pub mod feedback;
 pub mod idempotency;
 pub mod inspect;
 pub mod investigate;
@@ -52,6 +53,7 @@ pub use delivery::{AttemptStart, DeliveryStore, OutboxStore};
 pub use embeddings::{
     EmbeddingSource, EmbeddingSourceError, EmbeddingStore, MemoryText, MissingEmbeddingsPage, embed_texts,
 };
+pub use feedback::{FEEDBACK_SHOWN_MAX, FeedbackRow, FeedbackStore};
 pub use idempotency::{
     BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, RequestKey, StoredResponse,
 };
@@ -117,6 +119,7 @@ pub trait Store:
     + DeadLetterEditStore
     + TrackerStore
     + EmbeddingStore
+    + FeedbackStore
 {
 }
 
@@ -145,6 +148,7 @@ impl<T> Store for T where
         + DeadLetterEditStore
         + TrackerStore
         + EmbeddingStore
+        + FeedbackStore
 {
 }
 

@@ -60,7 +60,7 @@ pub struct FeedbackChanges {
     /// Feedback that is settled.
     pub settled: Vec<SettledFeedback>,
     /// Feedback that goes on waiting for its run.
-    pub passed: Vec<(MemoryId, FeedbackId)>,
+    pub passed: Vec<FeedbackId>,
 }
 
 /// Feedback of one closing: what is weighed, and what became of the rest.
@@ -80,7 +80,7 @@ impl FeedbackSelection {
             let (memory, id) = (feedback.memory, feedback.id);
             match decide_standing(run, passes) {
                 Standing::Counts => selection.weighed.push(feedback),
-                Standing::Waits { passed } if passed => selection.changes.passed.push((memory, id)),
+                Standing::Waits { passed } if passed => selection.changes.passed.push(id),
                 Standing::Waits { .. } => {}
                 Standing::Ends(reason) => {
                     let outcome = FeedbackOutcome { weighed: false, reason: reason.to_owned() };
