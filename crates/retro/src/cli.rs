@@ -36,7 +36,9 @@ pub(crate) use self::git::{Git, InstallHook};
 pub(crate) use self::github::{Github, GithubSync};
 pub(crate) use self::log_format::LogFormat;
 pub(crate) use self::losses::{ListLosses, Losses};
-pub(crate) use self::memories::{AttributedArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs};
+pub(crate) use self::memories::{
+    AttributedArgs, FeedbackArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs,
+};
 pub(crate) use self::noun::{Noun, refuse_misplaced_options};
 pub(crate) use self::reports::{ListOutcomes, ListReports, OutcomeCommand, ReportCommand};
 pub(crate) use self::repository::parse_repository;

@@ -39,7 +39,7 @@ const QUOTED_CHARS_MAX: usize = 300;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-#[derive(IntoStaticStr, strum::EnumString)]
+#[derive(IntoStaticStr, strum::EnumString, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum FeedbackVerdict {
     /// The memory helped.

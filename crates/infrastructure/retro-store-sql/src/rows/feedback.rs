@@ -29,6 +29,15 @@ impl FeedbackRecord {
     }
 }
 
+/// Row of `memory_feedback` with its tenant and memory.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct OwnedFeedbackRecord {
+    pub(crate) tenant: String,
+    pub(crate) memory: String,
+    #[sqlx(flatten)]
+    pub(crate) record: FeedbackRecord,
+}
+
 /// Waiting row of `memory_feedback` with the facts about its run.
 #[derive(Debug, sqlx::FromRow)]
 pub(crate) struct WaitingRecord {
