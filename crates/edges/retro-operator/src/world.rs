@@ -236,6 +236,7 @@ impl World {
                 .filter(|(_, change)| change.retrospective == Some(retrospective.id))
                 .map(|(_, change)| change.id)
                 .collect(),
+            feedback: Vec::new(),
         }
     }
 

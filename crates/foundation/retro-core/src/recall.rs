@@ -8,7 +8,7 @@ mod withhold;
 
 use serde::{Deserialize, Serialize};
 
-pub use fence::{FENCE_BEGIN, FENCE_END, RecalledMemory, strip_injected};
+pub use fence::{FENCE_BEGIN, FENCE_END, FENCE_HINT, RecalledMemory, strip_injected};
 pub use memory_content::MemoryContent;
 pub use prepared::{CountTokens, PreparedMemories};
 pub use withhold::{Assignment, is_withheld};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::OnceLock;
 
-use super::fence::{FENCE_BEGIN, FENCE_END, LINE_HEAD_BYTES, RecalledMemory, render_line};
+use super::fence::{FENCE_BEGIN, FENCE_END, FENCE_HINT, LINE_HEAD_BYTES, RecalledMemory, render_line};
 use super::withhold::{Assignment, is_withheld};
 use super::{HandedList, Recall, RecallCandidate};
 use crate::gate::{blocked_reason, shown_title};
@@ -25,6 +25,7 @@ pub struct PreparedMemories {
     blocked: Vec<Option<Box<str>>>,
     fence_tokens: OnceLock<u32>,
     line_break_tokens: OnceLock<u32>,
+    hint_tokens: OnceLock<u32>,
 }
 
 #[derive(Debug)]
@@ -47,6 +48,8 @@ struct Places<'a> {
     heaviest: Vec<&'a PreparedLine>,
     newcomers: Vec<&'a PreparedLine>,
     tokens: usize,
+    /// `true` if the block ends with [`FENCE_HINT`].
+    hint: bool,
 }
 
 impl PreparedMemories {
@@ -89,7 +92,8 @@ impl PreparedMemories {
         let permille = policy.withhold_permille;
         let is_drawn = |at: &usize| run.is_some_and(|run| is_withheld(self.lines[*at].id, run, permille));
         let (drawn, handed): (Vec<usize>, Vec<usize>) = (0..self.lines.len()).partition(is_drawn);
-        let places = self.fill_places(&handed, policy, tokens);
+        let mut places = self.fill_places(&handed, policy, tokens);
+        self.add_hint(&mut places, policy, tokens);
         let assignments = if run.is_none() || permille == 0 {
             Vec::new()
         } else {
@@ -119,7 +123,8 @@ impl PreparedMemories {
     ) -> Recall {
         let find = |id: &MemoryId| self.lines.iter().find(|line| line.id == *id);
         let lines = handed.memories.iter().filter_map(|(id, newcomer)| Some((find(id)?, *newcomer)));
-        let places = self.fill(lines, policy.inject_tokens_max as usize, tokens);
+        let mut places = self.fill(lines, policy.inject_tokens_max as usize, tokens);
+        self.add_hint(&mut places, policy, tokens);
         let permille = policy.withhold_permille;
         // A policy that was edited meanwhile decides nothing about this run any more.
         let is_withheld = |id: &&MemoryId| find(id).is_some() && is_withheld(**id, run, permille);
@@ -189,6 +194,17 @@ impl PreparedMemories {
         places
     }
 
+    /// Adds the line that says how a memory is opened, if the budget allows it besides the memories.
+    fn add_hint(&self, places: &mut Places<'_>, policy: &Policy, tokens: CountTokens<'_>) {
+        let count = |text: &str| u32::try_from(tokens(text)).unwrap_or(u32::MAX);
+        let line_break = *self.line_break_tokens.get_or_init(|| count("\n"));
+        let hint = *self.hint_tokens.get_or_init(|| count(FENCE_HINT));
+        let with_it = places.tokens + (hint + line_break) as usize;
+        if with_it <= policy.inject_tokens_max as usize {
+            (places.tokens, places.hint) = (with_it, true);
+        }
+    }
+
     /// Renders the block, in which newcomers come last.
     fn render(&self, places: &Places<'_>, eligible: usize, blocked: usize) -> Recall {
         let blocked = u32::try_from(blocked).unwrap_or(u32::MAX);
@@ -203,6 +219,9 @@ impl PreparedMemories {
         let mut text = String::with_capacity(FENCE_BEGIN.len() + 1 + bytes + FENCE_END.len());
         text.extend([FENCE_BEGIN, "\n"]);
         places.lines().for_each(|line| text.extend([&line.text, "\n"]));
+        if places.hint {
+            text.extend([FENCE_HINT, "\n"]);
+        }
         text.push_str(FENCE_END);
         let tokens = u32::try_from(places.tokens).unwrap_or(u32::MAX);
         Recall { memories, text, tokens, omitted, blocked, assignments: Vec::new() }
