@@ -38,7 +38,7 @@ async fn end_window(world: &World, file: &str, named: &[&str]) {
     world.emit_and_wait("default", &format!("{file}.jsonl"), &runs).await;
 }
 
-async fn say(world: &World, id: &str, verdict: &str, run: &str) -> (u16, Value) {
+async fn give_feedback(world: &World, id: &str, verdict: &str, run: &str) -> (u16, Value) {
     let body = json!({"memory": id, "verdict": verdict, "run": run, "workflow": WORKFLOW, "why": WHY});
     world.post_json("default", "/v1/feedback", &body).await
 }
@@ -53,15 +53,15 @@ async fn what_an_agent_and_a_person_say_is_weighed_once_in_the_next_retrospectiv
     let text = hand_to(&world, "handed").await;
     assert!(text.contains("POST /v1/feedback"), "the block says how to give feedback: {text}");
     let before = weight(&world, &id).await;
-    let (status, answer) = say(&world, &id[..8], "helped", "handed").await;
+    let (status, answer) = give_feedback(&world, &id[..8], "helped", "handed").await;
     assert_eq!((status, &answer["recorded"]), (200, &json!("recorded")), "{answer}");
-    assert_eq!(say(&world, &id, "helped", "handed").await.1["recorded"], "already_recorded");
+    assert_eq!(give_feedback(&world, &id, "helped", "handed").await.1["recorded"], "already_recorded");
     let person = ["memories", "feedback", &id, "hurt", "--why", WHY, "--by", "ann"];
     assert_eq!(world.run_json(&person).await["recorded"], "recorded");
     assert_eq!(world.run_json(&person).await["recorded"], "already_recorded");
     // A run that never had it, and one that nobody will ever see.
-    assert_eq!(say(&world, &id, "hurt", "without").await.1["recorded"], "recorded");
-    assert_eq!(say(&world, &id, "wrong", "ghost").await.1["recorded"], "recorded");
+    assert_eq!(give_feedback(&world, &id, "hurt", "without").await.1["recorded"], "recorded");
+    assert_eq!(give_feedback(&world, &id, "wrong", "ghost").await.1["recorded"], "recorded");
     assert_eq!(weight(&world, &id).await, before, "nothing changes at once");
     let shown = world.run_retro(&["memories", "show", &id]).await.out;
     assert!(shown.contains("hurt — ann (waits to be weighed)") && shown.contains(WHY), "{shown}");
@@ -80,17 +80,17 @@ async fn what_an_agent_and_a_person_say_is_weighed_once_in_the_next_retrospectiv
     }
     let history = world.run_json(&["memories", "why", &id]).await.to_string();
     assert!(history.contains("+0.100 helped in run handed: its agent said that it helped"), "{history}");
-    let reports = world.run_json(&["reports", "list"]).await;
-    let newest = json_text(&json_items(&reports)[0], "id").to_owned();
+    let listed = world.run_json(&["retrospectives", "list"]).await;
+    let newest = json_text(&json_items(&listed)[0]["retrospective"], "id").to_owned();
     let report = world.run_json(&["reports", "show", &newest]).await.to_string();
     assert!(report.contains("ann said that it hurt: “the region was in the ticket all along”"), "{report}");
     let export = world.export_canonical().await;
-    assert_eq!(export.lines().filter(|line| line.contains(r#""kind":"feedback""#)).count(), 4);
+    assert_eq!(export.lines().filter(|line| line.starts_with(r#"{"kind":"feedback""#)).count(), 4);
     assert_eq!(world.verify_store().await["feedback"], 4);
 
     // Said again, and another thing said too late: the run was heard, and nothing moves any more.
-    assert_eq!(say(&world, &id, "helped", "handed").await.1["recorded"], "already_recorded");
-    assert_eq!(say(&world, &id, "hurt", "handed").await.1["recorded"], "recorded");
+    assert_eq!(give_feedback(&world, &id, "helped", "handed").await.1["recorded"], "already_recorded");
+    assert_eq!(give_feedback(&world, &id, "hurt", "handed").await.1["recorded"], "recorded");
     let settled = weight(&world, &id).await;
     end_window(&world, "third", &[]).await;
     assert_eq!(weight(&world, &id).await, settled);
@@ -110,7 +110,7 @@ async fn two_runs_that_call_a_memory_wrong_end_it() {
     let (mut world, id) = start_and_learn().await;
     for run in ["one", "two"] {
         hand_to(&world, run).await;
-        assert_eq!(say(&world, &id, "wrong", run).await.1["recorded"], "recorded");
+        assert_eq!(give_feedback(&world, &id, "wrong", run).await.1["recorded"], "recorded");
     }
     end_window(&world, "second", &["one", "two"]).await;
     let memory = world.run_json(&["memories", "show", &id]).await;

@@ -173,7 +173,7 @@ async fn readiness_follows_the_ready_check_and_liveness_does_not() {
     }
 }
 
-async fn say(shelf: &Arc<FakeStore>, tenant: &str, body: &Value) -> (u16, Value) {
+async fn give_feedback(shelf: &Arc<FakeStore>, tenant: &str, body: &Value) -> (u16, Value) {
     let request = Request::post("/v1/feedback")
         .header("Retro-Tenant", tenant)
         .header("Content-Type", "application/json")
@@ -187,11 +187,11 @@ async fn feedback_is_recorded_once_whatever_words_come_with_it() {
     let shelf = two_tenants();
     let id = active_memory("select", 0).id;
     let said = json!({"memory": id.short_id(), "verdict": "helped", "run": "run-7", "workflow": "shop"});
-    let (status, answer) = say(&shelf, "default", &said).await;
+    let (status, answer) = give_feedback(&shelf, "default", &said).await;
     assert_eq!((status, &answer["recorded"]), (200, &json!("recorded")), "{answer}");
     let mut again = said.clone();
     again["why"] = json!("once more");
-    let (status, answer) = say(&shelf, "default", &again).await;
+    let (status, answer) = give_feedback(&shelf, "default", &again).await;
     assert_eq!((status, &answer["recorded"]), (200, &json!("already_recorded")), "{answer}");
     assert_eq!(shelf.feedback.lock().unwrap().len(), 1);
 }
@@ -201,13 +201,13 @@ async fn feedback_on_another_tenant_s_memory_answers_exactly_like_on_a_missing_o
     let shelf = two_tenants();
     let (own, nobody_s) = (active_memory("select", 0).id, active_memory("missing", 0).id);
     let said = |id: &str| json!({"memory": id, "verdict": "hurt", "by": "ann"});
-    let foreign = say(&shelf, "acme", &said(&own.to_string())).await;
-    let missing = say(&shelf, "acme", &said(&nobody_s.to_string())).await;
+    let foreign = give_feedback(&shelf, "acme", &said(&own.to_string())).await;
+    let missing = give_feedback(&shelf, "acme", &said(&nobody_s.to_string())).await;
     assert_eq!(foreign.0, 404);
     let as_missing = |answer: &Value, id: &str| answer.to_string().replace(id, "ID");
     assert_eq!(as_missing(&foreign.1, &own.to_string()), as_missing(&missing.1, &nobody_s.to_string()));
     assert!(shelf.feedback.lock().unwrap().is_empty());
-    assert_eq!(say(&shelf, "default", &said(&own.to_string())).await.0, 200, "positive control");
+    assert_eq!(give_feedback(&shelf, "default", &said(&own.to_string())).await.0, 200, "positive control");
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn a_wrong_field_of_feedback_is_named() {
         (json!({"memory": id, "verdict": "helped", "run": "r"}), "workflow"),
         (json!({"memory": id, "verdict": "helped", "by": "ann", "why": "x".repeat(2000)}), "why"),
     ] {
-        let (status, answer) = say(&shelf, "default", &body).await;
+        let (status, answer) = give_feedback(&shelf, "default", &body).await;
         assert_eq!((status, answer["path"].as_str()), (400, Some(path)), "{answer}");
     }
 }
@@ -234,14 +234,14 @@ async fn an_agent_speaks_of_another_repositorys_memory_only_if_it_was_handed_it(
     *audience = retro_core::audience::Audience::Repository(repo);
     let shelf = Arc::new(FakeStore::with_memories(vec![memory.clone()]));
     let said = json!({"memory": memory.id, "verdict": "helped", "run": "run-7", "workflow": "shop"});
-    assert_eq!(say(&shelf, "default", &said).await.0, 404);
+    assert_eq!(give_feedback(&shelf, "default", &said).await.0, 404);
     let key = "default/shop".to_owned();
     shelf.records.lock().unwrap().push((key, "run-7".to_owned(), "withheld", memory.id));
-    assert_eq!(say(&shelf, "default", &said).await.0, 404, "it was withheld");
+    assert_eq!(give_feedback(&shelf, "default", &said).await.0, 404, "it was withheld");
     let key =
         retro_core::id::WorkflowKey { tenant: Tenant::default_tenant(), workflow: "shop".parse().unwrap() };
     shelf.records.lock().unwrap().push((key.to_string(), "run-7".to_owned(), "read", memory.id));
-    assert_eq!(say(&shelf, "default", &said).await.0, 200);
+    assert_eq!(give_feedback(&shelf, "default", &said).await.0, 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,7 +251,7 @@ async fn feedback_while_the_database_hangs_is_uncertain_and_no_error() {
         let shelf = Arc::new(FakeStore { trouble, memories, ..FakeStore::default() });
         let id = active_memory("select", 0).id;
         let (status, answer) =
-            say(&shelf, "default", &json!({"memory": id, "verdict": "helped", "by": "ann"})).await;
+            give_feedback(&shelf, "default", &json!({"memory": id, "verdict": "helped", "by": "ann"})).await;
         assert_eq!((status, &answer["recorded"]), (200, &json!("unknown")), "{trouble:?}: {answer}");
     }
 }

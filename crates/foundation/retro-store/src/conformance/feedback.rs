@@ -27,7 +27,7 @@ fn person(by: &str) -> FeedbackAuthor {
 }
 
 /// Gives feedback, as the gateway does. Returns the outcome, or `None` if there is no such memory.
-async fn say(
+async fn give_feedback(
     store: &dyn Store,
     tenant: &str,
     memory: MemoryId,
@@ -60,7 +60,7 @@ async fn retrospect(scenario: &Scenario<'_>, names: [&str; 2]) {
 pub async fn the_same_feedback_is_stored_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await.id;
-    let once = |store| say(store, "t", memory, agent(&scenario, "r1"), FeedbackVerdict::Helped);
+    let once = |store| give_feedback(store, "t", memory, agent(&scenario, "r1"), FeedbackVerdict::Helped);
     let both = join(once(&*database.one), once(&*database.two)).await;
     let new = [&both.0, &both.1].into_iter().filter(|one| matches!(one, Some(FeedbackAcceptance::New(_))));
     assert_eq!(new.count(), 1, "{both:?}");
@@ -78,12 +78,15 @@ pub async fn feedback_on_a_foreign_memory_is_feedback_on_a_missing_one(database:
     let memory = scenario.learn_lesson("a lesson").await.id;
     let nobody = MemoryId(derive_uuid("nobody", &[]));
     for (tenant, memory) in [("u", memory), ("t", nobody)] {
-        assert_eq!(say(&*database.one, tenant, memory, person("ann"), FeedbackVerdict::Hurt).await, None);
+        assert_eq!(
+            give_feedback(&*database.one, tenant, memory, person("ann"), FeedbackVerdict::Hurt).await,
+            None
+        );
     }
     assert_eq!(rows(&scenario, memory).await, []);
     let foreign = database.one.list_memory_feedback(&test_tenant("u"), memory, 10).await.expect("listing");
     assert_eq!(foreign, []);
-    assert!(say(&*database.one, "t", memory, person("ann"), FeedbackVerdict::Hurt).await.is_some());
+    assert!(give_feedback(&*database.one, "t", memory, person("ann"), FeedbackVerdict::Hurt).await.is_some());
 }
 
 /// Checks that a closing weighs what counts, in one change with the rest, and marks everything that it settled; and that
@@ -91,13 +94,13 @@ pub async fn feedback_on_a_foreign_memory_is_feedback_on_a_missing_one(database:
 pub async fn a_closing_weighs_feedback_once(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await;
-    let say = |author, verdict| say(scenario.store, "t", memory.id, author, verdict);
+    let give = |author, verdict| give_feedback(scenario.store, "t", memory.id, author, verdict);
     scenario.store.record_presented(&scenario.key, &run_id("a"), &[memory.id], &[]).await.expect("recording");
     // `a` had the memory, `b` did not, nobody knows `ghost`, and `later` belongs to the next window.
     for run in ["a", "b", "ghost", "later"] {
-        say(agent(&scenario, run), FeedbackVerdict::Helped).await;
+        give(agent(&scenario, run), FeedbackVerdict::Helped).await;
     }
-    say(person("ann"), FeedbackVerdict::Hurt).await;
+    give(person("ann"), FeedbackVerdict::Hurt).await;
     retrospect(&scenario, ["a", "b"]).await;
     let weight = |memories: Vec<retro_core::memory::Memory>| memories[0].weight.get();
     assert_eq!(weight(scenario.list_memories().await), 300 + 100 - 150);
@@ -127,11 +130,11 @@ pub async fn a_closing_weighs_feedback_once(database: &Database) {
     );
     // Said again: the run was heard, the person may say it again.
     assert_eq!(
-        say(agent(&scenario, "a"), FeedbackVerdict::Helped).await,
+        give(agent(&scenario, "a"), FeedbackVerdict::Helped).await,
         Some(FeedbackAcceptance::AlreadyRecorded)
     );
-    say(agent(&scenario, "a"), FeedbackVerdict::Hurt).await;
-    assert!(matches!(say(person("ann"), FeedbackVerdict::Hurt).await, Some(FeedbackAcceptance::New(_))));
+    give(agent(&scenario, "a"), FeedbackVerdict::Hurt).await;
+    assert!(matches!(give(person("ann"), FeedbackVerdict::Hurt).await, Some(FeedbackAcceptance::New(_))));
     scenario.store.record_read(&scenario.key, &run_id("later"), memory.id).await.expect("recording");
     retrospect(&scenario, ["later", "c"]).await;
     assert_eq!(weight(scenario.list_memories().await), 250 + 100 - 150, "later and ann");
@@ -149,7 +152,7 @@ pub async fn a_closing_weighs_feedback_once(database: &Database) {
 pub async fn feedback_without_a_run_is_given_up(database: &Database) {
     let scenario = Scenario::new(&*database.one, "t", "w");
     let memory = scenario.learn_lesson("a lesson").await.id;
-    say(scenario.store, "t", memory, agent(&scenario, "ghost"), FeedbackVerdict::Wrong).await;
+    give_feedback(scenario.store, "t", memory, agent(&scenario, "ghost"), FeedbackVerdict::Wrong).await;
     for round in 0..=FEEDBACK_PASSES_MAX {
         assert_eq!(rows(&scenario, memory).await[0].outcome, None, "after {round} closings");
         retrospect(&scenario, [&format!("{round} a"), &format!("{round} b")]).await;
@@ -169,13 +172,16 @@ pub async fn a_flood_of_one_run_is_refused(database: &Database) {
         by: format!("judge {number}"),
     };
     for number in 0..FEEDBACK_PER_RUN_MAX {
-        let accepted = say(scenario.store, "t", memory, judge(number), FeedbackVerdict::Helped).await;
+        let accepted =
+            give_feedback(scenario.store, "t", memory, judge(number), FeedbackVerdict::Helped).await;
         assert!(matches!(accepted, Some(FeedbackAcceptance::New(_))), "{number}: {accepted:?}");
     }
-    let flood = say(scenario.store, "t", memory, judge(FEEDBACK_PER_RUN_MAX), FeedbackVerdict::Helped).await;
+    let flood =
+        give_feedback(scenario.store, "t", memory, judge(FEEDBACK_PER_RUN_MAX), FeedbackVerdict::Helped)
+            .await;
     assert!(matches!(flood, Some(FeedbackAcceptance::Refused(_))), "{flood:?}");
     for author in [agent(&scenario, "quiet"), person("ann")] {
-        let accepted = say(scenario.store, "t", memory, author, FeedbackVerdict::Hurt).await;
+        let accepted = give_feedback(scenario.store, "t", memory, author, FeedbackVerdict::Hurt).await;
         assert!(matches!(accepted, Some(FeedbackAcceptance::New(_))), "{accepted:?}");
     }
     // All of them together are one voice: that of the run.
@@ -191,8 +197,8 @@ pub async fn a_batch_of_rules_weighs_feedback_once(database: &Database) {
     let rule = a_rule(store, "t").await;
     let before = rule.weight.get();
     let verdicts = [MemoryVerdict::Helped, MemoryVerdict::Applied];
-    say(store, "t", rule.id, agent(&scenario, "one"), FeedbackVerdict::Hurt).await;
-    say(store, "t", rule.id, person("ann"), FeedbackVerdict::Helped).await;
+    give_feedback(store, "t", rule.id, agent(&scenario, "one"), FeedbackVerdict::Hurt).await;
+    give_feedback(store, "t", rule.id, person("ann"), FeedbackVerdict::Helped).await;
     let batch = judge_rule(&scenario, rule.id, ["one", "two"], verdicts, 40).await;
     assert_eq!(list_rules(store, "t").await[0].weight.get(), before, "the retrospective weighs no rule");
     assert_eq!(apply_with_feedback(store, batch).await, CommitResult::Done);
@@ -207,7 +213,7 @@ pub async fn a_batch_of_rules_weighs_feedback_once(database: &Database) {
     let history = store.list_memory_changes(&scenario.key.tenant, rule.id).await.expect("history");
     assert!(history.iter().any(|change| matches!(change.cause, ChangeCause::Feedback { .. })));
     // What comes after the verdict of its run was applied changes nothing.
-    say(store, "t", rule.id, agent(&scenario, "two"), FeedbackVerdict::Hurt).await;
+    give_feedback(store, "t", rule.id, agent(&scenario, "two"), FeedbackVerdict::Hurt).await;
     let batch = judge_rule(&scenario, rule.id, ["three", "four"], verdicts, 41).await;
     assert_eq!(apply_with_feedback(store, batch).await, CommitResult::Done);
     assert_eq!(list_rules(store, "t").await[0].weight.get(), before - 50 + 100);
