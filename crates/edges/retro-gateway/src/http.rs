@@ -86,10 +86,10 @@ async fn memory(
     let MemoryQuery { run, workflow, repo, repo_visibility: visibility } = opening;
     let repository = repo.map(|repo| RunRepository { repo, visibility });
     let answer = gateway.read_memory(&tenant, name, MemoryReader { run, workflow, repository }).await;
-    answer.map(Json).map_err(unresolved_problem)
+    answer.map(Json).map_err(|unnamed| unresolved_problem(&unnamed))
 }
 
-fn unresolved_problem(unnamed: UnresolvedRef) -> Problem {
+fn unresolved_problem(unnamed: &UnresolvedRef) -> Problem {
     match unnamed {
         UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
         // The candidates may be memories of repositories that the agent is told nothing of.
@@ -112,7 +112,7 @@ async fn feedback(
         FeedbackError::Field(FeedbackFieldError { field, problem }) => {
             Problem::invalid_field(field, format!("`{field}` {problem}"))
         }
-        FeedbackError::Memory(unnamed) => unresolved_problem(unnamed),
+        FeedbackError::Memory(unnamed) => unresolved_problem(&unnamed),
     })
 }
 

@@ -47,7 +47,8 @@ impl FeedbackStore for World {
         _: &GivenFeedback,
         _: DecideFeedback<'_>,
     ) -> Result<Option<FeedbackAcceptance>> {
-        unimplemented!("people's pages record no feedback")
+        // People's pages record no feedback.
+        Ok(None)
     }
 
     async fn list_memory_feedback(

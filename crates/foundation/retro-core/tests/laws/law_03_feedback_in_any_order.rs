@@ -20,10 +20,11 @@ fn author() -> impl Strategy<Value = FeedbackAuthor> {
     ]
 }
 
+/// Memory by its number, who speaks of it, and what it did.
+type Entry = (usize, FeedbackAuthor, FeedbackVerdict);
+
 /// Returns feedback on three memories, each entry once, and the same in another order.
-fn said() -> impl Strategy<
-    Value = (Vec<(usize, FeedbackAuthor, FeedbackVerdict)>, Vec<(usize, FeedbackAuthor, FeedbackVerdict)>),
-> {
+fn said() -> impl Strategy<Value = (Vec<Entry>, Vec<Entry>)> {
     let all = proptest::collection::btree_set((0usize..3, author(), verdict()), 0..20);
     all.prop_flat_map(|all| {
         let all: Vec<_> = all.into_iter().collect();
@@ -47,7 +48,7 @@ proptest! {
             [("A", 80), ("B", 300), ("C", 950)].map(|(name, weight)| world.add_active(name, weight)).to_vec();
         let runs = [investigate("r1").with_presented(memories[0]), investigate("r2").with_read_memory(memories[1])];
         let input = world.prepare_batch(&runs);
-        let entries = |said: &[(usize, FeedbackAuthor, FeedbackVerdict)]| -> Vec<WaitingFeedback> {
+        let entries = |said: &[Entry]| -> Vec<WaitingFeedback> {
             said.iter().map(|(at, author, verdict)| waiting(memories[*at], author.clone(), *verdict)).collect()
         };
         let (one, other) = (with_feedback(&input, entries(&said)), with_feedback(&input, entries(&shuffled)));
@@ -58,7 +59,7 @@ proptest! {
         prop_assert_eq!(world.fold_log(), world.memories.clone());
         // Law 4: the same closing again makes no change.
         let facts = world.facts(input.facts.retrospective, &one.batch);
-        let repeated = decide(&WriterInput { facts, batch: one.batch.clone() });
+        let repeated = decide(&WriterInput { facts, batch: one.batch });
         prop_assert_eq!(repeated.changes.len(), 0, "{:?}", repeated.changes);
     }
 
