@@ -160,6 +160,24 @@ class Client:
         answer, _ = self._ask("GET", path, None)
         return answer and answer.get("memory")
 
+    def feedback(
+        self,
+        memory: str,
+        verdict: str,
+        run_id: Optional[str] = None,
+        workflow: Optional[str] = None,
+        step: Optional[str] = None,
+        why: Optional[str] = None,
+        by: Optional[str] = None,
+    ) -> Optional[str]:
+        """Says what a memory did: `helped`, `hurt` or `wrong`. An agent names its `run_id` and `workflow`, a person its name
+        in `by`. Returns `recorded`, `already_recorded`, `refused` or `unknown`; None without an answer or such a memory.
+        Saying it again is safe. Never raises."""
+        asked = {"memory": memory, "verdict": verdict, "run": run_id, "workflow": workflow}
+        asked.update(step=step, why=why, by=by)
+        answer, _ = self._ask("POST", "/v1/feedback", {name: value for name, value in asked.items() if value})
+        return answer and answer.get("recorded")
+
     def send(self, event: dict) -> bool:
         """Stores an event in the spool and sends what is there. Returns True if this event was accepted; otherwise it is
         kept. Raises OSError if it cannot be stored, and ValueError if the spool is full."""

@@ -112,6 +112,17 @@ export type RunFacts = Record<string, unknown> & { attempt?: number; source?: st
 /** A CloudEvent. */
 export type CloudEvent = Record<string, unknown>;
 
+/** Who says what a memory did, and why. */
+export interface Feedback {
+  runId?: string;
+  workflow?: string;
+  step?: string;
+  /** At most 1,024 bytes; people are shown it, agents are not. */
+  why?: string;
+  /** Name of a person. */
+  by?: string;
+}
+
 export interface ClientOptions {
   /** Address of the gateway, by default RETRO_URL or http://127.0.0.1:7717. */
   url?: string;
@@ -196,6 +207,17 @@ export class Client {
     const path = `/v1/memories/${encodeURIComponent(memory)}${query.size ? `?${query}` : ""}`;
     const [answer] = await this.#ask("GET", path);
     return answer?.memory ?? undefined;
+  }
+
+  /**
+   * Says what a memory did. An agent names its `runId` and `workflow`, a person its name in `by`. Returns `recorded`,
+   * `already_recorded`, `refused` or `unknown`; undefined without an answer or such a memory. Saying it again is safe.
+   * Never throws.
+   */
+  async feedback(memory: string, verdict: "helped" | "hurt" | "wrong", said: Feedback): Promise<string | undefined> {
+    const { runId, workflow, step, why, by } = said;
+    const [answer] = await this.#ask("POST", "/v1/feedback", { memory, verdict, run: runId, workflow, step, why, by });
+    return answer?.recorded ?? undefined;
   }
 
   /**

@@ -38,7 +38,7 @@ pub(crate) use self::github::{Github, GithubSync};
 pub(crate) use self::log_format::LogFormat;
 pub(crate) use self::losses::{ListLosses, Losses};
 pub(crate) use self::memories::{
-    AttributedArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, SearchMemories,
+    AttributedArgs, FeedbackArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, SearchMemories,
 };
 pub(crate) use self::noun::{Noun, refuse_misplaced_options};
 pub(crate) use self::reports::{ListOutcomes, ListReports, OutcomeCommand, ReportCommand};

@@ -20,9 +20,12 @@ use crate::ranked_task::RankedTask;
 use crate::task_embedder::TaskEmbedder;
 use crate::{rules, tokens};
 
+mod feedback;
 mod open;
 mod ranking;
 mod search;
+
+pub use feedback::FeedbackError;
 
 /// Default timeout for responding to an agent, in milliseconds. A healthy database responds in about 1 ms. An
 /// agent's step takes seconds, so a delay of a fifth of a second goes unnoticed, and memories are not worth a

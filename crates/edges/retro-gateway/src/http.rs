@@ -2,11 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use retro_core::access::AccessScope;
 use retro_core::audience::{RepoVisibility, RunRepository};
 use retro_core::id::{MemoryRef, Repository, RunId, Step, Workflow};
 use retro_http::{
-    Api, Caller, JsonBody, PathId, Probes, Problem, QueryParams, RouteAccess, describe_health_routes,
-    health_routes,
+    Api, Caller, JsonBody, PathId, Principal, Probes, Problem, QueryParams, Refusal, RouteAccess,
+    describe_health_routes, health_routes,
 };
 use retro_store::UnresolvedRef;
 use serde::Deserialize;
@@ -16,11 +18,12 @@ use utoipa_axum::routes;
 use crate::answer::{
     ContextAnswer, ContextRequest, FOUND_MAX, MemoryAnswer, MemoryReader, SearchAnswer, SearchRequest,
 };
-use crate::gateway::Gateway;
+use crate::feedback::{FeedbackAnswer, FeedbackFieldError, FeedbackRequest};
+use crate::gateway::{FeedbackError, Gateway};
 use crate::intake::{self, IngestService};
 
-/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/search`, `/v1/memories/{id}`, `/livez`,
-/// `/readyz` and `/metrics`. The caller merges them with its other routes and passes the result to
+/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/search`, `/v1/memories/{id}`, `/v1/feedback`,
+/// `/livez`, `/readyz` and `/metrics`. The caller merges them with its other routes and passes the result to
 /// [`retro_http::HttpServer`].
 pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
     agent_routes()
@@ -29,8 +32,8 @@ pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> 
         .merge(health_routes(probes))
 }
 
-/// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/search`, `/v1/memories/{id}` and health.
-/// All other routes are left to [`retro_http::HttpServer::serve_not_ready`].
+/// Returns the routes that work without a broker: `/v1/context`, `/v1/memories/search`, `/v1/memories/{id}`,
+/// `/v1/feedback` and health. All other routes are left to [`retro_http::HttpServer::serve_not_ready`].
 pub fn build_not_ready_router(gateway: Gateway, probes: Probes) -> Api {
     agent_routes().with_state(gateway).merge(health_routes(probes))
 }
@@ -46,7 +49,8 @@ pub fn describe_api() -> Api {
 fn agent_routes() -> Api<Gateway> {
     let memories =
         Api::new().routes(routes!(search)).routes(routes!(memory)).allow(RouteAccess::ContextOrRead);
-    Api::new().routes(routes!(context)).allow(RouteAccess::Context).merge(memories)
+    let feedback = Api::new().routes(routes!(feedback)).allow(RouteAccess::ContextOrOperate);
+    Api::new().routes(routes!(context)).allow(RouteAccess::Context).merge(memories).merge(feedback)
 }
 
 /// Returns the context for the next run of a step.
@@ -145,13 +149,39 @@ async fn memory(
     let MemoryQuery { run, workflow, repo, repo_visibility: visibility } = opening;
     let repository = repo.map(|repo| RunRepository { repo, visibility });
     let answer = gateway.read_memory(&tenant, name, MemoryReader { run, workflow, repository }).await;
-    answer.map(Json).map_err(|unnamed| match unnamed {
+    answer.map(Json).map_err(|unnamed| unresolved_problem(&unnamed))
+}
+
+fn unresolved_problem(unnamed: &UnresolvedRef) -> Problem {
+    match unnamed {
         UnresolvedRef::Missing(name) => Problem::not_found("memory", name),
         // The candidates may be memories of repositories that the agent is told nothing of.
         UnresolvedRef::Ambiguous(name, _) => Problem::ambiguous_name(format!(
             "the ids of several memories begin with {name}; give more digits of the one that you mean"
         )),
-    })
+    }
+}
+
+/// Records what somebody says that a memory or a rule did.
+#[utoipa::path(post, path = "/v1/feedback", tag = "agents", request_body = FeedbackRequest,
+    responses((status = 200, body = FeedbackAnswer, description = "recorded, recorded before, or not and why")))]
+async fn feedback(
+    State(gateway): State<Gateway>,
+    principal: Principal,
+    JsonBody(request): JsonBody<FeedbackRequest>,
+) -> Result<Json<FeedbackAnswer>, Response> {
+    // An agent's token speaks for agents: a person's word counts without a run.
+    if !request.is_of_agent() && !principal.allows(AccessScope::Operate) {
+        return Err(Refusal::InsufficientScope(&[AccessScope::Operate]).into_response());
+    }
+    let answer = gateway.give_feedback(&principal.tenant, &request).await;
+    let problem = |error| match error {
+        FeedbackError::Field(FeedbackFieldError { field, problem }) => {
+            Problem::invalid_field(field, format!("`{field}` {problem}"))
+        }
+        FeedbackError::Memory(unnamed) => unresolved_problem(&unnamed),
+    };
+    answer.map(Json).map_err(|error| problem(error).into_response())
 }
 
 #[cfg(test)]

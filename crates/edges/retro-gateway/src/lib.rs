@@ -2,6 +2,7 @@
 
 mod answer;
 mod context_cache;
+mod feedback;
 mod gateway;
 mod http;
 mod intake;
@@ -17,7 +18,10 @@ pub use answer::{
     RulesAnswer, SearchAnswer, SearchRequest, TaskRanking,
 };
 pub use context_cache::ContextCacheWorker;
-pub use gateway::{CONTEXT_TIMEOUT_MS, Gateway};
+pub use feedback::{
+    FeedbackAnswer, FeedbackFieldError, FeedbackRecording, FeedbackRequest, FeedbackSource, store_feedback,
+};
+pub use gateway::{CONTEXT_TIMEOUT_MS, FeedbackError, Gateway};
 pub use http::{build_not_ready_router, build_router, describe_api};
 pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};
 pub use tokens::count_tokens;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use retro_core::audience::{Audience, RunRepository};
+use retro_core::feedback::{Feedback, FeedbackAcceptance, FeedbackFacts, GivenFeedback};
 use retro_core::finding::{EvidenceOrigin, LessonCue, Quote};
 use retro_core::id::{
     MemoryId, MemoryRef, Repository, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
@@ -22,10 +23,11 @@ use retro_events::subject::body_name;
 use retro_events::{IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent};
 use retro_http::{BodyBudget, BudgetBounds, Idempotency};
 use retro_store::context_lease::CONTEXT_CHANGES_MAX;
+use retro_store::feedback::DecideFeedback;
 use retro_store::{
-    BeginRequestResult, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, IdempotencyStore,
-    IdempotencyTimeouts, MemoryRefStore, Presentation, RecallStore, RequestKey, Result, StoreError,
-    StoredResponse,
+    BeginRequestResult, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, FeedbackRow,
+    FeedbackStore, IdempotencyStore, IdempotencyTimeouts, MemoryRefStore, Presentation, RecallStore,
+    RequestKey, Result, StoreError, StoredResponse,
 };
 
 use crate::intake::IngestService;
@@ -140,6 +142,8 @@ pub(crate) struct FakeStore {
     pub(crate) loads: Mutex<u32>,
     /// Memories that a person has withdrawn.
     pub(crate) withdrawn: Mutex<BTreeSet<MemoryId>>,
+    /// Stored feedback with its tenant.
+    pub(crate) feedback: Mutex<Vec<(Tenant, Feedback)>>,
     /// `true` from the moment on when the database is down.
     pub(crate) went_down: AtomicBool,
 }
@@ -262,6 +266,15 @@ impl RecallStore for FakeStore {
         Ok(self.records.lock().unwrap().contains(&row))
     }
 
+    async fn was_handed(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<bool> {
+        self.check_available().await?;
+        let records = self.records.lock().unwrap();
+        let of_run = |(of_key, of_run, what, id): &(String, String, &str, MemoryId)| {
+            *of_key == key.to_string() && *of_run == run.to_string() && *what != "withheld" && *id == memory
+        };
+        Ok(records.iter().any(of_run))
+    }
+
     async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
         self.check_available().await?;
         let found = self.memories.iter().find(|(owner, memory)| owner == tenant && memory.id == id);
@@ -299,6 +312,42 @@ impl ContextLeaseStore for FakeStore {
             renewals: *renewals,
         };
         Ok(leases.iter().map(lease).collect())
+    }
+}
+
+#[async_trait]
+impl FeedbackStore for FakeStore {
+    async fn record_feedback(
+        &self,
+        tenant: &Tenant,
+        given: &GivenFeedback,
+        decide: DecideFeedback<'_>,
+    ) -> Result<Option<FeedbackAcceptance>> {
+        if self.trouble == Trouble::OnlyRecordingHangs {
+            return std::future::pending().await;
+        }
+        self.check_available().await?;
+        if self.find_memory(tenant, given.memory).await?.is_none() {
+            return Ok(None);
+        }
+        let mut all = self.feedback.lock().unwrap();
+        let same = |(owner, one): &(Tenant, Feedback)| {
+            owner == tenant && one.memory == given.memory && one.voice() == given.voice()
+        };
+        let waits_already = all.iter().any(same);
+        let accepted = decide(&FeedbackFacts { waits_already, ..FeedbackFacts::default() });
+        if let FeedbackAcceptance::New(feedback) = &accepted {
+            all.push((tenant.clone(), feedback.clone()));
+        }
+        Ok(Some(accepted))
+    }
+
+    async fn list_memory_feedback(&self, _: &Tenant, _: MemoryId, _: u32) -> Result<Vec<FeedbackRow>> {
+        Ok(Vec::new())
+    }
+
+    async fn list_scope_feedback(&self, _: &WorkflowKey) -> Result<Vec<FeedbackRow>> {
+        Ok(Vec::new())
     }
 }
 

@@ -19,6 +19,8 @@ pub enum RouteAccess {
     Context,
     /// For agents and people: `context` or `read`.
     ContextOrRead,
+    /// For agents and people: `context` or `operate`.
+    ContextOrOperate,
     /// For people: `read`, and `operate` for whatever is not a GET. A link on another site may open a GET.
     People,
     /// For whoever has a token.
@@ -32,6 +34,7 @@ impl RouteAccess {
             Self::Emit => &[AccessScope::Emit],
             Self::Context => &[AccessScope::Context],
             Self::ContextOrRead => &[AccessScope::Context, AccessScope::Read],
+            Self::ContextOrOperate => &[AccessScope::Context, AccessScope::Operate],
             Self::People if matches!(*method, Method::GET | Method::HEAD) => &[AccessScope::Read],
             Self::People => &[AccessScope::Operate],
             Self::AnyToken => &[],

@@ -295,5 +295,6 @@ fn writer_facts(retrospective: &Retrospective) -> WriterFacts {
         memories: Vec::new(),
         tombstones: Vec::new(),
         applied: Default::default(),
+        feedback: Vec::new(),
     }
 }

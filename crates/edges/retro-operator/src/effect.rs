@@ -5,7 +5,7 @@ use retro_core::effect::{
 };
 use retro_core::id::{MemoryId, Ordinal, Tenant, WorkflowKey};
 use retro_core::memory::{Memory, MemoryScope};
-use retro_store::{OperatorStore, Result};
+use retro_store::{FEEDBACK_SHOWN_MAX, OperatorStore, Result};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -87,7 +87,8 @@ pub async fn find_history_with_effect(
         Some(key) => Some(load_effect(store, &key, id).await?.summary_line()),
     };
     let usage = Some(load_usage(store, tenant, id).await?);
-    Ok(Some(MemoryHistory { usage, effect, ..why }))
+    let feedback = store.list_memory_feedback(tenant, id, FEEDBACK_SHOWN_MAX).await?;
+    Ok(Some(MemoryHistory { usage, effect, feedback, ..why }))
 }
 
 /// Adds the use and the effect to a memory.
@@ -96,9 +97,10 @@ pub async fn memory_with_effect(
     tenant: &Tenant,
     memory: Memory,
 ) -> Result<MemoryWithEffect> {
-    let effect = find_history_with_effect(store, tenant, memory.id).await?.and_then(|why| why.effect);
+    let why = find_history_with_effect(store, tenant, memory.id).await?;
+    let (effect, feedback) = why.map(|why| (why.effect, why.feedback)).unwrap_or_default();
     let usage = load_usage(store, tenant, memory.id).await?;
-    Ok(MemoryWithEffect { memory, usage, effect })
+    Ok(MemoryWithEffect { memory, usage, effect, feedback })
 }
 
 const NEVER_ACTIVE: &str = "it was never active, so no run was handed it";

@@ -1,10 +1,11 @@
 //! Implements `retro export --canonical`, which exports everything learnt in a form that can be compared byte
 //! for byte between two stores (law 3).
 //!
-//! Each line is one canonical JSON object: `{"kind": "memory" | "change" | "report" | "proposal", "workflow":
+//! Each line is one canonical JSON object: `{"kind": "memory" | "change" | "report" | "proposal" | "feedback", "workflow":
 //! …, "value": …}`. Workflows are sorted by name and include the rule scopes of repositories. Each workflow
 //! lists its memories by id, its changes in log order, its reports by epoch (those of manual retrospectives
-//! last, by id), and its proposals by id with their decisions. Memories without a workflow come last, by id,
+//! last, by id), its proposals by id with their decisions, and the
+//! feedback on its memories by id with what became of it. Memories without a workflow come last, by id,
 //! without `workflow`.
 //!
 //! **Omitted**, because the values may differ between two executions with the same input:
@@ -107,6 +108,9 @@ async fn export_workflow(store: &dyn OperatorStore, key: &WorkflowKey, lines: &m
     proposals.sort_by_key(|row| row.proposal.id);
     for row in &proposals {
         push_line(lines, "proposal", Some(key), row);
+    }
+    for row in store.list_scope_feedback(key).await? {
+        push_line(lines, "feedback", Some(key), &row);
     }
     Ok(())
 }

@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use retro_core::id::{Epoch, MemoryId};
 use retro_core::memory::{Change, ChangeCause, ChangeEffect, Memory, MemoryStatus, fold_change};
 use retro_core::weight::Weight;
-use retro_store::MemoryUsage;
+use retro_store::{FeedbackRow, MemoryUsage};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::feedback::render_feedback;
 use crate::text_table::render_table;
 use crate::{memory, text};
 
@@ -30,6 +31,10 @@ pub struct MemoryHistory {
     /// Effect of the memory in one line; absent if there are no runs of one workflow to compare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
+    /// What agents, people and evaluations said of it, newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub feedback: Vec<FeedbackRow>,
 }
 
 /// One change in the history of a memory.
@@ -81,7 +86,7 @@ impl MemoryHistory {
             }
             history.push(build_entry(change, before, memory.as_ref().map(memory_state)));
         }
-        Some(Self { id, memory, history, usage: None, effect: None })
+        Some(Self { id, memory, history, usage: None, effect: None, feedback: Vec::new() })
     }
 
     /// Renders the history for a terminal that is `columns` wide: lesson, status, effect, changes and evidence.
@@ -103,7 +108,8 @@ impl MemoryHistory {
         match &self.memory {
             Some(memory) => {
                 let opening = memory::render_summary(memory, self.usage, self.effect.as_deref());
-                format!("{opening}\n{table}\n{}", memory::render_evidence(memory))
+                let feedback = render_feedback(&self.feedback);
+                format!("{opening}\n{table}\n{}{feedback}", memory::render_evidence(memory))
             }
             None => format!("{}: it never became a memory\n\n{table}", self.id),
         }

@@ -10,6 +10,7 @@ mod dead_letters;
 mod document;
 mod effect;
 mod export;
+mod feedback;
 mod history;
 mod http;
 pub mod lists;

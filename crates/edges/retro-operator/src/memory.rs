@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retro_core::id::RunId;
 use retro_core::memory::{Memory, MemoryStatus};
-use retro_store::MemoryUsage;
+use retro_store::{FeedbackRow, MemoryUsage};
 use serde::Serialize;
 
+use crate::feedback::render_feedback;
 use crate::text;
 use crate::usage::describe_usage;
 
@@ -21,16 +22,20 @@ pub struct MemoryWithEffect {
     /// Effect in one line; `None` if there are no runs of one workflow to compare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
+    /// What agents, people and evaluations said of it, newest first, at most [`FEEDBACK_SHOWN_MAX`](retro_store::FEEDBACK_SHOWN_MAX) entries.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub feedback: Vec<FeedbackRow>,
 }
 
 /// Renders a memory for a terminal, with its lesson, status, quarantine, effect, cue and evidence.
 pub fn render_memory(memory_with_effect: &MemoryWithEffect) -> String {
-    let MemoryWithEffect { memory, usage, effect } = memory_with_effect;
+    let MemoryWithEffect { memory, usage, effect, feedback } = memory_with_effect;
     format!(
-        "{}{}\n{}",
+        "{}{}\n{}{}",
         render_summary(memory, Some(*usage), effect.as_deref()),
         render_cue(memory),
-        render_evidence(memory)
+        render_evidence(memory),
+        render_feedback(feedback)
     )
 }
 
@@ -153,7 +158,12 @@ mod tests {
         memory.tentative_witnesses.clear();
         let id = memory.id.short_id();
         let (usage, effect) = (MemoryUsage { presented: 7, read: 2, applied: 1 }, None);
-        let shown = super::render_memory(&super::MemoryWithEffect { memory: memory.clone(), usage, effect });
+        let shown = super::render_memory(&super::MemoryWithEffect {
+            memory: memory.clone(),
+            usage,
+            effect,
+            feedback: Vec::new(),
+        });
         assert!(shown.contains("\npresented to 7 runs, read in 2, applied in 1\n"), "{shown}");
         for part in [
             " · active, held · ".to_owned(),
@@ -166,7 +176,12 @@ mod tests {
             assert!(shown.contains(&part), "{part:?} is not in\n{shown}");
         }
         (memory.quarantine, memory.released_by) = (None, Some("ann".to_owned()));
-        let shown = super::render_memory(&super::MemoryWithEffect { memory, usage, effect: None });
+        let shown = super::render_memory(&super::MemoryWithEffect {
+            memory,
+            usage,
+            effect: None,
+            feedback: Vec::new(),
+        });
         assert!(shown.contains("\nreleased by ann\n") && !shown.contains("held"), "{shown}");
     }
 
@@ -178,7 +193,8 @@ mod tests {
         insta::assert_snapshot!(super::render_memory(&super::MemoryWithEffect {
             memory,
             usage: MemoryUsage::default(),
-            effect
+            effect,
+            feedback: Vec::new(),
         }));
     }
 }

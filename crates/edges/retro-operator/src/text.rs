@@ -147,6 +147,7 @@ pub(crate) fn describe_cause(cause: &ChangeCause) -> String {
         ChangeCause::Outcome { run, .. } => format!("what became of run {run}"),
         ChangeCause::Operator { request } => format!("a person's request {request}"),
         ChangeCause::Review { remark, .. } => format!("remark {remark}"),
+        ChangeCause::Feedback { .. } => "what a person said of it".to_owned(),
         ChangeCause::Expiry { presentations } => {
             format!("{presentations} investigated runs that it was presented to")
         }

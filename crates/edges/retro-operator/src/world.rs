@@ -57,6 +57,7 @@ pub(crate) struct World {
     pub(crate) trajectories: Vec<(WorkflowKey, RunId, Trajectory)>,
     /// Links between runs and pull requests, sorted by run, workflow and pull request.
     pub(crate) links: Vec<RunLink>,
+    pub(crate) feedback: Vec<(Tenant, retro_store::FeedbackRow)>,
     pub(crate) prompt_runs: Vec<retro_core::outcome::PromptRun>,
     /// Half-written memory that the next read returns instead of the stored one; `None` unless set by a test.
     pub(crate) partial_read: std::sync::Mutex<Option<Memory>>,
@@ -74,6 +75,16 @@ pub(crate) fn at_hour(n: i64) -> Timestamp {
 }
 
 impl World {
+    /// Returns the feedback on a memory, newest first.
+    pub(crate) fn feedback_on(&self, tenant: &Tenant, memory: MemoryId) -> Vec<retro_store::FeedbackRow> {
+        let on = self
+            .feedback
+            .iter()
+            .rev()
+            .filter(|(owner, row)| owner == tenant && row.feedback.memory == memory);
+        on.map(|(_, row)| row.clone()).collect()
+    }
+
     /// Counts ten more runs, which opens the next retrospective, and completes this retrospective. `answer` returns
     /// the result of the investigation with the given number.
     pub(crate) fn run_retrospective(
@@ -225,6 +236,7 @@ impl World {
                 .filter(|(_, change)| change.retrospective == Some(retrospective.id))
                 .map(|(_, change)| change.id)
                 .collect(),
+            feedback: Vec::new(),
         }
     }
 

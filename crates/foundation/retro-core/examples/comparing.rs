@@ -148,6 +148,7 @@ fn build_facts(many: u32) -> WriterFacts {
         memories: Vec::new(),
         tombstones: Vec::new(),
         applied: HashSet::new(),
+        feedback: Vec::new(),
     };
     let first =
         apply_mutations(facts.clone(), &[observe_mutation(1_000_000, random_title(0))], &NgramEmbedder)

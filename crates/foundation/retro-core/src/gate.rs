@@ -245,7 +245,7 @@ impl LessonJudgement {
     }
 }
 
-fn describe_hostile(judgement: &GateJudgement) -> Option<String> {
+pub(crate) fn describe_hostile(judgement: &GateJudgement) -> Option<String> {
     let mut codes: Vec<_> = judgement.hostile.iter().map(|reason| reason.code).collect();
     codes.sort_unstable();
     codes.dedup();

@@ -11,7 +11,7 @@ mod object_ref;
 mod repository;
 
 pub use derived::{
-    ChangeId, DeadLetterId, MemoryId, MessageId, MutationId, ProposalId, ReplayBatchId, ReplayId,
+    ChangeId, DeadLetterId, FeedbackId, MemoryId, MessageId, MutationId, ProposalId, ReplayBatchId, ReplayId,
     RetrospectiveId, ReviewBatchId, derive_uuid,
 };
 pub use memory_ref::{MemoryRef, MemoryRefError, SHORT_ID_DIGITS};

@@ -12,12 +12,14 @@ mod add;
 mod apply;
 mod close;
 mod decide;
+mod feedback;
 mod missed;
 mod no_lesson;
 mod observe;
 mod remedies;
 mod rules;
 mod settle;
+mod signals;
 mod weigh;
 mod widen;
 mod wording;
@@ -29,6 +31,9 @@ pub use close::{ClosedRetrospective, ClosingFacts, close_retrospective};
 pub use decide::{
     DecidedMemory, DecisionRequest, MemoryDecision, MemoryDecisionError, MemoryDecisionFacts, decide_memory,
 };
+pub use feedback::{
+    FEEDBACK_PASSES_MAX, FeedbackChanges, FeedbackRun, FeedbackSelection, SettledFeedback, WaitingFeedback,
+};
 pub use no_lesson::NoLessonReason;
 pub use remedies::{ContrastSupport, SupportElsewhere};
 pub use rules::{
@@ -37,5 +42,6 @@ pub use rules::{
     apply_rules, build_rule_use_batches, close_review, promote_rule,
 };
 pub use settle::{Mutation, MutationKind, build_batch, settle_investigations};
+pub use signals::RunSignal;
 pub use wording::{LessonWording, TextLengthError};
 pub use writer::WriterFacts;

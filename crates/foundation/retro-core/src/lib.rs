@@ -10,6 +10,7 @@ pub mod check;
 pub mod count;
 pub mod dead_letter;
 pub mod effect;
+pub mod feedback;
 pub mod finding;
 pub mod gate;
 pub mod id;

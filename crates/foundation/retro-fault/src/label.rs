@@ -165,6 +165,8 @@ words! {
         PresentedCommit = "presented.commit",
         /// The gateway records that a run opened a memory.
         ReadCommit = "read.commit",
+        /// The gateway, or the command of a person, stores feedback on a memory.
+        FeedbackCommit = "feedback.commit",
         /// A gateway renews the lease under which it hands out what it has cached.
         ContextLeaseCommit = "context_lease.commit",
         /// A request with an idempotency key begins.

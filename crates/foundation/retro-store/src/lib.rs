@@ -14,6 +14,7 @@ pub mod dead_letter_edit;
 pub mod dead_letter_history;
 pub mod delivery;
 pub mod embeddings;
+pub mod feedback;
 pub mod idempotency;
 pub mod inspect;
 pub mod investigate;
@@ -54,6 +55,7 @@ pub use delivery::{AttemptStart, DeliveryStore, OutboxStore};
 pub use embeddings::{
     EmbeddingSource, EmbeddingSourceError, EmbeddingStore, MemoryText, MissingEmbeddingsPage, embed_texts,
 };
+pub use feedback::{FEEDBACK_SHOWN_MAX, FeedbackRow, FeedbackStore};
 pub use idempotency::{
     BeginRequestResult, IdempotencyStore, IdempotencyTimeouts, RequestKey, StoredResponse,
 };
@@ -125,6 +127,7 @@ pub trait Store:
     + DeadLetterEditStore
     + TrackerStore
     + EmbeddingStore
+    + FeedbackStore
 {
 }
 
@@ -154,6 +157,7 @@ impl<T> Store for T where
         + DeadLetterEditStore
         + TrackerStore
         + EmbeddingStore
+        + FeedbackStore
 {
 }
 

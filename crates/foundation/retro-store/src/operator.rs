@@ -23,8 +23,8 @@ use uuid::Uuid;
 use crate::audit::AuditRow;
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::{
-    DeadLetterStore, InspectStore, MemoryRefStore, ObjectRefStore, OutcomeStore, ProposalStore, Result,
-    VerifyStore,
+    DeadLetterStore, FeedbackStore, InspectStore, MemoryRefStore, ObjectRefStore, OutcomeStore,
+    ProposalStore, Result, VerifyStore,
 };
 
 /// A workflow and its state, in a list.
@@ -198,7 +198,14 @@ pub struct DatabaseHealth {
 /// tenant and reports objects of other tenants as missing.
 #[async_trait]
 pub trait OperatorStore:
-    MemoryRefStore + ObjectRefStore + ProposalStore + DeadLetterStore + OutcomeStore + VerifyStore + InspectStore
+    MemoryRefStore
+    + ObjectRefStore
+    + ProposalStore
+    + DeadLetterStore
+    + OutcomeStore
+    + VerifyStore
+    + InspectStore
+    + FeedbackStore
 {
     /// Returns all tenants with stored data, sorted by name.
     async fn list_tenants(&self) -> Result<Vec<Tenant>>;

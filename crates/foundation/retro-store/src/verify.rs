@@ -9,7 +9,7 @@ use retro_core::memory::{Change, Memory, Tombstone};
 use retro_core::report::Report;
 use retro_core::retrospective::{Retrospective, RetrospectiveState, WorkflowState};
 
-use crate::{ProposalRow, Result};
+use crate::{FeedbackRow, ProposalRow, Result};
 
 /// Consistent snapshot of a workflow's state, ordinals and windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct RetrospectiveCursor {
     pub epoch: i64,
 }
 
-/// Rows of one memory in the memory, change and tombstone tables.
+/// Rows of one memory in the memory, change, tombstone and feedback tables.
 #[derive(Debug, Clone)]
 pub struct MemoryRecords {
     /// Tenant that owns the memory.
@@ -92,6 +92,8 @@ pub struct MemoryRecords {
     pub changes: Vec<(WorkflowKey, Change)>,
     /// Tombstone with the workflow under which it is stored; `None` if there is none.
     pub tombstone: Option<(WorkflowKey, Tombstone)>,
+    /// Feedback on the memory, sorted by id.
+    pub feedback: Vec<FeedbackRow>,
 }
 
 /// Reads the data of all tenants page by page, so `retro verify` can check it.

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{
     AddedMemory, AddedRule, AdditionError, AdditionFacts, ClosedRetrospective, ClosingFacts, DecidedMemory,
-    MemoryDecisionError, MemoryDecisionFacts, PromoteError, PromoteFacts, RuleAddition, RuleAdditionError,
-    RuleAdditionFacts, RuleChanges, RuleFacts, WrittenMemory,
+    FeedbackChanges, MemoryDecisionError, MemoryDecisionFacts, PromoteError, PromoteFacts, RuleAddition,
+    RuleAdditionError, RuleAdditionFacts, RuleChanges, RuleFacts, WrittenMemory,
 };
 use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
 use retro_core::memory::{AppliedBatch, Change, FoldError, Memory, Tombstone};
@@ -73,6 +73,8 @@ pub struct ClosedRuleBatch {
     pub applied: AppliedBatch,
     /// Report about the review; `None` for a batch that was not caused by a review.
     pub report: Option<ReviewReport>,
+    /// What becomes of the waiting feedback on the rules.
+    pub feedback: FeedbackChanges,
     /// Messages that announce the changes.
     pub messages: Vec<Message>,
 }

@@ -8,6 +8,7 @@ pub(crate) mod close;
 pub(crate) mod commit_label;
 pub(crate) mod count;
 pub(crate) mod dead_letter;
+pub(crate) mod feedback;
 pub(crate) mod inspect;
 pub(crate) mod investigate;
 pub(crate) mod json_rows;

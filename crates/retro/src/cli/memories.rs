@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use retro_core::audience::RepoVisibility;
+use retro_core::feedback::FeedbackVerdict;
 use retro_core::id::{MemoryRef, Repository, RunId, Step, Workflow};
 use retro_core::memory::MemoryStatus;
 
@@ -50,8 +51,35 @@ pub(crate) enum Memories {
         #[command(flatten)]
         command: AttributedArgs,
     },
+    /// Say what a memory or a rule did. The next retrospective weighs it; nothing changes at once.
+    Feedback(FeedbackArgs),
     #[command(flatten)]
     Change(MemoryChanges),
+}
+
+/// Arguments of `retro memories feedback`.
+#[derive(Debug, Args)]
+pub(crate) struct FeedbackArgs {
+    /// Id of the memory or rule, or at least its first 8 digits.
+    pub(crate) id: MemoryRef,
+    /// What it did: helped, hurt, or wrong if what it says is not so.
+    #[arg(value_parser = parse_variant::<FeedbackVerdict>)]
+    pub(crate) verdict: FeedbackVerdict,
+    /// Why, in at most 1024 bytes. People are shown it, agents are not.
+    #[arg(long)]
+    pub(crate) why: Option<String>,
+    /// Run for whose agent you speak.
+    #[arg(long, requires = "workflow", conflicts_with = "by")]
+    pub(crate) run: Option<RunId>,
+    /// Workflow of the run.
+    #[arg(long, requires = "run")]
+    pub(crate) workflow: Option<Workflow>,
+    /// Step of the run.
+    #[arg(long, requires = "run")]
+    pub(crate) step: Option<Step>,
+    /// Name of the person who says so.
+    #[arg(long, required_unless_present = "run")]
+    pub(crate) by: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ use retro_core::canonical::sha256_hex;
 use retro_core::id::{MemoryId, MemoryRef, Step, WorkflowKey};
 use retro_core::learn::{LessonWording, MemoryDecision};
 use retro_core::memory::MemoryScope;
+use retro_gateway::{FeedbackRecording, FeedbackRequest, store_feedback};
 use retro_operator::{
     MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands, MemoryEffectView,
     MemoryWithEffect, find_history_with_effect, find_memory_effect, lists, load_memory_rows,
@@ -20,7 +21,9 @@ use tokio::sync::Notify;
 use super::command_context::{CommandContext, print_found};
 use super::nearest_name::print_unknown_name;
 use super::search;
-use crate::cli::{AttributedArgs, AuditArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, Noun};
+use crate::cli::{
+    AttributedArgs, AuditArgs, FeedbackArgs, ListMemories, Memories, MemoryChanges, MemoryCommandArgs, Noun,
+};
 use crate::exit::Exit;
 use crate::operator_commands::OperatorCommands;
 use crate::policies::PolicySource;
@@ -64,6 +67,7 @@ pub(crate) async fn run_command(
             let scope = MemoryScope::Step { workflow: workflow.clone(), step: step.clone(), audience };
             add_memory(context, config, store, &key, &scope, &wording, command).await
         }
+        Memories::Feedback(args) => give_feedback(context, &*store, args).await,
         Memories::Change(change) => change_memory(context, config, store, &MEMORY, change).await,
     }
 }
@@ -197,6 +201,42 @@ async fn add_memory(
     let answer = serde_json::json!({"memory": id, "request": command.request, "result": result});
     output::print_data(context.output, &answer, || format!("memory {id} {result}"))?;
     Ok(Exit::Done)
+}
+
+/// Stores what somebody says of a memory or a rule.
+async fn give_feedback(
+    context: &CommandContext<'_>,
+    store: &dyn Store,
+    args: &FeedbackArgs,
+) -> anyhow::Result<Exit> {
+    let FeedbackArgs { id, verdict, why, run, workflow, step, by } = args;
+    let id = match resolve_memory(context, store, MEMORY.name, *id).await? {
+        Ok(id) => id,
+        Err(exit) => return Ok(exit),
+    };
+    let request = FeedbackRequest {
+        memory: id.into(),
+        verdict: *verdict,
+        why: why.clone(),
+        run: run.clone(),
+        workflow: workflow.clone(),
+        step: step.clone(),
+        by: by.clone(),
+        source: None,
+    };
+    let given = request.to_given(id)?;
+    let Some(answer) = store_feedback(store, context.tenant, &given).await? else {
+        return print_found(context, None::<()>, MEMORY.name, &id, |()| String::new());
+    };
+    output::print_data(context.output, &answer, || match answer.recorded {
+        FeedbackRecording::Recorded => format!("recorded; {}", answer.reason),
+        FeedbackRecording::AlreadyRecorded => "already recorded".to_owned(),
+        FeedbackRecording::Refused | FeedbackRecording::Unknown => format!("not recorded: {}", answer.reason),
+    })?;
+    Ok(match answer.recorded {
+        FeedbackRecording::Refused | FeedbackRecording::Unknown => Exit::ProblemFound,
+        _ => Exit::Done,
+    })
 }
 
 /// Returns a part of a request's id that differs for other words.

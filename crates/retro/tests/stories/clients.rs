@@ -120,12 +120,16 @@ async fn the_typescript_client_opens_a_memory_and_gives_up_in_time() {
         const context = await client.context({ workflow: "deploy", step: "deploy", runId: "next" });
         const memory = context.memories[0] && await client.memory(context.memories[0].id, { runId: "next" });
         const missing = await client.memory("ffffffff");
+        const said = { runId: "next", workflow: "deploy", why: "it named the argument" };
+        const first = context.memories[0]?.id ?? "";
+        const feedback = [await client.feedback(first, "helped", said), await client.feedback(first, "helped", said)];
+        feedback.push(await client.feedback("ffffffff", "helped", said) ?? "none");
         const server = (await import("node:net")).createServer(() => undefined).listen(0, "127.0.0.1");
         await new Promise((resolve) => server.once("listening", resolve));
         const silent = new Client({ url: `http://127.0.0.1:${server.address().port}`, timeoutMs: 300 });
         const late = await silent.context({ workflow: "deploy" });
         const event = runCompleted("deploy", "4711", "success", { attempt: 2, task: "ship" });
-        console.log(JSON.stringify({ context, memory, missing: missing ?? null, late, event }));
+        console.log(JSON.stringify({ context, memory, missing: missing ?? null, feedback, late, event }));
         process.exit(0);
     "#;
     let mut node = Command::new(find_node());
@@ -138,6 +142,7 @@ async fn the_typescript_client_opens_a_memory_and_gives_up_in_time() {
     assert!(printed["context"]["text"].as_str().is_some_and(|text| text.contains("deploy_service")));
     assert_eq!(&printed["memory"]["id"], id, "{printed}");
     assert_eq!(printed["missing"], Value::Null);
+    assert_eq!(printed["feedback"], json!(["recorded", "already_recorded", "none"]));
     assert_eq!((&printed["late"]["text"], &printed["late"]["memories"]), (&json!(""), &json!([])));
     let reason = printed["late"]["reason"].as_str().expect("a reason");
     assert!(reason.contains("within 300 ms"), "{reason}");

@@ -96,7 +96,17 @@ async fn run_agent(world: &World, window: usize, number: usize) -> Value {
                 .with_call(tool, &full, "done"),
         };
     }
+    give_feedback(world, &id, number, &advice).await;
     run.build_event()
+}
+
+/// Says what the first memory did, for every fourth run.
+async fn give_feedback(world: &World, run: &str, number: usize, advice: &Value) {
+    let Some(memory) = json_items(&advice["memories"]).first().filter(|_| number % 4 == 1) else { return };
+    let verdict = if number % 8 == 1 { "helped" } else { "hurt" };
+    let said = json!({"memory": memory["id"], "verdict": verdict, "run": run, "workflow": WORKFLOW});
+    let (status, answer) = world.post_json("default", "/v1/feedback", &said).await;
+    assert_eq!((status, json_text(&answer, "recorded")), (200, "recorded"), "{answer}");
 }
 
 /// Deletes the memory about one tool. Its tombstone prevents a new one.

@@ -18,6 +18,7 @@ mod determinism;
 mod effect;
 mod embedder;
 mod faults;
+mod feedback;
 mod file_permissions;
 mod gate;
 mod github_api;

@@ -17,7 +17,7 @@ use retro_core::investigate::{NextStage, RetryDecision, decide_next_stage, decid
 use retro_core::learn::{Mutation, build_batch};
 use retro_core::message::Notice;
 use retro_core::report::InvestigationTiming;
-use retro_core::retrospective::{Investigation, InvestigationResult, PresentedMemory};
+use retro_core::retrospective::{Investigation, InvestigationResult};
 use retro_events::Delivery;
 use retro_store::trace::InvestigationTraces;
 use retro_store::{
@@ -321,14 +321,6 @@ impl Worker {
 
 fn record_metrics(result: &InvestigationResult) {
     retro_telemetry::metrics::INVESTIGATIONS_ENDED.add(1, [result.as_str()]);
-    // Rules are excluded: the title of a rule is its whole text, so agents read rules in the prompt itself.
-    let own = |one: &&PresentedMemory| one.repo.is_none();
-    if let Some((_, presented)) = result.checked_answer()
-        && presented.iter().any(|one| own(&one))
-    {
-        let read = presented.iter().filter(own).any(|one| one.read);
-        retro_telemetry::metrics::READ_SIGNAL.add(1, [if read { "read" } else { "none" }]);
-    }
 }
 
 /// Returns the answer that a lost attempt stored in the journal, so the engine is not called twice. Logs an

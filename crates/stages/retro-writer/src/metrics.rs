@@ -2,10 +2,10 @@
 
 use retro_core::dead_letter::DeadLetterCode;
 use retro_core::id::{RetrospectiveId, Tenant};
-use retro_core::learn::ClosedRetrospective;
+use retro_core::learn::{ClosedRetrospective, RunSignal};
 use retro_core::memory::{Change, ChangeEffect};
 use retro_store::WriterStore;
-use retro_telemetry::metrics::{GATE_DECISIONS, MEMORY_CHANGES};
+use retro_telemetry::metrics::{GATE_DECISIONS, MEMORY_CHANGES, RUN_SIGNALS};
 use tracing::debug;
 
 /// Beginning of the reason of a change by which the gate refused a text.
@@ -49,6 +49,7 @@ pub(crate) struct ClosingMetrics {
     outcome: &'static str,
     changes: CountedChanges,
     failure: Option<DeadLetterCode>,
+    signals: Vec<RunSignal>,
 }
 
 impl ClosingMetrics {
@@ -57,6 +58,7 @@ impl ClosingMetrics {
             outcome: closing.retrospective_state.as_str(),
             changes: CountedChanges::from_changes(&closing.applied.changes),
             failure: closing.failure.as_ref().map(|rejection| rejection.code),
+            signals: closing.signals.clone(),
         }
     }
 
@@ -65,6 +67,9 @@ impl ClosingMetrics {
     pub(crate) async fn record(self, store: &dyn WriterStore, tenant: &Tenant, id: RetrospectiveId) {
         retro_telemetry::metrics::RETROSPECTIVES_CLOSED.add(1, [self.outcome]);
         self.changes.record();
+        for signal in &self.signals {
+            RUN_SIGNALS.add(1, [signal.as_str()]);
+        }
         if let Some(code) = self.failure {
             retro_telemetry::metrics::DEAD_LETTERS_STORED.add(1, ["writer", code.as_str()]);
         }

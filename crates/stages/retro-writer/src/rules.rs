@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use retro_consumer::{HandlerError, HandlerOutcome, ITEMS_PER_SWEEP, OVERDUE_S, process_item};
 use retro_core::id::{MemoryId, ReviewBatchId, Tenant};
 use retro_core::learn::{
-    AddedRule, PromoteError, PromoteFacts, ReviewClosingFacts, RuleAddition, RuleAdditionError,
-    RuleAdditionFacts, RuleChanges, add_rule, apply_rules, close_review, promote_rule,
+    AddedRule, FeedbackSelection, PromoteError, PromoteFacts, ReviewClosingFacts, RuleAddition,
+    RuleAdditionError, RuleAdditionFacts, RuleChanges, add_rule, apply_rules, close_review, promote_rule,
 };
 use retro_core::message::Notice;
 use retro_core::review::{ReviewBatch, SettledRemarks};
@@ -61,6 +61,8 @@ impl Writer {
 
     fn apply_batch(&self, facts: RuleBatchFacts, embedder: &dyn Embedder) -> ClosedRuleBatch {
         let RuleBatchFacts { id, review, mutations, rules } = facts;
+        let feedback = FeedbackSelection::select(rules.feedback.clone());
+        let mutations = feedback.add_to_rule_batch(id, mutations);
         match review {
             Some(DecidedReview { review, remarks, decided }) => {
                 let tenant = rules.rule_scope.tenant.clone();
@@ -70,6 +72,7 @@ impl Writer {
                     ReviewClosingFacts { batch, settled: SettledRemarks { decided, mutations }, rules };
                 let closing = close_review(facts, embedder, self.clock.now());
                 ClosedRuleBatch {
+                    feedback: feedback.settle(id.0, &closing.applied),
                     applied: closing.applied,
                     report: Some(closing.report),
                     messages: closing.messages,
@@ -85,7 +88,8 @@ impl Writer {
                     let (memory, at) = (change.memory, change.at);
                     Notice::MemoryChanged { change: change.id, memory, kind, at }.into_message(&rule_scope)
                 });
-                ClosedRuleBatch { messages: messages.collect(), applied, report: None }
+                let (messages, feedback) = (messages.collect(), feedback.settle(id.0, &applied));
+                ClosedRuleBatch { messages, feedback, applied, report: None }
             }
         }
     }

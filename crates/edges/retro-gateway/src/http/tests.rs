@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::testing::{FakeStore, active_memory, build_ingest, memory_alike};
+use crate::testing::{FakeStore, Trouble, active_memory, build_ingest, memory_alike};
 
 /// Creates a store in which `default` has `select` and `acme` has `insert`, in the same workflow and step.
 fn two_tenants() -> Arc<FakeStore> {
@@ -170,5 +170,88 @@ async fn readiness_follows_the_ready_check_and_liveness_does_not() {
         let (got, body) = ask(app(two_tenants(), readiness), request).await;
         assert_eq!(got, status, "{path}: {body}");
         assert_eq!(body.contains("the broker is away"), status == 503, "{body}");
+    }
+}
+
+async fn give_feedback(shelf: &Arc<FakeStore>, tenant: &str, body: &Value) -> (u16, Value) {
+    let request = Request::post("/v1/feedback")
+        .header("Retro-Tenant", tenant)
+        .header("Content-Type", "application/json")
+        .body(Body::from(body.to_string()));
+    let (status, text) = ask(app(shelf.clone(), Readiness::Ready), request.unwrap()).await;
+    (status, serde_json::from_str(&text).unwrap())
+}
+
+#[tokio::test]
+async fn feedback_is_recorded_once_whatever_words_come_with_it() {
+    let shelf = two_tenants();
+    let id = active_memory("select", 0).id;
+    let said = json!({"memory": id.short_id(), "verdict": "helped", "run": "run-7", "workflow": "shop"});
+    let (status, answer) = give_feedback(&shelf, "default", &said).await;
+    assert_eq!((status, &answer["recorded"]), (200, &json!("recorded")), "{answer}");
+    let mut again = said.clone();
+    again["why"] = json!("once more");
+    let (status, answer) = give_feedback(&shelf, "default", &again).await;
+    assert_eq!((status, &answer["recorded"]), (200, &json!("already_recorded")), "{answer}");
+    assert_eq!(shelf.feedback.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn feedback_on_another_tenant_s_memory_answers_exactly_like_on_a_missing_one() {
+    let shelf = two_tenants();
+    let (own, nobody_s) = (active_memory("select", 0).id, active_memory("missing", 0).id);
+    let said = |id: &str| json!({"memory": id, "verdict": "hurt", "by": "ann"});
+    let foreign = give_feedback(&shelf, "acme", &said(&own.to_string())).await;
+    let missing = give_feedback(&shelf, "acme", &said(&nobody_s.to_string())).await;
+    assert_eq!(foreign.0, 404);
+    let as_missing = |answer: &Value, id: &str| answer.to_string().replace(id, "ID");
+    assert_eq!(as_missing(&foreign.1, &own.to_string()), as_missing(&missing.1, &nobody_s.to_string()));
+    assert!(shelf.feedback.lock().unwrap().is_empty());
+    assert_eq!(give_feedback(&shelf, "default", &said(&own.to_string())).await.0, 200, "positive control");
+}
+
+#[tokio::test]
+async fn a_wrong_field_of_feedback_is_named() {
+    let shelf = two_tenants();
+    let id = active_memory("select", 0).id.to_string();
+    for (body, path) in [
+        (json!({"memory": "xyz", "verdict": "helped", "by": "ann"}), "memory"),
+        (json!({"memory": id, "verdict": "great", "by": "ann"}), "verdict"),
+        (json!({"memory": id, "verdict": "helped"}), "by"),
+        (json!({"memory": id, "verdict": "helped", "run": "r"}), "workflow"),
+        (json!({"memory": id, "verdict": "helped", "by": "ann", "why": "x".repeat(2000)}), "why"),
+    ] {
+        let (status, answer) = give_feedback(&shelf, "default", &body).await;
+        assert_eq!((status, answer["path"].as_str()), (400, Some(path)), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_speaks_of_another_repositorys_memory_only_if_it_was_handed_it() {
+    let mut memory = active_memory("select", 300);
+    let repo = retro_core::id::Repository::new("acme/shop").unwrap();
+    let retro_core::memory::MemoryScope::Step { audience, .. } = &mut memory.scope else { panic!("a step") };
+    *audience = retro_core::audience::Audience::Repository(repo);
+    let shelf = Arc::new(FakeStore::with_memories(vec![memory.clone()]));
+    let said = json!({"memory": memory.id, "verdict": "helped", "run": "run-7", "workflow": "shop"});
+    assert_eq!(give_feedback(&shelf, "default", &said).await.0, 404);
+    let key = "default/shop".to_owned();
+    shelf.records.lock().unwrap().push((key, "run-7".to_owned(), "withheld", memory.id));
+    assert_eq!(give_feedback(&shelf, "default", &said).await.0, 404, "it was withheld");
+    let key =
+        retro_core::id::WorkflowKey { tenant: Tenant::default_tenant(), workflow: "shop".parse().unwrap() };
+    shelf.records.lock().unwrap().push((key.to_string(), "run-7".to_owned(), "read", memory.id));
+    assert_eq!(give_feedback(&shelf, "default", &said).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn feedback_while_the_database_hangs_is_uncertain_and_no_error() {
+    for trouble in [Trouble::Down, Trouble::Hangs, Trouble::OnlyRecordingHangs] {
+        let memories = vec![(Tenant::default_tenant(), active_memory("select", 300))];
+        let shelf = Arc::new(FakeStore { trouble, memories, ..FakeStore::default() });
+        let id = active_memory("select", 0).id;
+        let (status, answer) =
+            give_feedback(&shelf, "default", &json!({"memory": id, "verdict": "helped", "by": "ann"})).await;
+        assert_eq!((status, &answer["recorded"]), (200, &json!("unknown")), "{trouble:?}: {answer}");
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use retro_core::access::{AccessScopes, TokenId};
+use retro_core::access::{AccessScope, AccessScopes, TokenId};
 use retro_core::id::Tenant;
 
 use super::refusal::Refusal;
@@ -29,6 +29,28 @@ pub struct PrincipalToken {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowed;
 
+impl Principal {
+    /// Returns `true` if the principal may do what needs `scope`.
+    pub fn allows(&self, scope: AccessScope) -> bool {
+        self.token.as_ref().is_none_or(|token| token.scopes.allows(scope))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Principal {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Refusal> {
+        match parts.extensions.get::<Self>() {
+            None => Err(Refusal::MissingToken),
+            // Nobody has declared what the route needs.
+            Some(Self { token: Some(_), .. }) if parts.extensions.get::<Allowed>().is_none() => {
+                Err(Refusal::InsufficientScope(&[]))
+            }
+            Some(principal) => Ok(principal.clone()),
+        }
+    }
+}
+
 /// The tenant of a request, once its principal is allowed to use the route: that of the access token, or without one
 /// the `Retro-Tenant` header's, or `default`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,14 +59,7 @@ pub struct Caller(pub Tenant);
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Refusal> {
-        match parts.extensions.get::<Principal>() {
-            None => Err(Refusal::MissingToken),
-            // Nobody has declared what the route needs.
-            Some(Principal { token: Some(_), .. }) if parts.extensions.get::<Allowed>().is_none() => {
-                Err(Refusal::InsufficientScope(&[]))
-            }
-            Some(principal) => Ok(Self(principal.tenant.clone())),
-        }
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        Principal::from_request_parts(parts, state).await.map(|principal| Self(principal.tenant))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use retro_core::canonical::canonical_json;
-use retro_core::id::WorkflowKey;
+use retro_core::id::{MutationId, RetrospectiveId, WorkflowKey};
 use retro_core::memory::{
     Change, ChangeCause, ChangeEffect, Memory, MemoryStatus, Tombstone, change_id, fold_change,
 };
@@ -28,6 +28,7 @@ pub(super) async fn check_memory(
         page_check.checked.tombstones += 1;
         check_tombstone(key, tombstone, folded.as_ref(), &books.changes, page_check);
     }
+    check_feedback(books, page_check);
     for (key, change) in &books.changes {
         manual::check_acceptance_change(store, key, change, page_check).await?;
     }
@@ -126,6 +127,33 @@ fn describe_difference(stored: &Memory, folded: &Memory) -> String {
     let differ: Vec<_> =
         fields.into_iter().filter(|field| stored.get(field) != folded.get(field)).cloned().collect();
     format!("the table and the fold of the change log differ in {}", differ.join(", "))
+}
+
+/// Checks that a change of the memory carries what was weighed. The verdicts on a memory that was superseded in the same
+/// retrospective went to its successor.
+fn check_feedback(books: &MemoryRecords, page_check: &mut PageCheck) {
+    page_check.checked.feedback += books.feedback.len() as u64;
+    let home = books.stored.as_ref().map_or_else(|| books.tenant.to_string(), |(key, _)| key.to_string());
+    let superseded =
+        books.stored.as_ref().is_some_and(|(_, memory)| memory.status == MemoryStatus::Superseded);
+    let mut waiting = HashSet::new();
+    for row in &books.feedback {
+        let (id, place) = (row.feedback.id, format!("{home}, feedback {}", row.feedback.id));
+        let Some((settled_by, outcome)) = row.settled_by.zip(row.outcome.as_ref()) else {
+            if !waiting.insert(row.feedback.voice()) {
+                page_check.add_violation(Check::Feedback, place, "the same waits twice");
+            }
+            continue;
+        };
+        let mutation = MutationId::of_feedback(settled_by, id);
+        let carries = |change: &Change| {
+            change.retrospective == Some(RetrospectiveId(settled_by)) || change.mutation == Some(mutation)
+        };
+        if outcome.weighed && !superseded && !books.changes.iter().any(|(_, change)| carries(change)) {
+            let problem = format!("it was weighed by {settled_by}, which made no change of the memory");
+            page_check.add_violation(Check::Feedback, place, problem);
+        }
+    }
 }
 
 fn check_tombstone(

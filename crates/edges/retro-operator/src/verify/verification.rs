@@ -72,6 +72,8 @@ pub enum Check {
     /// A tombstone belongs to a deleted memory and expires at the time that its deletion set.
     #[strum(serialize = "tombstone")]
     Tombstones,
+    /// Feedback that was weighed stands behind a change of its memory, and each is stored once.
+    Feedback,
 }
 
 /// Numbers of objects that a verification checked, by kind.
@@ -96,6 +98,9 @@ pub struct CheckedCounts {
     /// Number of proposals of manual retrospectives checked.
     #[serde(default)]
     pub proposals: u64,
+    /// Number of feedback entries checked.
+    #[serde(default)]
+    pub feedback: u64,
 }
 
 impl CheckedCounts {
@@ -109,6 +114,7 @@ impl CheckedCounts {
         self.changes += other.changes;
         self.tombstones += other.tombstones;
         self.proposals += other.proposals;
+        self.feedback += other.feedback;
     }
 }
 
@@ -141,6 +147,7 @@ impl Verification {
             changes,
             tombstones,
             proposals,
+            feedback,
         } = self.checked;
         let verdict = match (self.violations.len() as u64 + self.omitted, runs) {
             (0, 0) => "NOTHING PROVED: the store holds no counted run".to_owned(),
@@ -152,7 +159,7 @@ impl Verification {
             .iter()
             .map(|one| format!("  {} at {}: {}\n", one.check.as_str(), one.location, one.detail));
         format!(
-            "{verdict}\n{}{}checked {} with {}: {}, {}, {}, {}, {}, {}, {}\n{} waiting to be sent, {} open\n",
+            "{verdict}\n{}{}checked {} with {}: {}, {}, {}, {}, {}, {}, {}{}\n{} waiting to be sent, {} open\n",
             lines.collect::<String>(),
             if self.omitted > 0 { format!("  and {} more\n", self.omitted) } else { String::new() },
             format_count(tenants, "tenant"),
@@ -164,6 +171,12 @@ impl Verification {
             format_count(changes, "change"),
             format_count(tombstones, "tombstone"),
             format_count(proposals, "proposal"),
+            // Few stores have any.
+            if feedback > 0 {
+                format!(", {}", format_count(feedback, "feedback entry"))
+            } else {
+                String::new()
+            },
             format_count(self.outbox_unsent, "message"),
             format_count(self.dead_letters_open, "dead letter"),
         )

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use retro_core::calls::StoredSummary;
 use retro_core::effect::{AssignedRun, Trial};
+use retro_core::feedback::{FeedbackAcceptance, GivenFeedback};
 use retro_core::id::{
     DeadLetterId, MemoryId, MemoryRef, Ordinal, ProposalId, RemarkKey, RetrospectiveId, ReviewBatchId,
     Tenant, Workflow, WorkflowKey,
@@ -14,12 +15,13 @@ use retro_core::outcome::PromptRun;
 use retro_core::report::Report;
 use retro_core::retrospective::Retrospective;
 use retro_core::review::ReviewReport;
+use retro_store::feedback::DecideFeedback;
 use retro_store::track::{RunLink, RunLinkKey};
 use retro_store::{
     Attempt, AuditRow, CANDIDATES_MAX, DatabaseHealth, DeadLetter, DeadLetterCount, DeadLetterFilter,
-    DeadLetterStore, DeadLetterVersion, DeadLetterVersionRow, MemoryFilter, MemoryRefStore, OperatorStore,
-    OutcomeStore, ProposalFilter, ProposalRow, ProposalStore, ReplayRow, Result, RetrospectiveDetail,
-    RetrospectiveRow, RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
+    DeadLetterStore, DeadLetterVersion, DeadLetterVersionRow, FeedbackRow, FeedbackStore, MemoryFilter,
+    MemoryRefStore, OperatorStore, OutcomeStore, ProposalFilter, ProposalRow, ProposalStore, ReplayRow,
+    Result, RetrospectiveDetail, RetrospectiveRow, RunExposure, RunFilter, RunRow, RunSearch, WorkflowRow,
 };
 use uuid::Uuid;
 
@@ -34,6 +36,35 @@ impl MemoryRefStore for World {
             .filter(|id| name.matches_id(*id))
             .take(CANDIDATES_MAX + 1)
             .collect())
+    }
+}
+
+#[async_trait]
+impl FeedbackStore for World {
+    async fn record_feedback(
+        &self,
+        _: &Tenant,
+        _: &GivenFeedback,
+        _: DecideFeedback<'_>,
+    ) -> Result<Option<FeedbackAcceptance>> {
+        // People's pages record no feedback.
+        Ok(None)
+    }
+
+    async fn list_memory_feedback(
+        &self,
+        tenant: &Tenant,
+        memory: MemoryId,
+        limit: u32,
+    ) -> Result<Vec<FeedbackRow>> {
+        Ok(self.feedback_on(tenant, memory).into_iter().take(limit as usize).collect())
+    }
+
+    async fn list_scope_feedback(&self, key: &WorkflowKey) -> Result<Vec<FeedbackRow>> {
+        let of_scope = |memory: &&Memory| memory.scope.owning_workflow().as_ref() == Some(&key.workflow);
+        let memories =
+            self.memories.iter().filter(|(owner, _)| *owner == key.tenant).map(|(_, memory)| memory);
+        Ok(memories.filter(of_scope).flat_map(|memory| self.feedback_on(&key.tenant, memory.id)).collect())
     }
 }
 

@@ -122,6 +122,7 @@ impl VerifyStore for World {
             let stored = glimpse.take_if(|half_way| half_way.id == id).or(stored.map(|(_, one)| one.clone()));
             let of = |key: &WorkflowKey, memory| key.tenant == tenant && memory == id;
             MemoryRecords {
+                feedback: self.feedback_on(&tenant, id),
                 stored: stored.map(|memory| (self.memory_workflow(&tenant, &memory), memory)),
                 changes: self.changes.iter().filter(|(key, one)| of(key, one.memory)).cloned().collect(),
                 tombstone: self.tombstones.iter().find(|(key, one)| of(key, one.memory)).cloned(),

@@ -79,6 +79,28 @@ derived_id!(
     ReviewBatchId
 );
 
+derived_id!(
+    /// Id of feedback on a memory, derived from the memory, the author and the verdict.
+    FeedbackId
+);
+
+impl FeedbackId {
+    /// Returns the id of feedback. `author` consists of the source, the workflow, the run and the name. `before` is the
+    /// number of times that the author's same feedback was weighed before; 0 for a run, which is heard once.
+    pub fn of_author(
+        tenant: &Tenant,
+        memory: MemoryId,
+        author: [&str; 4],
+        verdict: &str,
+        before: u64,
+    ) -> Self {
+        let [source, workflow, run, by] = author;
+        let (memory, before) = (memory.to_string(), before.to_string());
+        let parts = [tenant.as_str(), &memory, source, workflow, run, by, verdict, &before];
+        Self(derive_uuid("feedback", &parts))
+    }
+}
+
 impl ReviewBatchId {
     /// Returns the id of the batch that a review requests. `round` is the 1-based number of the decision
     /// about the review; new facts lead to another round.
@@ -152,6 +174,11 @@ impl MemoryId {
 }
 
 impl MutationId {
+    /// Returns the id of the mutation by which a retrospective, or a batch of rules, weighs feedback.
+    pub fn of_feedback(weighed_by: Uuid, feedback: FeedbackId) -> Self {
+        Self(derive_uuid("mutation", &["feedback", &weighed_by.to_string(), &feedback.to_string()]))
+    }
+
     /// Returns the id of the mutation at the 0-based `index` of a review batch.
     pub fn of_review(batch: ReviewBatchId, index: usize) -> Self {
         Self(derive_uuid("mutation", &["review", &batch.to_string(), &index.to_string()]))

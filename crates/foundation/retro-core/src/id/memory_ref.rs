@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Deserialize;
 use uuid::Uuid;
 
 use super::derived::MemoryId;
@@ -25,7 +26,8 @@ impl MemoryId {
 /// Reference to a memory: the first hexadecimal digits of its id, at least [`SHORT_ID_DIGITS`]. The digits
 /// may be in upper or lower case, with or without the hyphens of a full id. A reference matches every id that
 /// begins with its digits; the tenant's store resolves it to one memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct MemoryRef {
     first: MemoryId,
     last: MemoryId,
@@ -68,6 +70,13 @@ impl fmt::Display for MemoryRef {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a memory is named by its id, or by {SHORT_ID_DIGITS} or more of the id's first hexadecimal digits")]
 pub struct MemoryRefError;
+
+impl TryFrom<String> for MemoryRef {
+    type Error = MemoryRefError;
+    fn try_from(text: String) -> Result<Self, MemoryRefError> {
+        text.parse()
+    }
+}
 
 impl FromStr for MemoryRef {
     type Err = MemoryRefError;

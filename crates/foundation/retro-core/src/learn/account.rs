@@ -18,6 +18,8 @@ use crate::weight::WeightDelta;
 pub(super) struct MemoryAccount {
     /// Strongest verdict of each run on the memory.
     runs: BTreeMap<RunId, RunVerdict>,
+    /// Strongest verdict of each person on the memory.
+    people: BTreeMap<String, RunVerdict>,
     /// Indices of the mutations that the verdicts come from. All of these mutations get the outcome for the
     /// memory.
     pub(super) rows: Vec<usize>,
@@ -25,7 +27,7 @@ pub(super) struct MemoryAccount {
     pub(super) unneeded: Option<UnneededMemory>,
 }
 
-/// Verdict of one run on a memory.
+/// Verdict of one run, or of one person, on a memory.
 pub(super) struct RunVerdict {
     pub(super) verdict: MemoryVerdict,
     /// `true` if the run contradicted the memory, which counts as harm.
@@ -42,19 +44,13 @@ impl MemoryAccount {
 
     pub(super) fn record_verdict(&mut self, row: usize, run: &RunId, verdict_entry: RunVerdict) {
         self.rows.push(row);
-        let Some(strongest) = self.runs.get_mut(run) else {
-            self.runs.insert(run.clone(), verdict_entry);
-            return;
-        };
-        // Reading is a fact about the run, so it must survive when a stronger verdict replaces this one.
-        strongest.read |= verdict_entry.read;
-        // A contradiction is recorded even over an equal verdict, or the run would not count as
-        // contradicting.
-        if verdict_entry.contradicted || verdict_entry.verdict < strongest.verdict {
-            strongest.contradicted |= verdict_entry.contradicted;
-            strongest.verdict = verdict_entry.verdict;
-            strongest.reason = verdict_entry.reason;
-        }
+        record_strongest(&mut self.runs, run, verdict_entry);
+    }
+
+    /// Records the verdict of a person. It says nothing about the runs of the retrospective.
+    pub(super) fn record_person(&mut self, row: usize, by: &String, verdict_entry: RunVerdict) {
+        self.rows.push(row);
+        record_strongest(&mut self.people, by, verdict_entry);
     }
 
     pub(super) fn contradicting_runs(&self) -> BTreeSet<RunId> {
@@ -70,9 +66,9 @@ impl MemoryAccount {
         self.runs.values().all(|entry| entry.verdict == MemoryVerdict::CueNotMet)
     }
 
-    /// Returns the weight change for one run's verdict, which may be zero. Returns `None` if the memory was not
+    /// Returns the weight change for the verdict of a run or a person, which may be zero. Returns `None` if the memory was not
     /// read and either ignored or its cue not met, because these verdicts are evaluated over all runs together.
-    fn verdict_part(&self, run: &RunId, entry: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
+    fn verdict_part(&self, entry: &RunVerdict, policy: &Policy) -> Option<WeightPart> {
         let (delta, kind) = match entry.verdict {
             MemoryVerdict::Harmed if entry.contradicted => (policy.harmed_delta, WeightReason::Contradicted),
             MemoryVerdict::Harmed => (policy.harmed_delta, WeightReason::Harmed),
@@ -86,9 +82,38 @@ impl MemoryAccount {
         Some(WeightPart {
             delta: WeightDelta(delta),
             kind,
-            run: Some(run.clone()),
+            run: None,
+            by: None,
             reason: entry.reason.clone(),
         })
+    }
+
+    /// Returns the weight changes for the verdicts of runs, followed by those of people.
+    fn verdict_parts(&self, policy: &Policy) -> Vec<WeightPart> {
+        let of_run = |(run, entry): (&RunId, &RunVerdict)| {
+            Some(WeightPart { run: Some(run.clone()), ..self.verdict_part(entry, policy)? })
+        };
+        let of_person = |(by, entry): (&String, &RunVerdict)| {
+            Some(WeightPart { by: Some(by.clone()), ..self.verdict_part(entry, policy)? })
+        };
+        self.runs.iter().filter_map(of_run).chain(self.people.iter().filter_map(of_person)).collect()
+    }
+}
+
+/// Records a verdict of a run or a person, unless a stronger one is recorded.
+fn record_strongest<K: Ord + Clone>(all: &mut BTreeMap<K, RunVerdict>, key: &K, verdict_entry: RunVerdict) {
+    let Some(strongest) = all.get_mut(key) else {
+        all.insert(key.clone(), verdict_entry);
+        return;
+    };
+    // Reading is a fact about the run, so it must survive when a stronger verdict replaces this one.
+    strongest.read |= verdict_entry.read;
+    // A contradiction is recorded even over an equal verdict, or the run would not count as
+    // contradicting.
+    if verdict_entry.contradicted || verdict_entry.verdict < strongest.verdict {
+        strongest.contradicted |= verdict_entry.contradicted;
+        strongest.verdict = verdict_entry.verdict;
+        strongest.reason = verdict_entry.reason;
     }
 }
 
@@ -107,8 +132,7 @@ pub(super) fn decide_weight(
     observed: bool,
     policy: &Policy,
 ) -> WeightDecision {
-    let mut parts: Vec<_> =
-        account.runs.iter().filter_map(|(run, entry)| account.verdict_part(run, entry, policy)).collect();
+    let mut parts = account.verdict_parts(policy);
     let presented = !account.runs.is_empty();
     let mut cue_not_met = memory.cue_not_met;
     let mut exempt = false;
@@ -146,8 +170,8 @@ pub(super) fn decide_weight(
         parts.push(policy_part(policy.ignored_delta, WeightReason::Limbo, reason));
     }
     if memory.pinned_by.is_some() {
-        // Verdicts of runs still count: only what the policy takes from a memory that is not used is kept.
-        parts.retain(|part| part.run.is_some() || part.delta > WeightDelta(0));
+        // Verdicts of runs and of people still count: only what the policy takes from a memory that is not used is kept.
+        parts.retain(|part| part.run.is_some() || part.by.is_some() || part.delta > WeightDelta(0));
     }
     if !parts.is_empty() {
         WeightDecision::Moved { parts, cue_not_met }
@@ -159,5 +183,5 @@ pub(super) fn decide_weight(
 }
 
 const fn policy_part(delta: i32, kind: WeightReason, reason: String) -> WeightPart {
-    WeightPart { delta: WeightDelta(delta), kind, run: None, reason }
+    WeightPart { delta: WeightDelta(delta), kind, run: None, by: None, reason }
 }

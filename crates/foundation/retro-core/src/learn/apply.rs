@@ -30,6 +30,7 @@ pub fn apply_mutations(facts: WriterFacts, batch: &[Mutation], embedder: &dyn Em
             MutationKind::Credit { memory, run, verdict, read, reason } => {
                 writer.apply_credit(row, *memory, run, *verdict, *read, reason);
             }
+            MutationKind::Feedback { feedback } => writer.apply_feedback(row, feedback),
             MutationKind::Sweep { unneeded } => writer.sweep_memories(row, unneeded),
         }
     }

@@ -4,9 +4,11 @@
 use jiff::Timestamp;
 
 use super::apply::apply_mutations;
+use super::feedback::{FeedbackChanges, FeedbackSelection};
 use super::missed::{KnownLessons, list_missed};
 use super::rules::{RuleUseBatch, build_rule_use_batches};
 use super::settle::Mutation;
+use super::signals::{RunSignal, list_signals};
 use super::writer::WriterFacts;
 use crate::calls::CallCounts;
 use crate::dead_letter::{DeadLetterCode, Rejection};
@@ -85,6 +87,10 @@ pub struct ClosedRetrospective {
     /// Batches of rule mutations, one per repository. The writer applies each batch later, under the lock of
     /// its rule scope.
     pub rules: Vec<RuleUseBatch>,
+    /// What becomes of the waiting feedback.
+    pub feedback: FeedbackChanges,
+    /// Strongest signal of each investigated run that memories were presented to.
+    pub signals: Vec<RunSignal>,
 }
 
 /// Decides the effects of closing a retrospective. A manual retrospective changes no memory and opens no
@@ -113,9 +119,18 @@ pub fn close_retrospective(
         history,
     } = facts;
     let success = has_success(&investigations);
+    let signals = list_signals(&investigations, &writer.feedback);
     let before: Vec<_> = writer.memories.iter().filter(|memory| memory.status.is_living()).cloned().collect();
     let (as_of, mut tombstones) = (writer.as_of, writer.tombstones.clone());
+    // Feedback waits for a retrospective that succeeds, like the runs.
+    let feedback = if success {
+        FeedbackSelection::select(writer.feedback.clone())
+    } else {
+        FeedbackSelection::default()
+    };
+    let batch = feedback.add_to_batch(retrospective.id, batch);
     let applied = if success { apply_mutations(writer, &batch, embedder) } else { unapplied_batch(&batch) };
+    let feedback = feedback.settle(retrospective.id.0, &applied);
     let after = applied.memories_after(&before);
     tombstones.extend(applied.tombstones.iter().cloned());
     let known = KnownLessons { memories: &after, tombstones: &tombstones, batch: &batch, as_of };
@@ -165,6 +180,8 @@ pub fn close_retrospective(
         failure,
         proposals,
         rules,
+        feedback,
+        signals,
     }
 }
 
@@ -207,6 +224,8 @@ fn close_manual(facts: ClosingFacts, embedder: &dyn Embedder, now: Timestamp) ->
         failure: None,
         proposals,
         rules: Vec::new(),
+        feedback: FeedbackChanges::default(),
+        signals: Vec::new(),
     }
 }
 

@@ -39,6 +39,7 @@ mod close;
 mod observe;
 mod promote;
 mod uses;
+mod voices;
 mod weigh;
 mod writer;
 

@@ -7,6 +7,7 @@ use strum::IntoStaticStr;
 use super::no_lesson::NoLessonReason;
 use super::remedies::{ContrastSupport, is_replaced, judge_failures, refuting_reason};
 use crate::calls::{Contrast, UnneededMemory, WindowSummaries};
+use crate::feedback::Feedback;
 use crate::finding::{
     CheckedAnswer, Contradiction, Finding, FindingKind, MemoryVerdict, Quote, SAME_CALL_AGAIN, VerdictRecord,
 };
@@ -78,6 +79,11 @@ pub enum MutationKind {
         /// Reason for the verdict, in one sentence.
         reason: String,
     },
+    /// Somebody says what a memory did. Only the closing of a retrospective requests it; no stored batch contains it.
+    Feedback {
+        /// What was said.
+        feedback: Feedback,
+    },
     /// Every active memory of the workflow is checked for limbo decay and archiving.
     Sweep {
         /// Memories without which calls work as well.
@@ -100,6 +106,7 @@ impl MutationKind {
             Self::Credit { memory, run, verdict, .. } => {
                 (Some(run.clone()), format!("{memory}: {}", verdict.as_str()))
             }
+            Self::Feedback { feedback } => feedback.summarize(),
             Self::Sweep { .. } => (None, "every active memory".to_owned()),
         };
         MutationSummary { kind: self.as_str().to_owned(), run, about }

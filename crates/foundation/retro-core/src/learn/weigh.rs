@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::account::{MemoryAccount, RunVerdict, WeightDecision, decide_weight};
 use super::writer::MemoryWriter;
 use crate::calls::UnneededMemory;
+use crate::feedback::{Feedback, FeedbackAuthor, FeedbackVerdict};
 use crate::finding::MemoryVerdict;
 use crate::id::{MemoryId, RunId, Step};
 use crate::memory::{ChangeEffect, Memory, MemoryStatus, WeightPart};
@@ -86,6 +87,35 @@ impl MemoryWriter<'_> {
         let id = self.successors.get(&id).copied().unwrap_or(id);
         let entry = RunVerdict { verdict, contradicted: false, read, reason: reason.to_owned() };
         self.accounts.entry(id).or_default().record_verdict(row, run, entry);
+    }
+
+    /// Adds what somebody says of a memory to its account. A memory that has no weight to move stays as it is.
+    pub(super) fn apply_feedback(&mut self, row: usize, feedback: &Feedback) {
+        let id = self.successors.get(&feedback.memory).copied().unwrap_or(feedback.memory);
+        let unweighed = match self.ledger.memories().get(&id) {
+            _ if self.was_settled_before(id) => Some("its weight is settled".to_owned()),
+            None => Some("no such memory in this workflow".to_owned()),
+            Some(Memory { disabled_by: Some(by), .. }) => Some(describe_disabled(by)),
+            Some(Memory { status: MemoryStatus::Active, .. }) => None,
+            Some(memory) => Some(format!("it is {}: it has no weight to move", memory.status)),
+        };
+        if let Some(why) = unweighed {
+            return self.ledger.explain_outcome(row, format!("not weighed: {why}"));
+        }
+        let entry = |contradicted| RunVerdict {
+            verdict: feedback.verdict.memory_verdict(),
+            contradicted,
+            read: false,
+            reason: feedback.describe(),
+        };
+        let account = self.accounts.entry(id).or_default();
+        match &feedback.author {
+            FeedbackAuthor::Agent { run, .. } | FeedbackAuthor::Evaluation { run, .. } => {
+                account.record_verdict(row, run, entry(feedback.verdict == FeedbackVerdict::Wrong));
+            }
+            // A person who knows that a memory is wrong retires it; until then one voice is one harm.
+            FeedbackAuthor::Person { by } => account.record_person(row, by, entry(false)),
+        }
     }
 
     /// Updates the weights of the memories with verdicts, then of all other active memories of the workflow,

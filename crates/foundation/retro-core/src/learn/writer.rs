@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use jiff::Timestamp;
 
 use super::account::MemoryAccount;
+use super::feedback::WaitingFeedback;
 use super::settle::{Mutation, MutationKind};
 use crate::audience::Audience;
 use crate::id::{ChangeId, Epoch, MemoryId, RetrospectiveId, RunId, Workflow, WorkflowKey};
@@ -41,6 +42,8 @@ pub struct WriterFacts {
     /// changes are not made again, and the same causes do not lead to other changes just because the memories
     /// have changed since.
     pub applied: HashSet<ChangeId>,
+    /// Waiting feedback on memories of the workflow.
+    pub feedback: Vec<WaitingFeedback>,
 }
 
 impl WriterFacts {
@@ -104,6 +107,7 @@ impl<'e> MemoryWriter<'e> {
             memories,
             tombstones,
             applied,
+            feedback: _,
         } = facts;
         let workflow = key.workflow.clone();
         // A memory of another workflow must not change here: the lock of that workflow is not held.

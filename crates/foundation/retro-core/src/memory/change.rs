@@ -6,8 +6,8 @@ use strum::IntoStaticStr;
 
 use super::{Evidence, Lesson, MemoryScope, MemoryStatus};
 use crate::id::{
-    ChangeId, Epoch, MemoryId, MutationId, ProposalId, RemarkKey, RetrospectiveId, RunId, Workflow,
-    WorkflowKey, derive_uuid,
+    ChangeId, Epoch, FeedbackId, MemoryId, MutationId, ProposalId, RemarkKey, RetrospectiveId, RunId,
+    Workflow, WorkflowKey, derive_uuid,
 };
 use crate::pull_request::CreditedOutcome;
 use crate::weight::{Weight, WeightDelta};
@@ -51,6 +51,11 @@ pub enum ChangeCause {
         remark: RemarkKey,
         /// Edition of the remark's text, as returned by `Remark::edition`.
         edition: String,
+    },
+    /// Feedback of a person on a rule was weighed.
+    Feedback {
+        /// Id of the feedback.
+        id: FeedbackId,
     },
     /// A rule expired: it was presented many times, but no run used it.
     Expiry {
@@ -290,6 +295,9 @@ pub struct WeightPart {
     /// Run whose verdict caused this part; `None` if the policy caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
+    /// Person whose feedback caused this part; `None` if nobody's did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// Reason as one sentence, given by the investigator or by the policy.
     pub reason: String,
 }

@@ -129,7 +129,8 @@ fn build_change(
         let reason = format!("{by} has pinned it: its weight stays, although {description}");
         (ChangeEffect::Refused { requested: "credit".to_owned() }, reason)
     } else if memory.status == MemoryStatus::Active {
-        let part = WeightPart { delta, kind, run: Some(one.run.clone()), reason: description.clone() };
+        let part =
+            WeightPart { delta, kind, run: Some(one.run.clone()), by: None, reason: description.clone() };
         let effect = ChangeEffect::Reweighted {
             before: memory.weight,
             delta,

@@ -23,6 +23,11 @@ pub const FENCE_BEGIN: &str =
 /// End mark: the last line of an injected block.
 pub const FENCE_END: &str = "<<<END OF RETROSPECT MEMORIES>>>";
 
+/// Last line of a block before its end mark, if the token budget allows: how an agent opens a memory and says what it
+/// did. Must never change, because it is removed from traces; another line needs another constant. It contains no
+/// character that JSON or HTML escapes.
+pub const FENCE_HINT: &str = "Open one: GET /v1/memories/{id}?run={run}. Say what it did: POST /v1/feedback, verdict helped, hurt or wrong.";
+
 /// Shape of a line up to its title: `x` stands for a hexadecimal digit and `9` for a decimal digit.
 const LINE_SHAPE: &[u8] = b"- [xxxxxxxx] (9.999) ";
 
@@ -219,6 +224,13 @@ fn strip_break(text: &str) -> Option<(&str, LineBreaks)> {
 /// Strips one line that has the shape of our lines. Returns an empty string if the text is cut off within
 /// that line, and `None` for any other line.
 fn strip_line(text: &str, breaks: LineBreaks) -> Option<&str> {
+    if let Some(after) = text.strip_prefix(FENCE_HINT) {
+        return Some(after);
+    }
+    if !text.is_empty() && FENCE_HINT.starts_with(text) {
+        // The trace is cut off within the line.
+        return Some("");
+    }
     let fits = |(shape, byte): (&u8, u8)| match shape {
         b'x' => byte.is_ascii_hexdigit(),
         b'9' => byte.is_ascii_digit(),

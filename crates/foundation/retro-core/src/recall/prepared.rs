@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 
 use super::fence::{
-    FENCE_BEGIN, FENCE_END, LINE_HEAD_BYTES, RecallPlace, RecallReason, RecalledMemory, render_line,
+    FENCE_BEGIN, FENCE_END, FENCE_HINT, LINE_HEAD_BYTES, RecallPlace, RecallReason, RecalledMemory,
+    render_line,
 };
 use super::relevance::{ComparedLine, LineIndex, TaskOrder};
 use super::task::{RecallTask, TaskVectors};
@@ -29,6 +30,7 @@ pub struct PreparedMemories {
     blocked: Vec<Option<Box<str>>>,
     fence_tokens: OnceLock<u32>,
     line_break_tokens: OnceLock<u32>,
+    hint_tokens: OnceLock<u32>,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,8 @@ struct Places {
     heaviest: Vec<usize>,
     newcomers: Vec<usize>,
     tokens: usize,
+    /// `true` if the block ends with [`FENCE_HINT`].
+    hint: bool,
 }
 
 /// Returns why a line that got a place is there; `true` if it is the place of a newcomer.
@@ -130,7 +134,8 @@ impl PreparedMemories {
         let (drawn, handed): (Vec<_>, Vec<_>) =
             ordered.into_iter().enumerate().partition(|(_, at)| is_drawn(at));
         let lines = |placed: &[(usize, usize)]| placed.iter().map(|(_, at)| *at).collect::<Vec<_>>();
-        let places = self.fill_places(&lines(&handed), policy, tokens);
+        let mut places = self.fill_places(&lines(&handed), policy, tokens);
+        self.add_hint(&mut places, policy, tokens);
         let assignments = if run.is_none() || permille == 0 {
             Vec::new()
         } else {
@@ -175,7 +180,8 @@ impl PreparedMemories {
     ) -> Recall {
         let find = |id: &MemoryId| self.lines.iter().position(|line| line.id == *id);
         let lines = handed.memories.iter().filter_map(|one| Some((find(&one.id)?, one.newcomer)));
-        let places = self.fill(lines, policy.inject_tokens_max as usize, tokens);
+        let mut places = self.fill(lines, policy.inject_tokens_max as usize, tokens);
+        self.add_hint(&mut places, policy, tokens);
         let permille = policy.withhold_permille;
         // A policy that was edited meanwhile decides nothing about this run any more.
         let is_withheld = |id: &&MemoryId| find(id).is_some() && is_withheld(**id, run, permille);
@@ -269,6 +275,17 @@ impl PreparedMemories {
         places
     }
 
+    /// Adds the line that says how a memory is opened, if the budget allows it besides the memories.
+    fn add_hint(&self, places: &mut Places, policy: &Policy, tokens: CountTokens<'_>) {
+        let count = |text: &str| u32::try_from(tokens(text)).unwrap_or(u32::MAX);
+        let line_break = *self.line_break_tokens.get_or_init(|| count("\n"));
+        let hint = *self.hint_tokens.get_or_init(|| count(FENCE_HINT));
+        let with_it = places.tokens + (hint + line_break) as usize;
+        if with_it <= policy.inject_tokens_max as usize {
+            (places.tokens, places.hint) = (with_it, true);
+        }
+    }
+
     /// Renders the block, in which newcomers come last.
     fn render(&self, places: &Places, eligible: usize, blocked: usize, explain: ExplainPlace<'_>) -> Recall {
         let blocked = u32::try_from(blocked).unwrap_or(u32::MAX);
@@ -288,6 +305,9 @@ impl PreparedMemories {
         let mut block = String::with_capacity(FENCE_BEGIN.len() + 1 + bytes + FENCE_END.len());
         block.extend([FENCE_BEGIN, "\n"]);
         places.lines().for_each(|at| block.extend([text(at), "\n"]));
+        if places.hint {
+            block.extend([FENCE_HINT, "\n"]);
+        }
         block.push_str(FENCE_END);
         let tokens = u32::try_from(places.tokens).unwrap_or(u32::MAX);
         Recall { memories, text: block, tokens, omitted, blocked, assignments: Vec::new() }

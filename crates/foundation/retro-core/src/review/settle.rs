@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::{ReadingKind, RemarkReading, RemarkSupport, RuleText, Screening};
+use crate::feedback::Feedback;
 use crate::finding::{
     CONTENT_CHARS_MAX, EvidenceOrigin, LessonCue, MemoryVerdict, QUOTE_CHARS_MAX, Quote, SUBJECT_CHARS_MAX,
     TITLE_CHARS_MAX,
@@ -234,6 +235,11 @@ pub enum RuleMutationKind {
         /// Reason for the verdict, as given by the investigator.
         reason: String,
     },
+    /// Somebody says what a rule did. Only the closing of a batch requests it; no stored batch contains it.
+    Feedback {
+        /// What was said.
+        feedback: Feedback,
+    },
     /// Archives rules that were presented many times and not used.
     Expire,
 }
@@ -252,6 +258,7 @@ impl RuleMutationKind {
             Self::Credit { memory, run, verdict, .. } => {
                 (Some(run.clone()), format!("{memory}: {}", verdict.as_str()))
             }
+            Self::Feedback { feedback } => feedback.summarize(),
             Self::Expire => (None, "the rules that these runs were presented with".to_owned()),
         };
         MutationSummary { kind: self.as_str().to_owned(), run, about }

@@ -13,6 +13,7 @@ mod story;
 mod compared_texts;
 mod law_01_a_run_is_counted_once;
 mod law_02_one_open_and_windows_contiguous;
+mod law_03_feedback_in_any_order;
 mod law_03_same_inputs_same_bytes;
 mod law_03_windows_follow_the_stream;
 mod law_04_a_change_happens_once;

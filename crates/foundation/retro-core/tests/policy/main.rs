@@ -12,6 +12,7 @@ mod contrast;
 mod count;
 mod credit;
 mod decide;
+mod feedback;
 mod gate;
 mod manual;
 mod missed;

@@ -4,7 +4,9 @@
 use retro_core::id::{MemoryId, RunId, derive_uuid};
 use retro_core::memory::{Memory, MemoryStatus};
 use retro_core::policy::Policy;
-use retro_core::recall::{Assignment, FENCE_BEGIN, FENCE_END, Recall, RecallCandidate, is_withheld};
+use retro_core::recall::{
+    Assignment, FENCE_BEGIN, FENCE_END, FENCE_HINT, Recall, RecallCandidate, is_withheld,
+};
 use retro_core::time::add_seconds;
 
 use crate::prepare_and_choose;
@@ -123,13 +125,36 @@ fn the_whole_block_stays_within_the_token_budget() {
         assert!(recall.tokens <= budget && recall.tokens as usize == count_words(&recall.text));
         assert_eq!(recall.memories.len() + recall.omitted as usize, 3);
     }
-    let policy = Policy { inject_tokens_max: all.tokens - 1, ..Policy::default() };
-    let titles: Vec<_> = prepare_and_choose(candidates, None, &policy, &count_words)
-        .memories
-        .into_iter()
-        .map(|m| m.title)
-        .collect();
-    assert_eq!(titles.last().unwrap(), "short", "the lightest is left out first: {titles:?}");
+    let choose = |inject_tokens_max| {
+        let policy = Policy { inject_tokens_max, ..Policy::default() };
+        prepare_and_choose(candidates.clone(), None, &policy, &count_words)
+    };
+    let unhinted = choose(all.tokens - 1);
+    assert_eq!(titles(&unhinted), titles(&all), "no memory makes room for the line about how to open it");
+    assert!(all.text.contains(FENCE_HINT) && !unhinted.text.contains(FENCE_HINT));
+    let lighter = choose(unhinted.tokens - 1);
+    let titles = titles(&lighter);
+    assert_eq!(titles.last(), Some(&"short"), "the lightest is left out first: {titles:?}");
+}
+
+#[test]
+fn the_line_about_how_to_open_a_memory_is_removed_from_traces_even_if_they_are_cut_off_in_it() {
+    let recall = choose_by_default_policy(vec![candidate("List the tables", 300, 0)]);
+    let begins = recall.text.find(FENCE_HINT).unwrap();
+    for cut in begins + 1..=begins + FENCE_HINT.len() {
+        assert_eq!(
+            retro_core::recall::strip_injected(&recall.text[..cut]).as_deref(),
+            Some(""),
+            "cut at {cut}"
+        );
+    }
+    let quoted = serde_json::to_string(&format!("before\n{}\nafter", recall.text)).unwrap();
+    assert_eq!(retro_core::recall::strip_injected(&quoted).unwrap(), r#""before\n\nafter""#);
+    let inside = format!("{FENCE_BEGIN}\n{FENCE_HINT} And more.\n{FENCE_END}");
+    assert!(
+        retro_core::recall::strip_injected(&inside).unwrap().contains(" And more."),
+        "words behind it stay"
+    );
 }
 
 #[test]
@@ -152,7 +177,8 @@ fn a_line_that_does_not_fit_makes_room_for_a_shorter_one() {
 fn check_scarce(eligible: u16, lines: u16, expected: &[&str]) {
     let named = |nth: u16| candidate(&format!("m{nth}"), 500 - nth, u64::from(100 - nth));
     let full = choose_by_default_policy((0..lines).map(named).collect());
-    let policy = Policy { inject_tokens_max: full.tokens, ..Policy::default() };
+    let hint = u32::try_from(count_words(&format!("{FENCE_HINT}\n"))).unwrap();
+    let policy = Policy { inject_tokens_max: full.tokens - hint, ..Policy::default() };
     let recall = prepare_and_choose((0..eligible).map(named).collect(), None, &policy, &count_words);
     assert_eq!(titles(&recall), expected);
     assert_eq!(usize::from(eligible), recall.memories.len() + recall.omitted as usize);
@@ -181,6 +207,7 @@ fn the_block_is_fenced_and_names_id_weight_and_title_on_a_line_each() {
     let mut shown: Vec<_> = recall.text.lines().map(|line| format!("{line}\n")).collect();
     assert_eq!(shown.remove(0).trim_end(), FENCE_BEGIN);
     assert_eq!(shown.pop().as_deref(), Some(&*format!("{FENCE_END}\n")));
+    assert_eq!(shown.pop().as_deref(), Some(&*format!("{FENCE_HINT}\n")));
     shown.sort();
     assert_eq!(shown, lines);
     assert_eq!(recall.blocked, 1, "no memory is called like our marks");

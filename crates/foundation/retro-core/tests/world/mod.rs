@@ -1,6 +1,7 @@
 //! An in-memory store that applies the decisions of [`retro_core`] like a database.
 
 mod decide;
+pub(crate) mod feedback;
 mod manual;
 pub(crate) mod rules;
 pub(crate) mod rules_by_hand;
@@ -341,6 +342,7 @@ impl World {
             ChangeCause::Outcome { .. }
             | ChangeCause::Operator { .. }
             | ChangeCause::Review { .. }
+            | ChangeCause::Feedback { .. }
             | ChangeCause::Expiry { .. } => false,
         };
         let applied: Vec<_> = self.log.iter().filter(ours).collect();
@@ -358,6 +360,7 @@ impl World {
             memories: self.memories.values().filter(known).cloned().collect(),
             tombstones: self.tombstones.values().cloned().collect(),
             applied: applied.iter().map(|change| change.id).collect(),
+            feedback: Vec::new(),
         }
     }
 
@@ -440,6 +443,7 @@ fn memory_of(request: &MutationKind) -> Option<MemoryId> {
         MutationKind::Observe { memory, .. }
         | MutationKind::Contradict { memory, .. }
         | MutationKind::Credit { memory, .. } => Some(*memory),
+        MutationKind::Feedback { feedback } => Some(feedback.memory),
         MutationKind::Sweep { .. } => None,
     }
 }
@@ -449,7 +453,7 @@ fn run_of_mutation(request: &MutationKind) -> Option<&RunId> {
         MutationKind::Observe { run, .. }
         | MutationKind::Contradict { run, .. }
         | MutationKind::Credit { run, .. } => Some(run),
-        MutationKind::Sweep { .. } => None,
+        MutationKind::Feedback { .. } | MutationKind::Sweep { .. } => None,
     }
 }
 
@@ -461,6 +465,7 @@ pub(crate) fn describe_change(change: &Change, after: Option<&Memory>) -> String
         ChangeCause::Outcome { run, outcome, .. } => format!("{run} {}", outcome.as_str()),
         ChangeCause::Operator { request } => request.clone(),
         ChangeCause::Review { remark, .. } => remark.to_string(),
+        ChangeCause::Feedback { .. } => "feedback".into(),
         ChangeCause::Expiry { .. } => "expiry".into(),
     };
     let detail = match &change.effect {

@@ -142,6 +142,7 @@ impl RuleStore {
             tombstones: self.tombstones.clone(),
             applied: applied.iter().map(|change| change.id).collect(),
             uses,
+            feedback: Vec::new(),
         }
     }
 
@@ -165,6 +166,10 @@ impl RuleStore {
         let ours = |change: &&Change| {
             asks.iter().any(|request| match (&change.cause, request) {
                 (ChangeCause::Run { run, .. }, RuleMutationKind::Credit { run: of, .. }) => run == of,
+                (ChangeCause::Run { run, .. }, RuleMutationKind::Feedback { feedback }) => {
+                    feedback.author.run().is_some_and(|(_, of)| run == of)
+                }
+                (ChangeCause::Feedback { id }, RuleMutationKind::Feedback { feedback }) => *id == feedback.id,
                 (ChangeCause::Expiry { .. }, RuleMutationKind::Expire) => true,
                 _ => false,
             })

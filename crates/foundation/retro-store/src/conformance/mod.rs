@@ -23,6 +23,7 @@ pub mod dead_letter;
 pub mod decide;
 pub mod delivery;
 pub mod embeddings;
+pub mod feedback;
 pub mod idempotency;
 pub mod inspect;
 pub mod investigate;
@@ -217,6 +218,14 @@ macro_rules! conformance {
                 the_first_decision_by_chance_stays_and_is_listed_with_its_run
                 a_short_reference_resolves_to_the_only_match
                 an_ambiguous_reference_asks_for_more_digits
+            }
+            feedback {
+                the_same_feedback_is_stored_once
+                feedback_on_a_foreign_memory_is_feedback_on_a_missing_one
+                a_closing_weighs_feedback_once
+                feedback_without_a_run_is_given_up
+                a_flood_of_one_run_is_refused
+                a_batch_of_rules_weighs_feedback_once
             }
             idempotency {
                 a_request_is_processed_once_and_its_response_is_repeated

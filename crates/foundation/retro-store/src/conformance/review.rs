@@ -431,7 +431,12 @@ pub(super) async fn close_rule_batch(store: &dyn Store, of: &str, id: ReviewBatc
         let facts = ReviewClosingFacts { batch, settled: SettledRemarks { decided, mutations }, rules };
         let closing = close_review(facts, &NgramEmbedder, time_at(20));
         let report = Some(closing.report);
-        Ok(ClosedRuleBatch { applied: closing.applied, report, messages: closing.messages })
+        Ok(ClosedRuleBatch {
+            applied: closing.applied,
+            report,
+            messages: closing.messages,
+            feedback: Default::default(),
+        })
     };
     let closed = store.close_rule_batch(&test_tenant(of), id, &decide).await.expect("closing");
     closed.expect("every text can be compared")

@@ -91,7 +91,7 @@ pub async fn a_rule_is_never_presented_to_another_tenant(database: &Database) {
 
 /// Presents a rule to two runs, investigates them with the given verdicts on the rule, and closes the
 /// retrospective. Returns the resulting rule batch.
-async fn judge_rule(
+pub(super) async fn judge_rule(
     scenario: &Scenario<'_>,
     rule: MemoryId,
     names: [&str; 2],
@@ -126,7 +126,7 @@ async fn apply_batch(store: &dyn Store, of: &str, id: ReviewBatchId) -> CommitRe
     let decide = |facts: RuleBatchFacts| {
         assert!(facts.review.is_none());
         let applied = apply_rules(facts.rules, &facts.mutations, &NgramEmbedder);
-        Ok(ClosedRuleBatch { applied, report: None, messages: Vec::new() })
+        Ok(ClosedRuleBatch { applied, report: None, messages: Vec::new(), feedback: Default::default() })
     };
     let closed = store.close_rule_batch(&test_tenant(of), id, &decide).await.expect("closing");
     closed.expect("every text can be compared")

@@ -33,6 +33,7 @@ pub async fn read_everything(store: &dyn Store) {
     let (mut reports, mut dead_letters, mut proposals) = (0, 0, 0);
     let (mut attempts, mut versions) = (0, 0);
     let (mut replays, mut batches, mut links) = (0, 0, 0);
+    let mut settled = Vec::new();
     let (mut reviews, mut summaries, mut assigned) = (0, 0, 0);
     for tenant in &tenants {
         let runs =
@@ -89,11 +90,16 @@ pub async fn read_everything(store: &dyn Store) {
                 .expect("the pull request is stored");
             assert_eq!((known.remarks.len(), known.resolved_threads), (2, vec![11]));
         }
+        for row in store.list_workflows(tenant).await.expect("workflows") {
+            let said = store.list_scope_feedback(&row.key).await.expect("feedback");
+            settled.extend(said.into_iter().map(|row| row.outcome.map(|outcome| outcome.weighed)));
+        }
         links += store.list_run_links(tenant, None, None, ALL).await.expect("links").len();
         let all = ProposalFilter { limit: ALL, ..Default::default() };
         proposals += store.list_proposals(tenant, &all).await.expect("proposals").len();
     }
     assert_eq!((reports, dead_letters, proposals), (4, 2, 1));
+    assert_eq!(settled, [Some(true), Some(false), None], "one counted, one did not, and one waits");
     assert_eq!(links, 2, "one by its event and one by a trailer");
     assert_eq!((attempts, versions), (1, 1));
     assert_eq!(summaries, 3, "one of four cannot be read");

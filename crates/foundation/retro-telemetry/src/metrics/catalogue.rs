@@ -110,9 +110,9 @@ instruments! {
     /// Writes refused because the worker's lease had been taken over.
     CLAIMS_FENCED: Counter[] = "retro.lease.fenced", "{claim}";
 
-    /// Investigated runs that memories were presented to, by whether the agent opened one of them (read) or none
-    /// (none).
-    READ_SIGNAL: Counter["retro.read_signal"] = "retro.runs.presented", "{run}";
+    /// Investigated runs of closed retrospectives that memories were presented to, by the strongest signal about one of
+    /// them: feedback (somebody said what it did), applied (the trace shows it), read (the agent opened it) or none.
+    RUN_SIGNALS: Counter["retro.signal"] = "retro.runs.presented", "{run}";
     /// Time from storing the event that confirmed a memory until agents receive the memory.
     EVENT_TO_INJECTABLE: Histogram[] = "retro.memory.event_to_injectable", "s", LEARNING_S;
     /// Changes that the writer made to memories, by kind.
@@ -171,6 +171,9 @@ instruments! {
     RULES_BLOCKED: Counter[] = "retro.rules.blocked", "{rule}";
     /// Memories that runs opened.
     MEMORIES_READ: Counter[] = "retro.memories.read", "{memory}";
+    /// Feedback on memories and rules, by who gave it (agent, person or evaluation), by verdict (helped, hurt or wrong)
+    /// and by outcome: recorded, already_recorded, or refused because a limit is reached.
+    FEEDBACK_RECEIVED: Counter["retro.source", "retro.verdict", "retro.outcome"] = "retro.memories.feedback", "{feedback}";
 
     /// Rows purged by retention.
     ROWS_PURGED: Counter["retro.stage"] = "retro.retention.purged", "{row}";

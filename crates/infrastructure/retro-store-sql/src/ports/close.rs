@@ -17,8 +17,8 @@ use super::memory::{
     store_memories, store_tombstones,
 };
 use super::{
-    checks, count, credit, delivery, investigations, manual, outbox, outcome, retrospective, rules, run,
-    summaries,
+    checks, count, credit, delivery, feedback, investigations, manual, outbox, outcome, retrospective, rules,
+    run, summaries,
 };
 use crate::rows::close::{failure_dead_letter, named_memories, possible_causes};
 use crate::rows::retrospective::require_sample;
@@ -70,7 +70,9 @@ async fn load_writer_facts(
 ) -> Result<WriterFacts> {
     let key = &retrospective.key;
     let (applied, changed) = find_applied_changes(connection, retrospective, investigations).await?;
-    let named: Vec<_> = named_memories(batch).into_iter().chain(changed).collect();
+    let feedback = feedback::list_waiting(connection, key).await?;
+    let of_feedback = feedback.iter().map(|one| one.feedback.memory);
+    let named: Vec<_> = named_memories(batch).into_iter().chain(changed).chain(of_feedback).collect();
     Ok(WriterFacts {
         key: key.clone(),
         retrospective: retrospective.id,
@@ -81,6 +83,7 @@ async fn load_writer_facts(
         memories: list_living_and_named(connection, key, &named).await?,
         tombstones: list_tombstones(connection, key).await?,
         applied,
+        feedback,
     })
 }
 
@@ -148,6 +151,7 @@ pub(crate) async fn store_closing(
     credit::record_applied(connection, key, &closing.report).await?;
     manual::store_proposals(connection, key, &closing.proposals).await?;
     rules::insert_batches(connection, &closing.rules).await?;
+    feedback::store_changes(connection, &key.tenant, retrospective.id.0, &closing.feedback).await?;
     summaries::delete_old(connection, retrospective).await?;
     // Before opening the next one, because the database allows one open retrospective per workflow.
     retrospective::set_state(connection, retrospective, closing.retrospective_state).await?;

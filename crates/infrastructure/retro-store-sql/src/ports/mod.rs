@@ -20,6 +20,7 @@ mod dead_letter;
 mod decide;
 mod delivery;
 mod embeddings;
+mod feedback;
 mod history;
 mod idempotency;
 mod inspect;

@@ -137,6 +137,21 @@ impl RecallStore for Store {
         Ok(row.is_some())
     }
 
+    async fn was_handed(&self, key: &WorkflowKey, run: &RunId, memory: MemoryId) -> Result<bool> {
+        const HANDED: &str = "
+            SELECT 1 FROM presentations
+            WHERE tenant = $1 AND workflow = $2 AND run_id = $3 AND memory = $4";
+        let row: Option<i32> = sqlx::query_scalar(HANDED)
+            .bind(key.tenant.as_str())
+            .bind(key.workflow.as_str())
+            .bind(run.as_str())
+            .bind(memory.to_string())
+            .fetch_optional(self.reader())
+            .await
+            .on_table("presentations")?;
+        Ok(row.is_some())
+    }
+
     async fn find_memory(&self, tenant: &Tenant, id: MemoryId) -> Result<Option<Memory>> {
         const LOAD: &str = "SELECT memory FROM memories WHERE tenant = $1 AND id = $2";
         let row: Option<String> = sqlx::query_scalar(LOAD)

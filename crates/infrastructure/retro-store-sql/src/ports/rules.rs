@@ -13,7 +13,7 @@ use super::memory::{
     append_changes, delete_tombstones, find_changes_caused_by, list_living_and_named, list_tombstones,
     store_memories, store_tombstones,
 };
-use super::{lock, outbox};
+use super::{feedback, lock, outbox};
 use crate::rows::rules::{RuleBatch, RuleBatchRecord, rule_use_from_row};
 use crate::{at, format_policy_time, to_i64, to_json};
 
@@ -58,8 +58,9 @@ pub(crate) async fn load_batch_facts(
     id: ReviewBatchId,
     batch: RuleBatch,
 ) -> Result<RuleBatchFacts> {
+    let feedback = feedback::list_waiting(connection, &batch.rule_scope).await?;
     let (applied, changed) =
-        find_changes_caused_by(connection, &batch.rule_scope, &batch.possible_causes()).await?;
+        find_changes_caused_by(connection, &batch.rule_scope, &batch.possible_causes(&feedback)).await?;
     let named: Vec<MemoryId> = batch.named_memories().into_iter().chain(changed).collect();
     let memories = list_living_and_named(connection, &batch.rule_scope, &named).await?;
     let tombstones = list_tombstones(connection, &batch.rule_scope).await?;
@@ -69,7 +70,7 @@ pub(crate) async fn load_batch_facts(
         BTreeMap::new()
     };
     let RuleBatch { repo, rule_scope, as_of, policy, review, mutations, .. } = batch;
-    let rules = RuleFacts { repo, rule_scope, as_of, policy, memories, tombstones, applied, uses };
+    let rules = RuleFacts { repo, rule_scope, as_of, policy, memories, tombstones, applied, uses, feedback };
     Ok(RuleBatchFacts { id, review, mutations, rules })
 }
 
@@ -110,6 +111,7 @@ pub(crate) async fn store_applied_batch(
         .await
         .on_table("rule_batches")?;
     at("rule_batches", id).check_rows_affected(done.rows_affected(), 1)?;
+    feedback::store_changes(connection, &key.tenant, id.0, &closed.feedback).await?;
     outbox::enqueue_messages(connection, closed.messages.iter()).await
 }
 

@@ -17,6 +17,7 @@ use retro_store::{
 
 use super::dialect::{Connection, OnTable, Store, any_of, by_index, list_parameter};
 use crate::rows::count::WorkflowRecord;
+use crate::rows::feedback::OwnedFeedbackRecord;
 use crate::rows::manual::ProposalRecord;
 use crate::rows::memory::{parse_change, parse_memory, parse_tombstone};
 use crate::rows::retrospective::RetrospectiveRecord;
@@ -127,7 +128,8 @@ impl VerifyStore for Store {
         for (tenant, id) in &names {
             let place = at("memories", id);
             let (tenant, id) = (place.parse(tenant)?, place.parse(id)?);
-            books.push(MemoryRecords { tenant, id, stored: None, changes: Vec::new(), tombstone: None });
+            let (changes, feedback) = (Vec::new(), Vec::new());
+            books.push(MemoryRecords { tenant, id, stored: None, changes, tombstone: None, feedback });
         }
         let Some((last_tenant, last_id)) = names.last().cloned() else { return Ok(books) };
         let ends = [tenant, &id, &last_tenant, &last_id];
@@ -135,6 +137,7 @@ impl VerifyStore for Store {
         add_stored(&mut snapshot, ends, &mut places).await?;
         add_lives(&mut snapshot, ends, &mut places).await?;
         add_tombstones(&mut snapshot, ends, &mut places).await?;
+        add_feedback(&mut snapshot, ends, &mut places).await?;
         Ok(books)
     }
 
@@ -359,6 +362,26 @@ async fn add_lives(snapshot: &mut Connection, ends: [&str; 4], places: &mut ByNa
     for (tenant, workflow, memory, id, change) in rows {
         if let Some(one) = places.get_mut(&(tenant.clone(), memory.clone())) {
             one.changes.push((parse_workflow_key(&tenant, &workflow)?, parse_change(&id, &change)?));
+        }
+    }
+    Ok(())
+}
+
+async fn add_feedback(snapshot: &mut Connection, ends: [&str; 4], places: &mut ByName<'_>) -> Result<()> {
+    const LOAD: &str = "
+        SELECT tenant, memory, id, feedback, settled_by, weighed, reason FROM memory_feedback
+        WHERE (tenant, memory) > ($1, $2) AND (tenant, memory) <= ($3, $4) ORDER BY tenant, memory, id";
+    let rows: Vec<OwnedFeedbackRecord> = sqlx::query_as(LOAD)
+        .bind(ends[0])
+        .bind(ends[1])
+        .bind(ends[2])
+        .bind(ends[3])
+        .fetch_all(snapshot)
+        .await
+        .on_table("memory_feedback")?;
+    for OwnedFeedbackRecord { tenant, memory, record } in rows {
+        if let Some(one) = places.get_mut(&(tenant, memory)) {
+            one.feedback.push(record.into_row()?);
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::to_json;
 pub(crate) fn named_memories(batch: &[Mutation]) -> Vec<MemoryId> {
     let named = batch.iter().filter_map(|mutation| match &mutation.request {
         MutationKind::Contradict { memory, .. } | MutationKind::Credit { memory, .. } => Some(*memory),
-        MutationKind::Observe { .. } | MutationKind::Sweep { .. } => None,
+        MutationKind::Observe { .. } | MutationKind::Feedback { .. } | MutationKind::Sweep { .. } => None,
     });
     named.collect()
 }

@@ -1,8 +1,9 @@
 //! Converts rows of `rule_batches` and evaluations of rules.
 
 use jiff::Timestamp;
+use retro_core::feedback::Feedback;
 use retro_core::id::{MemoryId, Repository, ReviewBatchId, RunId, Tenant, Workflow, WorkflowKey};
-use retro_core::learn::RuleUse;
+use retro_core::learn::{RuleUse, WaitingFeedback};
 use retro_core::memory::ChangeCause;
 use retro_core::policy::Policy;
 use retro_core::review::{RuleMutation, RuleMutationKind};
@@ -75,9 +76,11 @@ impl RuleBatchRecord {
 }
 
 impl RuleBatch {
-    /// Returns the `cause` and `cause_id` columns of the changes that this batch may already have caused.
-    pub(crate) fn possible_causes(&self) -> Vec<(&'static str, String)> {
+    /// Returns the `cause` and `cause_id` columns of the changes that this batch, with the feedback that waits, may
+    /// already have caused.
+    pub(crate) fn possible_causes(&self, feedback: &[WaitingFeedback]) -> Vec<(&'static str, String)> {
         let mut causes: Vec<_> = self.mutations.iter().filter_map(mutation_cause).collect();
+        causes.extend(feedback.iter().map(|waiting| feedback_cause(&waiting.feedback)));
         causes.sort();
         causes.dedup();
         causes
@@ -120,6 +123,14 @@ pub(crate) fn rule_use_from_row(memory: &str, presented: i64, unused: i64) -> Re
     Ok((place.parse(memory)?, RuleUse { presented, unused }))
 }
 
+fn feedback_cause(feedback: &Feedback) -> (&'static str, String) {
+    let cause = match feedback.author.run() {
+        Some((workflow, run)) => ChangeCause::Run { workflow: workflow.clone(), run: run.clone() },
+        None => ChangeCause::Feedback { id: feedback.id },
+    };
+    cause_columns(&cause)
+}
+
 fn mutation_cause(mutation: &RuleMutation) -> Option<(&'static str, String)> {
     // `cause_columns` ignores the edition, so an empty one finds the changes of all editions.
     let remark = |remark| ChangeCause::Review { remark, edition: String::new() };
@@ -129,7 +140,7 @@ fn mutation_cause(mutation: &RuleMutation) -> Option<(&'static str, String)> {
         RuleMutationKind::Credit { workflow, run, .. } => {
             ChangeCause::Run { workflow: workflow.clone(), run: run.clone() }
         }
-        RuleMutationKind::Expire => return None,
+        RuleMutationKind::Feedback { .. } | RuleMutationKind::Expire => return None,
     };
     Some(cause_columns(&of))
 }

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, RunBuilder, Webhook, build_correcting_runs, json_items, json_text};
 
-pub(super) const LABELS: [Label; 12] = [
+pub(super) const LABELS: [Label; 13] = [
     Label::PresentedCommit,
     Label::ContextLeaseCommit,
     Label::ReadCommit,
     Label::TokenUseCommit,
+    Label::FeedbackCommit,
     Label::IntakeOnePublish,
     Label::IntakeFirstPublish,
     Label::IntakeNextPublish,
@@ -52,6 +53,7 @@ async fn run_script(ground: &mut CrashHarness) {
             Label::PresentedCommit | Label::ContextLeaseCommit => request_context(ground, point).await,
             Label::ReadCommit => read_memory(ground, point).await,
             Label::TokenUseCommit => use_token(ground, point).await,
+            Label::FeedbackCommit => give_feedback(ground, point).await,
             Label::IntakeOnePublish => post_requests(ground, point, &[], build_requests(point, 1)).await,
             Label::BridgePublish => deliver_webhook(ground, point).await,
             Label::ObjectPut => post_requests(ground, point, &[], build_large_requests(point)).await,
@@ -159,6 +161,26 @@ async fn read_memory(ground: &mut CrashHarness, point: CrashPoint) {
     };
     let (status, answer) = send_until_answered(ground, point, ask).await;
     assert_eq!((status, json_text(&answer["memory"], "id")), (200, memory.as_str()), "{answer}");
+    ground.record_recovery();
+}
+
+async fn give_feedback(ground: &mut CrashHarness, point: CrashPoint) {
+    let listed = ground.run_json(&["memories", "list", "--workflow", TAUGHT_WORKFLOW]).await;
+    let said = json!({
+        "memory": json_text(&json_items(&listed)[0], "id"),
+        "verdict": "helped",
+        "run": point.workflow_name(),
+        "workflow": TAUGHT_WORKFLOW,
+    });
+    let ask = |ground: &CrashHarness| {
+        let url = format!("{}/v1/feedback", ground.http_url());
+        build_client().post(url).header("Retro-Tenant", "default").json(&said)
+    };
+    let (status, answer) = send_until_answered(ground, point, ask).await;
+    assert!(
+        status == 200 && ["recorded", "already_recorded"].contains(&json_text(&answer, "recorded")),
+        "{answer}"
+    );
     ground.record_recovery();
 }
 

@@ -97,6 +97,43 @@ async fn a_rule_that_runs_ignore_is_archived_and_one_that_a_run_used_is_not() {
     world.stop().await;
 }
 
+#[tokio::test]
+async fn a_rule_is_weighed_by_what_its_run_and_a_person_say_with_the_next_batch() {
+    let mut world = start_bridged_world().await;
+    post_comment(&world, "asked", &build_comment(7, 11, "ann", "MEMBER", RULE)).await;
+    let id = json_text(&wait_for_rule(&world, "active", "unwrap").await, "id").to_owned();
+    let said =
+        |run: &str, verdict: &str| json!({"memory": id, "verdict": verdict, "run": run, "workflow": "fix"});
+    // The rule belongs to a repository: an agent that was not handed it hears nothing of it.
+    let (status, _) = world.post_json("acme", "/v1/feedback", &said("first-1", "hurt")).await;
+    assert_eq!(status, 404);
+    assert!(fetch_rules(&world, Some("first-1")).await.contains("unwrap"));
+    let (status, answer) = world.post_json("acme", "/v1/feedback", &said("first-1", "hurt")).await;
+    assert_eq!((status, &answer["recorded"]), (200, &json!("recorded")), "{answer}");
+    let person = ["--tenant", "acme", "memories", "feedback", &id, "helped", "--by", "bob"];
+    assert_eq!(world.run_json(&person).await["recorded"], "recorded");
+    emit_runs(
+        &world,
+        "first",
+        ["library code: return Err(problem) as a Result", "library code: value.unwrap()"],
+    )
+    .await;
+    let weighed = async || {
+        let explanation = explain_rule(&world, &id).await;
+        explanation.contains("bob said that it helped").then_some(explanation)
+    };
+    let explanation = world.wait_for("the batch weighs what was said", weighed).await;
+    // What its agent said is stronger than what the investigator saw, and counts in its place.
+    assert!(
+        explanation.contains("-0.150 harmed in run first-1: its agent said that it hurt"),
+        "{explanation}"
+    );
+    let rule = world.run_json(&["--tenant", "acme", "rules", "show", &id]).await;
+    assert_eq!(rule["weight"], 300 - 150 + 100, "{rule}");
+    world.verify_store().await;
+    world.stop().await;
+}
+
 /// Posts the webhook of a pull request that was merged with this commit.
 async fn post_merge(world: &World, number: u64, commit: &str) {
     let mut payload = load_payload("pull_request", "closed");

@@ -1,6 +1,7 @@
 //! Decides how a batch of mutations changes the rules of a repository, as one pure function.
 
 use super::observe::RuleObservation;
+use super::voices::find_speakers;
 use super::writer::{RuleFacts, RuleWriter};
 use crate::memory::{AppliedBatch, ChangeCause};
 use crate::review::{RuleMutation, RuleMutationKind};
@@ -10,7 +11,14 @@ use crate::similarity::Embedder;
 /// batch give the same changes, byte for byte.
 pub fn apply_rules(facts: RuleFacts, batch: &[RuleMutation], embedder: &dyn Embedder) -> AppliedBatch {
     let mut writer = RuleWriter::new(facts, batch, embedder);
+    let speaks = find_speakers(batch);
     for (row, mutation) in batch.iter().enumerate() {
+        if !speaks[row] {
+            writer
+                .ledger
+                .explain_outcome(row, "not weighed: a stronger verdict of the same run or person counts");
+            continue;
+        }
         match &mutation.request {
             RuleMutationKind::Observe { memory, edition, path, lesson, evidence, quarantine } => {
                 writer.apply_observation(
@@ -31,6 +39,7 @@ pub fn apply_rules(facts: RuleFacts, batch: &[RuleMutation], embedder: &dyn Embe
             RuleMutationKind::Credit { memory, workflow, run, verdict, reason } => {
                 writer.apply_credit(row, *memory, workflow, run, *verdict, reason);
             }
+            RuleMutationKind::Feedback { feedback } => writer.apply_feedback(row, feedback),
             RuleMutationKind::Expire => writer.archive_unused(row),
         }
     }
@@ -54,6 +63,6 @@ fn cause_of(mutation: &RuleMutation) -> Option<ChangeCause> {
         RuleMutationKind::Credit { workflow, run, .. } => {
             Some(ChangeCause::Run { workflow: workflow.clone(), run: run.clone() })
         }
-        RuleMutationKind::Expire => None,
+        RuleMutationKind::Feedback { .. } | RuleMutationKind::Expire => None,
     }
 }

@@ -1,14 +1,21 @@
 //! Applies the verdicts of runs to rules, and archives rules that nobody uses.
 
 use super::writer::{RuleUse, RuleWriter};
+use crate::feedback::{Feedback, FeedbackAuthor};
 use crate::finding::MemoryVerdict;
 use crate::id::{MemoryId, RunId, Workflow};
 use crate::memory::{ChangeCause, ChangeEffect, Memory, MemoryStatus, WeightPart, WeightReason};
 use crate::weight::WeightDelta;
 
+/// Who speaks of a rule.
+struct RuleVoice {
+    cause: ChangeCause,
+    run: Option<RunId>,
+    by: Option<String>,
+}
+
 impl RuleWriter<'_> {
-    /// Adjusts the weight of a rule by the verdict of a run. A rule whose weight falls below the injection
-    /// minimum is archived, because it could never be presented again.
+    /// Adjusts the weight of a rule by the verdict of a run.
     pub(super) fn apply_credit(
         &mut self,
         row: usize,
@@ -19,6 +26,39 @@ impl RuleWriter<'_> {
         reason: &str,
     ) {
         let cause = ChangeCause::Run { workflow: workflow.clone(), run: run.clone() };
+        let voice = RuleVoice { cause, run: Some(run.clone()), by: None };
+        self.apply_verdict(row, id, voice, verdict, reason);
+    }
+
+    /// Adjusts the weight of a rule by what somebody says of it. A run is heard once, whoever speaks for it. That a rule
+    /// is wrong counts as harm: a rule is what people asked for, so no run deletes it.
+    pub(super) fn apply_feedback(&mut self, row: usize, feedback: &Feedback) {
+        let verdict = feedback.verdict.memory_verdict();
+        let voice = match &feedback.author {
+            FeedbackAuthor::Person { by } => {
+                let cause = ChangeCause::Feedback { id: feedback.id };
+                RuleVoice { cause, run: None, by: Some(by.clone()) }
+            }
+            FeedbackAuthor::Agent { workflow, run, .. }
+            | FeedbackAuthor::Evaluation { workflow, run, .. } => {
+                let cause = ChangeCause::Run { workflow: workflow.clone(), run: run.clone() };
+                RuleVoice { cause, run: Some(run.clone()), by: None }
+            }
+        };
+        self.apply_verdict(row, feedback.memory, voice, verdict, &feedback.describe());
+    }
+
+    /// Adjusts the weight of a rule by a verdict. A rule whose weight falls below the injection minimum is archived,
+    /// because it could never be presented again.
+    fn apply_verdict(
+        &mut self,
+        row: usize,
+        id: MemoryId,
+        voice: RuleVoice,
+        verdict: MemoryVerdict,
+        reason: &str,
+    ) {
+        let RuleVoice { cause, run, by } = voice;
         let policy = &self.policy;
         let (delta, kind) = match verdict {
             MemoryVerdict::Harmed => (policy.harmed_delta, WeightReason::Harmed),
@@ -42,8 +82,9 @@ impl RuleWriter<'_> {
         }
         let (before, delta) = (memory.weight, WeightDelta(delta));
         let after = before.adjusted_by(delta);
-        let part = WeightPart { delta, kind, run: Some(run.clone()), reason: reason.to_owned() };
-        let reason_text = format!("{delta} {} in run {run}: {reason}", kind.as_str());
+        let of_run = run.as_ref().map(|run| format!(" in run {run}")).unwrap_or_default();
+        let reason_text = format!("{delta} {}{of_run}: {reason}", kind.as_str());
+        let part = WeightPart { delta, kind, run, by, reason: reason.to_owned() };
         let contradicted_by = Vec::new();
         let effect = ChangeEffect::Reweighted {
             before,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use jiff::Timestamp;
 
 use crate::id::{ChangeId, MemoryId, Repository, WorkflowKey};
+use crate::learn::WaitingFeedback;
 use crate::matching::LessonMatcher;
 use crate::memory::{LedgerFacts, Lesson, Memory, MemoryLedger, MemoryScope, OutcomeReason, Tombstone};
 use crate::policy::Policy;
@@ -34,6 +35,8 @@ pub struct RuleFacts {
     /// Use counts of the rules that the batch credits, including the runs of the batch. Needed only for
     /// [`RuleMutationKind::Expire`](crate::review::RuleMutationKind::Expire).
     pub uses: BTreeMap<MemoryId, RuleUse>,
+    /// Waiting feedback on rules of the repository.
+    pub feedback: Vec<WaitingFeedback>,
 }
 
 impl RuleFacts {
@@ -93,7 +96,8 @@ pub(super) struct RuleWriter<'e> {
 
 impl<'e> RuleWriter<'e> {
     pub(super) fn new(facts: RuleFacts, batch: &[RuleMutation], embedder: &'e dyn Embedder) -> Self {
-        let RuleFacts { repo, rule_scope, as_of, policy, memories, tombstones, applied, uses } = facts;
+        let RuleFacts { repo, rule_scope, as_of, policy, memories, tombstones, applied, uses, feedback: _ } =
+            facts;
         // A memory outside the repository must not change here: the lock of its scope is not held.
         let of_repository = |memory: &Memory| is_in_repository(&memory.scope, &repo);
         let memories = memories.into_iter().filter(of_repository).map(|memory| (memory.id, memory)).collect();
