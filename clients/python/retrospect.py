@@ -178,6 +178,15 @@ class Client:
         answer, _ = self._ask("POST", "/v1/feedback", {name: value for name, value in asked.items() if value})
         return answer and answer.get("recorded")
 
+    def save_lesson(self, workflow: str, run_id: str, kind: str, tool: str, error_quote: str, **fields: Any) -> Optional[str]:
+        """Saves what the agent found out, in fields: `kind` is `set_argument`, `add_argument`, `drop_argument`, `use_tool` or
+        `call_first`; `fields` are `step`, `repo`, `argument`, `bad`, `good` and `cause`. Returns `saved`, `known`, `refused`
+        or `unknown`; None without an answer or with a wrong field, which is logged. Saving it again is safe. Never
+        raises."""
+        asked = {"workflow": workflow, "run": run_id, "kind": kind, "tool": tool, "error_quote": error_quote, **fields}
+        answer, _ = self._ask("POST", "/v1/lessons", {name: value for name, value in asked.items() if value})
+        return answer and answer.get("saved")
+
     def send(self, event: dict) -> bool:
         """Stores an event in the spool and sends what is there. Returns True if this event was accepted; otherwise it is
         kept. Raises OSError if it cannot be stored, and ValueError if the spool is full."""

@@ -123,6 +123,23 @@ export interface Feedback {
   by?: string;
 }
 
+/** What an agent found out about a failing call. */
+export interface Lesson {
+  workflow: string;
+  runId: string;
+  kind: "set_argument" | "add_argument" | "drop_argument" | "use_tool" | "call_first";
+  tool: string;
+  /** What the tool answered, verbatim. */
+  errorQuote: string;
+  step?: string;
+  repo?: string;
+  argument?: string;
+  bad?: string;
+  good?: string;
+  /** A few words for people; no agent is handed them. */
+  cause?: string;
+}
+
 export interface ClientOptions {
   /** Address of the gateway, by default RETRO_URL or http://127.0.0.1:7717. */
   url?: string;
@@ -218,6 +235,16 @@ export class Client {
     const { runId, workflow, step, why, by } = said;
     const [answer] = await this.#ask("POST", "/v1/feedback", { memory, verdict, run: runId, workflow, step, why, by });
     return answer?.recorded ?? undefined;
+  }
+
+  /**
+   * Saves what the agent found out, in fields. Returns `saved`, `known`, `refused` or `unknown`; undefined without an
+   * answer or with a wrong field, which is logged. Saving it again is safe. Never throws.
+   */
+  async saveLesson(lesson: Lesson): Promise<string | undefined> {
+    const { runId, errorQuote, ...fields } = lesson;
+    const [answer] = await this.#ask("POST", "/v1/lessons", { ...fields, run: runId, error_quote: errorQuote });
+    return answer?.saved ?? undefined;
   }
 
   /**

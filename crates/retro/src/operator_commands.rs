@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use retro_core::id::{MemoryId, MemoryRef, ProposalId, RetrospectiveId, Tenant, WorkflowKey};
-use retro_core::learn::{DecisionRequest, LessonWording, MemoryDecision, RuleAddition, WrittenMemory};
+use retro_core::learn::{
+    DecisionRequest, LessonWording, MemoryDecision, RuleAddition, SavedLesson, WrittenMemory,
+};
 use retro_core::manual::{Acceptance, Refusal, TriggerError};
 use retro_core::memory::MemoryScope;
 use retro_core::policy::Policies;
 use retro_core::retrospective::ManualRequest;
+use retro_gateway::{LessonOutcome, LessonSaver};
 use retro_operator::{
     DecisionOutcome, ManualRequests, MemoryCommand, MemoryCommandError, MemoryCommandOutcome, MemoryCommands,
     RuleAdditionOutcome, RuleCommands,
@@ -127,6 +130,15 @@ impl RuleCommands for OperatorCommands {
         let added = self.writer.add_rule(tenant, &redacted).await?;
         wait_until_handed_out(&*self.store).await;
         Ok(added)
+    }
+}
+
+#[async_trait]
+impl LessonSaver for OperatorCommands {
+    async fn save_lesson(&self, key: &WorkflowKey, saved: &SavedLesson) -> Result<LessonOutcome, StoreError> {
+        let saving = self.writer.save_lesson(key, saved).await?;
+        // A tentative memory is handed to nobody, so no gateway has to be waited for.
+        Ok(saving.map(|saving| (saving.memory, !saving.changes.is_empty())))
     }
 }
 

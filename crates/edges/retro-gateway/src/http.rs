@@ -21,6 +21,7 @@ use crate::answer::{
 use crate::feedback::{FeedbackAnswer, FeedbackFieldError, FeedbackRequest};
 use crate::gateway::{FeedbackError, Gateway};
 use crate::intake::{self, IngestService};
+use crate::lessons;
 
 /// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/search`, `/v1/memories/{id}`, `/v1/feedback`,
 /// `/livez`, `/readyz` and `/metrics`. The caller merges them with its other routes and passes the result to
@@ -38,11 +39,12 @@ pub fn build_not_ready_router(gateway: Gateway, probes: Probes) -> Api {
     agent_routes().with_state(gateway).merge(health_routes(probes))
 }
 
-/// Returns the routes of [`build_router`] without state, for generating the OpenAPI document.
+/// Returns the routes of [`build_router`] and of [`lessons_router`](crate::lessons_router) without state, for generating the OpenAPI document.
 pub fn describe_api() -> Api {
     agent_routes()
         .into_description()
         .merge(intake::ingest_routes().into_description())
+        .merge(lessons::lesson_routes().into_description())
         .merge(describe_health_routes())
 }
 

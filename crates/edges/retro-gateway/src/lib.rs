@@ -6,6 +6,7 @@ mod feedback;
 mod gateway;
 mod http;
 mod intake;
+mod lessons;
 mod ranked_task;
 mod rules;
 mod task_embedder;
@@ -24,4 +25,5 @@ pub use feedback::{
 pub use gateway::{CONTEXT_TIMEOUT_MS, FeedbackError, Gateway};
 pub use http::{build_not_ready_router, build_router, describe_api};
 pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};
+pub use lessons::{LessonAnswer, LessonOutcome, LessonRequest, LessonSaved, LessonSaver, lessons_router};
 pub use tokens::count_tokens;

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use crate::history::MemoryHistory;
 use crate::memory::MemoryWithEffect;
+use crate::saved_quotes::check_saved_quotes;
 use crate::text;
 use crate::usage::load_usage;
 
@@ -100,7 +101,8 @@ pub async fn memory_with_effect(
     let why = find_history_with_effect(store, tenant, memory.id).await?;
     let (effect, feedback) = why.map(|why| (why.effect, why.feedback)).unwrap_or_default();
     let usage = load_usage(store, tenant, memory.id).await?;
-    Ok(MemoryWithEffect { memory, usage, effect, feedback })
+    let saved_quotes = check_saved_quotes(store, tenant, &memory).await?;
+    Ok(MemoryWithEffect { memory, usage, effect, feedback, saved_quotes })
 }
 
 const NEVER_ACTIVE: &str = "it was never active, so no run was handed it";

@@ -25,6 +25,7 @@ mod retrospectives;
 pub mod reviews;
 mod rule_commands;
 mod runs;
+mod saved_quotes;
 mod text;
 mod text_table;
 mod tokens;

@@ -8,6 +8,7 @@ use retro_store::{FeedbackRow, MemoryUsage};
 use serde::Serialize;
 
 use crate::feedback::render_feedback;
+use crate::saved_quotes::{SavedQuote, render_saved_quotes};
 use crate::text;
 use crate::usage::describe_usage;
 
@@ -25,16 +26,20 @@ pub struct MemoryWithEffect {
     /// What agents, people and evaluations said of it, newest first, at most [`FEEDBACK_SHOWN_MAX`](retro_store::FEEDBACK_SHOWN_MAX) entries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub feedback: Vec<FeedbackRow>,
+    /// Quotes that agents gave when they saved the lesson, and if the traces of their runs contain them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub saved_quotes: Vec<SavedQuote>,
 }
 
 /// Renders a memory for a terminal, with its lesson, status, quarantine, effect, cue and evidence.
 pub fn render_memory(memory_with_effect: &MemoryWithEffect) -> String {
-    let MemoryWithEffect { memory, usage, effect, feedback } = memory_with_effect;
+    let MemoryWithEffect { memory, usage, effect, feedback, saved_quotes } = memory_with_effect;
     format!(
-        "{}{}\n{}{}",
+        "{}{}\n{}{}{}",
         render_summary(memory, Some(*usage), effect.as_deref()),
         render_cue(memory),
         render_evidence(memory),
+        render_saved_quotes(saved_quotes),
         render_feedback(feedback)
     )
 }
@@ -163,6 +168,7 @@ mod tests {
             usage,
             effect,
             feedback: Vec::new(),
+            saved_quotes: Vec::new(),
         });
         assert!(shown.contains("\npresented to 7 runs, read in 2, applied in 1\n"), "{shown}");
         for part in [
@@ -181,6 +187,7 @@ mod tests {
             usage,
             effect: None,
             feedback: Vec::new(),
+            saved_quotes: Vec::new(),
         });
         assert!(shown.contains("\nreleased by ann\n") && !shown.contains("held"), "{shown}");
     }
@@ -195,6 +202,7 @@ mod tests {
             usage: MemoryUsage::default(),
             effect,
             feedback: Vec::new(),
+            saved_quotes: Vec::new(),
         }));
     }
 }

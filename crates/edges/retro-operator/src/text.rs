@@ -117,6 +117,7 @@ pub(crate) fn describe_place(place: QuotePlace) -> String {
         QuotePlace::Answer { turn, call } => format!("answer to call {call} of turn {turn}"),
         QuotePlace::SelfFeedback { remark } => format!("the agent's own remark {remark}"),
         QuotePlace::Review => "a remark of a review".to_owned(),
+        QuotePlace::Saved => "given by its agent when it saved the lesson".to_owned(),
     }
 }
 
@@ -147,6 +148,7 @@ pub(crate) fn describe_cause(cause: &ChangeCause) -> String {
         ChangeCause::Outcome { run, .. } => format!("what became of run {run}"),
         ChangeCause::Operator { request } => format!("a person's request {request}"),
         ChangeCause::Review { remark, .. } => format!("remark {remark}"),
+        ChangeCause::Save { run, .. } => format!("the agent of run {run} saved it"),
         ChangeCause::Feedback { .. } => "what a person said of it".to_owned(),
         ChangeCause::Expiry { presentations } => {
             format!("{presentations} investigated runs that it was presented to")

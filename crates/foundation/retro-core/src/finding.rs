@@ -375,7 +375,7 @@ impl InvestigationBrief {
             | QuotePlace::Reasoning { turn }
             | QuotePlace::Arguments { turn, .. }
             | QuotePlace::Answer { turn, .. } => Some(&self.trajectory.turns.get(turn as usize)?.step),
-            QuotePlace::Review => None,
+            QuotePlace::Review | QuotePlace::Saved => None,
         }
     }
 }

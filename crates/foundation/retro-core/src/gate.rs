@@ -176,7 +176,9 @@ pub fn shown_evidence(memory: &Memory) -> Vec<Evidence> {
         return Vec::new();
     }
     let worked = worked_calls(&memory.lesson);
-    let shown = memory.evidence.iter().filter_map(|evidence| {
+    // A quote that nobody has found in a trace is no evidence to an agent.
+    let checked = memory.evidence.iter().filter(|evidence| evidence.quote.place != QuotePlace::Saved);
+    let shown = checked.filter_map(|evidence| {
         let Quote { place, text } = &evidence.quote;
         let speaker = match place {
             QuotePlace::SelfFeedback { .. } => Speaker::Agent,

@@ -5,7 +5,8 @@
 //! outcome, every effect is a change with an effect key, and the memories are computed by folding their
 //! changes. [`close_retrospective`] adds the report and the next state of the workflow. [`apply_rules`] and
 //! [`close_review`] do the same for rules from reviews. [`decide_memory`] is for what a person asks of one memory, and
-//! [`add_memory`] for one that a person wrote. [`add_rule`] is for a rule that a person wrote or made of a remark.
+//! [`add_memory`] for one that a person wrote. [`add_rule`] is for a rule that a person wrote or made of a remark, and
+//! [`save_lesson`] for a lesson that an agent states in fields during its run.
 
 mod account;
 mod add;
@@ -18,6 +19,7 @@ mod no_lesson;
 mod observe;
 mod remedies;
 mod rules;
+mod save;
 mod settle;
 mod signals;
 mod weigh;
@@ -40,6 +42,10 @@ pub use rules::{
     AddedRule, ClosedReview, PromoteError, PromoteFacts, PromotedRemark, ReviewClosingFacts, RuleAddition,
     RuleAdditionError, RuleAdditionFacts, RuleChanges, RuleFacts, RuleUse, RuleUseBatch, add_rule,
     apply_rules, build_rule_use_batches, close_review, promote_rule,
+};
+pub use save::{
+    CAUSE_CHARS_MAX, LessonFieldError, LessonFields, LessonSaving, SAVED_PER_RUN_MAX, SAVED_PER_WORKFLOW_MAX,
+    SaveError, SaveFacts, SavedChange, SavedLesson, save_lesson,
 };
 pub use settle::{Mutation, MutationKind, build_batch, settle_investigations};
 pub use signals::RunSignal;

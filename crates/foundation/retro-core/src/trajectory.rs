@@ -104,9 +104,23 @@ pub enum QuotePlace {
     },
     /// Remark in a code review, which is evidence for a rule and not part of any run.
     Review,
+    /// What an agent says during its run that a tool answered. It is not checked against the trace, which does not
+    /// exist yet, so people are shown it and agents are not.
+    Saved,
 }
 
 impl Trajectory {
+    /// Returns `true` if a text stands in an answer to a call, or in a message.
+    pub fn contains_answer(&self, text: &str) -> bool {
+        self.turns.iter().any(|turn| {
+            turn.message.contains(text)
+                || turn
+                    .calls
+                    .iter()
+                    .any(|call| call.answer.as_ref().is_some_and(|answer| answer.contains(text)))
+        })
+    }
+
     /// Returns the text at a place of this trajectory, or `None` if there is no such place.
     pub fn text_at(&self, place: QuotePlace) -> Option<&str> {
         let turn = |index: u32| self.turns.get(index as usize);
@@ -116,7 +130,7 @@ impl Trajectory {
             QuotePlace::Reasoning { turn: at } => Some(turn(at)?.reasoning.as_str()),
             QuotePlace::Arguments { turn: at, call: nth } => Some(call(at, nth)?.arguments.as_str()),
             QuotePlace::Answer { turn: at, call: nth } => call(at, nth)?.answer.as_deref(),
-            QuotePlace::SelfFeedback { .. } | QuotePlace::Review => None,
+            QuotePlace::SelfFeedback { .. } | QuotePlace::Review | QuotePlace::Saved => None,
         }
     }
 

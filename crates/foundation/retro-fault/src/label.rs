@@ -167,6 +167,8 @@ words! {
         ReadCommit = "read.commit",
         /// The gateway, or the command of a person, stores feedback on a memory.
         FeedbackCommit = "feedback.commit",
+        /// The agent of a run saves a lesson.
+        LessonSaveCommit = "lesson_save.commit",
         /// A gateway renews the lease under which it hands out what it has cached.
         ContextLeaseCommit = "context_lease.commit",
         /// A request with an idempotency key begins.

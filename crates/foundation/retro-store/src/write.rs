@@ -5,8 +5,9 @@ use jiff::Timestamp;
 use retro_core::id::{MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{
     AddedMemory, AddedRule, AdditionError, AdditionFacts, ClosedRetrospective, ClosingFacts, DecidedMemory,
-    FeedbackChanges, MemoryDecisionError, MemoryDecisionFacts, PromoteError, PromoteFacts, RuleAddition,
-    RuleAdditionError, RuleAdditionFacts, RuleChanges, RuleFacts, WrittenMemory,
+    FeedbackChanges, LessonSaving, MemoryDecisionError, MemoryDecisionFacts, PromoteError, PromoteFacts,
+    RuleAddition, RuleAdditionError, RuleAdditionFacts, RuleChanges, RuleFacts, SaveError, SaveFacts,
+    SavedLesson, WrittenMemory,
 };
 use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
 use retro_core::memory::{AppliedBatch, Change, FoldError, Memory, Tombstone};
@@ -111,6 +112,10 @@ pub type DecideMemory<'a> = &'a (
 /// refusal.
 pub type DecideAddition<'a> =
     &'a (dyn Fn(&AdditionFacts) -> Decision<std::result::Result<AddedMemory, AdditionError>> + Send + Sync);
+
+/// Callback that decides the effects of saving a lesson. The inner error is the reason for a refusal.
+pub type DecideSave<'a> =
+    &'a (dyn Fn(&SaveFacts) -> Decision<std::result::Result<LessonSaving, SaveError>> + Send + Sync);
 
 /// Callback that decides the effects of crediting memories for the outcome of a pull request.
 pub type DecideCredit<'a> =
@@ -273,6 +278,20 @@ pub trait WriterStore: TraceStore + MetricsStore + EmbeddingStore {
         written: &WrittenMemory,
         decide: DecideAddition<'_>,
     ) -> Result<Decision<std::result::Result<AddedMemory, AdditionError>>>;
+
+    /// Loads the facts for saving a lesson from one snapshot, without a lock. They tell which texts the decision may
+    /// compare. The workflow may be unknown.
+    async fn load_save_facts(&self, key: &WorkflowKey, saved: &SavedLesson) -> Result<SaveFacts>;
+
+    /// Saves a lesson that an agent states, in one transaction under the workflow lock, and stores changes, memory and
+    /// messages. Stores nothing if `decide` makes no decision or no change. The innermost error is the reason why
+    /// nothing was saved.
+    async fn save_lesson(
+        &self,
+        key: &WorkflowKey,
+        saved: &SavedLesson,
+        decide: DecideSave<'_>,
+    ) -> Result<Decision<std::result::Result<LessonSaving, SaveError>>>;
 
     /// Loads the facts for deciding a proposal from one snapshot, without a lock. They tell which texts the
     /// decision may compare. Returns `None` if the tenant has no such proposal.

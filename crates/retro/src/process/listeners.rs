@@ -210,6 +210,7 @@ impl RunningProcess {
             let vectors = self.process.vectors.clone();
             let commands =
                 Arc::new(OperatorCommands::new(store.clone(), policies.clone(), vectors, outbox.clone()));
+            let lessons = commands.clone();
             let steering = CancelService::new(store.clone(), Arc::new(SystemClock));
             let replays =
                 ReplayService::new(store.clone(), policies, Arc::new(SystemClock), outbox, redact.clone());
@@ -231,7 +232,10 @@ impl RunningProcess {
             let idempotency = Idempotency::new(store.clone());
             self.tasks.spawn(idempotency.clone().purge_expired(self.stop.clone()));
             let ingest = self.build_ingest(idempotency);
-            let router = retro_gateway::build_router(gateway, ingest, self.build_probes()).merge(people);
+            let lessons = retro_gateway::lessons_router(lessons)
+                .limit_in_flight(TenantLimiter::new(OPERATOR_REQUESTS_MAX, TENANT_OPERATOR_REQUESTS_MAX));
+            let agents = retro_gateway::build_router(gateway, ingest, self.build_probes()).merge(lessons);
+            let router = agents.merge(people);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {
                 if let Err(problem) = server.serve(listener, router, stop).await {

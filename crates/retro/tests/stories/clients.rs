@@ -124,6 +124,8 @@ async fn the_typescript_client_opens_a_memory_and_gives_up_in_time() {
         const first = context.memories[0]?.id ?? "";
         const feedback = [await client.feedback(first, "helped", said), await client.feedback(first, "helped", said)];
         feedback.push(await client.feedback("ffffffff", "helped", said) ?? "none");
+        const lesson = { workflow: "deploy", runId: "next", kind: "add_argument", tool: "scale", argument: "replicas" };
+        feedback.push(await client.saveLesson({ ...lesson, errorQuote: "Error: replicas is required" }) ?? "none");
         const server = (await import("node:net")).createServer(() => undefined).listen(0, "127.0.0.1");
         await new Promise((resolve) => server.once("listening", resolve));
         const silent = new Client({ url: `http://127.0.0.1:${server.address().port}`, timeoutMs: 300 });
@@ -142,7 +144,7 @@ async fn the_typescript_client_opens_a_memory_and_gives_up_in_time() {
     assert!(printed["context"]["text"].as_str().is_some_and(|text| text.contains("deploy_service")));
     assert_eq!(&printed["memory"]["id"], id, "{printed}");
     assert_eq!(printed["missing"], Value::Null);
-    assert_eq!(printed["feedback"], json!(["recorded", "already_recorded", "none"]));
+    assert_eq!(printed["feedback"], json!(["recorded", "already_recorded", "none", "saved"]));
     assert_eq!((&printed["late"]["text"], &printed["late"]["memories"]), (&json!(""), &json!([])));
     let reason = printed["late"]["reason"].as_str().expect("a reason");
     assert!(reason.contains("within 300 ms"), "{reason}");

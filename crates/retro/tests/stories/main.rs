@@ -26,6 +26,7 @@ mod hook;
 mod hostile_text;
 mod intake;
 mod killed;
+mod lessons;
 mod looks;
 mod malformed_input;
 mod manual_retrospectives;

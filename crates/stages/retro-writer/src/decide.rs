@@ -4,8 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 use retro_core::id::{MemoryId, Tenant, WorkflowKey};
 use retro_core::learn::{
-    AddedMemory, AdditionError, AdditionFacts, DecisionRequest, MemoryDecision, MemoryDecisionError,
-    MemoryDecisionFacts, WrittenMemory, add_memory, decide_memory,
+    AddedMemory, AdditionError, AdditionFacts, DecisionRequest, LessonSaving, MemoryDecision,
+    MemoryDecisionError, MemoryDecisionFacts, SaveError, SaveFacts, SavedLesson, WrittenMemory, add_memory,
+    decide_memory, save_lesson,
 };
 use retro_core::similarity::ResolvedVectors;
 use retro_store::{CommitResult, Decision, StoreError};
@@ -64,5 +65,30 @@ impl Writer {
             self.outbox.notify_one();
         }
         Ok(added)
+    }
+
+    /// Saves a lesson that the agent of a run states. Saving it again has no further effect. The inner error says why
+    /// nothing was saved.
+    pub async fn save_lesson(
+        &self,
+        key: &WorkflowKey,
+        saved: &SavedLesson,
+    ) -> Result<Result<LessonSaving, SaveError>, StoreError> {
+        let now = self.clock.now();
+        let collect = || async { self.store.load_save_facts(key, saved).await.map(Some) };
+        let decide = |vectors: ResolvedVectors| async move {
+            let decide = |facts: &SaveFacts| -> Decision<Result<LessonSaving, SaveError>> {
+                let embedder = vectors.embedder_for(facts)?;
+                let policy = self.policies.policy_for(key);
+                Ok(save_lesson(facts, &policy, embedder, now))
+            };
+            self.store.save_lesson(key, saved, &decide).await
+        };
+        let saving = self.decide_with_vectors(&key.tenant, collect, decide).await?;
+        if let Ok(LessonSaving { changes, .. }) = &saving {
+            CountedChanges::from_changes(changes).record();
+            self.outbox.notify_one();
+        }
+        Ok(saving)
     }
 }

@@ -177,7 +177,7 @@ pub(super) const fn turn_of(place: QuotePlace) -> Option<u32> {
         | QuotePlace::Reasoning { turn }
         | QuotePlace::Arguments { turn, .. }
         | QuotePlace::Answer { turn, .. } => Some(turn),
-        QuotePlace::SelfFeedback { .. } | QuotePlace::Review => None,
+        QuotePlace::SelfFeedback { .. } | QuotePlace::Review | QuotePlace::Saved => None,
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::name::{Epoch, Tenant, WorkflowKey};
+use super::name::{Epoch, RunId, Step, Tenant, WorkflowKey};
 use super::repository::{RemarkKey, ReviewKey};
 
 macro_rules! derived_id {
@@ -165,6 +165,12 @@ impl MemoryId {
     /// Returns the id of the rule that this edition of a remark would create.
     pub fn of_remark(tenant: &Tenant, remark: &RemarkKey, edition: &str) -> Self {
         Self(derive_uuid("memory", &["remark", tenant.as_str(), &remark.to_string(), edition]))
+    }
+
+    /// Returns the id of the memory that the agent of a run saves in a step, given the signature of its cue.
+    pub fn of_saved(key: &WorkflowKey, step: &Step, run: &RunId, signature: &str) -> Self {
+        let (tenant, workflow) = (key.tenant.as_str(), key.workflow.as_str());
+        Self(derive_uuid("memory", &["saved", tenant, workflow, step.as_str(), run.as_str(), signature]))
     }
 
     /// Returns the id of the memory that an operator's request would add to a workflow.

@@ -52,6 +52,13 @@ pub enum ChangeCause {
         /// Edition of the remark's text, as returned by `Remark::edition`.
         edition: String,
     },
+    /// The agent of a run saved the lesson during the run.
+    Save {
+        /// Workflow of the run.
+        workflow: Workflow,
+        /// Id of the run.
+        run: RunId,
+    },
     /// Feedback of a person on a rule was weighed.
     Feedback {
         /// Id of the feedback.

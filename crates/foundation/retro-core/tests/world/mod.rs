@@ -342,6 +342,7 @@ impl World {
             ChangeCause::Outcome { .. }
             | ChangeCause::Operator { .. }
             | ChangeCause::Review { .. }
+            | ChangeCause::Save { .. }
             | ChangeCause::Feedback { .. }
             | ChangeCause::Expiry { .. } => false,
         };
@@ -465,6 +466,7 @@ pub(crate) fn describe_change(change: &Change, after: Option<&Memory>) -> String
         ChangeCause::Outcome { run, outcome, .. } => format!("{run} {}", outcome.as_str()),
         ChangeCause::Operator { request } => request.clone(),
         ChangeCause::Review { remark, .. } => remark.to_string(),
+        ChangeCause::Save { run, .. } => format!("saved in {run}"),
         ChangeCause::Feedback { .. } => "feedback".into(),
         ChangeCause::Expiry { .. } => "expiry".into(),
     };

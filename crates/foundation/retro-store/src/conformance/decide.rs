@@ -1,11 +1,14 @@
 //! Conformance cases for what people decide about single memories, and for the memories that they write.
 
+use std::sync::Arc;
+
 use futures::future::join;
 use retro_core::audience::Audience;
 use retro_core::id::{MemoryId, Step, WorkflowKey};
 use retro_core::learn::{
-    AddedMemory, AdditionError, AdditionFacts, DecisionRequest, LessonWording, MemoryDecision,
-    MemoryDecisionError, MemoryDecisionFacts, WrittenMemory, add_memory, decide_memory as decide,
+    AddedMemory, AdditionError, AdditionFacts, DecisionRequest, LessonFields, LessonWording, MemoryDecision,
+    MemoryDecisionError, MemoryDecisionFacts, SaveFacts, SavedChange, SavedLesson, WrittenMemory, add_memory,
+    decide_memory as decide, save_lesson,
 };
 use retro_core::memory::{MemoryScope, MemoryStatus, fold_change};
 use retro_core::message::Notice;
@@ -13,7 +16,7 @@ use retro_core::policy::Policy;
 use retro_core::similarity::NgramEmbedder;
 
 use super::Database;
-use super::scenario::{Scenario, test_tenant, time_at};
+use super::scenario::{Scenario, run_id, test_step, test_tenant, time_at};
 use super::write::delete_memory;
 use crate::{CommitResult, Decision, Store};
 
@@ -174,4 +177,51 @@ pub(super) async fn write_memory_of_scope(
     };
     let added = store.add_memory(key, &written, &decide).await.expect("adding");
     added.expect("the embedder knows every text")
+}
+
+/// Checks that two agents that save the same at once leave one tentative memory, that the same again changes nothing,
+/// and that another tenant has none of it.
+pub async fn the_same_lesson_is_saved_once(database: &Database) {
+    let scenario = Scenario::new(&*database.one, "t", "a new workflow");
+    let saved = |run: &str| {
+        let fields = LessonFields {
+            step: test_step(),
+            run: run_id(run),
+            repository: None,
+            change: SavedChange::AddArgument,
+            tool: "deploy_service".to_owned(),
+            argument: Some("region".to_owned()),
+            bad: None,
+            good: None,
+            error: "Error: 'region' is required".to_owned(),
+            cause: None,
+        };
+        SavedLesson::from_fields(&scenario.key, fields).expect("the fields are complete")
+    };
+    let save = |store: Arc<dyn Store>, saved: SavedLesson| {
+        let key = scenario.key.clone();
+        async move {
+            let decide =
+                |facts: &SaveFacts| Ok(save_lesson(facts, &Policy::default(), &NgramEmbedder, time_at(21)));
+            let saving = store.save_lesson(&key, &saved, &decide).await.expect("saving");
+            saving.expect("every text can be compared").expect("it is harmless")
+        }
+    };
+    let (one, two) = (database.one.clone(), database.two.clone());
+    let (left, right) = join(save(one.clone(), saved("r1")), save(two.clone(), saved("r2"))).await;
+    assert_eq!((left.memory.id, left.changes.len() + right.changes.len()), (right.memory.id, 1));
+    assert_eq!(left.memory.status, MemoryStatus::Tentative);
+    assert_eq!(save(two.clone(), saved("r1")).await.changes, []);
+    let changes = one.list_workflow_changes(&scenario.key).await.expect("changes");
+    assert_eq!(changes.len(), 1);
+    assert_eq!(
+        one.find_memory(&scenario.key.tenant, left.memory.id).await.expect("reading"),
+        Some(left.memory.clone())
+    );
+    let facts = one.load_save_facts(&scenario.key, &saved("r3")).await.expect("facts");
+    assert_eq!(facts.memories, std::slice::from_ref(&left.memory));
+    assert!(
+        matches!(&scenario.list_notices().await[..], [Notice::MemoryChanged { memory, .. }] if *memory == left.memory.id)
+    );
+    assert_eq!(two.find_memory(&test_tenant("another"), left.memory.id).await.expect("reading"), None);
 }

@@ -175,6 +175,7 @@ macro_rules! conformance {
                 a_refused_decision_writes_nothing
                 a_written_memory_needs_no_run
                 the_same_memory_is_added_once
+                the_same_lesson_is_saved_once
             }
             manual {
                 a_manual_retrospective_has_its_runs_and_leaves_the_window_unchanged

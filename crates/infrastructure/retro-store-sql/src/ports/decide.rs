@@ -1,7 +1,10 @@
 //! Loads the facts for people's decisions about memories, and stores what was decided.
 
 use retro_core::id::WorkflowKey;
-use retro_core::learn::{AddedMemory, AdditionFacts, DecidedMemory, MemoryDecisionFacts, WrittenMemory};
+use retro_core::learn::{
+    AddedMemory, AdditionFacts, DecidedMemory, LessonSaving, MemoryDecisionFacts, SaveFacts, SavedLesson,
+    WrittenMemory,
+};
 use retro_core::memory::Memory;
 use retro_store::Result;
 
@@ -60,4 +63,29 @@ pub(crate) async fn store_addition(
     append_changes(connection, key, &added.changes).await?;
     store_memories(connection, key, std::slice::from_ref(&added.memory)).await?;
     outbox::enqueue_messages(connection, added.messages.iter()).await
+}
+
+/// Loads the facts for saving a lesson.
+pub(crate) async fn load_save_facts(
+    connection: &mut Connection,
+    key: &WorkflowKey,
+    saved: &SavedLesson,
+) -> Result<SaveFacts> {
+    Ok(SaveFacts {
+        key: key.clone(),
+        saved: saved.clone(),
+        memories: list_living_and_named(connection, key, &[saved.id]).await?,
+        tombstones: list_tombstones(connection, key).await?,
+    })
+}
+
+/// Stores the effects of saving a lesson.
+pub(crate) async fn store_saving(
+    connection: &mut Connection,
+    key: &WorkflowKey,
+    saving: &LessonSaving,
+) -> Result<()> {
+    append_changes(connection, key, &saving.changes).await?;
+    store_memories(connection, key, std::slice::from_ref(&saving.memory)).await?;
+    outbox::enqueue_messages(connection, saving.messages.iter()).await
 }

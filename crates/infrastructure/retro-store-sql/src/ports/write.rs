@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use retro_core::id::{ChangeId, MemoryId, ProposalId, RetrospectiveId, ReviewBatchId, Tenant, WorkflowKey};
 use retro_core::learn::{
-    AddedMemory, AddedRule, AdditionError, AdditionFacts, ClosingFacts, MemoryDecisionError, PromoteError,
-    PromoteFacts, RuleAddition, RuleAdditionError, RuleAdditionFacts, WrittenMemory,
+    AddedMemory, AddedRule, AdditionError, AdditionFacts, ClosingFacts, LessonSaving, MemoryDecisionError,
+    PromoteError, PromoteFacts, RuleAddition, RuleAdditionError, RuleAdditionFacts, SaveError, SaveFacts,
+    SavedLesson, WrittenMemory,
 };
 use retro_core::manual::{DecideError, DecidedProposal, ProposalFacts};
 use retro_core::memory::{Change, ChangeCause, FoldError, Memory, Tombstone, change_id};
@@ -17,7 +18,7 @@ use retro_fault::Label;
 use retro_store::manual::DecideProposal;
 use retro_store::write::{
     DecideAddition, DecideClose, DecideCredit, DecideDeletion, DecideMemory, DecidePromotion, DecideRelease,
-    DecideRuleAddition, DecideRules, RuleBatchFacts,
+    DecideRuleAddition, DecideRules, DecideSave, RuleBatchFacts,
 };
 use retro_store::{CommitResult, Decision, Deletion, Release, Result, WriterStore};
 
@@ -278,6 +279,32 @@ impl WriterStore for Store {
             commit(transaction, Label::MemoryAddCommit).await?;
         }
         Ok(Ok(Ok(added)))
+    }
+
+    async fn load_save_facts(&self, key: &WorkflowKey, saved: &SavedLesson) -> Result<SaveFacts> {
+        decide::load_save_facts(&mut *self.begin_snapshot().await?, key, saved).await
+    }
+
+    async fn save_lesson(
+        &self,
+        key: &WorkflowKey,
+        saved: &SavedLesson,
+        decide: DecideSave<'_>,
+    ) -> Result<Decision<std::result::Result<LessonSaving, SaveError>>> {
+        let mut transaction = self.begin_write().await?;
+        // The first run of a workflow may still be under way, so its row may be missing.
+        lock::lock_workflows(&mut transaction, &[key], &[]).await?;
+        let facts = decide::load_save_facts(&mut transaction, key, saved).await?;
+        let saving = match decide(&facts) {
+            Ok(Ok(saving)) => saving,
+            Ok(Err(refused)) => return Ok(Ok(Err(refused))),
+            Err(changed) => return Ok(Err(changed)),
+        };
+        if !saving.changes.is_empty() {
+            decide::store_saving(&mut transaction, key, &saving).await?;
+            commit(transaction, Label::LessonSaveCommit).await?;
+        }
+        Ok(Ok(Ok(saving)))
     }
 
     async fn load_proposal_facts(&self, tenant: &Tenant, id: ProposalId) -> Result<Option<ProposalFacts>> {

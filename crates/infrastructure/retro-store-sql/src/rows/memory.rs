@@ -32,6 +32,7 @@ pub(crate) fn cause_columns(cause: &ChangeCause) -> (&'static str, String) {
         ChangeCause::Outcome { run, .. } => ("outcome", run.to_string()),
         ChangeCause::Operator { request } => ("operator", request.clone()),
         ChangeCause::Review { remark, .. } => ("review", remark.to_string()),
+        ChangeCause::Save { run, .. } => ("save", run.to_string()),
         ChangeCause::Feedback { id } => ("feedback", id.to_string()),
         ChangeCause::Expiry { presentations } => ("expiry", presentations.to_string()),
     }

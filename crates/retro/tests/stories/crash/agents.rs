@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, RunBuilder, Webhook, build_correcting_runs, json_items, json_text};
 
-pub(super) const LABELS: [Label; 13] = [
+pub(super) const LABELS: [Label; 14] = [
     Label::PresentedCommit,
     Label::ContextLeaseCommit,
     Label::ReadCommit,
     Label::TokenUseCommit,
     Label::FeedbackCommit,
+    Label::LessonSaveCommit,
     Label::IntakeOnePublish,
     Label::IntakeFirstPublish,
     Label::IntakeNextPublish,
@@ -54,6 +55,7 @@ async fn run_script(ground: &mut CrashHarness) {
             Label::ReadCommit => read_memory(ground, point).await,
             Label::TokenUseCommit => use_token(ground, point).await,
             Label::FeedbackCommit => give_feedback(ground, point).await,
+            Label::LessonSaveCommit => save_lesson(ground, point).await,
             Label::IntakeOnePublish => post_requests(ground, point, &[], build_requests(point, 1)).await,
             Label::BridgePublish => deliver_webhook(ground, point).await,
             Label::ObjectPut => post_requests(ground, point, &[], build_large_requests(point)).await,
@@ -181,6 +183,20 @@ async fn give_feedback(ground: &mut CrashHarness, point: CrashPoint) {
         status == 200 && ["recorded", "already_recorded"].contains(&json_text(&answer, "recorded")),
         "{answer}"
     );
+    ground.record_recovery();
+}
+
+async fn save_lesson(ground: &mut CrashHarness, point: CrashPoint) {
+    let lesson = json!({
+        "workflow": point.workflow_name(), "run": "saves", "kind": "add_argument", "tool": "deploy_service",
+        "argument": "region", "error_quote": "Error: missing required argument 'region'",
+    });
+    let ask = |ground: &CrashHarness| {
+        let url = format!("{}/v1/lessons", ground.http_url());
+        build_client().post(url).header("Retro-Tenant", "default").json(&lesson)
+    };
+    let (status, answer) = send_until_answered(ground, point, ask).await;
+    assert!(status == 200 && ["saved", "known"].contains(&json_text(&answer, "saved")), "{answer}");
     ground.record_recovery();
 }
 

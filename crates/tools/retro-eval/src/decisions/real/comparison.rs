@@ -141,7 +141,7 @@ const fn turn_of(place: QuotePlace) -> Option<u32> {
         | QuotePlace::Reasoning { turn }
         | QuotePlace::Arguments { turn, .. }
         | QuotePlace::Answer { turn, .. } => Some(turn),
-        QuotePlace::SelfFeedback { .. } | QuotePlace::Review => None,
+        QuotePlace::SelfFeedback { .. } | QuotePlace::Review | QuotePlace::Saved => None,
     }
 }
 
