@@ -17,6 +17,7 @@ pub mod id;
 pub mod inspection;
 pub mod investigate;
 pub mod json;
+pub mod kill_switch;
 pub mod learn;
 pub mod manual;
 mod matching;

@@ -192,6 +192,8 @@ words! {
         MemoryReleaseCommit = "memory_release.commit",
         /// An operator cancels a retrospective.
         CancelCommit = "cancel.commit",
+        /// An operator engages or disengages a kill switch.
+        KillSwitchCommit = "kill_switch.commit",
         /// An operator creates an access token.
         TokenCreateCommit = "token.create.commit",
         /// An operator revokes an access token.

@@ -18,6 +18,7 @@ pub mod feedback;
 pub mod idempotency;
 pub mod inspect;
 pub mod investigate;
+pub mod kill_switch;
 pub mod manual;
 pub mod memory_ref;
 pub mod metrics;
@@ -66,6 +67,7 @@ pub use investigate::{
     Claim, FollowUp, InvestigationSequence, InvestigatorStore, JournalEntry, JournalStage, RunToSummarize,
     SUMMARY_ATTEMPTS_MAX, StoredBody, SummaryWrite,
 };
+pub use kill_switch::{KILL_SWITCHES_MAX, KillSwitchStore};
 pub use manual::{ManualStore, ProposalFilter, ProposalRow, ProposalStatus, ProposalStore};
 pub use memory_ref::{MemoryRefStore, UnresolvedRef, resolve_memory_ref};
 pub use metrics::{DatabaseMetrics, MetricsStore};

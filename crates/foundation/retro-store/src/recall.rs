@@ -6,7 +6,7 @@ use retro_core::id::{MemoryId, Repository, RunId, Step, Tenant, WorkflowKey};
 use retro_core::memory::Memory;
 use retro_core::recall::{Assignment, RecallCandidate};
 
-use crate::{ContextLeaseStore, FeedbackStore, MemoryRefStore, Result};
+use crate::{ContextLeaseStore, FeedbackStore, KillSwitchStore, MemoryRefStore, Result};
 
 /// Maximum number of database connections for agents' reads, on both databases. Enough to serve several
 /// agents concurrently, but small enough for a Postgres server shared by many processes.
@@ -27,7 +27,7 @@ pub struct Presentation {
 
 /// Loads memories for agents, and records presentations and reads.
 #[async_trait]
-pub trait RecallStore: MemoryRefStore + ContextLeaseStore + FeedbackStore {
+pub trait RecallStore: MemoryRefStore + ContextLeaseStore + FeedbackStore + KillSwitchStore {
     /// Returns the active memories of a step whose weight is at least `weight_min`, each with the number of
     /// runs to which it was presented. Leaves out those of other repositories, and without a repository those of
     /// any. If the visibility of the repository is not stated, it is what its tracked runs have last said.

@@ -27,6 +27,7 @@ pub mod feedback;
 pub mod idempotency;
 pub mod inspect;
 pub mod investigate;
+pub mod kill_switch;
 pub mod manual;
 pub mod metrics;
 pub mod operator;
@@ -353,6 +354,9 @@ macro_rules! conformance {
                 the_last_use_of_tokens_is_recorded
                 tokens_keep_tenants_apart
             }
+            kill_switch {
+                a_kill_switch_is_engaged_until_a_person_disengages_it
+            }
             metrics {
                 an_empty_database_has_zero_metrics
                 metrics_are_totals_over_all_tenants
@@ -444,6 +448,7 @@ mod tests {
             include_str!("retention.rs"),
             include_str!("dead_letter.rs"),
             include_str!("metrics.rs"),
+            include_str!("kill_switch.rs"),
             include_str!("manual.rs"),
             include_str!("operator.rs"),
             include_str!("outcomes.rs"),

@@ -27,6 +27,7 @@ mod inspect;
 mod inspect_retrospectives;
 mod investigate;
 mod investigations;
+mod kill_switch;
 mod lock;
 mod losses;
 mod manual;
