@@ -7,6 +7,7 @@ mod dead_letter_filter;
 mod dead_letters;
 mod git;
 mod github;
+mod kill_switches;
 mod log_format;
 mod losses;
 mod markdown;
@@ -35,6 +36,7 @@ pub(crate) use self::dead_letter_filter::DeadLetterFilterArgs;
 pub(crate) use self::dead_letters::{DeadLetters, Discard, Replay, SelectionArgs};
 pub(crate) use self::git::{Git, InstallHook};
 pub(crate) use self::github::{Github, GithubSync};
+pub(crate) use self::kill_switches::{KillSwitches, ListKillSwitches, SetKillSwitch};
 pub(crate) use self::log_format::LogFormat;
 pub(crate) use self::losses::{ListLosses, Losses};
 pub(crate) use self::memories::{
@@ -139,6 +141,8 @@ pub(crate) enum Command {
     DeadLetters(Noun<DeadLetters, ListDeadLetters>),
     /// List messages that were lost with the broker's data, and close false or accepted losses.
     Losses(Noun<Losses, ListLosses>),
+    /// Stop that memories are handed out, for a step, a workflow, a tenant or everybody, and go on.
+    KillSwitches(Noun<KillSwitches, ListKillSwitches>),
     /// Create, list and revoke the access tokens of the HTTP API.
     Tokens(Noun<Tokens, ListTokens>),
     /// Show the context (memories and rules) that the next run of a step would get.

@@ -8,6 +8,7 @@ mod doctor;
 mod gateway;
 mod git;
 mod github;
+mod kill_switches;
 mod losses;
 mod manual;
 mod memories;
@@ -84,6 +85,9 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
         }
         Command::Losses(command) => {
             losses::run_command(&context, &*store::open_store(&config).await?, command).await
+        }
+        Command::KillSwitches(command) => {
+            kill_switches::run_command(&context, store::open_store(&config).await?, command).await
         }
         Command::Tokens(command) => {
             tokens::run_command(&context, store::open_store(&config).await?, command).await

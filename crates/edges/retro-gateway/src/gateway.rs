@@ -21,6 +21,7 @@ use crate::task_embedder::TaskEmbedder;
 use crate::{rules, tokens};
 
 mod feedback;
+mod kill_switches;
 mod open;
 mod ranking;
 mod search;
@@ -134,6 +135,10 @@ impl Gateway {
         let run = request.run_id.as_ref();
         let policy = self.policies.policy_for(&key);
         let step = request.step;
+        if let Some(stop) = self.find_stop(deadline, tenant, Some(&key.workflow), Some(&step)).await {
+            retro_telemetry::metrics::CONTEXT_ANSWERS.add(1, [stop.label()]);
+            return ContextAnswer::empty(run, stop.into_reason());
+        }
         let ranking = self.begin_ranking(deadline, tenant, request.task.as_deref());
         let scope =
             ContextScope::Step { key: key.clone(), step: step.clone(), repository: repository.clone() };

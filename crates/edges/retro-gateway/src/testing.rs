@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
+use retro_core::attribution::Attribution;
 use retro_core::audience::{Audience, RunRepository};
 use retro_core::feedback::{Feedback, FeedbackAcceptance, FeedbackFacts, GivenFeedback};
 use retro_core::finding::{EvidenceOrigin, LessonCue, Quote};
 use retro_core::id::{
     MemoryId, MemoryRef, Repository, RunId, Step, Tenant, Workflow, WorkflowKey, derive_uuid,
 };
+use retro_core::kill_switch::{KillSwitch, KillSwitchScope};
 use retro_core::memory::{Evidence, Lesson, Memory, MemoryScope, MemoryStatus};
 use retro_core::recall::RecallCandidate;
 use retro_core::run::ObjectRef;
@@ -26,8 +28,8 @@ use retro_store::context_lease::CONTEXT_CHANGES_MAX;
 use retro_store::feedback::DecideFeedback;
 use retro_store::{
     BeginRequestResult, ChangeMark, ContextChanges, ContextLease, ContextLeaseStore, FeedbackRow,
-    FeedbackStore, IdempotencyStore, IdempotencyTimeouts, MemoryRefStore, Presentation, RecallStore,
-    RequestKey, Result, StoreError, StoredResponse,
+    FeedbackStore, IdempotencyStore, IdempotencyTimeouts, KillSwitchStore, MemoryRefStore, Presentation,
+    RecallStore, RequestKey, Result, StoreError, StoredResponse,
 };
 
 use crate::intake::IngestService;
@@ -144,6 +146,8 @@ pub(crate) struct FakeStore {
     pub(crate) withdrawn: Mutex<BTreeSet<MemoryId>>,
     /// Stored feedback with its tenant.
     pub(crate) feedback: Mutex<Vec<(Tenant, Feedback)>>,
+    /// Kill switches that are engaged.
+    pub(crate) kill_switches: Mutex<Vec<KillSwitchScope>>,
     /// `true` from the moment on when the database is down.
     pub(crate) went_down: AtomicBool,
 }
@@ -279,6 +283,28 @@ impl RecallStore for FakeStore {
         self.check_available().await?;
         let found = self.memories.iter().find(|(owner, memory)| owner == tenant && memory.id == id);
         Ok(found.map(|(_, memory)| memory.clone()))
+    }
+}
+
+#[async_trait]
+impl KillSwitchStore for FakeStore {
+    async fn engage_kill_switch(&self, scope: &KillSwitchScope, _act: &Attribution) -> Result<bool> {
+        self.kill_switches.lock().unwrap().push(scope.clone());
+        Ok(true)
+    }
+
+    async fn disengage_kill_switch(&self, scope: &KillSwitchScope, _act: &Attribution) -> Result<bool> {
+        self.kill_switches.lock().unwrap().retain(|engaged| engaged != scope);
+        Ok(true)
+    }
+
+    async fn load_engaged_kill_switches(&self) -> Result<Vec<KillSwitchScope>> {
+        self.check_available().await?;
+        Ok(self.kill_switches.lock().unwrap().clone())
+    }
+
+    async fn list_kill_switches(&self, _tenant: &Tenant, _limit: u32) -> Result<Vec<KillSwitch>> {
+        unreachable!("no gateway lists what was engaged earlier")
     }
 }
 

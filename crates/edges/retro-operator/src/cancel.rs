@@ -145,7 +145,7 @@ pub(crate) fn routes() -> Api<CancelService> {
 struct CancelRequest {
     /// Reason for the cancellation, recorded in the audit log.
     reason: String,
-    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
+    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
     by: Option<String>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct CommandRequest {
     /// Reason for the command, recorded in the audit log. A dry run needs no reason.
     #[serde(default)]
     pub(crate) reason: String,
-    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
+    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
     pub(crate) by: Option<String>,
     /// `true` to return the predicted result and change nothing.
     #[serde(default)]

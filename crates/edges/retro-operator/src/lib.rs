@@ -13,6 +13,7 @@ mod export;
 mod feedback;
 mod history;
 mod http;
+mod kill_switches;
 pub mod lists;
 mod markdown;
 mod memory;
@@ -55,6 +56,10 @@ pub use effect::{MemoryEffectView, find_history_with_effect, find_memory_effect,
 pub use export::export_canonical;
 pub use history::{HistoryEntry, MemoryHistory, MemoryState};
 pub use http::{LIST_DEFAULT, LIST_MAX, api_description, router};
+pub use kill_switches::{
+    KillSwitchAnswer, KillSwitchError, KillSwitchService, KillSwitchState, kill_switch_router,
+    render_kill_switches,
+};
 pub use markdown::render_shown;
 pub use memory::{MemoryWithEffect, render_memory};
 pub use memory_commands::{

@@ -85,7 +85,7 @@ struct TriggerRequest {
     focus: Option<String>,
     /// Reason for the request, stored with the retrospective.
     reason: Option<String>,
-    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
+    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
     by: Option<String>,
 }
 
@@ -125,7 +125,7 @@ async fn trigger_retrospective(
 /// A request to accept a proposal.
 #[derive(Debug, Deserialize, ToSchema)]
 struct AcceptRequest {
-    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
+    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
     by: Option<String>,
     /// Reason to override a tombstone. Without a reason, a tombstone prevents the acceptance.
     override_tombstone: Option<String>,
@@ -138,7 +138,7 @@ struct AcceptRequest {
 struct RefuseRequest {
     /// Reason for the refusal, stored with the proposal.
     reason: String,
-    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
+    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
     by: Option<String>,
 }
 

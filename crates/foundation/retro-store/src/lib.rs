@@ -123,6 +123,7 @@ pub trait Store:
     + AccessTokenStore
     + ReplayStore
     + ReplayPorts
+    + KillSwitchPorts
     + IdempotencyStore
     + ReviewerStore
     + TraceStore
@@ -153,6 +154,7 @@ impl<T> Store for T where
         + ReplayStore
         + ReplayPorts
         + ReplayStore
+        + KillSwitchPorts
         + IdempotencyStore
         + ReviewerStore
         + TraceStore
@@ -162,6 +164,11 @@ impl<T> Store for T where
         + FeedbackStore
 {
 }
+
+/// Ports for kill switches, whose effect a person waits for.
+pub trait KillSwitchPorts: KillSwitchStore + ContextLeaseStore {}
+
+impl<T: KillSwitchStore + ContextLeaseStore + ?Sized> KillSwitchPorts for T {}
 
 /// Ports for replaying dead letters, reopening failed retrospectives and predicting the result of a replay
 /// (dry run). Excludes [`WriterStore`] because a replay must not change memories.

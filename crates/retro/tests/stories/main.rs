@@ -25,6 +25,7 @@ mod github_api;
 mod hook;
 mod hostile_text;
 mod intake;
+mod kill_switches;
 mod killed;
 mod lessons;
 mod looks;

@@ -98,8 +98,10 @@ impl LeaseKeeper {
         if is_due {
             self.store.renew_context_lease(&self.gateway).await?;
         }
-        let has_changed = self.note_changes(known).await?;
+        let mut has_changed = self.note_changes(known).await?;
         if is_due {
+            let engaged = self.store.load_engaged_kill_switches().await?;
+            has_changed |= self.cache.replace_kill_switches(engaged);
             self.cache.extend_lease(began + CONTEXT_LEASE);
         }
         Ok(has_changed)

@@ -10,6 +10,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use retro_core::audience::RunRepository;
 use retro_core::id::{Repository, Step, Tenant, WorkflowKey};
+use retro_core::kill_switch::KillSwitchScope;
 use retro_core::policy::Policy;
 use retro_core::recall::{PreparedMemories, RecallCandidate};
 use tokio::sync::Notify;
@@ -53,6 +54,8 @@ struct CacheState {
     changed: HashMap<WorkflowKey, u64>,
     /// Generation up to which everything counts as changed.
     all_changed: u64,
+    /// Kill switches that were engaged when the lease was renewed.
+    kill_switches: Arc<[KillSwitchScope]>,
     /// End of the lease; `None` before the first.
     lease_until: Option<Instant>,
 }
@@ -96,6 +99,20 @@ impl ContextCache {
     /// Returns the memories of a scope if they are cached, as good as new and under a lease.
     pub(crate) fn find(&self, scope: &ContextScope, policy: &Policy) -> Option<Arc<PreparedMemories>> {
         let now = Instant::now();
+        let state = self.read_leased_state(now)?;
+        let cached = self.scopes.get(scope)?;
+        let is_young = now.duration_since(cached.loaded) < CACHED_AGE_MAX;
+        let is_valid = is_young && !state.has_changed_since(cached.generation, &cached.depends_on);
+        (is_valid && cached.policy == *policy).then(|| cached.memories.clone())
+    }
+
+    /// Returns the kill switches that are engaged, if there is a lease.
+    pub(crate) fn find_kill_switches(&self) -> Option<Arc<[KillSwitchScope]>> {
+        Some(self.read_leased_state(Instant::now())?.kill_switches.clone())
+    }
+
+    /// Returns the state if there is a lease. Otherwise asks for one.
+    fn read_leased_state(&self, now: Instant) -> Option<RwLockReadGuard<'_, CacheState>> {
         self.last_asked_ms.store(self.millis_at(now) + 1, Ordering::Relaxed);
         let state = self.read_state();
         if state.lease_until.is_none_or(|until| now >= until) {
@@ -103,10 +120,15 @@ impl ContextCache {
             self.asked.notify_one();
             return None;
         }
-        let cached = self.scopes.get(scope)?;
-        let is_young = now.duration_since(cached.loaded) < CACHED_AGE_MAX;
-        let is_valid = is_young && !state.has_changed_since(cached.generation, &cached.depends_on);
-        (is_valid && cached.policy == *policy).then(|| cached.memories.clone())
+        Some(state)
+    }
+
+    /// Replaces the kill switches. Returns `true` if they differ from those before.
+    pub(super) fn replace_kill_switches(&self, engaged: Vec<KillSwitchScope>) -> bool {
+        let mut state = self.write_state();
+        let has_changed = *state.kill_switches != *engaged;
+        state.kill_switches = engaged.into();
+        has_changed
     }
 
     /// Returns the generation to pass to [`insert`](Self::insert) for what is read from now on.

@@ -4,12 +4,14 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use retro_core::attribution::Attribution;
 use retro_core::audience::Audience;
 use retro_core::id::{MemoryRef, Repository, RunId, Step, Tenant, Workflow, WorkflowKey};
+use retro_core::kill_switch::KillSwitchScope;
 use retro_core::memory::MemoryScope;
 use retro_core::policy::Policy;
 use retro_store::context_lease::CONTEXT_CHANGES_MAX;
-use retro_store::{CONTEXT_LEASE, wait_for_context_leases};
+use retro_store::{CONTEXT_LEASE, KillSwitchStore as _, wait_for_context_leases};
 use tokio::time::{Instant, advance};
 
 use super::*;
@@ -109,6 +111,55 @@ async fn what_is_cached_is_handed_out_without_the_database_and_recorded_once() {
     let records = store.records.lock().unwrap();
     let of_run = records.iter().filter(|(_, run, what, _)| run == "run-1" && *what == "presented");
     assert_eq!(of_run.count(), 4, "each answer is recorded; the database counts it once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_switch_stops_every_gateway_once_it_is_answered() {
+    let store = store();
+    let (one, two) = (Running::start(&store, "one"), Running::start(&store, "two"));
+    one.warm_up(&store).await;
+    two.warm_up(&store).await;
+    let scope = |step: &str| KillSwitchScope {
+        tenant: Some(Tenant::default_tenant()),
+        workflow: Some(Workflow::new("shop").unwrap()),
+        step: Some(Step::new(step).unwrap()),
+    };
+    let act = Attribution::new("ada", "an incident", jiff::Timestamp::UNIX_EPOCH).unwrap();
+    store.engage_kill_switch(&scope("another"), &act).await.unwrap();
+    store.engage_kill_switch(&scope("main"), &act).await.unwrap();
+    let asked = Instant::now();
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { wait_for_context_leases(&*store).await }
+    });
+    while !waiting.is_finished() {
+        pass(Duration::from_millis(1)).await;
+    }
+    assert_eq!(waiting.await.unwrap(), Vec::<String>::new());
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    for gateway in [&one, &two] {
+        let answer = gateway.ask("stopped").await;
+        let reason = "no memories: a person has switched them off for step main of workflow shop";
+        assert_eq!((titles(&answer), answer.reason.as_deref()), (vec![], Some(reason)));
+        assert_eq!(answer.recorded, Recording::Nothing);
+        let tenant = Tenant::default_tenant();
+        let read = gateway.gateway.read_memory(
+            &tenant,
+            MemoryRef::from(active_memory("insert", 0).id),
+            MemoryReader::default(),
+        );
+        assert_eq!(read.await.unwrap().memory, None);
+    }
+    store.disengage_kill_switch(&scope("main"), &act).await.unwrap();
+    while titles(&one.ask("again").await).is_empty() {
+        pass(Duration::from_millis(1)).await;
+    }
+    store.went_down.store(true, Ordering::Relaxed);
+    pass(CONTEXT_LEASE).await;
+    let reason = one.ask("down").await.reason.unwrap_or_default();
+    assert!(reason.starts_with("no memories: "), "without a lease the switches are not known: {reason}");
+    one.stop().await;
+    two.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

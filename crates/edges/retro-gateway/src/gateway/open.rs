@@ -34,6 +34,11 @@ impl Gateway {
                 return Ok(MemoryAnswer { memory: None, recorded, reason });
             }
         };
+        let asked = workflow.as_ref().or_else(|| memory.scope.workflow());
+        if let Some(stop) = self.find_stop(deadline, tenant, asked, memory.scope.step()).await {
+            let recorded = if run.is_some() { Recording::Nothing } else { Recording::Preview };
+            return Ok(MemoryAnswer { memory: None, recorded, reason: Some(stop.into_reason()) });
+        }
         // Checked before the recording: a blocked memory does not count as read.
         let owner = memory.scope.owning_workflow();
         let policy = owner.map_or_else(Policy::default, |workflow| {

@@ -19,6 +19,11 @@ impl Gateway {
     /// in front of the agent like what it was handed at the start.
     pub async fn search(&self, tenant: &Tenant, request: SearchRequest) -> SearchAnswer {
         let deadline = Instant::now() + self.timeout;
+        let stop = self.find_stop(deadline, tenant, request.workflow.as_ref(), Some(&request.step)).await;
+        if let Some(stop) = stop {
+            retro_telemetry::metrics::SEARCH_ANSWERS.add(1, [stop.label()]);
+            return SearchAnswer::empty(request.run.as_ref(), &stop.into_reason());
+        }
         let answer = self.select_found(deadline, tenant, request).await;
         let found = match (&answer.memories[..], &answer.ranking) {
             ([], None) => "unavailable",

@@ -278,7 +278,7 @@ impl EditedVersion {
 pub(super) struct EditRequest {
     /// Reason for the edit, recorded in the audit log.
     reason: String,
-    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
+    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
     by: Option<String>,
     /// Version to edit; 0 is the original [default: the newest version].
     from: Option<u32>,

@@ -116,7 +116,7 @@ impl EditService {
 pub(super) struct RawAccessRequest {
     /// Reason for the access, recorded in the audit log.
     pub(super) reason: String,
-    /// Name of the operator. The name is not verified, because requests carry no credentials yet.
+    /// Name of the operator. The name is not verified: an access token proves its tenant and its scopes only.
     pub(super) by: Option<String>,
     /// Version to read; 0 is the original [default: 0]. An export always contains the original.
     #[serde(default)]

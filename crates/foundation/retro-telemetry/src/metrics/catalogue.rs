@@ -149,8 +149,8 @@ instruments! {
     /// unreadable.
     HTTP_REFUSED: Counter["retro.reason"] = "retro.http.refused", "{request}";
 
-    /// Context answers to agents: answered, nothing_eligible, withheld (by chance, every eligible memory) or
-    /// unavailable (the database was unreachable or slow).
+    /// Context answers to agents: answered, nothing_eligible, withheld (by chance, every eligible memory), switched_off
+    /// (by a kill switch) or unavailable (the database was unreachable or slow).
     CONTEXT_ANSWERS: Counter["retro.reason"] = "retro.context.answers", "{answer}";
     /// Answers to searches of agents: answered, nothing_found, withheld (by chance, everything about the query) or
     /// unavailable (the database was unreachable or slow, or the query had no word).

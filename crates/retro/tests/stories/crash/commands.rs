@@ -12,7 +12,7 @@ use serde_json::json;
 use super::harness::{CrashHarness, CrashPoint, RUNS, compare_with_undisturbed};
 use crate::world::{DatabaseKind, build_correcting_runs, hold_memory, json_items, json_text};
 
-pub(super) const LABELS: [Label; 11] = [
+pub(super) const LABELS: [Label; 12] = [
     Label::EmitPublish,
     Label::TriggerCommit,
     Label::ProposalCommit,
@@ -21,6 +21,7 @@ pub(super) const LABELS: [Label; 11] = [
     Label::MemoryDecisionCommit,
     Label::MemoryAddCommit,
     Label::RuleAddCommit,
+    Label::KillSwitchCommit,
     Label::TokenCreateCommit,
     Label::TokenRevokeCommit,
     Label::CancelCommit,
@@ -48,6 +49,7 @@ async fn run_script(ground: &mut CrashHarness) {
             Label::MemoryDecisionCommit => pin_memory(ground, point).await,
             Label::MemoryAddCommit => add_memory(ground, point).await,
             Label::RuleAddCommit => add_rule(ground, point).await,
+            Label::KillSwitchCommit => engage_kill_switch(ground, point).await,
             Label::TokenCreateCommit => create_token(ground, point).await,
             Label::TokenRevokeCommit => revoke_token(ground, point).await,
             _ => cancel_retrospective(ground, point).await,
@@ -118,6 +120,15 @@ async fn pin_memory(ground: &mut CrashHarness, point: CrashPoint) {
     let memory = learn_memory(ground, point).await;
     let pin = ["memories", "pin", &memory, "--by", "ada", "--reason", "we always want it"];
     ground.run_killed_then_repeat(point, &pin).await;
+}
+
+async fn engage_kill_switch(ground: &mut CrashHarness, point: CrashPoint) {
+    let workflow = point.workflow_name();
+    let engage = ["kill-switches", "engage", "--workflow", &workflow, "--reason", "an incident"];
+    ground.run_killed_then_repeat(point, &engage).await;
+    let listed = ground.run_json(&["kill-switches", "list", "--all"]).await;
+    let engaged = json_items(&listed).iter().filter(|switch| switch["workflow"] == workflow.as_str()).count();
+    assert_eq!(engaged, 1, "{listed}");
 }
 
 async fn create_token(ground: &mut CrashHarness, point: CrashPoint) {
