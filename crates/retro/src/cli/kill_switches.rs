@@ -1,6 +1,6 @@
 //! Defines the arguments of `retro kill-switches`.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use retro_core::id::{Step, Tenant, Workflow};
 use retro_core::kill_switch::KillSwitchScope;
 
@@ -25,6 +25,7 @@ pub(crate) struct ListKillSwitches {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("stopped").required(true).args(["workflow", "whole_tenant", "every_tenant"])))]
 pub(crate) struct SetKillSwitch {
     #[command(flatten)]
     pub(crate) scope: KillSwitchScopeArgs,
@@ -33,7 +34,7 @@ pub(crate) struct SetKillSwitch {
 }
 
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false, args = ["workflow", "whole_tenant", "every_tenant"])]
+#[group(skip)]
 pub(crate) struct KillSwitchScopeArgs {
     /// Runs of this workflow of the tenant.
     #[arg(long)]
