@@ -8,6 +8,8 @@ use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::json::{JsonBounds, JsonDocument, VALUES_MAX};
 use serde_json::Value;
 
+use crate::otel::{self, Span};
+
 /// Maximum size of a file after decompression, in bytes. Benchmark results with several hundred runs fit.
 pub const FILE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
@@ -23,6 +25,8 @@ pub(crate) enum Content {
     Single(Value),
     /// One document per line, each with its 1-based line number.
     Lines(Vec<(usize, Value)>),
+    /// Spans of a file that is not JSON.
+    Spans(Vec<Span>),
 }
 
 impl Content {
@@ -34,6 +38,7 @@ impl Content {
             }
             Self::Single(document) => vec![(String::new(), document)],
             Self::Lines(lines) => lines.iter().map(|(line, doc)| (format!("line {line}"), doc)).collect(),
+            Self::Spans(_) => Vec::new(),
         }
     }
 }
@@ -45,7 +50,12 @@ pub(crate) fn parse_file(bytes: &[u8]) -> Result<Content, Rejection> {
         Ok(document) => Ok(Content::Single(document)),
         // A file counts as lines only if its first line is a document, so a broken single document keeps its
         // own error.
-        Err(whole) if whole.code == DeadLetterCode::NotJson => parse_lines(&bytes).unwrap_or(Err(whole)),
+        Err(whole) if matches!(whole.code, DeadLetterCode::NotJson | DeadLetterCode::NotUtf8) => {
+            if let Some(spans) = otel::parse_protobuf(&bytes) {
+                return spans.map(Content::Spans);
+            }
+            parse_lines(&bytes).unwrap_or(Err(whole))
+        }
         Err(whole) => Err(whole),
     }
 }

@@ -10,6 +10,7 @@ mod conversation;
 mod detect;
 mod file_content;
 mod import;
+mod otel;
 mod swe_agent;
 mod tau2;
 
@@ -54,11 +55,15 @@ fn import_content(
     content: &Content,
     options: &ImportOptions,
 ) -> Result<Vec<ImportedRun>, Rejection> {
+    if let Content::Spans(spans) = content {
+        return otel::build_runs(spans.clone(), options);
+    }
     let documents = content.list_documents();
     // The documents of a transcript are its entries.
     let entries = || documents.iter().map(|(_, document)| *document).collect::<Vec<_>>();
     match format {
         Format::ClaudeCode => return Ok(vec![claude_code::parse_session(&entries(), options)?]),
+        Format::OpenTelemetry => return otel::build_runs(otel::parse_documents(&documents)?, options),
         Format::Codex => return Ok(vec![codex::parse_session(&entries(), options)?]),
         Format::Chat if documents.first().is_some_and(|(_, document)| chat::is_message(document)) => {
             return Ok(vec![chat::parse_messages(&entries(), options)?]);
@@ -73,7 +78,7 @@ fn import_content(
             Format::SweAgent => swe_agent::parse_document(document, options),
             Format::Tau2 => tau2::parse_document(document, options),
             Format::Chat => chat::parse_document(document, options),
-            Format::ClaudeCode | Format::Codex => unreachable!("handled above"),
+            Format::ClaudeCode | Format::Codex | Format::OpenTelemetry => unreachable!("handled above"),
         };
         let found = found.map_err(|rejection| prefix_path(&place, rejection))?;
         runs.extend(
