@@ -1,6 +1,7 @@
 //! Runs `retro emit`, which sends finished runs from files, one event per run, in file order.
 
 mod pace;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,6 +54,9 @@ pub(crate) async fn emit_files(
     tenant: &Tenant,
     output: Output,
 ) -> anyhow::Result<Exit> {
+    if let Some(folder) = &args.watch {
+        return watch::watch_folder(folder, args, config, tenant, output).await;
+    }
     let mut sent = EmitSummary::default();
     let mut events = Vec::new();
     for file in &args.files {
@@ -65,7 +69,7 @@ pub(crate) async fn emit_files(
         let outer = read_trace_context();
         let work = Span::start("retro emit", Kind::Internal, SpanParent::from_trace(outer.as_ref(), false));
         // Connect after parsing, so invalid files are reported even without a broker.
-        let sender = Sender::connect(args, config, tenant).await?;
+        let mut sender = Sender::connect(args, config, tenant).await?;
         Box::pin(work.instrument(sender.send_events(events, &mut sent))).await?;
     }
     for refused in &sent.refused {
@@ -90,11 +94,15 @@ fn format_summary(sent: &EmitSummary) -> String {
 /// invalid. Fails if the file cannot be read.
 fn read_events(file: &Path, args: &Emit) -> anyhow::Result<Result<Vec<RunEvent>, Rejection>> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(retro_adapters::import_file(&bytes, &file_name(file), &args.import.options()).map(|runs| {
-        let events = runs.into_iter().map(|run| run.event);
-        let selected = events.skip(args.skip).take(args.limit.unwrap_or(usize::MAX));
-        if args.new_event_ids { selected.map(with_new_id).collect() } else { selected.collect() }
-    }))
+    Ok(import_events(&bytes, file, args))
+}
+
+/// Parses the content of a file into events, of which the arguments select some.
+fn import_events(bytes: &[u8], file: &Path, args: &Emit) -> Result<Vec<RunEvent>, Rejection> {
+    let runs = retro_adapters::import_file(bytes, &file_name(file), &args.import.options())?;
+    let events = runs.into_iter().map(|run| run.event);
+    let selected = events.skip(args.skip).take(args.limit.unwrap_or(usize::MAX));
+    Ok(if args.new_event_ids { selected.map(with_new_id).collect() } else { selected.collect() })
 }
 
 /// Returns the name of a file without its folder.
@@ -130,7 +138,7 @@ impl Sender {
         Ok(Self { tenant: tenant.clone(), bus, publisher, objects, pace })
     }
 
-    async fn send_events(mut self, events: Vec<RunEvent>, sent: &mut EmitSummary) -> anyhow::Result<()> {
+    async fn send_events(&mut self, events: Vec<RunEvent>, sent: &mut EmitSummary) -> anyhow::Result<()> {
         let bar = build_progress_bar(events.len());
         for event in events {
             let workflow = event.workflow.clone();

@@ -55,5 +55,6 @@ mod slow_clients;
 mod stream_space;
 mod tenants;
 mod traces;
+mod watching;
 mod withholding;
 mod world;
