@@ -16,5 +16,7 @@ pub use answer::{
 pub use context_cache::ContextCacheWorker;
 pub use gateway::{CONTEXT_TIMEOUT_MS, Gateway};
 pub use http::{build_not_ready_router, build_router, describe_api};
-pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};
+pub use intake::{
+    EventsAnswer, EventsRefused, ImportFacts, IngestService, ReceivedTrace, RefusedEvent, RunImporter,
+};
 pub use tokens::count_tokens;

@@ -45,35 +45,38 @@ impl Content {
 
 /// Decompresses and parses a file. Fails if the file is too large or contains invalid JSON.
 pub(crate) fn parse_file(bytes: &[u8]) -> Result<Content, Rejection> {
-    let bytes = decompress(bytes)?;
-    match parse_document(&bytes) {
+    parse_content(&decompress(bytes)?, JsonBounds { bytes_max: FILE_BYTES_MAX, values_max: FILE_VALUES_MAX })
+}
+
+/// Parses what a file contains within these bounds. Fails if it is too large or contains invalid JSON.
+pub(crate) fn parse_content(bytes: &Bytes, bounds: JsonBounds) -> Result<Content, Rejection> {
+    match parse_document(bytes, bounds) {
         Ok(document) => Ok(Content::Single(document)),
         // A file counts as lines only if its first line is a document, so a broken single document keeps its
         // own error.
         Err(whole) if matches!(whole.code, DeadLetterCode::NotJson | DeadLetterCode::NotUtf8) => {
-            if let Some(spans) = otel::parse_protobuf(&bytes) {
+            if let Some(spans) = otel::parse_protobuf(bytes) {
                 return spans.map(Content::Spans);
             }
-            parse_lines(&bytes).unwrap_or(Err(whole))
+            parse_lines(bytes, bounds).unwrap_or(Err(whole))
         }
         Err(whole) => Err(whole),
     }
 }
 
-fn parse_document(text: &Bytes) -> Result<Value, Rejection> {
-    let bounds = JsonBounds { bytes_max: FILE_BYTES_MAX, values_max: FILE_VALUES_MAX };
+fn parse_document(text: &Bytes, bounds: JsonBounds) -> Result<Value, Rejection> {
     JsonDocument::parse(text, bounds).map(|document| document.root().to_value())
 }
 
-fn parse_lines(bytes: &Bytes) -> Option<Result<Content, Rejection>> {
+fn parse_lines(bytes: &Bytes, bounds: JsonBounds) -> Option<Result<Content, Rejection>> {
     let mut lines = bytes
         .split(|byte| *byte == b'\n')
         .zip(1..)
         .filter(|(line, _)| !line.trim_ascii().is_empty())
         .peekable();
     let (first, _) = lines.peek()?;
-    parse_document(&bytes.slice_ref(first)).ok().filter(Value::is_object)?;
-    let documents = lines.map(|(line, number)| match parse_document(&bytes.slice_ref(line)) {
+    parse_document(&bytes.slice_ref(first), bounds).ok().filter(Value::is_object)?;
+    let documents = lines.map(|(line, number)| match parse_document(&bytes.slice_ref(line), bounds) {
         Ok(document) => Ok((number, document)),
         Err(rejection) => Err(Rejection { path: Some(format!("line {number}")), ..rejection }),
     });

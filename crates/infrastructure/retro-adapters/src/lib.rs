@@ -14,11 +14,14 @@ mod otel;
 mod swe_agent;
 mod tau2;
 
+use bytes::Bytes;
 use retro_core::dead_letter::Rejection;
+use retro_core::json::JsonBounds;
 
 pub use detect::Format;
 pub use file_content::FILE_BYTES_MAX;
 pub use import::{ImportOptions, ImportedRun, TASK_BYTES_MAX};
+pub use otel::{ImportedTrace, TraceEncoding, import_traces};
 
 use file_content::Content;
 
@@ -33,6 +36,17 @@ pub fn import_file(
     let content = file_content::parse_file(bytes)?;
     let format = detect::detect_content(&content, file_name)?;
     import_content(format, &content, options)
+}
+
+/// Parses all runs of a file that was sent over a network, as [`import_file`] does. Fails also if it has more than
+/// `bytes_max` bytes, or more values than an event may have. It is never decompressed.
+pub fn import_upload(
+    body: &Bytes,
+    bytes_max: usize,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
+    let content = file_content::parse_content(body, JsonBounds::with_bytes_max(bytes_max))?;
+    import_content(detect::detect_content(&content, "")?, &content, options)
 }
 
 /// Detects the format of a file. Fails with `type_unknown` if the format is not recognized or not supported

@@ -14,7 +14,9 @@ mod trace;
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
+use retro_core::json::{JsonBounds, JsonDocument};
 use serde_json::Value;
 
 use crate::import::{ImportOptions, ImportedRun};
@@ -37,13 +39,81 @@ pub(crate) fn parse_documents(documents: &[(String, &Value)]) -> Result<Vec<Span
     Ok(spans)
 }
 
+/// Encoding of a request with traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceEncoding {
+    /// OTLP as JSON.
+    Json,
+    /// OTLP as protobuf.
+    Protobuf,
+}
+
+/// A trace of a request.
+#[derive(Debug)]
+pub struct ImportedTrace {
+    /// Id of the trace, which is that of its run.
+    pub trace_id: String,
+    /// Number of its spans in the request.
+    pub spans: usize,
+    /// Its run; `None` if spans of it are missing.
+    pub run: Option<ImportedRun>,
+}
+
+/// Parses the traces of a request as exporters send it, of at most `bytes_max` bytes, in the order of their starts. A trace
+/// is complete if its root has ended and no span refers to one that is missing; only such a trace has a run, since nothing
+/// is kept of a trace between two requests. Traces in which no agent, model or tool was called, or of which nothing was
+/// captured, are left out. Fails if the request is invalid.
+pub fn import_traces(
+    body: &Bytes,
+    encoding: TraceEncoding,
+    bytes_max: usize,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedTrace>, Rejection> {
+    let spans = parse_request(body, encoding, bytes_max)?;
+    check_span_count(spans.len())?;
+    let mut imported = Vec::new();
+    for trace in group_by_trace(spans) {
+        let (trace_id, spans) = (trace.spans[0].trace_id.clone(), trace.spans.len());
+        let place = format!("trace {trace_id}");
+        let run = match trace.is_complete() {
+            true => match trace.build_run(options).map_err(|rejection| prefix_path(&place, rejection))? {
+                Some(run) => Some(ImportedRun { location: place, ..run }),
+                None => continue,
+            },
+            false if trace.calls_anything() => None,
+            false => continue,
+        };
+        imported.push(ImportedTrace { trace_id, spans, run });
+    }
+    Ok(imported)
+}
+
+fn parse_request(body: &Bytes, encoding: TraceEncoding, bytes_max: usize) -> Result<Vec<Span>, Rejection> {
+    match encoding {
+        TraceEncoding::Json => {
+            let document = JsonDocument::parse(body, JsonBounds::with_bytes_max(bytes_max))?;
+            json::parse_document(&document.root().to_value())
+        }
+        TraceEncoding::Protobuf if body.is_empty() => Ok(Vec::new()),
+        TraceEncoding::Protobuf => protobuf::parse_request(body).unwrap_or_else(|| {
+            let detail = "is no ExportTraceServiceRequest, or a span has no valid ids";
+            Err(Rejection::of_message(DeadLetterCode::NotJson, detail))
+        }),
+    }
+}
+
+fn check_span_count(count: usize) -> Result<(), Rejection> {
+    if count > SPANS_MAX {
+        let detail = format!("{count} spans; at most {SPANS_MAX} are accepted");
+        return Err(Rejection::of_message(DeadLetterCode::TooManyValues, detail));
+    }
+    Ok(())
+}
+
 /// Returns the runs of all traces in which a model or a tool was called, in the order of their starts. Other traces, as
 /// those of web requests, are left out. Fails if none is left, or if there are too many spans.
 pub(crate) fn build_runs(spans: Vec<Span>, options: &ImportOptions) -> Result<Vec<ImportedRun>, Rejection> {
-    if spans.len() > SPANS_MAX {
-        let detail = format!("{} spans; at most {SPANS_MAX} are accepted", spans.len());
-        return Err(Rejection::of_message(DeadLetterCode::TooManyValues, detail));
-    }
+    check_span_count(spans.len())?;
     let count = spans.len();
     let traces = group_by_trace(spans);
     let mut runs = Vec::new();

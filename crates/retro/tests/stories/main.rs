@@ -18,6 +18,7 @@ mod effect;
 mod embedder;
 mod faults;
 mod file_permissions;
+mod foreign_runs;
 mod gate;
 mod github_api;
 mod hook;

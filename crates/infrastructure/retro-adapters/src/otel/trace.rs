@@ -60,6 +60,19 @@ impl Trace {
         std::iter::once(at).chain(outer.take(DEPTH_MAX).take_while(move |outer| *outer != at))
     }
 
+    /// Returns `true` if the root has ended, and no span refers to one that is missing.
+    pub(crate) fn is_complete(&self) -> bool {
+        let is_root = |span: &Span| span.parent_id.is_empty();
+        let mut spans = self.spans.iter().zip(&self.parents);
+        self.spans.iter().any(|span| is_root(span) && span.end > 0)
+            && spans.all(|(span, parent)| is_root(span) || parent.is_some())
+    }
+
+    /// Returns `true` if an agent, a model or a tool is in the trace.
+    pub(crate) fn calls_anything(&self) -> bool {
+        self.kinds.iter().any(|kind| *kind != SpanKind::Other)
+    }
+
     /// Returns the run of the trace; `None` if no model or tool was called in it, or nothing of it was captured.
     pub(crate) fn build_run(&self, options: &ImportOptions) -> Result<Option<ImportedRun>, Rejection> {
         let root = self.root();
