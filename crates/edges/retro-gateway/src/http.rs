@@ -17,8 +17,9 @@ use crate::answer::{ContextAnswer, ContextRequest, MemoryAnswer, MemoryReader};
 use crate::gateway::Gateway;
 use crate::intake::{self, IngestService};
 
-/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/{id}`, `/livez`, `/readyz` and
-/// `/metrics`. The caller merges them with its other routes and passes the result to [`retro_http::HttpServer`].
+/// Returns the agents' routes: `/v1/events`, `/v1/transcripts`, `/v1/traces`, `/v1/context`, `/v1/memories/{id}`,
+/// `/livez`, `/readyz` and `/metrics`. The caller merges them with its other routes and passes the result to
+/// [`retro_http::HttpServer`].
 pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {
     agent_routes()
         .with_state(gateway)

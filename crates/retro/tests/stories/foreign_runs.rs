@@ -3,7 +3,7 @@
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use crate::world::{World, json_items, project_path};
+use crate::world::{World, json_items, json_text, project_path};
 
 fn read_fixture(path: &str) -> String {
     let path = project_path(&format!("crates/infrastructure/retro-adapters/fixtures/{path}"));
@@ -23,7 +23,7 @@ async fn post(world: &World, path: &str, key: Option<&str>, body: impl Into<reqw
 }
 
 fn reqwest_client() -> reqwest::Client {
-    retro_eval::http_client::configure_client(reqwest::Client::builder()).build().unwrap()
+    retro_eval::http_client::configure_client().build().unwrap()
 }
 
 #[tokio::test]
@@ -44,7 +44,11 @@ async fn a_transcript_is_posted_as_the_file_that_it_is_and_counted_once() {
     world.wait_until_idle().await;
     let runs = world.run_json(&["--tenant", "acme", "runs"]).await;
     let [run] = json_items(&runs) else { panic!("{runs}") };
-    assert_eq!(run["outcome"], "failure", "{run}");
+    assert_eq!(
+        (&run["facts"]["outcome"], &run["facts"]["task"]),
+        (&json!("failure"), &json!("deploy")),
+        "{run}"
+    );
 
     let (status, refused) = post(&world, "/v1/transcripts", None, "{\"a\": 1}").await;
     assert_eq!((status, &refused["code"]), (422, &json!("type_unknown")), "{refused}");
@@ -93,7 +97,7 @@ async fn a_whole_trace_is_a_run_and_a_part_of_one_is_rejected_with_the_reason() 
     world.wait_until_idle().await;
     let runs = world.run_json(&["--tenant", "acme", "runs"]).await;
     let [run] = json_items(&runs) else { panic!("{runs}") };
-    let facts = (run["workflow"].as_str().unwrap(), run["outcome"].as_str().unwrap());
+    let facts = (json_text(&run["key"], "workflow"), json_text(&run["facts"], "outcome"));
     assert_eq!(facts, ("build-fixer", "failure"), "{run}");
     world.verify_store().await;
     world.stop().await;

@@ -58,7 +58,7 @@ pub(super) fn trace_routes() -> Api<IngestService> {
 #[utoipa::path(post, path = "/v1/traces", tag = "engines",
     request_body(content(
         (Object = "application/json"),
-        (Vec<u8> = "application/x-protobuf"),
+        (String = "application/x-protobuf"),
     ), description = "an ExportTraceServiceRequest, up to 17 MiB"),
     params(("Idempotency-Key" = Option<String>, Header, description = "key of the request; the same key and content get the same answer for a day")),
     responses(

@@ -3,6 +3,10 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+/// Start of the year 2000, in nanoseconds since 1970. A span of before that has a clock that counts from anywhere: its times
+/// order it, and say nothing else.
+const EARLIEST_NS: i128 = 946_684_800_000_000_000;
+
 /// Attributes by key.
 pub(crate) type Attributes = Map<String, Value>;
 
@@ -81,7 +85,7 @@ pub(crate) fn first_text<'a>(attributes: &'a Attributes, keys: &[&str]) -> Optio
 }
 
 fn timestamp(nanoseconds: i128) -> Option<Timestamp> {
-    (nanoseconds > 0).then(|| Timestamp::from_nanosecond(nanoseconds).ok()).flatten()
+    (nanoseconds >= EARLIEST_NS).then(|| Timestamp::from_nanosecond(nanoseconds).ok()).flatten()
 }
 
 /// Returns an id in lower-case digits without `0x`, or an empty text for an id that is not set: no digit, or only zeros.
