@@ -8,6 +8,8 @@
 mod answer;
 mod http;
 mod importer;
+mod incomplete;
+mod routes;
 mod schemas;
 mod traces;
 mod transcripts;
@@ -26,18 +28,15 @@ use retro_events::run_completed::{self, RunEvent};
 use retro_events::{
     INTAKE_EVENTS_MAX, IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent, atif,
 };
-use retro_http::{Api, BodyBudget, Idempotency, TenantLimiter};
+use retro_http::{BodyBudget, Idempotency, TenantLimiter};
 use tokio::sync::Semaphore;
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
 pub use importer::{ImportFacts, ReceivedTrace, RunImporter};
 
-use traces::IncompleteTraces;
+pub(crate) use routes::ingest_routes;
 
-/// Returns the routes that accept finished runs.
-pub(crate) fn ingest_routes() -> Api<IngestService> {
-    http::event_routes().merge(transcripts::transcript_routes()).merge(traces::trace_routes())
-}
+use incomplete::IncompleteTraces;
 
 /// Maximum size of a published event, in bytes: the broker's limit minus room for headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;

@@ -10,6 +10,7 @@ mod conversation;
 mod detect;
 mod file_content;
 mod import;
+mod location;
 mod otel;
 mod swe_agent;
 mod tau2;
@@ -21,9 +22,11 @@ use retro_core::json::JsonBounds;
 pub use detect::Format;
 pub use file_content::FILE_BYTES_MAX;
 pub use import::{ImportOptions, ImportedRun, TASK_BYTES_MAX};
+pub use location::prefix_path;
 pub use otel::{ImportedTrace, TraceEncoding, import_traces};
 
 use file_content::Content;
+use location::join_locations;
 
 /// Parses all runs of a file, in order. The file name is used if the content alone does not identify the
 /// format. Either all runs are imported or the file is rejected. The rejection has the code `type_unknown` if
@@ -102,17 +105,4 @@ fn import_content(
         );
     }
     Ok(runs)
-}
-
-/// Adds the location of a run in its file, such as `line 3`, to the path of a rejection.
-pub fn prefix_path(place: &str, rejection: Rejection) -> Rejection {
-    let path = join_locations(place, rejection.path.as_deref().unwrap_or_default());
-    Rejection { path: Some(path).filter(|path| !path.is_empty()), ..rejection }
-}
-
-fn join_locations(outer: &str, inner: &str) -> String {
-    match (outer, inner) {
-        ("", place) | (place, "") => place.to_owned(),
-        (outer, inner) => format!("{outer}: {inner}"),
-    }
 }

@@ -20,7 +20,7 @@ use retro_core::json::{JsonBounds, JsonDocument};
 use serde_json::Value;
 
 use crate::import::{ImportOptions, ImportedRun};
-use crate::{join_locations, prefix_path};
+use crate::location::{join_locations, prefix_path};
 
 pub(crate) use json::contains_spans;
 pub(crate) use protobuf::parse_file as parse_protobuf;

@@ -31,7 +31,8 @@ fn import_json(document: &Value) -> Vec<ImportedRun> {
 }
 
 fn parse_trajectory(run: &ImportedRun) -> Trajectory {
-    atif::parse_trajectory(run.event.trajectory().expect("a run of a trace has a trajectory"), "").unwrap()
+    atif::parse_trajectory(run.event.trajectory().expect("a run of a trace has a trajectory"), "")
+        .expect("a fixture is well-formed")
 }
 
 /// Describes a run and its turns, one a line.
@@ -62,7 +63,7 @@ fn describe_run(run: &ImportedRun) -> String {
 fn span(id: u64, parent: u64, name: &str, attributes: &Value) -> Value {
     let attributes: Vec<Value> = attributes
         .as_object()
-        .unwrap()
+        .expect("a fixture is well-formed")
         .iter()
         .map(|(key, value)| json!({"key": key, "value": {"stringValue": value}}))
         .collect();
@@ -285,7 +286,9 @@ fn encode_request(document: &Value) -> Vec<u8> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let bytes = |value: &Value| {
         let digits = text(value);
-        (0..digits.len() / 2).map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap()).collect()
+        (0..digits.len() / 2)
+            .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("a fixture is well-formed"))
+            .collect()
     };
     let attributes = |value: &Value| {
         let attribute = |entry: &Value| {
@@ -293,7 +296,9 @@ fn encode_request(document: &Value) -> Vec<u8> {
                 value if value["stringValue"].is_string() => {
                     any_value::Value::StringValue(text(&value["stringValue"]))
                 }
-                value => any_value::Value::IntValue(text(&value["intValue"]).parse().unwrap()),
+                value => any_value::Value::IntValue(
+                    text(&value["intValue"]).parse().expect("a fixture is well-formed"),
+                ),
             };
             let value = Some(AnyValue { value: Some(content) });
             KeyValue { key: text(&entry["key"]), value, ..KeyValue::default() }
@@ -310,13 +315,14 @@ fn encode_request(document: &Value) -> Vec<u8> {
         span_id: bytes(&span["spanId"]),
         parent_span_id: bytes(&span["parentSpanId"]),
         name: text(&span["name"]),
-        start_time_unix_nano: text(&span["startTimeUnixNano"]).parse().unwrap(),
-        end_time_unix_nano: text(&span["endTimeUnixNano"]).parse().unwrap(),
+        start_time_unix_nano: text(&span["startTimeUnixNano"]).parse().expect("a fixture is well-formed"),
+        end_time_unix_nano: text(&span["endTimeUnixNano"]).parse().expect("a fixture is well-formed"),
         attributes: attributes(span),
         events: list(span, "events").iter().map(event).collect(),
         status: Some(Status {
             message: text(&span["status"]["message"]),
-            code: i32::try_from(span["status"]["code"].as_i64().unwrap_or_default()).unwrap(),
+            code: i32::try_from(span["status"]["code"].as_i64().unwrap_or_default())
+                .expect("a fixture is well-formed"),
         }),
         ..Span::default()
     };
@@ -343,8 +349,8 @@ proptest! {
     ) {
         let text = read_fixture("older.composed.json");
         let whole = if as_protobuf {
-            let line = String::from_utf8(read_fixture("agent.composed.jsonl")).unwrap();
-            encode_request(&serde_json::from_str(line.lines().next().unwrap()).unwrap())
+            let line = String::from_utf8(read_fixture("agent.composed.jsonl")).expect("a fixture is well-formed");
+            encode_request(&serde_json::from_str(line.lines().next().expect("a fixture is well-formed")).expect("of a test"))
         } else {
             text
         };

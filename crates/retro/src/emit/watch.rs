@@ -23,7 +23,7 @@ use retro_events::run_completed::RunEvent;
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::{EmitSummary, Sender, import_events};
+use super::sender::{EmitSummary, Sender, import_events};
 use crate::cli::{Emit, Output};
 use crate::clock::SystemClock;
 use crate::exit::Exit;

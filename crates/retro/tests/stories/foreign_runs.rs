@@ -7,7 +7,7 @@ use crate::world::{World, json_items, json_text, project_path};
 
 fn read_fixture(path: &str) -> String {
     let path = project_path(&format!("crates/infrastructure/retro-adapters/fixtures/{path}"));
-    std::fs::read_to_string(path).unwrap()
+    std::fs::read_to_string(path).expect("the program answers, and the fixture is there")
 }
 
 /// Posts a body as JSON text, and returns the status and the answer.
@@ -18,12 +18,17 @@ async fn post(world: &World, path: &str, key: Option<&str>, body: impl Into<reqw
     if let Some(key) = key {
         request = request.header("Idempotency-Key", key);
     }
-    let response = request.body(body).send().await.unwrap();
-    (response.status().as_u16(), response.json().await.unwrap())
+    let response = request.body(body).send().await.expect("the program answers, and the fixture is there");
+    (
+        response.status().as_u16(),
+        response.json().await.expect("the program answers, and the fixture is there"),
+    )
 }
 
 fn reqwest_client() -> reqwest::Client {
-    retro_eval::http_client::configure_client().build().unwrap()
+    retro_eval::http_client::configure_client()
+        .build()
+        .expect("the program answers, and the fixture is there")
 }
 
 #[tokio::test]

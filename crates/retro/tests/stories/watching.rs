@@ -21,9 +21,10 @@ impl Watcher {
     async fn start(world: &World, folder: &str, settle_s: &str) -> Self {
         let arguments = ["emit", "--watch", folder, "--settle-s", settle_s, "-o", "json"];
         let mut command = world.command(&arguments);
-        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let out = BufReader::new(process.stdout.take().unwrap()).lines();
-        let err = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the watcher runs");
+        let out = BufReader::new(process.stdout.take().expect("the watcher runs")).lines();
+        let err = BufReader::new(process.stderr.take().expect("the watcher runs")).lines();
         let mut watcher = Self { process, out, err };
         let said = watcher.next_notice().await;
         assert!(said.contains("watching"), "{said}");
@@ -32,22 +33,23 @@ impl Watcher {
 
     /// Returns the next file that was sent.
     async fn next_sent(&mut self) -> Value {
-        serde_json::from_str(&self.out.next_line().await.unwrap().expect("it watches")).unwrap()
+        serde_json::from_str(&self.out.next_line().await.expect("the watcher runs").expect("it watches"))
+            .expect("the watcher runs")
     }
 
     async fn next_notice(&mut self) -> String {
-        self.err.next_line().await.unwrap().expect("it watches")
+        self.err.next_line().await.expect("the watcher runs").expect("it watches")
     }
 
     /// Stops watching, and returns what was sent and said meanwhile.
     async fn stop(mut self) -> (Vec<String>, Vec<String>) {
-        terminate(self.process.id().unwrap());
-        assert_eq!(self.process.wait().await.unwrap().code(), Some(0));
+        terminate(self.process.id().expect("the watcher runs"));
+        assert_eq!(self.process.wait().await.expect("the watcher runs").code(), Some(0));
         let (mut sent, mut notices) = (Vec::new(), Vec::new());
-        while let Some(line) = self.out.next_line().await.unwrap() {
+        while let Some(line) = self.out.next_line().await.expect("the watcher runs") {
             sent.push(line);
         }
-        while let Some(line) = self.err.next_line().await.unwrap() {
+        while let Some(line) = self.err.next_line().await.expect("the watcher runs") {
             notices.push(line);
         }
         (sent, notices)

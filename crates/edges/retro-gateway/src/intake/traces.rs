@@ -14,7 +14,6 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceResponse,
 };
 use prost::Message as _;
-use quick_cache::sync::Cache;
 use retro_core::id::Tenant;
 use retro_events::envelope::EVENT_BYTES_MAX;
 use retro_events::subject;
@@ -26,19 +25,8 @@ use super::http::{begin_request_span, error_response, receive_body, unsupported_
 use super::{EventsAnswer, IngestError, IngestService};
 
 const PROTOBUF_MEDIA_TYPE: &str = "application/x-protobuf";
-/// Number of incomplete traces that are remembered. Each takes some 100 bytes.
-const INCOMPLETE_MAX: usize = 20_000;
 /// Number of traces that a refusal names.
 const NAMED_MAX: usize = 5;
-
-/// Ids of traces of which a part was refused.
-pub(super) struct IncompleteTraces(Cache<(Tenant, String), ()>);
-
-impl Default for IncompleteTraces {
-    fn default() -> Self {
-        Self(Cache::new(INCOMPLETE_MAX))
-    }
-}
 
 /// What a request with traces came to.
 struct TracesAnswer {
@@ -119,14 +107,13 @@ impl IngestService {
         let (mut runs, mut spans_of_runs, mut incomplete) = (Vec::new(), Vec::new(), Vec::new());
         let mut rejected_spans = 0;
         for trace in self.import(read).await? {
-            let name = (tenant.clone(), trace.trace_id.clone());
-            match trace.run.filter(|_| self.incomplete.0.get(&name).is_none()) {
+            match trace.run.filter(|_| !self.incomplete.contains(tenant, &trace.trace_id)) {
                 Some(run) => {
                     runs.push((format!("trace {}", trace.trace_id), run));
                     spans_of_runs.push(trace.spans);
                 }
                 None => {
-                    self.incomplete.0.insert(name, ());
+                    self.incomplete.insert(tenant, &trace.trace_id);
                     rejected_spans += trace.spans;
                     incomplete.push(trace.trace_id);
                 }

@@ -81,7 +81,7 @@ impl Trace {
         let mut conversation = timeline.conversation;
         self.set_facts(root, &mut conversation);
         conversation.task = self
-            .say(root, &["retro.task"])
+            .find_text(root, &["retro.task"])
             .map(str::to_owned)
             .or_else(|| options.task.is_none().then(|| task.as_deref().and_then(name_task)).flatten());
         let workflow = choose_workflow(options, "gen_ai.agent.name", || self.workflow_name(root))?;
@@ -102,13 +102,13 @@ impl Trace {
     }
 
     /// Returns the first of these attributes of the run's span, or of its resource.
-    fn say(&self, root: usize, keys: &[&str]) -> Option<&str> {
+    fn find_text(&self, root: usize, keys: &[&str]) -> Option<&str> {
         let span = &self.spans[root];
         span.text(keys).or_else(|| first_text(&span.resource, keys))
     }
 
     fn workflow_name(&self, root: usize) -> String {
-        let own = self.say(root, &["retro.workflow", "gen_ai.workflow.name", "gen_ai.agent.name"]);
+        let own = self.find_text(root, &["retro.workflow", "gen_ai.workflow.name", "gen_ai.agent.name"]);
         let entity = || {
             self.spans[root].text(&[
                 "traceloop.workflow.name",
@@ -118,7 +118,7 @@ impl Trace {
             ])
         };
         let service =
-            || self.say(root, &["service.name"]).filter(|name| !name.starts_with("unknown_service"));
+            || self.find_text(root, &["service.name"]).filter(|name| !name.starts_with("unknown_service"));
         let name = own.or_else(entity).or_else(service).unwrap_or(FORMAT.workflow);
         name.to_owned()
     }
@@ -127,11 +127,11 @@ impl Trace {
         let span = &self.spans[root];
         conversation.id = Some(span.trace_id.clone());
         conversation.agent_name =
-            self.say(root, &["gen_ai.agent.name", "agent.name", "service.name"]).map(str::to_owned);
+            self.find_text(root, &["gen_ai.agent.name", "agent.name", "service.name"]).map(str::to_owned);
         conversation.version =
-            self.say(root, &["gen_ai.agent.version", "service.version"]).map(str::to_owned);
-        conversation.repo = self.say(root, &["vcs.repository.url.full"]).map(str::to_owned);
-        conversation.commit = self.say(root, &["vcs.ref.head.revision"]).map(str::to_owned);
+            self.find_text(root, &["gen_ai.agent.version", "service.version"]).map(str::to_owned);
+        conversation.repo = self.find_text(root, &["vcs.repository.url.full"]).map(str::to_owned);
+        conversation.commit = self.find_text(root, &["vcs.ref.head.revision"]).map(str::to_owned);
         conversation.outcome = self.outcome(root);
         let model = ["gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id"];
         conversation.model = self.spans.iter().rev().find_map(|span| span.text(&model)).map(str::to_owned);
@@ -164,7 +164,7 @@ impl Trace {
     /// conventions. A span whose status is an error ended with one, which is what those conventions call `error`: it says
     /// that the run could not be carried out, not that its work was judged. No other status says how a run went.
     fn outcome(&self, root: usize) -> Option<RunOutcome> {
-        let said = self.say(root, &["retro.outcome", "cicd.pipeline.result"]);
+        let said = self.find_text(root, &["retro.outcome", "cicd.pipeline.result"]);
         let said = said.and_then(|text| serde_json::from_value(Value::String(text.to_owned())).ok());
         said.or(self.spans[root].has_failed().then_some(RunOutcome::Error))
     }

@@ -136,52 +136,61 @@ mod tests {
         WatchedFiles::new(Duration::from_secs(SETTLE_S))
     }
 
+    /// Observes these files, and returns the names of those that are ready.
+    fn observe(files: &mut WatchedFiles, found: &[&FoundFile], second: u64) -> Vec<String> {
+        let found = found.iter().map(|file| (*file).clone()).collect();
+        files.observe(found, at(second)).into_iter().map(|file| file.name).collect()
+    }
+
     #[test]
     fn a_file_is_finished_when_it_has_not_changed_for_a_while_and_is_returned_until_it_is_done() {
         let mut files = watch();
         let early = file("a.json", 1, 10);
-        assert_eq!(files.observe(vec![early.clone()], at(10)), []);
-        assert_eq!(files.observe(vec![early.clone()], at(14)), []);
+        assert_eq!(observe(&mut files, &[&early], 10), [""; 0]);
+        assert_eq!(observe(&mut files, &[&early], 14), [""; 0]);
         let grown = file("a.json", 1, 14);
-        assert_eq!(files.observe(vec![grown.clone()], at(15)), [], "it grows");
-        assert_eq!(files.observe(vec![grown.clone()], at(19)), []);
-        assert_eq!(files.observe(vec![grown.clone()], at(20)), [grown.clone()]);
-        assert_eq!(files.observe(vec![grown.clone()], at(21)), [grown.clone()], "it could not be sent");
+        assert_eq!(observe(&mut files, &[&grown], 15), [""; 0], "it grows");
+        assert_eq!(observe(&mut files, &[&grown], 19), [""; 0]);
+        assert_eq!(observe(&mut files, &[&grown], 20), ["a.json"]);
+        assert_eq!(observe(&mut files, &[&grown], 21), ["a.json"], "it could not be sent");
         files.mark_done(&grown);
-        assert_eq!(files.observe(vec![grown], at(40)), []);
+        assert_eq!(observe(&mut files, &[&grown], 40), [""; 0]);
         let again = file("a.json", 1, 40);
-        files.observe(vec![again.clone()], at(40));
-        assert_eq!(files.observe(vec![again.clone()], at(45)), [again], "it goes on");
+        assert_eq!(observe(&mut files, &[&again], 40), [""; 0]);
+        assert_eq!(observe(&mut files, &[&again], 45), ["a.json"], "it goes on");
     }
 
     #[test]
     fn what_changes_while_it_is_sent_is_not_done() {
         let mut files = watch();
         let read = file("a.json", 1, 0);
-        assert_eq!(files.observe(vec![read.clone()], at(10)), [read.clone()]);
+        assert_eq!(observe(&mut files, &[&read], 10), ["a.json"]);
         let grown = file("a.json", 1, 11);
-        files.observe(vec![grown.clone()], at(11));
+        assert_eq!(observe(&mut files, &[&grown], 11), [""; 0]);
         files.mark_done(&read);
-        assert_eq!(files.observe(vec![grown.clone()], at(16)), [grown]);
+        assert_eq!(observe(&mut files, &[&grown], 16), ["a.json"]);
     }
 
     #[test]
     fn an_old_file_and_one_that_is_renamed_into_place_are_finished_at_once() {
         let mut files = watch();
-        let old = file("old.json", 1, 5);
-        assert_eq!(files.observe(vec![old.clone(), file(".new.json", 2, 9)], at(10)), [old.clone()]);
+        let (old, written) = (file("old.json", 1, 5), file(".new.json", 2, 9));
+        assert_eq!(observe(&mut files, &[&old, &written], 10), ["old.json"]);
         files.mark_done(&old);
-        let renamed = file("new.json", 2, 9);
-        assert_eq!(files.observe(vec![old.clone(), renamed.clone()], at(11)), [renamed]);
+        assert_eq!(observe(&mut files, &[&old, &file("new.json", 2, 9)], 11), ["new.json"]);
         let other = file("other.json", 3, 11);
-        assert_eq!(files.observe(vec![old, other], at(11)), [], "nobody has seen it under another name");
+        assert_eq!(
+            observe(&mut files, &[&old, &other], 11),
+            [""; 0],
+            "nobody has seen it under another name"
+        );
     }
 
     #[test]
     fn a_file_under_a_temporary_name_is_never_finished() {
         let mut files = watch();
         for name in [".a.json", "sub/.a.json", "a.json.tmp", "a.json.part", "a.json~"] {
-            assert_eq!(files.observe(vec![file(name, 1, 0)], at(100)), [], "{name}");
+            assert_eq!(observe(&mut files, &[&file(name, 1, 0)], 100), [""; 0], "{name}");
         }
     }
 
@@ -189,7 +198,7 @@ mod tests {
     fn a_clock_that_is_ahead_makes_no_file_finished() {
         let mut files = watch();
         let future = file("a.json", 1, 1_000);
-        assert_eq!(files.observe(vec![future.clone()], at(10)), []);
-        assert_eq!(files.observe(vec![future.clone()], at(15)), [future]);
+        assert_eq!(observe(&mut files, &[&future], 10), [""; 0]);
+        assert_eq!(observe(&mut files, &[&future], 15), ["a.json"]);
     }
 }

@@ -54,11 +54,17 @@ async fn post(service: &IngestService, kind: &str, encoding: Option<&str>, body:
         request = request.header("Content-Encoding", encoding);
     }
     let app = retro_http::finish_router(ingest_routes().with_state(service.clone()));
-    let response = app.oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+    let response = app
+        .oneshot(request.body(Body::from(body)).expect("the route answers in its own encoding"))
+        .await
+        .expect("of a test");
     Answer {
         status: response.status().as_u16(),
-        kind: response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned(),
-        body: to_bytes(response.into_body(), 1 << 20).await.unwrap(),
+        kind: response.headers()[header::CONTENT_TYPE]
+            .to_str()
+            .expect("the route answers in its own encoding")
+            .to_owned(),
+        body: to_bytes(response.into_body(), 1 << 20).await.expect("the route answers in its own encoding"),
     }
 }
 
@@ -66,15 +72,17 @@ async fn post(service: &IngestService, kind: &str, encoding: Option<&str>, body:
 async fn post_spans(service: &IngestService, spans: Vec<Span>) -> (i64, String) {
     let answer = post(service, PROTOBUF_MEDIA_TYPE, None, encode(spans)).await;
     assert_eq!((answer.status, answer.kind.as_str()), (200, PROTOBUF_MEDIA_TYPE));
-    let partial = ExportTraceServiceResponse::decode(answer.body).unwrap().partial_success;
+    let partial = ExportTraceServiceResponse::decode(answer.body)
+        .expect("the route answers in its own encoding")
+        .partial_success;
     partial.map(|partial| (partial.rejected_spans, partial.error_message)).unwrap_or_default()
 }
 
 fn published_runs(broker: &FakeBroker) -> Vec<String> {
-    let events = broker.events.lock().unwrap();
+    let events = broker.events.lock().expect("the route answers in its own encoding");
     let run_id = |payload: &Bytes| {
-        let event: Value = serde_json::from_slice(payload).unwrap();
-        event["data"]["run_id"].as_str().unwrap().to_owned()
+        let event: Value = serde_json::from_slice(payload).expect("the route answers in its own encoding");
+        event["data"]["run_id"].as_str().expect("the route answers in its own encoding").to_owned()
     };
     events.iter().map(|event| run_id(&event.payload)).collect()
 }
