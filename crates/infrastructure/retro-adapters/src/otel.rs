@@ -12,7 +12,7 @@ mod span;
 mod timeline;
 mod trace;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 use retro_core::dead_letter::{DeadLetterCode, Rejection};
@@ -29,14 +29,35 @@ pub(crate) use span::Span;
 /// Maximum number of spans of a file. A trace with more calls than this is longer than any trajectory may be.
 const SPANS_MAX: usize = 100_000;
 
-/// Returns the spans of the documents of a file. Documents without spans, as those with metrics, are left out.
+/// Returns the spans of the documents of a file, with the events that are in its log records. Other documents, as those
+/// with metrics, are left out.
 pub(crate) fn parse_documents(documents: &[(String, &Value)]) -> Result<Vec<Span>, Rejection> {
-    let mut spans = Vec::new();
+    let (mut spans, mut events) = (Vec::new(), Vec::new());
     for (place, document) in documents {
-        let found = json::parse_document(document).map_err(|rejection| prefix_path(place, rejection))?;
-        spans.extend(found);
+        let at_place = |rejection| prefix_path(place, rejection);
+        spans.extend(json::parse_document(document).map_err(at_place)?);
+        events.extend(json::parse_logged_events(document).map_err(at_place)?);
     }
+    attach_events(&mut spans, events);
     Ok(spans)
+}
+
+/// Adds logged events to their spans, in the order of their times. Those of unknown spans are left out.
+fn attach_events(spans: &mut [Span], mut events: Vec<json::LoggedEvent>) {
+    if events.is_empty() {
+        return;
+    }
+    let places: HashMap<(String, String), usize> = spans
+        .iter()
+        .enumerate()
+        .map(|(at, span)| ((span.trace_id.clone(), span.span_id.clone()), at))
+        .collect();
+    events.sort_by_key(|event| event.time);
+    for event in events {
+        if let Some(at) = places.get(&(event.trace_id, event.span_id)) {
+            spans[*at].events.push(event.event);
+        }
+    }
 }
 
 /// Encoding of a request with traces.

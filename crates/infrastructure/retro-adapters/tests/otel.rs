@@ -132,6 +132,33 @@ fn what_a_request_repeats_is_read_once_and_what_is_said_twice_is_read_twice() {
 }
 
 #[test]
+fn messages_that_were_exported_as_log_records_are_read_in_their_order() {
+    let record = |second: u64, name: &str, body: Value| {
+        let body: Vec<Value> = body
+            .as_object()
+            .expect("a body has members")
+            .iter()
+            .map(|(key, text)| json!({"key": key, "value": {"stringValue": text}}))
+            .collect();
+        json!({
+            "timeUnixNano": (second * 1_000_000_000).to_string(), "eventName": name,
+            "traceId": TRACE, "spanId": format!("{:016x}", 2), "body": {"kvlistValue": {"values": body}},
+        })
+    };
+    let records = [
+        record(5, "gen_ai.choice", json!({"finish_reason": "stop", "message": "{\"content\": \"Done.\"}"})),
+        record(3, "gen_ai.user.message", json!({"content": "Go on."})),
+        record(4, "session.started", json!({"content": "no message"})),
+    ];
+    let logs = json!({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]});
+    let spans = document(&[span(2, 0, "chat", &json!({"gen_ai.operation.name": "chat"}))]);
+    let lines = format!("{logs}\n{spans}\n");
+    let runs = import(lines.as_bytes()).unwrap();
+    let said: Vec<_> = parse_trajectory(&runs[0]).turns.into_iter().map(|turn| turn.message).collect();
+    assert_eq!(said, ["Go on.", "Done."]);
+}
+
+#[test]
 fn a_call_is_in_the_run_once_although_the_reply_and_a_span_have_it() {
     let call = |id: Option<&str>| {
         let part = json!({"type": "tool_call", "id": id, "name": "ls", "arguments": {"path": "."}});
@@ -350,7 +377,7 @@ proptest! {
         let text = read_fixture("older.composed.json");
         let whole = if as_protobuf {
             let line = String::from_utf8(read_fixture("agent.composed.jsonl")).expect("a fixture is well-formed");
-            encode_request(&serde_json::from_str(line.lines().next().expect("a fixture is well-formed")).expect("of a test"))
+            encode_request(&serde_json::from_str(line.lines().next().expect("a fixture is well-formed")).expect("a fixture is well-formed"))
         } else {
             text
         };

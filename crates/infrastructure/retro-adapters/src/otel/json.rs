@@ -37,10 +37,51 @@ pub(crate) fn parse_document(document: &Value) -> Result<Vec<Span>, Rejection> {
     Ok(spans)
 }
 
+/// An event of a span that was exported as a log record.
+pub(crate) struct LoggedEvent {
+    pub(crate) trace_id: String,
+    pub(crate) span_id: String,
+    /// Time in nanoseconds since 1970; 0 if not said.
+    pub(crate) time: i128,
+    pub(crate) event: SpanEvent,
+}
+
+/// Returns the events of GenAI among the log records of a document. Other records are left out.
+pub(crate) fn parse_logged_events(document: &Value) -> Result<Vec<LoggedEvent>, Rejection> {
+    let mut events = Vec::new();
+    for (place, group) in list_members(document, &["resourceLogs", "resource_logs"], "")? {
+        for (place, scope) in list_members(group, &["scopeLogs", "scope_logs"], &place)? {
+            for (_, record) in list_members(scope, &["logRecords", "log_records"], &place)? {
+                events.extend(parse_logged_event(record));
+            }
+        }
+    }
+    Ok(events)
+}
+
+fn parse_logged_event(record: &Value) -> Option<LoggedEvent> {
+    let text = |keys: &[&str]| member(record, keys).and_then(Value::as_str).unwrap_or_default();
+    let mut attributes = parse_attributes(record.get("attributes"));
+    let named = attributes.get("event.name").and_then(Value::as_str).unwrap_or_default();
+    let name =
+        [text(&["eventName", "event_name"]), named].into_iter().find(|name| name.starts_with("gen_ai."))?;
+    let name = name.to_owned();
+    if let Some(Value::Object(body)) = record.get("body").map(parse_any_value) {
+        attributes.extend(body);
+    }
+    let time = member(record, &["timeUnixNano", "time_unix_nano"]).filter(|time| time.as_str() != Some("0"));
+    Some(LoggedEvent {
+        trace_id: normalize_id(text(&["traceId", "trace_id"])),
+        span_id: normalize_id(text(&["spanId", "span_id"])),
+        time: nanoseconds(time.or_else(|| record.get("observedTimeUnixNano"))),
+        event: SpanEvent { name, attributes },
+    })
+}
+
 fn parse_span(span: &Value, resource: &Arc<Attributes>, place: &str) -> Result<Span, Rejection> {
     let text = |keys: &[&str]| member(span, keys).and_then(Value::as_str).unwrap_or_default();
     let trace_id = require_trace_id(text(&["traceId", "trace_id"]), &format!("{place}.traceId"))?;
-    let events = member(span, &["events"]).and_then(Value::as_array).into_iter().flatten();
+    let events = span.get("events").and_then(Value::as_array).into_iter().flatten();
     let status = span.get("status");
     Ok(Span {
         trace_id,

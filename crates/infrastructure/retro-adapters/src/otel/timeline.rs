@@ -2,7 +2,7 @@
 //! that contain others repeat what those say, and a call is both in the model's reply and a span of its own: everything
 //! is added once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use retro_core::canonical::content_hash;
 use serde_json::{Value, json};
@@ -12,12 +12,19 @@ use super::messages::{Part, parse_json};
 use super::span::{Span, SpanStatus};
 use crate::conversation::{Conversation, command_arguments, result_text};
 
+/// Maximum number of open calls of a tool whose arguments are compared with those of a span.
+const OPEN_CALLS_MAX: usize = 100;
+
 /// A conversation with a record of what it has.
 pub(crate) struct Timeline {
     pub(crate) conversation: Conversation,
     /// Number of times that a part was added, by its hash.
     added: HashMap<String, usize>,
     calls: Vec<KnownCall>,
+    /// Place of the call with each id.
+    by_id: HashMap<String, usize>,
+    /// Places of the calls of each tool that have no result.
+    open: BTreeMap<String, BTreeSet<usize>>,
     /// First text of the user.
     pub(crate) first_request: Option<String>,
 }
@@ -41,7 +48,14 @@ pub(crate) struct ToolSpan {
 
 impl Timeline {
     pub(crate) fn new(conversation: Conversation) -> Self {
-        Self { conversation, added: HashMap::new(), calls: Vec::new(), first_request: None }
+        Self {
+            conversation,
+            added: HashMap::new(),
+            calls: Vec::new(),
+            by_id: HashMap::new(),
+            open: BTreeMap::new(),
+            first_request: None,
+        }
     }
 
     /// Adds the parts that are not there yet. A part that comes twice among these is added twice.
@@ -81,14 +95,12 @@ impl Timeline {
             Part::Reasoning(text) => self.conversation.add_reasoning(&text, time),
             Part::Call { id, tool, arguments } => {
                 // A span of the tool may have been first.
-                if id.is_none() || !self.calls.iter().any(|call| call.id == id) {
+                if self.find_call(id.as_deref()).is_none() {
                     self.add_call(id, &tool, arguments, time);
                 }
             }
             Part::Result { id, tool, text, is_error } => {
-                let known = id
-                    .as_ref()
-                    .and_then(|id| self.calls.iter().position(|call| call.id.as_ref() == Some(id)));
+                let known = self.find_call(id.as_deref());
                 let open = || self.find_open_call(tool.as_deref(), None);
                 match known.or_else(|| id.is_none().then(open).flatten()) {
                     Some(at) => self.add_result(at, &text, is_error, time),
@@ -104,6 +116,10 @@ impl Timeline {
         let at = self.calls.len();
         let arguments = command_arguments(arguments, &["description"]);
         self.conversation.add_call(Some(&call_name(at, id.as_deref())), tool, arguments.clone(), time);
+        if let Some(id) = &id {
+            self.by_id.entry(id.clone()).or_insert(at);
+        }
+        self.open.entry(tool.to_owned()).or_default().insert(at);
         self.calls.push(KnownCall { id, tool: tool.to_owned(), arguments, has_result: false });
         at
     }
@@ -112,14 +128,16 @@ impl Timeline {
         let call = &mut self.calls[at];
         if !std::mem::replace(&mut call.has_result, true) {
             let name = call_name(at, call.id.as_deref());
+            if let Some(open) = self.open.get_mut(&call.tool) {
+                open.remove(&at);
+            }
             self.conversation.add_result(&name, text, is_error, time);
         }
     }
 
     /// Adds the call of a tool's span, unless a reply has it. Returns its place for [`Self::finish_tool`].
     pub(crate) fn start_tool(&mut self, span: &ToolSpan, time: Option<&str>) -> usize {
-        let by_id =
-            span.id.as_ref().and_then(|id| self.calls.iter().position(|call| call.id.as_ref() == Some(id)));
+        let by_id = self.find_call(span.id.as_deref());
         let known = by_id.or_else(|| match (&span.id, &span.arguments) {
             (Some(_), _) => None,
             (None, arguments) => self.find_open_call(Some(&span.tool), arguments.as_ref()),
@@ -140,15 +158,18 @@ impl Timeline {
         }
     }
 
-    /// Returns the first call of a tool that has no result: one with the same arguments, or else any.
+    fn find_call(&self, id: Option<&str>) -> Option<usize> {
+        self.by_id.get(id?).copied()
+    }
+
+    /// Returns the first call of a tool that has no result: one with the same arguments, or else any. Without a tool, the
+    /// first of all.
     fn find_open_call(&self, tool: Option<&str>, arguments: Option<&Value>) -> Option<usize> {
+        let Some(tool) = tool else { return self.open.values().filter_map(BTreeSet::first).min().copied() };
         let arguments = arguments.map(|arguments| command_arguments(arguments.clone(), &["description"]));
-        let is_open =
-            |call: &&(usize, &KnownCall)| !call.1.has_result && tool.is_none_or(|tool| call.1.tool == tool);
-        let calls: Vec<_> = self.calls.iter().enumerate().collect();
-        let open: Vec<_> = calls.iter().filter(is_open).collect();
-        let same = open.iter().find(|(_, call)| arguments.as_ref() == Some(&call.arguments));
-        same.or(open.first()).map(|(at, _)| *at)
+        let open = self.open.get(tool)?;
+        let is_same = |at: &&usize| arguments.as_ref() == Some(&self.calls[**at].arguments);
+        open.iter().take(OPEN_CALLS_MAX).find(is_same).or(open.first()).copied()
     }
 }
 
