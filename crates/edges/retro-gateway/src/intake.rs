@@ -50,7 +50,7 @@ const REQUESTS_MAX: usize = 256;
 /// Maximum number of concurrent requests per tenant, counted in the same way.
 const TENANT_REQUESTS_MAX: usize = 192;
 
-/// Maximum number of files and traces that are read at once. A document takes several times its bytes while it is read.
+/// Maximum number of files and requests with traces that are read at once. One may take 100 MiB while it is read.
 const IMPORTS_MAX: usize = 2;
 
 /// Validates and publishes the runs that come over HTTP.

@@ -17,6 +17,10 @@ pub const FILE_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// event.
 const FILE_VALUES_MAX: usize = 8 * VALUES_MAX;
 
+/// Maximum number of values and keys in a file that comes over a network. Each takes up to 400 bytes while it is
+/// read: 100 MiB for a file of nothing else.
+pub(crate) const UPLOAD_VALUES_MAX: usize = 250_000;
+
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Parsed documents of a file.

@@ -42,13 +42,14 @@ pub fn import_file(
 }
 
 /// Parses all runs of a file that was sent over a network, as [`import_file`] does. Fails also if it has more than
-/// `bytes_max` bytes, or more values than an event may have. It is never decompressed.
+/// `bytes_max` bytes, or more than 250,000 values and keys. It is never decompressed.
 pub fn import_upload(
     body: &Bytes,
     bytes_max: usize,
     options: &ImportOptions,
 ) -> Result<Vec<ImportedRun>, Rejection> {
-    let content = file_content::parse_content(body, JsonBounds::with_bytes_max(bytes_max))?;
+    let bounds = JsonBounds { bytes_max, values_max: file_content::UPLOAD_VALUES_MAX };
+    let content = file_content::parse_content(body, bounds)?;
     import_content(detect::detect_content(&content, "")?, &content, options)
 }
 

@@ -19,6 +19,7 @@ use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use retro_core::json::{JsonBounds, JsonDocument};
 use serde_json::Value;
 
+use crate::file_content::UPLOAD_VALUES_MAX;
 use crate::import::{ImportOptions, ImportedRun};
 use crate::location::{join_locations, prefix_path};
 
@@ -112,7 +113,8 @@ pub fn import_traces(
 fn parse_request(body: &Bytes, encoding: TraceEncoding, bytes_max: usize) -> Result<Vec<Span>, Rejection> {
     match encoding {
         TraceEncoding::Json => {
-            let document = JsonDocument::parse(body, JsonBounds::with_bytes_max(bytes_max))?;
+            let bounds = JsonBounds { bytes_max, values_max: UPLOAD_VALUES_MAX };
+            let document = JsonDocument::parse(body, bounds)?;
             json::parse_document(&document.root().to_value())
         }
         TraceEncoding::Protobuf if body.is_empty() => Ok(Vec::new()),

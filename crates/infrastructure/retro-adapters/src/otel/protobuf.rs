@@ -15,7 +15,7 @@ use super::span::{Attributes, Span, SpanEvent, SpanStatus};
 
 /// Maximum number of fields in a request, of messages that take memory of their own: two bytes may take a hundred times
 /// as many.
-const MESSAGES_MAX: usize = 500_000;
+const MESSAGES_MAX: usize = 250_000;
 /// Maximum nesting of messages, as the decoder has it.
 const DEPTH_MAX: usize = 100;
 /// Number of bytes of the length before a request in a file.

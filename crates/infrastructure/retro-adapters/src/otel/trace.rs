@@ -18,6 +18,16 @@ const FORMAT: ConversationFormat =
     ConversationFormat { source: "retro-emit/otel", workflow: "otel", id_path: "traceId" };
 /// Maximum number of spans that are looked at around a span.
 const DEPTH_MAX: usize = 100;
+/// Attributes with the name of a step.
+const STEP_NAMES: [&str; 7] = [
+    "retro.step",
+    "graph.node.id",
+    "graph.node.name",
+    "langgraph_node",
+    "gen_ai.agent.name",
+    "agent.name",
+    "agent_name",
+];
 /// Number of bytes of a request that its task begins with, if the request is too long to be the task.
 const TASK_PREFIX_BYTES: usize = 200;
 
@@ -184,8 +194,10 @@ impl Trace {
     fn build_timeline(&self, root: usize) -> Option<Timeline> {
         let mut timeline = Timeline::new(Conversation::new(&FORMAT));
         let contains_model = self.find_containing_models();
+        let steps = self.find_steps(root);
+        let tool_names: Vec<Option<&str>> = self.spans.iter().map(|span| span.text(&TOOL_NAME)).collect();
         let tools: HashMap<usize, ToolSpan> = (0..self.spans.len())
-            .filter(|at| self.kinds[*at] == SpanKind::Tool && !self.repeats_tool(*at))
+            .filter(|at| self.kinds[*at] == SpanKind::Tool && !self.repeats_tool(*at, &tool_names))
             .map(|at| (at, ToolSpan::from_span(&self.spans[at])))
             .collect();
         let mut calls: HashMap<usize, usize> = HashMap::new();
@@ -193,7 +205,7 @@ impl Trace {
             let span = &self.spans[at];
             let time = if moment == Moment::Start { span.started_at() } else { span.ended_at() };
             let time = time.map(|time| time.to_string());
-            timeline.conversation.step = self.step(root, at);
+            timeline.conversation.step = steps[at].map(str::to_owned);
             match (self.kinds[at], moment) {
                 (SpanKind::Tool, Moment::Start) => {
                     if let Some(tool) = tools.get(&at) {
@@ -238,14 +250,9 @@ impl Trace {
     }
 
     /// Returns `true` if the span is inside another of the same tool, as the request to a server that has it.
-    fn repeats_tool(&self, at: usize) -> bool {
-        let name = self.spans[at].text(&TOOL_NAME);
-        let is_same = |outer: usize| {
-            self.kinds[outer] == SpanKind::Tool
-                && name.is_some()
-                && self.spans[outer].text(&TOOL_NAME) == name
-        };
-        self.chain(at).skip(1).any(is_same)
+    fn repeats_tool(&self, at: usize, names: &[Option<&str>]) -> bool {
+        let is_same = |outer: usize| self.kinds[outer] == SpanKind::Tool && names[outer] == names[at];
+        names[at].is_some() && self.chain(at).skip(1).any(is_same)
     }
 
     /// Returns the starts and ends of all spans in order. Of those at one time, ends are first, except of spans that
@@ -262,30 +269,27 @@ impl Trace {
         moments.into_iter().map(|(_, _, at, moment)| (at, moment)).collect()
     }
 
-    /// Returns the step of a span: the nearest name of a step (`retro.step`), a node of a graph, or an agent, that the span
-    /// or one that contains it has, below the run's span. The run's span may have a `retro.step` too. `None` is `main`.
-    fn step(&self, root: usize, at: usize) -> Option<String> {
-        let names = [
-            "retro.step",
-            "graph.node.id",
-            "graph.node.name",
-            "langgraph_node",
-            "gen_ai.agent.name",
-            "agent.name",
-            "agent_name",
-        ];
+    /// Returns the step of each span: the nearest name of a step (`retro.step`), a node of a graph, or an agent, that the
+    /// span or one that contains it has, below the run's span. The run's span may have a `retro.step` too. `None` is
+    /// `main`.
+    fn find_steps(&self, root: usize) -> Vec<Option<&str>> {
+        let names: Vec<Option<&str>> = (0..self.spans.len()).map(|at| self.own_step(root, at)).collect();
         let run = self.spans[root].text(&["gen_ai.agent.name", "agent.name", "agent_name"]);
-        let name = self.chain(at).find_map(|outer| {
-            let span = &self.spans[outer];
-            let keys = if outer == root { &names[..1] } else { &names[..] };
-            let entity = || {
-                let kind = span.text(&["traceloop.span.kind"]);
-                let is_named = outer != root && matches!(kind, Some("agent" | "task"));
-                is_named.then(|| span.text(&["traceloop.entity.name"])).flatten()
-            };
-            span.text(keys).or_else(entity)
-        });
-        name.filter(|name| Some(*name) != run && Step::new(*name).is_ok()).map(str::to_owned)
+        let step = |at: usize| self.chain(at).find_map(|outer| names[outer]);
+        let is_step = |name: &&str| Some(*name) != run && Step::new(*name).is_ok();
+        (0..self.spans.len()).map(|at| step(at).filter(is_step)).collect()
+    }
+
+    fn own_step(&self, root: usize, at: usize) -> Option<&str> {
+        let span = &self.spans[at];
+        if at == root {
+            return span.text(&["retro.step"]);
+        }
+        let entity = || {
+            let kind = span.text(&["traceloop.span.kind"]);
+            matches!(kind, Some("agent" | "task")).then(|| span.text(&["traceloop.entity.name"])).flatten()
+        };
+        span.text(&STEP_NAMES).or_else(entity)
     }
 }
 
