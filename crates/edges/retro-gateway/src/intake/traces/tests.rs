@@ -57,7 +57,7 @@ async fn post(service: &IngestService, kind: &str, encoding: Option<&str>, body:
     let response = app
         .oneshot(request.body(Body::from(body)).expect("the route answers in its own encoding"))
         .await
-        .expect("of a test");
+        .expect("an answer of OTLP");
     Answer {
         status: response.status().as_u16(),
         kind: response.headers()[header::CONTENT_TYPE]
