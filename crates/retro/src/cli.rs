@@ -213,8 +213,19 @@ pub(crate) struct Migrate {
 #[derive(Debug, Args)]
 pub(crate) struct Emit {
     /// Files to send.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "watch", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Watch this folder and the folders in it until a signal arrives, and send each file once when it is finished. Names
+    /// that begin with a dot or end like `.tmp` are ignored.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "new_event_ids", "pause_every", "limit", "skip"])]
+    pub(crate) watch: Option<PathBuf>,
+    /// With `--watch`: time in seconds without a change after which a file is finished. One that is renamed into place, or
+    /// was older when it came, is finished at once. A transcript that goes on later is sent again, as the same run.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub(crate) settle_s: u64,
+    /// With `--watch`: where sent files are remembered [default: `.retro-emit-sent` in the folder].
+    #[arg(long, value_name = "FILE", requires = "watch")]
+    pub(crate) sent_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) import: ImportArgs,
     /// Send every event under a new event id; run ids stay the same.

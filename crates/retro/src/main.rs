@@ -16,6 +16,7 @@ mod operator_commands;
 mod output;
 mod policies;
 mod process;
+mod run_importer;
 mod serve;
 mod store;
 mod telemetry;

@@ -48,7 +48,7 @@ pub(crate) use listeners::Listeners;
 use readiness::ReadinessState;
 pub(crate) use running::Process;
 use running::RunningProcess;
-use shutdown::Signals;
+pub(crate) use shutdown::Signals;
 
 impl Process {
     /// Runs until a signal arrives, then shuts down gracefully. `at_work` is called once, after the roles

@@ -81,7 +81,7 @@ fn read_runs(
     let hosts =
         config.allowed_hosts().expect("invalid hosts were rejected when the configuration was loaded");
     // The steps of the others are never named.
-    let names_steps = matches!(format, Format::CloudEvents | Format::Atif);
+    let names_steps = matches!(format, Format::CloudEvents | Format::Atif | Format::OpenTelemetry);
     let mut runs = Vec::new();
     for run in retro_adapters::import_file(bytes, &name, &import.options())? {
         // As the server will read it, so that what it would refuse is refused here.

@@ -23,7 +23,8 @@ use crate::gateway::{FeedbackError, Gateway};
 use crate::intake::{self, IngestService};
 use crate::lessons;
 
-/// Returns the agents' routes: `/v1/events`, `/v1/context`, `/v1/memories/search`, `/v1/memories/{id}`, `/v1/feedback`,
+/// Returns the agents' routes: `/v1/events`, `/v1/transcripts`, `/v1/traces`, `/v1/context`, `/v1/memories/search`,
+/// `/v1/memories/{id}`, `/v1/feedback`,
 /// `/livez`, `/readyz` and `/metrics`. The caller merges them with its other routes and passes the result to
 /// [`retro_http::HttpServer`].
 pub fn build_router(gateway: Gateway, ingest: IngestService, probes: Probes) -> Api {

@@ -7,7 +7,12 @@
 
 mod answer;
 mod http;
+mod importer;
+mod incomplete;
+mod routes;
 mod schemas;
+mod traces;
+mod transcripts;
 
 use std::sync::Arc;
 
@@ -24,9 +29,14 @@ use retro_events::{
     INTAKE_EVENTS_MAX, IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent, atif,
 };
 use retro_http::{BodyBudget, Idempotency, TenantLimiter};
+use tokio::sync::Semaphore;
 
 pub use answer::{EventsAnswer, EventsRefused, RefusedEvent};
-pub(crate) use http::ingest_routes;
+pub use importer::{ImportFacts, ReceivedTrace, RunImporter};
+
+pub(crate) use routes::ingest_routes;
+
+use incomplete::IncompleteTraces;
 
 /// Maximum size of a published event, in bytes: the broker's limit minus room for headers.
 const PUBLISHED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
@@ -40,7 +50,10 @@ const REQUESTS_MAX: usize = 256;
 /// Maximum number of concurrent requests per tenant, counted in the same way.
 const TENANT_REQUESTS_MAX: usize = 192;
 
-/// Validates and publishes the events of `POST /v1/events`.
+/// Maximum number of files and requests with traces that are read at once. One may take 100 MiB while it is read.
+const IMPORTS_MAX: usize = 2;
+
+/// Validates and publishes the runs that come over HTTP.
 #[derive(Clone)]
 pub struct IngestService {
     intake: Arc<dyn IntakePublisher>,
@@ -50,6 +63,9 @@ pub struct IngestService {
     in_flight: TenantLimiter,
     hosts: DatarefHosts,
     idempotency: Idempotency,
+    importer: Arc<dyn RunImporter>,
+    imports: Arc<Semaphore>,
+    incomplete: Arc<IncompleteTraces>,
 }
 
 /// Reason why no event of a request was accepted.
@@ -78,6 +94,7 @@ impl IngestService {
         clock: Arc<dyn Clock>,
         budget: BodyBudget,
         idempotency: Idempotency,
+        importer: Arc<dyn RunImporter>,
     ) -> Self {
         let handled = TenantLimiter::new(REQUESTS_MAX, TENANT_REQUESTS_MAX);
         Self {
@@ -88,6 +105,9 @@ impl IngestService {
             in_flight: handled,
             hosts: DatarefHosts::default(),
             idempotency,
+            importer,
+            imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
+            incomplete: Arc::new(IncompleteTraces::default()),
         }
     }
 
@@ -144,6 +164,46 @@ impl IngestService {
             return Err(IngestError::AllRefused(refused));
         }
         self.intake.publish_events(&events).await?;
+        Ok(EventsAnswer { accepted: events.len(), refused })
+    }
+
+    /// Reads runs in another format, a few bodies at a time and off the runtime's thread.
+    async fn import<T>(&self, read: impl FnOnce(&dyn RunImporter) -> T) -> T {
+        let _permit = self.imports.acquire().await.expect("the semaphore is never closed");
+        run_in_place(|| read(&*self.importer))
+    }
+
+    /// Validates and publishes runs in another format, each with its location, all together. Invalid ones are reported by
+    /// index.
+    async fn ingest_runs(
+        &self,
+        tenant: &Tenant,
+        runs: Vec<(String, RunEvent)>,
+    ) -> Result<EventsAnswer, IngestError> {
+        if runs.len() > INTAKE_EVENTS_MAX {
+            let detail = format!("{} runs; at most {INTAKE_EVENTS_MAX} are accepted", runs.len());
+            return Err(Rejection::of_message(DeadLetterCode::Oversized, detail).into());
+        }
+        let (mut events, mut refused) = (Vec::new(), Vec::new());
+        for (index, (location, run)) in runs.into_iter().enumerate() {
+            let prepared = match run_in_place(|| self.validate_envelope(tenant, run.envelope)) {
+                Ok(event) => self.prepare_event(tenant, event, None).await,
+                Err(rejection) => Err(rejection.into()),
+            };
+            match prepared {
+                Ok(event) => events.push(event),
+                Err(IngestError::Refused(rejection)) => {
+                    refused.push(RefusedEvent::of_run(index, &location, rejection));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        if events.is_empty() && !refused.is_empty() {
+            return Err(IngestError::AllRefused(refused));
+        }
+        if !events.is_empty() {
+            self.intake.publish_events(&events).await?;
+        }
         Ok(EventsAnswer { accepted: events.len(), refused })
     }
 

@@ -24,6 +24,8 @@ pub use feedback::{
 };
 pub use gateway::{CONTEXT_TIMEOUT_MS, FeedbackError, Gateway};
 pub use http::{build_not_ready_router, build_router, describe_api};
-pub use intake::{EventsAnswer, EventsRefused, IngestService, RefusedEvent};
+pub use intake::{
+    EventsAnswer, EventsRefused, ImportFacts, IngestService, ReceivedTrace, RefusedEvent, RunImporter,
+};
 pub use lessons::{LessonAnswer, LessonOutcome, LessonRequest, LessonSaved, LessonSaver, lessons_router};
 pub use tokens::count_tokens;

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
+use retro_adapters::{ImportOptions, TraceEncoding};
 use retro_core::attribution::Attribution;
 use retro_core::audience::{Audience, RunRepository};
+use retro_core::dead_letter::Rejection;
 use retro_core::feedback::{Feedback, FeedbackAcceptance, FeedbackFacts, GivenFeedback};
 use retro_core::finding::{EvidenceOrigin, LessonCue, Quote};
 use retro_core::id::{
@@ -21,6 +23,7 @@ use retro_core::run::ObjectRef;
 use retro_core::time::{Clock, FixedClock};
 use retro_core::trajectory::QuotePlace;
 use retro_core::weight::Weight;
+use retro_events::run_completed::RunEvent;
 use retro_events::subject::body_name;
 use retro_events::{IntakeError, IntakePublisher, ObjectError, ObjectStorage, ValidatedEvent};
 use retro_http::{BodyBudget, BudgetBounds, Idempotency};
@@ -32,7 +35,7 @@ use retro_store::{
     RecallStore, RequestKey, Result, StoreError, StoredResponse,
 };
 
-use crate::intake::IngestService;
+use crate::intake::{ImportFacts, IngestService, ReceivedTrace, RunImporter};
 
 /// A broker that stores events and bodies in memory.
 #[derive(Default)]
@@ -59,7 +62,41 @@ pub(crate) fn build_ingest_with_clock(
 ) -> (IngestService, BodyBudget) {
     let budget = BodyBudget::new(BOUNDS);
     let idempotency = Idempotency::new(Arc::new(DownRequestStore));
-    (IngestService::new(broker.clone(), broker.clone(), clock, budget.clone(), idempotency), budget)
+    let importer = Arc::new(AdapterImporter);
+    (IngestService::new(broker.clone(), broker.clone(), clock, budget.clone(), idempotency, importer), budget)
+}
+
+/// The importer of the program, over the real adapters.
+struct AdapterImporter;
+
+impl RunImporter for AdapterImporter {
+    fn import_transcript(
+        &self,
+        file: &Bytes,
+        bytes_max: usize,
+        facts: &ImportFacts,
+    ) -> std::result::Result<Vec<(String, RunEvent)>, Rejection> {
+        let ImportFacts { workflow, outcome, task } = facts.clone();
+        let runs =
+            retro_adapters::import_upload(file, bytes_max, &ImportOptions { workflow, outcome, task })?;
+        Ok(runs.into_iter().map(|run| (run.location, run.event)).collect())
+    }
+
+    fn import_traces(
+        &self,
+        request: &Bytes,
+        is_protobuf: bool,
+        bytes_max: usize,
+    ) -> std::result::Result<Vec<ReceivedTrace>, Rejection> {
+        let encoding = if is_protobuf { TraceEncoding::Protobuf } else { TraceEncoding::Json };
+        let traces = retro_adapters::import_traces(request, encoding, bytes_max, &ImportOptions::default())?;
+        let received = traces.into_iter().map(|trace| ReceivedTrace {
+            trace_id: trace.trace_id,
+            spans: trace.spans,
+            run: trace.run.map(|run| run.event),
+        });
+        Ok(received.collect())
+    }
 }
 
 /// A store whose database is down. Requests without an idempotency key would fail if they used it.

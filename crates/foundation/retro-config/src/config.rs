@@ -241,9 +241,10 @@ pub struct Config {
     /// Interval between measurements of the gauges (lag, ages, open items), in seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub metrics_interval_s: u64,
-    /// Memory budget for bodies of `POST /v1/events` that are being received or processed, in MiB. A request
-    /// that exceeds it gets 429. A body may take up to four times its size in memory while it is processed;
-    /// the largest accepted body is 17 MiB. Another 6 MiB are reserved for tenants with at most 256 KiB in
+    /// Memory budget for bodies of `POST /v1/events`, `/v1/transcripts` and `/v1/traces` that are being received or
+    /// processed, in MiB. A request that exceeds it gets 429. An event may take up to four times its size in memory
+    /// while it is processed; two transcripts or requests with traces are read at a time, of which each may take 100
+    /// MiB; the largest accepted body is 17 MiB. Another 6 MiB are reserved for tenants with at most 256 KiB in
     /// progress.
     #[schemars(range(min = 17, max = 65536))]
     pub intake_mib: u32,

@@ -19,6 +19,8 @@ pub(crate) struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) timestamp: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) step: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) step_kind: Option<&'static str>,
     message: Value,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use retro_core::run::{Agent, RunFacts, RunKind, RunMemories, RunOutcome, Usage};
 use retro_events::run_completed::RunEvent;
 use serde_json::{Value, json};
 
-use crate::atif_document::{AtifDocument, Call};
+use crate::atif_document::{AtifDocument, Call, Entry};
 use crate::import::{ImportOptions, ImportedRun, choose_task, choose_workflow, parse_run_id};
 
 /// Number of digits of a content hash in the id of a run whose transcript has none.
@@ -30,10 +30,18 @@ pub(crate) struct Conversation {
     atif: AtifDocument,
     /// Entry with the call of each id.
     calls: HashMap<String, usize>,
+    /// Step of the entries that are added; `main` without one.
+    pub(crate) step: Option<String>,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     /// Id of the run; `None` if the transcript has none.
     pub(crate) id: Option<String>,
+    /// Name of the agent; that of the format without one.
+    pub(crate) agent_name: Option<String>,
+    /// Outcome of the run, if the transcript states one.
+    pub(crate) outcome: Option<RunOutcome>,
+    /// Task of the run, if the transcript states one.
+    pub(crate) task: Option<String>,
     pub(crate) version: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) repo: Option<String>,
@@ -47,9 +55,13 @@ impl Conversation {
         Self {
             atif: AtifDocument::new(format.workflow, None, None),
             calls: HashMap::new(),
+            step: None,
             first: None,
             last: None,
             id: None,
+            agent_name: None,
+            outcome: None,
+            task: None,
             version: None,
             model: None,
             repo: None,
@@ -58,28 +70,38 @@ impl Conversation {
         }
     }
 
+    /// Returns `true` if nothing was added.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.atif.steps.is_empty()
+    }
+
     /// Adds a message of `system`, `user` or `agent`, unless it has no text.
     pub(crate) fn add_message(&mut self, source: &'static str, text: &str, time: Option<&str>) {
         if !text.trim().is_empty() {
-            self.atif.add_entry(source, text).timestamp = time.map(str::to_owned);
+            self.add_entry(source, text, time);
         }
     }
 
     /// Adds what a model thought before it went on, unless it has no text.
     pub(crate) fn add_reasoning(&mut self, text: &str, time: Option<&str>) {
         if !text.trim().is_empty() {
-            let entry = self.atif.add_entry("agent", "");
-            entry.reasoning_content = Some(text.to_owned());
-            entry.timestamp = time.map(str::to_owned);
+            self.add_entry("agent", "", time).reasoning_content = Some(text.to_owned());
         }
+    }
+
+    fn add_entry(&mut self, source: &'static str, text: &str, time: Option<&str>) -> &mut Entry {
+        let step = self.step.clone();
+        let entry = self.atif.add_entry(source, text);
+        entry.timestamp = time.map(str::to_owned);
+        entry.step = step;
+        entry
     }
 
     /// Adds a call of a tool. Arguments may be an object, or text that contains one.
     pub(crate) fn add_call(&mut self, id: Option<&str>, tool: &str, arguments: Value, time: Option<&str>) {
         let at = self.atif.steps.len();
         let id = id.map_or_else(|| format!("entry-{at}"), str::to_owned);
-        let entry = self.atif.add_entry("agent", "");
-        entry.timestamp = time.map(str::to_owned);
+        let entry = self.add_entry("agent", "", time);
         entry.tool_calls.push(Call { tool_call_id: id.clone(), function_name: tool.to_owned(), arguments });
         self.calls.insert(id, at);
     }
@@ -109,7 +131,8 @@ impl Conversation {
             let detail = "has no message and no call of a tool";
             return Err(Rejection::of_message(DeadLetterCode::TrajectoryInvalid, detail));
         }
-        self.atif.set_agent(format.workflow, self.version.as_deref(), self.model.as_deref());
+        let agent = self.agent_name.unwrap_or_else(|| format.workflow.to_owned());
+        self.atif.set_agent(&agent, self.version.as_deref(), self.model.as_deref());
         let trajectory = self.atif.into_json();
         let id = self
             .id
@@ -118,7 +141,7 @@ impl Conversation {
             run_id: parse_run_id(format.id_path, id)?,
             attempt: 1,
             kind: RunKind::Normal,
-            outcome: options.outcome.unwrap_or(RunOutcome::Unknown),
+            outcome: self.outcome.or(options.outcome).unwrap_or(RunOutcome::Unknown),
             outcome_only: false,
             started_at: self.first,
             finished_at: self.last,
@@ -127,13 +150,9 @@ impl Conversation {
             pull_request: None,
             commit: self.commit,
             user: None,
-            agent: Some(Agent {
-                name: Some(format.workflow.to_owned()),
-                version: self.version,
-                model: self.model,
-            }),
+            agent: Some(Agent { name: Some(agent), version: self.version, model: self.model }),
             prompt_version: None,
-            task: choose_task(options, None),
+            task: choose_task(options, self.task),
             usage: (self.usage != Usage::default()).then_some(self.usage),
             memories: RunMemories::default(),
             self_feedback: Vec::new(),

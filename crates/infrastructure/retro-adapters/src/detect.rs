@@ -5,6 +5,7 @@ use retro_core::dead_letter::{DeadLetterCode, Rejection};
 use serde_json::Value;
 
 use crate::file_content::Content;
+use crate::otel;
 
 /// A file format that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,6 +23,8 @@ pub enum Format {
     ClaudeCode,
     /// Session of Codex CLI, one item a line.
     Codex,
+    /// Traces of OpenTelemetry: OTLP as JSON or protobuf, or spans as SDKs print them.
+    OpenTelemetry,
     /// Chat messages as in OpenAI's API: a list, one message a line, or objects with `messages`.
     Chat,
 }
@@ -36,6 +39,7 @@ impl Format {
             Self::Tau2 => "tau2",
             Self::ClaudeCode => "Claude Code transcript",
             Self::Codex => "Codex CLI session",
+            Self::OpenTelemetry => "OpenTelemetry traces",
             Self::Chat => "chat messages",
         }
     }
@@ -46,7 +50,7 @@ impl Format {
 const DOCUMENTS_INSPECTED_MAX: usize = 10;
 
 /// Formats that are recognized but not supported yet, each with keys that occur together only in that format.
-const UNSUPPORTED: [(&str, &[&str]); 14] = [
+const UNSUPPORTED: [(&str, &[&str]); 13] = [
     ("Claude Code web export", &["loglines"]),
     ("Gemini CLI session", &["messages", "projectHash"]),
     ("Gemini CLI session", &["messages", "sessionId"]),
@@ -57,7 +61,6 @@ const UNSUPPORTED: [(&str, &[&str]); 14] = [
     ("OpenHands conversation state", &["agent", "execution_status"]),
     ("OpenHands event log", &["kind", "source", "timestamp"]),
     ("ToolBench answer", &["answer_generation"]),
-    ("OTLP traces", &["resourceSpans"]),
     ("GitHub workflow_run event", &["workflow_run", "action"]),
     ("CDEvents event", &["context", "subject"]),
     ("Tekton PipelineRun", &["apiVersion", "kind", "status"]),
@@ -66,6 +69,9 @@ const UNSUPPORTED: [(&str, &[&str]); 14] = [
 /// Detects the format of a parsed file. Fails with `type_unknown` if the format is not recognized or not
 /// supported yet.
 pub(crate) fn detect_content(content: &Content, file_name: &str) -> Result<Format, Rejection> {
+    if matches!(content, Content::Spans(_)) {
+        return Ok(Format::OpenTelemetry);
+    }
     let documents = content.list_documents();
     let looked_at = || documents.iter().take(DOCUMENTS_INSPECTED_MAX).map(|(_, document)| *document);
     if let Some(format) = looked_at().find_map(|document| supported_format(document, file_name)) {
@@ -82,7 +88,7 @@ pub(crate) fn detect_content(content: &Content, file_name: &str) -> Result<Forma
         Some(name) => format!("not supported yet: {name}"),
         None => {
             "unknown format; supported are CloudEvents, ATIF, SWE-agent .traj, tau2 results, transcripts of Claude Code \
-             and Codex CLI, and chat messages"
+             and Codex CLI, traces of OpenTelemetry, and chat messages"
                 .to_owned()
         }
     };
@@ -101,6 +107,8 @@ fn supported_format(document: &Value, file_name: &str) -> Option<Format> {
     } else if document.pointer("/info/environment_info").is_some() || has(&["task_id", "termination_reason"])
     {
         Some(Format::Tau2)
+    } else if otel::contains_spans(document) {
+        Some(Format::OpenTelemetry)
     } else {
         None
     }

@@ -10,16 +10,23 @@ mod conversation;
 mod detect;
 mod file_content;
 mod import;
+mod location;
+mod otel;
 mod swe_agent;
 mod tau2;
 
+use bytes::Bytes;
 use retro_core::dead_letter::Rejection;
+use retro_core::json::JsonBounds;
 
 pub use detect::Format;
 pub use file_content::FILE_BYTES_MAX;
 pub use import::{ImportOptions, ImportedRun, TASK_BYTES_MAX};
+pub use location::prefix_path;
+pub use otel::{ImportedTrace, TraceEncoding, import_traces};
 
 use file_content::Content;
+use location::join_locations;
 
 /// Parses all runs of a file, in order. The file name is used if the content alone does not identify the
 /// format. Either all runs are imported or the file is rejected. The rejection has the code `type_unknown` if
@@ -32,6 +39,18 @@ pub fn import_file(
     let content = file_content::parse_file(bytes)?;
     let format = detect::detect_content(&content, file_name)?;
     import_content(format, &content, options)
+}
+
+/// Parses all runs of a file that was sent over a network, as [`import_file`] does. Fails also if it has more than
+/// `bytes_max` bytes, or more than 250,000 values and keys. It is never decompressed.
+pub fn import_upload(
+    body: &Bytes,
+    bytes_max: usize,
+    options: &ImportOptions,
+) -> Result<Vec<ImportedRun>, Rejection> {
+    let bounds = JsonBounds { bytes_max, values_max: file_content::UPLOAD_VALUES_MAX };
+    let content = file_content::parse_content(body, bounds)?;
+    import_content(detect::detect_content(&content, "")?, &content, options)
 }
 
 /// Detects the format of a file. Fails with `type_unknown` if the format is not recognized or not supported
@@ -54,11 +73,15 @@ fn import_content(
     content: &Content,
     options: &ImportOptions,
 ) -> Result<Vec<ImportedRun>, Rejection> {
+    if let Content::Spans(spans) = content {
+        return otel::build_runs(spans.clone(), options);
+    }
     let documents = content.list_documents();
     // The documents of a transcript are its entries.
     let entries = || documents.iter().map(|(_, document)| *document).collect::<Vec<_>>();
     match format {
         Format::ClaudeCode => return Ok(vec![claude_code::parse_session(&entries(), options)?]),
+        Format::OpenTelemetry => return otel::build_runs(otel::parse_documents(&documents)?, options),
         Format::Codex => return Ok(vec![codex::parse_session(&entries(), options)?]),
         Format::Chat if documents.first().is_some_and(|(_, document)| chat::is_message(document)) => {
             return Ok(vec![chat::parse_messages(&entries(), options)?]);
@@ -73,7 +96,7 @@ fn import_content(
             Format::SweAgent => swe_agent::parse_document(document, options),
             Format::Tau2 => tau2::parse_document(document, options),
             Format::Chat => chat::parse_document(document, options),
-            Format::ClaudeCode | Format::Codex => unreachable!("handled above"),
+            Format::ClaudeCode | Format::Codex | Format::OpenTelemetry => unreachable!("handled above"),
         };
         let found = found.map_err(|rejection| prefix_path(&place, rejection))?;
         runs.extend(
@@ -83,17 +106,4 @@ fn import_content(
         );
     }
     Ok(runs)
-}
-
-/// Adds the location of a run in its file, such as `line 3`, to the path of a rejection.
-pub fn prefix_path(place: &str, rejection: Rejection) -> Rejection {
-    let path = join_locations(place, rejection.path.as_deref().unwrap_or_default());
-    Rejection { path: Some(path).filter(|path| !path.is_empty()), ..rejection }
-}
-
-fn join_locations(outer: &str, inner: &str) -> String {
-    match (outer, inner) {
-        ("", place) | (place, "") => place.to_owned(),
-        (outer, inner) => format!("{outer}: {inner}"),
-    }
 }

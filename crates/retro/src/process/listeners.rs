@@ -32,6 +32,7 @@ use crate::clock::SystemClock;
 use crate::github;
 use crate::operator_commands::OperatorCommands;
 use crate::policies::PolicySource;
+use crate::run_importer::AdapterImporter;
 use crate::store;
 use crate::telemetry::process_name;
 
@@ -317,7 +318,8 @@ impl RunningProcess {
         };
         let (intake, objects) = (NatsIntakePublisher::new(bus.clone()), BodyStore::new(bus.clone()));
         let budget = BodyBudget::new(bounds);
-        IngestService::new(Arc::new(intake), Arc::new(objects), Arc::new(SystemClock), budget, idempotency)
+        let (clock, importer) = (Arc::new(SystemClock), Arc::new(AdapterImporter));
+        IngestService::new(Arc::new(intake), Arc::new(objects), clock, budget, idempotency, importer)
             .with_dataref_hosts(self.process.dataref_hosts())
     }
 }

@@ -19,18 +19,18 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 const SHUTDOWN_MARGIN: Duration = Duration::from_secs(8);
 
 /// Signals that end the process. No signal is lost once this value exists.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    pub(super) fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// Waits for the next signal and returns its kind.
-    pub(super) async fn next(&mut self) -> SignalKind {
+    pub(crate) async fn next(&mut self) -> SignalKind {
         tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate(),
             _ = self.interrupt.recv() => SignalKind::interrupt(),

@@ -34,6 +34,13 @@ impl RefusedEvent {
         let path = field::join_path(&format!("[{index}]"), &rejection.path.unwrap_or_default());
         Self { index, code: rejection.code, path, detail: rejection.detail }
     }
+
+    /// Creates the report of an invalid run in a file, of which it has this index and location.
+    pub(crate) fn of_run(index: usize, location: &str, rejection: Rejection) -> Self {
+        let inside = rejection.path.unwrap_or_default();
+        let parts = [location, &inside].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+        Self { index, code: rejection.code, path: parts.join(": "), detail: rejection.detail }
+    }
 }
 
 /// Problem for a batch in which every event is invalid: the problem of the first event, plus a list of all

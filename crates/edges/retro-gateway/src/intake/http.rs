@@ -35,8 +35,8 @@ const RETRY_LATER_S: u32 = 30;
 
 const BATCH_MEDIA_TYPE: &str = "application/cloudevents-batch+json";
 
-/// Returns the route that accepts finished runs.
-pub(crate) fn ingest_routes() -> Api<IngestService> {
+/// Returns the route that accepts events.
+pub(super) fn event_routes() -> Api<IngestService> {
     Api::new().routes(routes!(events)).allow(RouteAccess::Emit)
 }
 
@@ -65,18 +65,16 @@ async fn events(
     request: Request,
 ) -> Response {
     let headers = request.headers().clone();
-    let request_span = begin_request_span(&headers);
-    let (body, tenant_permit) = match read_body(&service, &tenant, request).await {
-        Ok(read) => read,
+    let request_span = begin_request_span("/v1/events", &headers);
+    if !is_json(&headers) {
+        let detail = "send a CloudEvent as application/cloudevents+json, many as application/cloudevents-batch+json, or its \
+                      data as application/json with ce- headers";
+        return unsupported_body(detail).into_response();
+    }
+    let (payload, held) = match receive_body(&service, &tenant, request).await {
+        Ok(received) => received,
         Err(problem) => return problem.into_response(),
     };
-    let BufferedBody { bytes: compressed, mut permit } = body;
-    let payload = match run_in_place(|| decompress_body(&headers, &compressed, &mut permit)) {
-        Ok(payload) => payload,
-        Err(problem) => return problem.into_response(),
-    };
-    // The permit covers only the larger of the two bodies, so the compressed one must not stay in memory.
-    drop(compressed);
     let (idempotency, event_headers) = (service.idempotency.clone(), describe_event_headers(&headers));
     let work = {
         let (tenant, payload) = (tenant.clone(), payload.clone());
@@ -85,7 +83,7 @@ async fn events(
         async move {
             // Held until the work is done: if the client disconnects, the work continues and still uses this
             // memory.
-            let _held = (permit, tenant_permit);
+            let _held = held;
             send_span.instrument(ingest_request(&service, &tenant, &headers, &payload)).await
         }
     };
@@ -101,14 +99,32 @@ async fn events(
 }
 
 /// Starts the span of the request as a child of the caller's span.
-fn begin_request_span(headers: &HeaderMap) -> Span {
+pub(super) fn begin_request_span(route: &'static str, headers: &HeaderMap) -> Span {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let caller =
         text("traceparent").and_then(|parent| TraceContext::from_headers(parent, text("tracestate")).ok());
-    let work = Span::start("POST /v1/events", Kind::Server, SpanParent::from_trace(caller.as_ref(), false));
+    let work =
+        Span::start(format!("POST {route}"), Kind::Server, SpanParent::from_trace(caller.as_ref(), false));
     work.set_attribute("http.request.method", "POST");
-    work.set_attribute("http.route", "/v1/events");
+    work.set_attribute("http.route", route);
     work
+}
+
+/// Memory and place of a request. They are kept until its work is done.
+pub(super) type HeldBody = (BodyPermit, TenantPermit);
+
+/// Reads and decompresses the body of a request.
+pub(super) async fn receive_body(
+    service: &IngestService,
+    tenant: &Tenant,
+    request: Request,
+) -> Result<(Bytes, HeldBody), Problem> {
+    let headers = request.headers().clone();
+    let (body, tenant_permit) = read_body(service, tenant, request).await?;
+    let BufferedBody { bytes: compressed, mut permit } = body;
+    // The permit covers only the larger of the two bodies, so the compressed one does not stay in memory.
+    let payload = run_in_place(|| decompress_body(&headers, &compressed, &mut permit))?;
+    Ok((payload, (permit, tenant_permit)))
 }
 
 /// Reads the body within the budget. Bytes are charged as they arrive; a complete body is charged at least
@@ -118,7 +134,7 @@ async fn read_body(
     tenant: &Tenant,
     request: Request,
 ) -> Result<(BufferedBody, TenantPermit), Problem> {
-    check_headers(request.headers())?;
+    check_encoding(request.headers())?;
     let limits = BodyLimits::new(EVENT_BYTES_MAX, BODY_READ_MAX);
     let read = service.budget.read_request(Some(tenant), request, limits).await;
     let mut body = read.map_err(|error| match error {
@@ -170,6 +186,11 @@ async fn ingest_request(
         headers.retain(|(name, _)| name != encoding::CONTENT_ENCODING);
         service.ingest_event(tenant, &headers, payload).await
     };
+    answer_events(outcome)
+}
+
+/// Returns the response to events or runs.
+pub(super) fn answer_events(outcome: Result<EventsAnswer, IngestError>) -> Response {
     match outcome {
         Ok(answer) if answer.refused.is_empty() => (StatusCode::ACCEPTED, Json(answer)).into_response(),
         Ok(answer) => (StatusCode::MULTI_STATUS, Json(answer)).into_response(),
@@ -177,21 +198,18 @@ async fn ingest_request(
     }
 }
 
-/// Rejects an unsupported media type or encoding before the body is read.
-fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
-    let unsupported = |detail: &str| {
-        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported form of the body", detail)
-    };
-    if !is_json(headers) {
-        return Err(unsupported(
-            "send a CloudEvent as application/cloudevents+json, many as application/cloudevents-batch+json, or its data \
-             as application/json with ce- headers",
-        ));
-    }
+/// Returns the problem of a body in a form that is not accepted.
+pub(super) fn unsupported_body(detail: &str) -> Problem {
+    Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported form of the body", detail)
+}
+
+/// Rejects an unsupported encoding before the body is read.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     let encoding =
         headers.get(header::CONTENT_ENCODING).map(|encoding| encoding.to_str().unwrap_or("unreadable"));
     if encoding.is_some_and(|encoding| !encoding::is_supported(encoding)) {
-        let problem = unsupported("send the body uncompressed, or with one Content-Encoding, zstd or gzip");
+        let problem =
+            unsupported_body("send the body uncompressed, or with one Content-Encoding, zstd or gzip");
         let path = Some(encoding::CONTENT_ENCODING.to_owned());
         return Err(Problem { path, ..problem }.with_code(DeadLetterCode::EncodingInvalid.as_str()));
     }
@@ -214,7 +232,7 @@ fn budget_problem(exceeded: BudgetExceeded) -> Problem {
     problem.with_code(code).with_retry_after(RETRY_SOON_S)
 }
 
-fn error_response(not_taken: IngestError) -> Response {
+pub(super) fn error_response(not_taken: IngestError) -> Response {
     match not_taken {
         IngestError::Refused(rejection) => rejection_problem(rejection).into_response(),
         IngestError::AllRefused(refused) => all_refused_response(refused),

@@ -8,6 +8,7 @@ use retro_core::time::Clock;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+use super::super::ingest_routes;
 use super::*;
 use crate::testing::{BOUNDS, FakeBroker, build_ingest, build_ingest_with_clock};
 
