@@ -41,36 +41,14 @@ impl KillSwitchStore for Store {
             INSERT INTO kill_switches (tenant, workflow, step, engaged_by, engaged_reason, engaged_at)
             VALUES ($1, $2, $3, $4, $5, $6)
             ON CONFLICT (tenant, workflow, step) WHERE disengaged_at IS NULL DO NOTHING";
-        let mut transaction = self.begin_write().await?;
-        let [tenant, workflow, step] = scope_columns(scope);
-        let engage = sqlx::query(ENGAGE)
-            .bind(tenant)
-            .bind(workflow)
-            .bind(step)
-            .bind(storable_text(&act.by))
-            .bind(storable_text(&act.reason))
-            .bind(format_policy_time(act.at));
-        let engaged = engage.execute(&mut *transaction).await.on_table("kill_switches")?;
-        commit(transaction, Label::KillSwitchCommit).await?;
-        Ok(engaged.rows_affected() == 1)
+        write_switch(self, ENGAGE, scope, act).await
     }
 
     async fn disengage_kill_switch(&self, scope: &KillSwitchScope, act: &Attribution) -> Result<bool> {
         const DISENGAGE: &str = "
             UPDATE kill_switches SET disengaged_by = $4, disengaged_reason = $5, disengaged_at = $6
             WHERE tenant = $1 AND workflow = $2 AND step = $3 AND disengaged_at IS NULL";
-        let mut transaction = self.begin_write().await?;
-        let [tenant, workflow, step] = scope_columns(scope);
-        let disengage = sqlx::query(DISENGAGE)
-            .bind(tenant)
-            .bind(workflow)
-            .bind(step)
-            .bind(storable_text(&act.by))
-            .bind(storable_text(&act.reason))
-            .bind(format_policy_time(act.at));
-        let disengaged = disengage.execute(&mut *transaction).await.on_table("kill_switches")?;
-        commit(transaction, Label::KillSwitchCommit).await?;
-        Ok(disengaged.rows_affected() == 1)
+        write_switch(self, DISENGAGE, scope, act).await
     }
 
     async fn load_engaged_kill_switches(&self) -> Result<Vec<KillSwitchScope>> {
@@ -99,6 +77,27 @@ impl KillSwitchStore for Store {
             .on_table("kill_switches")?;
         rows.into_iter().map(read_switch).collect()
     }
+}
+
+/// Runs a statement on a switch, and returns `true` if it has changed it.
+async fn write_switch(
+    store: &Store,
+    statement: &'static str,
+    scope: &KillSwitchScope,
+    act: &Attribution,
+) -> Result<bool> {
+    let mut transaction = store.begin_write().await?;
+    let [tenant, workflow, step] = scope_columns(scope);
+    let write = sqlx::query(statement)
+        .bind(tenant)
+        .bind(workflow)
+        .bind(step)
+        .bind(storable_text(&act.by))
+        .bind(storable_text(&act.reason))
+        .bind(format_policy_time(act.at));
+    let written = write.execute(&mut *transaction).await.on_table("kill_switches")?;
+    commit(transaction, Label::KillSwitchCommit).await?;
+    Ok(written.rows_affected() == 1)
 }
 
 fn read_switch((tenant, workflow, step, by, reason, moment, ender, why, ended): Row) -> Result<KillSwitch> {
