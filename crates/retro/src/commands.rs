@@ -10,6 +10,7 @@ mod git;
 mod github;
 mod losses;
 mod manual;
+mod mcp;
 mod memories;
 mod migrate;
 mod nearest_name;
@@ -89,6 +90,7 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
             tokens::run_command(&context, store::open_store(&config).await?, command).await
         }
         Command::Context(args) => print_context(&context, &config, args).await,
+        Command::Mcp => mcp::run_command(&context, &config).await,
         Command::Verify => queries::verify_store(output, &*store::open_store(&config).await?).await,
         Command::Export(_) => queries::export_tenant(&context, &*store::open_store(&config).await?).await,
         Command::Config(command) => configuration::run_command(&config, &origins, output, command),
@@ -102,7 +104,10 @@ pub(crate) async fn run_command(cli: &Cli, loaded: LoadedConfig, metrics: Scrape
 }
 
 fn print_openapi() -> anyhow::Result<Exit> {
-    let document = retro_gateway::describe_api().merge(retro_operator::api_description()).document();
+    let document = retro_gateway::describe_api()
+        .merge(retro_mcp::describe_api())
+        .merge(retro_operator::api_description())
+        .document();
     output::print_json(&serde_json::to_string_pretty(&document)?)?;
     Ok(Exit::Done)
 }

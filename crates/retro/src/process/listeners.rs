@@ -123,7 +123,8 @@ impl Listeners {
             let agents = store::build_lazy_stores(config)?.agents;
             let gateway = Gateway::new(agents.clone(), policies.clone())
                 .with_timeout(Duration::from_millis(config.context_timeout_ms));
-            let api = retro_gateway::build_not_ready_router(gateway, probes.clone());
+            let api = retro_gateway::build_not_ready_router(gateway.clone(), probes.clone())
+                .merge(retro_mcp::build_router(gateway));
             let (server, listener) = (self.http_server(config, agents), clone_listener(http)?);
             let serving = server.serve_not_ready(listener, api, probes.ready.clone(), stop.clone());
             served.spawn(async move {
@@ -231,7 +232,9 @@ impl RunningProcess {
             let idempotency = Idempotency::new(store.clone());
             self.tasks.spawn(idempotency.clone().purge_expired(self.stop.clone()));
             let ingest = self.build_ingest(idempotency);
-            let router = retro_gateway::build_router(gateway, ingest, self.build_probes()).merge(people);
+            let router = retro_gateway::build_router(gateway.clone(), ingest, self.build_probes())
+                .merge(retro_mcp::build_router(gateway))
+                .merge(people);
             let stop = self.stop.clone();
             self.tasks.spawn(async move {
                 if let Err(problem) = server.serve(listener, router, stop).await {
