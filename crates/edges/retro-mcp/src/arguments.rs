@@ -10,6 +10,7 @@ use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Maximum length of an error about arguments, in characters: it may quote a value of any length.
 const PROBLEM_CHARS_MAX: usize = 400;
@@ -142,7 +143,11 @@ pub(crate) struct PromptArguments {
 
 /// Reads arguments. Fails with a sentence that names the argument that is missing, unknown or of the wrong type.
 pub(crate) fn parse_arguments<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, String> {
-    let value = serde_json::Value::Object(arguments.unwrap_or_default());
+    parse_value(Value::Object(arguments.unwrap_or_default()))
+}
+
+/// Reads a value. Fails with a sentence that names the field that is missing, unknown or of the wrong type.
+pub(crate) fn parse_value<T: DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner().to_string();
@@ -240,7 +245,7 @@ impl PromptArguments {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

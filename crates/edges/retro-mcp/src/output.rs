@@ -1,13 +1,30 @@
-//! What the answers of the gateway look like: their schemas, and their text.
+//! Schemas of arguments and answers, and the text of answers.
 
 use std::sync::Arc;
 
 use retro_core::memory::Evidence;
 use retro_gateway::{ContextAnswer, FeedbackAnswer, MemoryAnswer, MemoryText, SearchAnswer};
+use rmcp::handler::server::tool::schema_for_input;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
+
+/// Returns the schema of the arguments of a tool.
+pub(crate) fn input_schema<T: JsonSchema + 'static>() -> Arc<JsonObject> {
+    let schema = schema_for_input::<T>().expect("arguments are described as an object");
+    let mut schema = JsonObject::clone(&schema);
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for property in properties.values_mut().filter_map(Value::as_object_mut) {
+            // Names of Rust's integers, about which validators of clients complain.
+            property.remove("format");
+            // What leaving it out means is said in the description.
+            property.remove("default");
+        }
+    }
+    Arc::new(schema)
+}
 
 /// Where an OpenAPI document has the schemas that others refer to.
 const OPENAPI_SCHEMAS: &str = "#/components/schemas/";

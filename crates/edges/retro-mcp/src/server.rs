@@ -4,16 +4,16 @@ use retro_core::id::Tenant;
 use retro_gateway::{Gateway, MemoryReader};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, Prompt, PromptArgument, PromptMessage, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, ResourceContents, ResourceTemplate, Role, ServerCapabilities,
-    ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
+    GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptArgument, PromptMessage,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents, ResourceTemplate,
+    Role, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
-use crate::arguments::{PromptArguments, parse_arguments};
+use crate::arguments::{PromptArguments, parse_arguments, parse_value};
 use crate::output::{context_text, memory_text};
 use crate::tools::{call_tool, describe_unresolved, tools};
 
@@ -148,5 +148,24 @@ impl ServerHandler for MemoryServer {
         let answer = self.gateway.context(&self.tenant, request).await;
         let message = PromptMessage::new_text(Role::User, context_text(&answer));
         Ok(GetPromptResult::new(vec![message]).into())
+    }
+
+    /// Answers what the library could not read as a request of the protocol: an unknown method, or one that is known
+    /// and has parameters of another shape.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, params, .. } = request;
+        let params = params.unwrap_or_default();
+        let problem = match method.as_str() {
+            "tools/call" => parse_value::<CallToolRequestParams>(params).err(),
+            "prompts/get" => parse_value::<GetPromptRequestParams>(params).err(),
+            "resources/read" => parse_value::<ReadResourceRequestParams>(params).err(),
+            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method", None)),
+        };
+        let problem = problem.unwrap_or_else(|| "of another shape".to_owned());
+        Err(ErrorData::invalid_params(format!("`params`: {problem}"), None))
     }
 }

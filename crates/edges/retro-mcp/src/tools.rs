@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 use retro_core::id::Tenant;
 use retro_gateway::{ContextAnswer, FeedbackAnswer, FeedbackError, Gateway, MemoryAnswer, SearchAnswer};
 use retro_store::UnresolvedRef;
-use rmcp::handler::server::tool::schema_for_input;
 use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use utoipa::ToSchema;
 
 use crate::arguments::{FeedbackArguments, ListArguments, ReadArguments, SearchArguments, parse_arguments};
 use crate::output::{
-    context_text, feedback_text, memory_text, output_schema, search_text, tool_error, tool_result,
+    context_text, feedback_text, input_schema, memory_text, output_schema, search_text, tool_error,
+    tool_result,
 };
 
 const LIST: &str = "memory_list";
@@ -67,7 +67,7 @@ fn build_tool<A: JsonSchema + 'static, T: ToSchema>(
     description: &'static str,
     effect: Effect,
 ) -> Tool {
-    let arguments = schema_for_input::<A>().expect("arguments are described as an object");
+    let arguments = input_schema::<A>();
     let reads = matches!(effect, Effect::Reads);
     let annotations = ToolAnnotations::with_title(title).read_only(reads).destructive(false);
     Tool::new(name, description, arguments)
@@ -115,7 +115,7 @@ async fn search(gateway: &Gateway, tenant: &Tenant, arguments: Option<JsonObject
 async fn read(gateway: &Gateway, tenant: &Tenant, arguments: Option<JsonObject>) -> ToolResult {
     let (name, reader) = parse_arguments::<ReadArguments>(arguments)?.into_reader();
     let answer = gateway.read_memory(tenant, name, reader).await;
-    let answer = answer.map_err(|unnamed| describe_unresolved(&unnamed))?;
+    let answer = answer.map_err(|unnamed| refuse_memory(&unnamed))?;
     Ok(tool_result(memory_text(&answer), &answer))
 }
 
@@ -124,17 +124,23 @@ async fn give_feedback(gateway: &Gateway, tenant: &Tenant, arguments: Option<Jso
     match gateway.give_feedback(tenant, &request).await {
         Ok(answer) => Ok(tool_result(feedback_text(&answer), &answer)),
         Err(FeedbackError::Field(error)) => Err(error.to_string()),
-        Err(FeedbackError::Memory(unnamed)) => Err(describe_unresolved(&unnamed)),
+        Err(FeedbackError::Memory(unnamed)) => Err(refuse_memory(&unnamed)),
     }
+}
+
+fn refuse_memory(unnamed: &UnresolvedRef) -> String {
+    format!("`memory`: {}", describe_unresolved(unnamed))
 }
 
 /// Returns the sentence for a name that fits no memory, or several.
 pub(crate) fn describe_unresolved(unnamed: &UnresolvedRef) -> String {
     match unnamed {
-        UnresolvedRef::Missing(name) => format!("`memory`: there is no memory {name}"),
+        UnresolvedRef::Missing(name) => format!("there is no memory {name}"),
         // The candidates may be memories of repositories that the agent is told nothing of.
         UnresolvedRef::Ambiguous(name, _) => {
-            format!("`memory`: the ids of several memories begin with {name}; give more digits")
+            format!(
+                "the ids of several memories begin with {name}; give more digits of the one that you mean"
+            )
         }
     }
 }

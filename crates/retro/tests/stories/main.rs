@@ -29,6 +29,7 @@ mod killed;
 mod looks;
 mod malformed_input;
 mod manual_retrospectives;
+mod mcp;
 mod memory_decisions;
 mod memory_deletion;
 mod memory_limit;
