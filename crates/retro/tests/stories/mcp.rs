@@ -191,7 +191,8 @@ async fn an_agent_is_told_searches_reads_and_judges_memories_in_both_versions() 
 }
 
 async fn create_token(world: &World, tenant: &str, scopes: &str) -> String {
-    let create = ["--tenant", tenant, "tokens", "create", "--name", "ci", "--scopes", scopes];
+    let name = scopes.replace(',', "-");
+    let create = ["--tenant", tenant, "tokens", "create", "--name", &name, "--scopes", scopes];
     let limits = ["--expires-in", "90d", "--reason", "a test"];
     let created = world.run_json(&[&create[..], &limits].concat()).await;
     json_text(&created, "token").to_owned()
