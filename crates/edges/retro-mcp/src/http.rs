@@ -39,8 +39,10 @@ fn routes() -> Api<Gateway> {
     Api::new().routes(routes!(mcp)).allow(RouteAccess::Context)
 }
 
-/// Speaks the Model Context Protocol (Streamable HTTP), in its versions up to 2026-07-28: one JSON-RPC message in the
-/// body, of at most 64 KiB. No session is kept, and no stream is opened.
+/// Speaks the Model Context Protocol (Streamable HTTP).
+///
+/// The body is one JSON-RPC message of at most 64 KiB, in a version of the protocol up to 2026-07-28. No session is kept,
+/// and no stream is opened.
 #[utoipa::path(post, path = "/mcp", tag = "agents", request_body = serde_json::Value,
     responses(
         (status = 200, body = serde_json::Value, description = "the JSON-RPC response"),
@@ -100,3 +102,6 @@ async fn describe_refusal(response: Response) -> Response {
 fn is_described(headers: &HeaderMap) -> bool {
     media_type(headers) == "application/json"
 }
+
+#[cfg(test)]
+mod tests;
