@@ -54,6 +54,7 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
 });
 
 /// What a tool does to what it works on.
+#[derive(Clone, Copy)]
 enum Effect {
     /// It shows something. That a run was shown it is recorded, which changes nothing that anybody is shown now.
     Reads,
